@@ -1,0 +1,19 @@
+"""The one way to fail: declared rules, and the diagnostics made from them.
+
+Lowest layer of the project: every other package may import it, it imports none of them.
+"""
+
+from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Severity, raise_all
+from nvbackend.diagnostics.location import Location, caller_location, user_facing
+from nvbackend.diagnostics.rule import Rule
+
+__all__ = [
+    "Diagnostic",
+    "DiagnosticError",
+    "Location",
+    "Rule",
+    "Severity",
+    "caller_location",
+    "raise_all",
+    "user_facing",
+]

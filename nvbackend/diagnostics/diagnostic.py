@@ -1,0 +1,79 @@
+"""What is said when something is wrong, and the exception that carries it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nvbackend.diagnostics.location import Location
+
+if TYPE_CHECKING:
+    from nvbackend.diagnostics.rule import Rule
+
+
+class Severity(enum.Enum):
+    """How bad: an error stops the build, a warning does not."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One broken rule: its id, what was found (actual values), where in the user's Python, and a fix."""
+
+    rule: Rule
+    message: str
+    location: Location | None = None
+    fix: str = ""
+    values: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[tuple[str, Location | None], ...] = ()
+
+    @property
+    def rule_id(self) -> str:
+        return self.rule.id
+
+    @property
+    def severity(self) -> Severity:
+        return self.rule.severity
+
+    def __str__(self) -> str:
+        lines = [f"{self.severity.value}[{self.rule_id}]: {self.message}"]
+        lines += _place("  at ", self.location)
+        for text, location in self.notes:
+            lines.append(f"  note: {text}")
+            lines += _place("    at ", location)
+        if self.fix:
+            lines.append(f"  fix: {self.fix}")
+        if self.rule.reference:
+            lines.append(f"  see: {self.rule.reference}")
+        return "\n".join(lines)
+
+
+def _place(prefix: str, location: Location | None) -> list[str]:
+    if location is None:
+        return []
+    source = location.source
+    return [f"{prefix}{location}" + (f"    {source}" if source else "")]
+
+
+class DiagnosticError(Exception):
+    """Raised with every error found together; `diagnostics` holds them in the order of the program."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
+        return text if len(self.diagnostics) == 1 else f"{len(self.diagnostics)} diagnostics\n{text}"
+
+
+def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    """Raise DiagnosticError if any of `diagnostics` is an error, else return them (all warnings)."""
+    found = tuple(diagnostics)
+    if any(diagnostic.severity is Severity.ERROR for diagnostic in found):
+        raise DiagnosticError(found)
+    return found

@@ -1,0 +1,30 @@
+"""Subtarget features: one bit for each thing some chips have and others do not.
+
+A row names the features it needs; a target (isel) is a set of them. The bits named `has_*` in the seed on machine
+validation carry the same names here in upper case.
+"""
+
+from __future__ import annotations
+
+import enum
+
+
+class Feature(enum.Flag):
+    """The bitmap. Every gate of selector and verifier is a test on these bits and on the PTX version."""
+
+    NONE = 0
+    ARCH_CONDITIONAL = enum.auto()
+    FAMILY_CONDITIONAL = enum.auto()
+    SM_75 = enum.auto()
+    SM_80 = enum.auto()
+    SM_89 = enum.auto()
+    SM_90 = enum.auto()
+    SM_100 = enum.auto()
+    WGMMA = enum.auto()
+    TMEM = enum.auto()
+    SETMAXNREG = enum.auto()
+    CLUSTER_MULTICAST = enum.auto()
+    SCALE_INPUT_ACCUMULATOR = enum.auto()
+    WIDE_IM2COL = enum.auto()
+    TWO_CTA_TMA = enum.auto()
+    BLOCK_SCALED_MMA = enum.auto()

@@ -1,0 +1,107 @@
+"""Element types: what tensor cores multiply and memories hold.
+
+One row a type: PTX name, width, LLVM type, NumPy storage. Sources: PTX ISA 5.2 (fundamental and alternate floating
+point types), 9.7.15 (matrix types).
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy
+
+
+class Kind(enum.Enum):
+    """The arithmetic of a type."""
+
+    FLOAT = "float"
+    SIGNED = "signed integer"
+    UNSIGNED = "unsigned integer"
+    BITS = "bits"
+    SCALE = "scale factor"
+
+
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """An element type.
+
+    `bits` is what an element takes in memory as the tensor core reads it (tf32: 32, of which 19 count); `llvm` is the
+    type of an SSA value of it, sub-byte and alternate types riding in integers; `storage` is the NumPy dtype whose
+    buffers hold it (two to a byte for 4-bit types, one to a byte for 6-bit ones, eight to a byte for b1).
+    """
+
+    name: str
+    bits: int
+    kind: Kind
+    llvm: str
+    storage: str
+
+    @property
+    def ptx(self) -> str:
+        """The type's PTX qualifier without its dot."""
+        return self.name
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind is Kind.FLOAT
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in (Kind.SIGNED, Kind.UNSIGNED)
+
+    @property
+    def is_signed(self) -> bool:
+        return self.kind is Kind.SIGNED
+
+    def numpy_dtype(self) -> numpy.dtype[numpy.generic]:
+        """The NumPy dtype that stores this type (raw bits where NumPy has no such type)."""
+        import numpy
+
+        return numpy.dtype(self.storage)
+
+    def bytes_for(self, count: int) -> int:
+        """The bytes that `count` consecutive elements take in memory, rounded up to a whole byte."""
+        return -(-count * self.bits // 8)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _float(name: str, bits: int, llvm: str, storage: str) -> ElementType:
+    return ElementType(name, bits, Kind.FLOAT, llvm, storage)
+
+
+f16 = _float("f16", 16, "half", "float16")
+bf16 = _float("bf16", 16, "bfloat", "uint16")
+tf32 = _float("tf32", 32, "float", "float32")
+f32 = _float("f32", 32, "float", "float32")
+f64 = _float("f64", 64, "double", "float64")
+e4m3 = _float("e4m3", 8, "i8", "uint8")
+e5m2 = _float("e5m2", 8, "i8", "uint8")
+e2m3 = _float("e2m3", 6, "i8", "uint8")
+e3m2 = _float("e3m2", 6, "i8", "uint8")
+e2m1 = _float("e2m1", 4, "i8", "uint8")
+ue8m0 = ElementType("ue8m0", 8, Kind.SCALE, "i8", "uint8")
+ue4m3 = ElementType("ue4m3", 8, Kind.SCALE, "i8", "uint8")
+b1 = ElementType("b1", 1, Kind.BITS, "i32", "uint8")
+s4 = ElementType("s4", 4, Kind.SIGNED, "i8", "uint8")
+u4 = ElementType("u4", 4, Kind.UNSIGNED, "i8", "uint8")
+s8 = ElementType("s8", 8, Kind.SIGNED, "i8", "int8")
+u8 = ElementType("u8", 8, Kind.UNSIGNED, "i8", "uint8")
+s16 = ElementType("s16", 16, Kind.SIGNED, "i16", "int16")
+u16 = ElementType("u16", 16, Kind.UNSIGNED, "i16", "uint16")
+s32 = ElementType("s32", 32, Kind.SIGNED, "i32", "int32")
+u32 = ElementType("u32", 32, Kind.UNSIGNED, "i32", "uint32")
+s64 = ElementType("s64", 64, Kind.SIGNED, "i64", "int64")
+u64 = ElementType("u64", 64, Kind.UNSIGNED, "i64", "uint64")
+pred = ElementType("pred", 1, Kind.BITS, "i1", "bool")
+
+ELEMENT_TYPES: tuple[ElementType, ...] = (
+    *(f16, bf16, tf32, f32, f64),
+    *(e4m3, e5m2, e2m3, e3m2, e2m1, ue8m0, ue4m3),
+    *(b1, s4, u4, s8, u8, s16, u16, s32, u32, s64, u64, pred),
+)
+BY_NAME: dict[str, ElementType] = {element.name: element for element in ELEMENT_TYPES}

@@ -1,0 +1,1 @@
+"""What this target may use: subtargets, the selector, the machine form, the verifier and the protocol analyses."""

@@ -1,0 +1,191 @@
+"""Targets: exact chips as feature bitmaps. A target is a value that is passed, never a global."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.features import Feature
+from nvbackend.intrinsics.row import PtxVersion
+
+NEWEST_PTX: PtxVersion = (9, 0)
+"""The newest PTX version that LLVM 22.1 prints."""
+
+UNKNOWN_TARGET = Rule(
+    id="target.unknown",
+    message="{given!r} is not a target that nvbackend knows",
+    fix="use one of {known}{nearest}",
+    why="LLVM prints a warning for an unknown CPU and compiles for its default one, so the kernel would be wrong code.",
+    reference="LLVM 22.1 NVPTX.td; PTX ISA 11.1.2 (.target)",
+)
+PTX_VERSION_RANGE = Rule(
+    id="target.ptx-version",
+    message="PTX version {version} can not be used with {target}: it takes {lowest} to {highest}",
+    fix="leave the version out to get {highest}",
+    why="LLVM ends the whole process where the PTX version is older than the CPU, and ptxas refuses newer ones.",
+    reference="PTX ISA 11.1.2 (.target), 13 (release notes)",
+)
+
+_CHIPS: dict[int, tuple[str, PtxVersion]] = {
+    # compute capability: (suffixes it exists with, lowest PTX version without a suffix)
+    70: ("", (6, 0)),
+    72: ("", (6, 1)),
+    75: ("", (6, 3)),
+    80: ("", (7, 0)),
+    86: ("", (7, 1)),
+    87: ("", (7, 4)),
+    88: ("", (9, 0)),
+    89: ("", (7, 8)),
+    90: ("a", (7, 8)),
+    100: ("af", (8, 6)),
+    101: ("af", (8, 6)),
+    103: ("af", (8, 8)),
+    110: ("af", (9, 0)),
+    120: ("af", (8, 7)),
+    121: ("af", (8, 8)),
+}
+_SUFFIX_PTX: dict[tuple[int, str], PtxVersion] = {(90, "a"): (8, 0)}
+_FAMILY_PTX: PtxVersion = (8, 8)
+_LAST_PTX: dict[int, PtxVersion] = {101: (8, 8)}
+"""sm_101 became sm_110 in PTX 9.0 and is not known from there on."""
+
+_TENSOR_MEMORY_CHIPS = (100, 101, 103, 110)
+_CONSUMER_BLACKWELL_CHIPS = (120, 121)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A chip and a PTX version: `name` as in `.target` (sm_90a), its number, suffix ('', 'a' or 'f') and features."""
+
+    name: str
+    number: int
+    suffix: str
+    features: Feature
+    ptx_version: PtxVersion
+
+    @classmethod
+    def parse(cls, name: str | Target, ptx_version: PtxVersion | None = None) -> Target:
+        """The target called `name`. Raises target.unknown, or target.ptx-version for a version it does not take."""
+        if isinstance(name, Target):
+            if ptx_version is None or ptx_version == name.ptx_version:
+                return name
+            name = name.name
+        found = _by_name().get(name)
+        if found is None:
+            nearest = difflib.get_close_matches(str(name), _by_name(), n=1, cutoff=0.5)
+            UNKNOWN_TARGET.fail(
+                given=name,
+                known=", ".join(_by_name()),
+                nearest=f"; the nearest is {nearest[0]}" if nearest else "",
+            )
+        number, suffix = found
+        lowest = lowest_ptx_version(number, suffix)
+        highest = _LAST_PTX.get(number, NEWEST_PTX)
+        version = highest if ptx_version is None else ptx_version
+        if not lowest <= version <= highest:
+            PTX_VERSION_RANGE.fail(
+                version=dotted(version), target=name, lowest=dotted(lowest), highest=dotted(highest)
+            )
+        return cls(name, number, suffix, _features(number, suffix), version)
+
+    def has(self, features: Feature) -> bool:
+        """Whether every one of `features` is there."""
+        return features in self.features
+
+    @property
+    def ptx_attribute(self) -> str:
+        """The LLVM subtarget feature that selects the PTX version, such as `+ptx90`."""
+        return f"+ptx{self.ptx_version[0]}{self.ptx_version[1]}"
+
+    @property
+    def has_tmem(self) -> bool:
+        return self.has(Feature.TMEM)
+
+    @property
+    def has_wgmma(self) -> bool:
+        return self.has(Feature.WGMMA)
+
+    @property
+    def has_arch_conditional(self) -> bool:
+        return self.has(Feature.ARCH_CONDITIONAL)
+
+    @property
+    def has_family_conditional(self) -> bool:
+        return self.has(Feature.FAMILY_CONDITIONAL)
+
+    @property
+    def has_scale_input_accumulator(self) -> bool:
+        return self.has(Feature.SCALE_INPUT_ACCUMULATOR)
+
+    @property
+    def has_wide_im2col(self) -> bool:
+        return self.has(Feature.WIDE_IM2COL)
+
+    @property
+    def has_two_cta_tma(self) -> bool:
+        return self.has(Feature.TWO_CTA_TMA)
+
+    @property
+    def has_cluster_multicast(self) -> bool:
+        return self.has(Feature.CLUSTER_MULTICAST)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def dotted(version: PtxVersion) -> str:
+    """A PTX version as people write it: 8.6."""
+    return f"{version[0]}.{version[1]}"
+
+
+def target_names() -> tuple[str, ...]:
+    """Every target name, oldest chip first."""
+    return tuple(_by_name())
+
+
+def lowest_ptx_version(number: int, suffix: str) -> PtxVersion:
+    """The first PTX version that knows this chip with this suffix."""
+    base = _CHIPS[number][1]
+    if suffix == "f":
+        return max(base, _FAMILY_PTX)
+    return _SUFFIX_PTX.get((number, suffix), base)
+
+
+def _by_name() -> dict[str, tuple[int, str]]:
+    return {
+        f"sm_{number}{suffix}": (number, suffix)
+        for number, (suffixes, _) in _CHIPS.items()
+        for suffix in ("", *suffixes)
+    }
+
+
+def _features(number: int, suffix: str) -> Feature:
+    features = Feature.NONE
+    for floor, feature in (
+        (75, Feature.SM_75),
+        (80, Feature.SM_80),
+        (89, Feature.SM_89),
+        (90, Feature.SM_90 | Feature.CLUSTER_MULTICAST),
+        (100, Feature.SM_100),
+    ):
+        if number >= floor:
+            features |= feature
+    if suffix == "a":
+        features |= Feature.ARCH_CONDITIONAL
+    if suffix:
+        features |= Feature.FAMILY_CONDITIONAL | Feature.SETMAXNREG
+        features |= _suffixed_features(number)
+    return features
+
+
+def _suffixed_features(number: int) -> Feature:
+    """What a chip has only under a name with `a` or `f`."""
+    if number == 90:
+        return Feature.WGMMA
+    if number in _TENSOR_MEMORY_CHIPS:
+        features = Feature.TMEM | Feature.WIDE_IM2COL | Feature.TWO_CTA_TMA
+        return features if number == 110 else features | Feature.SCALE_INPUT_ACCUMULATOR
+    if number in _CONSUMER_BLACKWELL_CHIPS:
+        return Feature.BLOCK_SCALED_MMA
+    return Feature.NONE
