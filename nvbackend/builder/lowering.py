@@ -1,0 +1,112 @@
+"""From a row and its operands to LLVM IR: an intrinsic call or an inline-asm call, typed from the row alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from llvmlite import ir
+
+from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, Operand, RegisterClass, Row
+
+Operands = Mapping[str, "ir.Value | int | Sequence[ir.Value]"]
+
+_SCALARS: dict[str, ir.Type] = {
+    "i1": ir.IntType(1),
+    "i16": ir.IntType(16),
+    "i32": ir.IntType(32),
+    "i64": ir.IntType(64),
+    "float": ir.FloatType(),
+    "double": ir.DoubleType(),
+}
+
+
+def lower(builder: ir.IRBuilder, row: Row, operands: Operands, name: str = "") -> dict[str, list[ir.Value]]:
+    """Emit `row` at `builder`'s place and return its outputs by operand name.
+
+    `operands` gives every input, tied output and immediate by name: one value, or as many as the operand has
+    registers. Shared addresses may be i32 or pointers; each lowering gets the form it takes.
+    """
+    if isinstance(row.lowering, Asm):
+        return _lower_asm(builder, row, operands, name)
+    return _lower_intrinsic(builder, row, row.lowering, operands, name)
+
+
+def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -> dict[str, list[ir.Value]]:
+    arguments: list[ir.Value] = []
+    for operand in row.inputs:
+        arguments += [_as_scalar(builder, value, operand.register) for value in _values(operands, operand)]
+    for operand in row.immediates:
+        arguments += _values(operands, operand)
+    for operand in row.outputs:
+        if operand.tied:
+            arguments += _values(operands, operand)
+    function = ir.FunctionType(_result_type(row), [argument.type for argument in arguments])
+    asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=row.effects != Effect.NONE)
+    attributes = ("convergent",) if Effect.CONVERGENT in row.effects else ()
+    call = builder.call(asm, arguments, name=name, attrs=attributes)
+    return _unpack(builder, row, call)
+
+
+def _lower_intrinsic(
+    builder: ir.IRBuilder, row: Row, lowering: Intrinsic, operands: Operands, name: str
+) -> dict[str, list[ir.Value]]:
+    arguments: list[ir.Value] = []
+    for argument in lowering.arguments:
+        if isinstance(argument, str):
+            operand = row.operand(argument)
+            arguments += [_as_pointer(builder, value, operand.register) for value in _values(operands, operand)]
+        else:
+            arguments.append(ir.Constant(_SCALARS[argument[0]], argument[1]))
+    function = declare(
+        builder.module, lowering.name, _result_type(row), [argument.type for argument in arguments]
+    )
+    return _unpack(builder, row, builder.call(function, arguments, name=name))
+
+
+def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+    """The function `name` of `module`, declared on first use."""
+    found = module.globals.get(name)
+    if found is None:
+        found = ir.Function(module, ir.FunctionType(result, arguments), name)
+    return found
+
+
+def _values(operands: Operands, operand: Operand) -> list[ir.Value]:
+    given = operands[operand.name]
+    if isinstance(given, int):
+        given = ir.Constant(_SCALARS[operand.register.llvm], given)
+    values = [given] if isinstance(given, ir.Value) else list(given)
+    if len(values) != operand.count:
+        raise ValueError(f"operand {operand.name} takes {operand.count} registers, not {len(values)}")
+    return values
+
+
+def _as_scalar(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
+    if isinstance(value.type, ir.PointerType):
+        return builder.ptrtoint(value, _SCALARS[register.llvm])
+    return value
+
+
+def _as_pointer(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
+    if register.addrspace is None or isinstance(value.type, ir.PointerType):
+        return value
+    return builder.inttoptr(value, ir.PointerType(addrspace=register.addrspace))
+
+
+def _result_type(row: Row) -> ir.Type:
+    types = [_SCALARS[operand.register.llvm] for operand in row.outputs for _ in range(operand.count)]
+    if not types:
+        return ir.VoidType()
+    return types[0] if len(types) == 1 else ir.LiteralStructType(types)
+
+
+def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[ir.Value]]:
+    results: dict[str, list[ir.Value]] = {}
+    position = 0
+    single = sum(operand.count for operand in row.outputs) == 1
+    for operand in row.outputs:
+        results[operand.name] = [
+            call if single else builder.extract_value(call, position + index) for index in range(operand.count)
+        ]
+        position += operand.count
+    return results
