@@ -1,0 +1,1 @@
+"""The tests of nvbackend, in the folders of what they test."""
