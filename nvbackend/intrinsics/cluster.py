@@ -1,0 +1,109 @@
+"""Cluster rows: barrier of a cluster's CTAs, and addresses in another CTA's shared memory.
+
+PTX ISA 9.7.13 (barrier.cluster), 9.7.9 (mapa, getctarank). A CTA's rank in its cluster is a special register.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from nvbackend.intrinsics.axes import chosen, spelled
+from nvbackend.intrinsics.features import Feature
+from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, RegisterClass, Row, operand, output
+
+PORTABLE_SIZES = range(1, 9)
+"""Clusters that every chip with clusters can launch, in CTAs."""
+SIZES = range(1, 17)
+"""Clusters that some chips launch once the kernel allows a non-portable size, in CTAs."""
+
+_ARRIVE_SEMANTICS = (None, "relaxed")
+
+
+@cache
+def barrier_arrive(semantics: str | None = None, *, aligned: bool = True) -> Row:
+    """barrier.cluster.arrive: release by default; `semantics` "relaxed" orders no memory access.
+
+    `aligned`: all threads of the warp execute it together. Raises NoSuchRow for other semantics.
+    """
+    chosen("semantics", semantics, _ARRIVE_SEMANTICS)
+    qualifiers = spelled(*filter(None, (semantics, "aligned" if aligned else None))) or None
+    return Row(
+        family="cluster",
+        opcode="barrier.cluster.arrive",
+        ptx=spelled("barrier.cluster.arrive", qualifiers),
+        operands=(),
+        lowering=Intrinsic(spelled("llvm.nvvm.barrier.cluster.arrive", qualifiers)),
+        requires=Feature.SM_90,
+        ptx_version=(8, 0) if semantics else (7, 8),
+        effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
+        section="9.7.13 (barrier.cluster)",
+        summary="Marks this thread's arrival at the cluster barrier without waiting.",
+        axes={"semantics": semantics, "aligned": aligned},
+    )
+
+
+@cache
+def barrier_wait(*, aligned: bool = True) -> Row:
+    """barrier.cluster.wait: wait for every thread of the cluster; acquires what they released."""
+    qualifier = "aligned" if aligned else None
+    return Row(
+        family="cluster",
+        opcode="barrier.cluster.wait",
+        ptx=spelled("barrier.cluster.wait", qualifier),
+        operands=(),
+        lowering=Intrinsic(spelled("llvm.nvvm.barrier.cluster.wait", qualifier)),
+        requires=Feature.SM_90,
+        ptx_version=(7, 8),
+        effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
+        section="9.7.13 (barrier.cluster)",
+        summary="Waits until all threads of the cluster have arrived.",
+        axes={"aligned": aligned},
+    )
+
+
+@cache
+def mapa() -> Row:
+    """mapa: the address that `addr` of this CTA's shared memory has in the CTA of rank `rank`.
+
+    By asm: LLVM holds shared pointers in 64 bits and prints the `.u64` form only.
+    """
+    return Row(
+        family="cluster",
+        opcode="mapa",
+        ptx="mapa.shared::cluster.u32",
+        operands=(
+            output("d", RegisterClass.SHARED_CLUSTER, meaning="the same place in the CTA of that rank"),
+            operand("addr", RegisterClass.SHARED, meaning="an address in this CTA's shared memory"),
+            operand("rank", RegisterClass.B32, meaning="rank of a CTA in the cluster"),
+        ),
+        lowering=Asm("{ptx} {d}, {addr}, {rank};"),
+        requires=Feature.SM_90,
+        ptx_version=(7, 8),
+        section="9.7.9 (mapa)",
+        summary="Maps a shared-memory address to the same place in another CTA of the cluster.",
+    )
+
+
+@cache
+def getctarank() -> Row:
+    """getctarank: the rank of the CTA whose shared memory `addr` lies in."""
+    return Row(
+        family="cluster",
+        opcode="getctarank",
+        ptx="getctarank.shared::cluster.u32",
+        operands=(output("rank", RegisterClass.B32), operand("addr", RegisterClass.SHARED_CLUSTER)),
+        lowering=Asm("{ptx} {rank}, {addr};"),
+        requires=Feature.SM_90,
+        ptx_version=(7, 8),
+        section="9.7.9 (getctarank)",
+        summary="Gives the rank of the CTA that a shared::cluster address belongs to.",
+    )
+
+
+def rows() -> Iterator[Row]:
+    """Every cluster row."""
+    for aligned in (True, False):
+        yield from (barrier_arrive(semantics, aligned=aligned) for semantics in _ARRIVE_SEMANTICS)
+        yield barrier_wait(aligned=aligned)
+    yield from (mapa(), getctarank())

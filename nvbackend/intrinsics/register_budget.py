@@ -1,0 +1,41 @@
+"""setmaxnreg rows: a warpgroup gives registers back or takes more. PTX ISA 9.7.19 (setmaxnreg)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from nvbackend.intrinsics.axes import chosen
+from nvbackend.intrinsics.features import Feature
+from nvbackend.intrinsics.row import Effect, Intrinsic, Row, immediate
+
+REGISTER_COUNTS = range(24, 257, 8)
+"""Registers a thread that setmaxnreg takes."""
+ACTIONS = ("inc", "dec")
+
+
+@cache
+def setmaxnreg(action: str) -> Row:
+    """setmaxnreg: raise ("inc", blocks until the pool has enough) or lower ("dec") the registers of each thread.
+
+    All warps of a warpgroup execute the same one. Raises NoSuchRow for another action.
+    """
+    ptx = f"setmaxnreg.{chosen('action', action, ACTIONS)}.sync.aligned.u32"
+    return Row(
+        family="register_budget",
+        opcode=f"setmaxnreg.{action}",
+        ptx=ptx,
+        operands=(immediate("registers", tuple(REGISTER_COUNTS), meaning="registers a thread"),),
+        lowering=Intrinsic(f"llvm.nvvm.{ptx}", ("registers",)),
+        requires=Feature.SETMAXNREG,
+        ptx_version=(8, 0),
+        effects=Effect.CONVERGENT | Effect.ORDERS,
+        section="9.7.19 (setmaxnreg)",
+        summary="Takes registers from the CTA's pool, or gives them back.",
+        axes={"action": action},
+    )
+
+
+def rows() -> Iterator[Row]:
+    """Both rows."""
+    return (setmaxnreg(action) for action in ACTIONS)
