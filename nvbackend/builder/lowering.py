@@ -83,14 +83,31 @@ def _values(operands: Operands, operand: Operand) -> list[ir.Value]:
 
 def _as_scalar(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
     if isinstance(value.type, ir.PointerType):
-        return builder.ptrtoint(value, _SCALARS[register.llvm])
+        return builder.ptrtoint(_in_space(builder, value, register), _SCALARS[register.llvm])
     return value
 
 
 def _as_pointer(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
-    if register.addrspace is None or isinstance(value.type, ir.PointerType):
+    if register.addrspace is None:
         return value
+    if isinstance(value.type, ir.PointerType):
+        return _in_space(builder, value, register)
     return builder.inttoptr(value, ir.PointerType(addrspace=register.addrspace))
+
+
+def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass) -> ir.Value:
+    """`pointer` in the address space that `register` names.
+
+    An address of this CTA's shared memory is the same number in the cluster's window (PTX ISA 5.1.6), so it is
+    reinterpreted: LLVM's addrspacecast would go through a generic address and back, two instructions for nothing.
+    """
+    space = pointer.type.addrspace
+    if register.addrspace in (None, space):
+        return pointer
+    wanted = ir.PointerType(addrspace=register.addrspace)
+    if (space, register.addrspace) == (RegisterClass.SHARED.addrspace, RegisterClass.SHARED_CLUSTER.addrspace):
+        return builder.inttoptr(builder.ptrtoint(pointer, _SCALARS[register.llvm]), wanted)
+    return builder.addrspacecast(pointer, wanted)
 
 
 def _result_type(row: Row) -> ir.Type:

@@ -31,8 +31,8 @@ The plain spelling matters: `.release.cluster` costs a MEMBAR.ALL.GPU on the H20
 
 _SECTION = "9.7.13.15"
 _SHARED_CTA_PTX: PtxVersion = (7, 8)
-_SINK_PTX: PtxVersion = (7, 1)
 _EXPLICIT_PTX: PtxVersion = (8, 0)
+_RELAXED_PTX: PtxVersion = (8, 6)
 _COUNT = operand("count", RegisterClass.B32, meaning="number of arrivals")
 _BYTES = operand("bytes", RegisterClass.B32, meaning="bytes that will complete on the barrier in this phase")
 _PARITY = operand("parity", RegisterClass.B32, meaning="parity (0 or 1) of the phase to wait for")
@@ -112,16 +112,17 @@ def arrive(
     """An arrival without a result (sink `_`), by inline asm since LLVM prints no sink for shared::cta.
 
     `space` "cta" takes a SHARED address, "cluster" a SHARED_CLUSTER one (of `mapa`). `drop` leaves the barrier for all
-    later phases. `expect_tx` adds `bytes` first; `counted` arrives `count` times instead of once; `guarded` only arrives
-    where the predicate `guard` holds, which spares a branch. Raises NoSuchRow for other axes, and for expect_tx with a
-    count.
+    later phases. `expect_tx` adds `bytes` first; `counted` arrives `count` times instead of once; `guarded` arrives
+    only where the predicate `guard` holds, which spares a branch. Raises NoSuchRow for other axes, and for expect_tx
+    with a count.
     """
     chosen("space", space, SPACES)
     chosen("qualifiers", qualifiers, QUALIFIERS)
     chosen("counted", counted, (False,) if expect_tx else (False, True))
     opcode = spelled("mbarrier", "arrive_drop" if drop else "arrive", "expect_tx" if expect_tx else None)
     argument = _BYTES if expect_tx else _COUNT if counted else None
-    needs_cluster = space == "cluster" or qualifiers is not None or expect_tx
+    of_cluster = space == "cluster" or expect_tx or counted or qualifiers not in (None, ("release", "cta"))
+    version = _RELAXED_PTX if "relaxed" in (qualifiers or ()) else _EXPLICIT_PTX
     return Row(
         family="mbarrier",
         opcode=opcode,
@@ -130,8 +131,8 @@ def arrive(
         lowering=Asm(
             ("@{guard} " if guarded else "") + "{ptx} _, [{bar}]" + (f", {{{argument.name}}};" if argument else ";")
         ),
-        requires=Feature.SM_90 if needs_cluster or counted else Feature.SM_80,
-        ptx_version=_EXPLICIT_PTX if needs_cluster else max(_SHARED_CTA_PTX, _SINK_PTX),
+        requires=Feature.SM_90 if of_cluster else Feature.SM_80,
+        ptx_version=version if qualifiers or space == "cluster" or expect_tx else _SHARED_CTA_PTX,
         effects=_ARRIVES,
         section=_SECTION,
         summary=f"Arrives on an mbarrier of {'this CTA' if space == 'cta' else 'any CTA of the cluster'}.",

@@ -14,7 +14,7 @@ from functools import cache
 
 from nvbackend.intrinsics.axes import chosen, spelled
 from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.row import Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, immediate, operand
+from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, immediate, operand
 
 RANKS = range(1, 6)
 """Dimensions a tensor map can have."""
@@ -75,7 +75,7 @@ def _options(**used: bool) -> _Options:
 
 
 def _tma(
-    opcode: str, ptx: str, operands: tuple[Operand, ...], lowering: Intrinsic, summary: str, **axes: object
+    opcode: str, ptx: str, operands: tuple[Operand, ...], lowering: Asm | Intrinsic, summary: str, **axes: object
 ) -> Row:
     return Row(
         family="tma",
@@ -194,12 +194,15 @@ def store_bulk(cache_hint: bool = False) -> Row:
 
 @cache
 def copy_bulk() -> Row:
-    """cp.async.bulk from this CTA's shared memory to another CTA's, completed on a `bar` beside the destination."""
+    """cp.async.bulk from this CTA's shared memory to another CTA's, completed on a `bar` beside the destination.
+
+    By asm: LLVM's intrinsic takes the barrier for one of this CTA.
+    """
     return _tma(
         "cp.async.bulk",
         "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
         (_DESTINATION, _SHARED_SOURCE, _BYTES, _REMOTE_BARRIER),
-        Intrinsic("llvm.nvvm.cp.async.bulk.shared.cta.to.cluster", ("destination", "bar", "source", "bytes")),
+        Asm("{ptx} [{destination}], [{source}], {bytes}, [{bar}];"),
         "Copies bytes between the shared memories of a cluster.",
         direction="copy",
     )
