@@ -1,0 +1,165 @@
+"""The current device, in numba-cuda's current context: limits, loading, attributes, launches, synchronisation."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nvbackend.runtime.driver import DriverError, bindings, call, core, no_gpu_reason, numba_cuda
+from nvbackend.runtime.rules import NO_GPU
+
+_PORTABLE_CLUSTER = 8
+"""CTAs that a cluster may have on every chip that has clusters (PTX ISA 3.2.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLimits:
+    """What the launch checks need to know of a device: ordinal, name, compute capability, threads a CTA, bytes of
+    shared memory a CTA (with the opt-in above 48 KB)."""
+
+    ordinal: int
+    name: str
+    capability: tuple[int, int]
+    threads: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLimits:
+    """What the driver says of a loaded kernel: threads a CTA that its registers allow, static shared bytes."""
+
+    threads: int
+    static_shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A launch's shape: grid and cluster in CTAs, threads a CTA, dynamic shared bytes a CTA."""
+
+    grid: tuple[int, int, int]
+    threads: int
+    cluster: int = 1
+    shared_bytes: int = 0
+
+
+class Device(Protocol):
+    """What loading and launching need of a device."""
+
+    @property
+    def limits(self) -> DeviceLimits: ...
+
+    @property
+    def notes(self) -> MutableMapping[str, Any]:
+        """What lives as long as the context."""
+
+    def load(self, name: str, image: bytes | str) -> Any:
+        """The kernel `name` of a cubin (bytes) or PTX (str). Raises an error of the driver."""
+
+    def kernel_limits(self, kernel: Any) -> KernelLimits: ...
+
+    def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
+        """Let `kernel` have this much dynamic shared memory and this many CTAs a cluster."""
+
+    def configuration(self, configuration: Configuration) -> Any: ...
+
+    def stream(self, handle: int) -> Any: ...
+
+    def launch(self, stream: Any, configuration: Any, kernel: Any, *arguments: Any) -> None: ...
+
+    def synchronize(self, handle: int) -> None:
+        """Wait for a stream. Raises DriverError."""
+
+    def order(self, earlier: int, later: int) -> None:
+        """Let what is launched on stream `later` from now on wait for what is on `earlier`."""
+
+    def ordinal_of(self, pointer: int) -> int | None:
+        """The device that holds an address, None where it is no CUDA memory."""
+
+
+class CudaDevice:
+    """The device of numba-cuda's current context; making one makes that context current in this thread."""
+
+    def __init__(self) -> None:
+        reason = no_gpu_reason()
+        if reason is not None:
+            NO_GPU.fail(reason=reason)
+        context = numba_cuda().current_context()
+        ordinal = int(context.device.id)
+        self._ordinal = ordinal
+        self.notes: MutableMapping[str, Any] = context.extras
+        self.launch = core().launch
+        name = context.device.name
+        self.limits = DeviceLimits(
+            ordinal=ordinal,
+            name=name.decode() if isinstance(name, bytes) else str(name),
+            capability=(self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR")),
+            threads=self._attribute("MAX_THREADS_PER_BLOCK"),
+            shared_bytes=self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        )
+
+    def _attribute(self, name: str) -> int:
+        attribute = getattr(bindings().CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(call("cuDeviceGetAttribute", attribute, self._ordinal))
+
+    def load(self, name: str, image: bytes | str) -> Any:
+        code = core().ObjectCode
+        loaded = code.from_cubin(image, name=name) if isinstance(image, bytes) else code.from_ptx(image.encode())
+        return loaded.get_kernel(name)
+
+    def kernel_limits(self, kernel: Any) -> KernelLimits:
+        return KernelLimits(
+            threads=self._kernel_attribute(kernel, "MAX_THREADS_PER_BLOCK"),
+            static_shared_bytes=self._kernel_attribute(kernel, "SHARED_SIZE_BYTES"),
+        )
+
+    def _kernel_attribute(self, kernel: Any, name: str) -> int:
+        attribute = getattr(bindings().CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{name}")
+        return int(call("cuKernelGetAttribute", attribute, _handle(kernel), self._ordinal))
+
+    def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
+        attributes = bindings().CUfunction_attribute
+        if shared_bytes:
+            name = attributes.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            call("cuKernelSetAttribute", name, shared_bytes, _handle(kernel), self._ordinal)
+        if cluster > _PORTABLE_CLUSTER:
+            name = attributes.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+            call("cuKernelSetAttribute", name, 1, _handle(kernel), self._ordinal)
+
+    def configuration(self, configuration: Configuration) -> Any:
+        cluster = configuration.cluster
+        x, y, z = configuration.grid
+        # With a cluster, cuda.core counts the grid in clusters.
+        return core().LaunchConfig(
+            grid=(x // cluster, y, z),
+            block=(configuration.threads, 1, 1),
+            cluster=(cluster, 1, 1) if cluster > 1 else None,
+            shmem_size=configuration.shared_bytes,
+        )
+
+    def stream(self, handle: int) -> Any:
+        return core().Stream.from_handle(handle)
+
+    def synchronize(self, handle: int) -> None:
+        call("cuStreamSynchronize", handle)
+
+    def order(self, earlier: int, later: int) -> None:
+        driver = bindings()
+        event = call("cuEventCreate", int(driver.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+        call("cuEventRecord", event, earlier)
+        call("cuStreamWaitEvent", later, event, 0)
+        # The driver keeps the event until the wait is over.
+        call("cuEventDestroy", event)
+
+    def ordinal_of(self, pointer: int) -> int | None:
+        attribute = bindings().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        try:
+            return int(call("cuPointerGetAttribute", attribute, pointer))
+        except DriverError:
+            return None
+
+
+def _handle(kernel: Any) -> Any:
+    # cuda.core before 0.7 has no public attribute.
+    handle = kernel.handle if hasattr(kernel, "handle") else kernel._handle
+    return bindings().CUkernel(int(handle))

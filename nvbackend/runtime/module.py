@@ -1,0 +1,184 @@
+"""Loaded kernels: a compiled kernel on the current device, ready to launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
+from nvbackend.isel.target import Target
+from nvbackend.runtime import launch as launching
+from nvbackend.runtime import tensor_map
+from nvbackend.runtime.arguments import Bound, bind
+from nvbackend.runtime.device import Configuration, CudaDevice, Device, DeviceLimits, KernelLimits
+from nvbackend.runtime.driver import driver_errors
+from nvbackend.runtime.launch import Grid, LaunchRecord, PreparedLaunch
+from nvbackend.runtime.rules import ARCHITECTURE, LOAD_FAILED, SHARED_MEMORY, THREADS
+from nvbackend.runtime.streams import stream_handle
+from nvbackend.signature import Signature, TensorMap
+
+
+class Image(Protocol):
+    """A cubin."""
+
+    @property
+    def data(self) -> bytes | None: ...
+
+
+class Compiled(Protocol):
+    """What the runtime needs of a compiled kernel: signature, target, PTX, and a cubin where there is one."""
+
+    @property
+    def signature(self) -> Signature: ...
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def ptx(self) -> str: ...
+
+    @property
+    def cubin(self) -> Image | None: ...
+
+
+@user_facing
+class LoadedKernel:
+    """A kernel on the current device. `launch(grid, ...)` or `kernel[grid, stream](...)` starts it."""
+
+    def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
+        self.signature = signature
+        self.kernel = kernel
+        self.device = device
+        self._maps = tensor_map.TensorMapCache()
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, as in the PTX."""
+        return self.signature.name
+
+    def prepare(self, grid: Grid, *arguments: object, stream: Any = None) -> PreparedLaunch:
+        """Check and convert everything once, for a launch that `run()` repeats.
+
+        `grid` counts CTAs: an integer, or x, y, z; x is a multiple of the cluster. `arguments` are device arrays
+        (numba, CuPy, PyTorch, JAX: `__cuda_array_interface__` or DLPack) and numbers, in the signature's order.
+        `stream` is a stream of any of them or a handle; None is the default stream. Raises every problem found
+        together: the rules launch.* and tensor-map.*.
+        """
+        handle = stream_handle(stream)
+        problems = list(launching.check_grid(self.signature, grid))
+        bound = bind(self.signature, arguments, self.device, handle)
+        raise_all([*problems, *bound.problems])
+        for earlier in dict.fromkeys(bound.streams):
+            self.device.order(earlier, handle)
+        full = launching.full_grid(grid)
+        bounds = self.signature.bounds
+        configuration = Configuration(full, bounds.threads, bounds.cluster, bounds.dynamic_shared_bytes)
+        return PreparedLaunch(
+            device=self.device,
+            kernel=self.kernel,
+            configuration=self.device.configuration(configuration),
+            handle=handle,
+            record=LaunchRecord(self.name, full, caller_location()),
+            arguments=self._encoded(bound),
+            owners=(bound.arrays, stream),
+        )
+
+    def _encoded(self, bound: Bound) -> tuple[Any, ...]:
+        return tuple(
+            self._maps.get(parameter.name, value) if isinstance(parameter.type, TensorMap) else value
+            for parameter, value in zip(self.signature.parameters, bound.values, strict=True)
+        )
+
+    def launch(self, grid: Grid, *arguments: object, stream: Any = None) -> None:
+        """Check, convert and launch; arguments as for `prepare`. Returns before the kernel has run.
+
+        Raises the rules launch.* and tensor-map.* before anything is launched, launch.failed where the driver refuses.
+        """
+        self.prepare(grid, *arguments, stream=stream).run()
+
+    def __getitem__(self, configuration: Any) -> Callable[..., None]:
+        """`kernel[grid](...)` and `kernel[grid, stream](...)`, as numba writes launches.
+
+        The grid of two or three dimensions is a tuple of its own: `kernel[(x, y), stream]`, `kernel[(x, y), None]`.
+        """
+        grid, stream = configuration if isinstance(configuration, tuple) else (configuration, None)
+
+        def launch(*arguments: object) -> None:
+            self.launch(grid, *arguments, stream=stream)
+
+        return launch
+
+    def synchronize(self, stream: Any = None) -> None:
+        """Wait for `stream`; raises launch.asynchronous-error, naming what was launched on it, where that failed."""
+        launching.synchronize(stream, device=self.device)
+
+
+def load(compiled: Compiled, *, device: Device | None = None) -> LoadedKernel:
+    """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
+
+    Raises launch.no-gpu, launch.architecture, launch.load-failed, launch.threads, launch.shared-memory, and
+    tensor-map.* for a tensor-map parameter that no array could fill.
+    """
+    device = CudaDevice() if device is None else device
+    signature, target = compiled.signature, compiled.target
+    raise_all([*check_architecture(signature.name, target, device.limits), *_check_maps(signature)])
+    cubin = compiled.cubin
+    binary = None if cubin is None else cubin.data
+    try:
+        kernel = device.load(signature.name, compiled.ptx if binary is None else binary)
+        limits = device.kernel_limits(kernel)
+    except driver_errors() as error:
+        LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
+    raise_all(check_resources(signature, device.limits, limits))
+    bounds = signature.bounds
+    device.allow(kernel, bounds.dynamic_shared_bytes, bounds.cluster)
+    return LoadedKernel(signature, kernel, device)
+
+
+def _check_maps(signature: Signature) -> Iterator[Diagnostic]:
+    for parameter in signature.parameters:
+        if isinstance(parameter.type, TensorMap):
+            yield from tensor_map.check_tensor_map(parameter.name, parameter.type)
+
+
+def runs_on(target: Target, capability: tuple[int, int]) -> bool:
+    """Whether code of `target` runs on a device: `a` targets on that chip alone, `f` targets within their family from
+    that chip on, plain ones on its major version from that chip on (CUDA C++ Programming Guide, Binary Compatibility).
+    """
+    wanted = divmod(target.number, 10)
+    if target.suffix == "a":
+        return capability == wanted
+    return capability[0] == wanted[0] and capability[1] >= wanted[1]
+
+
+def check_architecture(kernel: str, target: Target, device: DeviceLimits) -> Iterator[Diagnostic]:
+    """launch.architecture where the device can not run code of `target`."""
+    if not runs_on(target, device.capability):
+        major, minor = device.capability
+        yield ARCHITECTURE.diagnose(
+            kernel=kernel,
+            target=target,
+            device=device.name,
+            capability=f"{major}.{minor}",
+            nearest=f"sm_{major}{minor}" + ("a" if target.suffix and major >= 9 else ""),
+        )
+
+
+def check_resources(signature: Signature, device: DeviceLimits, kernel: KernelLimits) -> Iterator[Diagnostic]:
+    """launch.threads and launch.shared-memory where the kernel's launch bounds exceed the device or its registers."""
+    bounds = signature.bounds
+    most = min(device.threads, kernel.threads)
+    if not 1 <= bounds.threads <= most:
+        because = "its registers allow no more" if kernel.threads < device.threads else f"the limit of {device.name}"
+        yield THREADS.diagnose(kernel=signature.name, threads=bounds.threads, most=most, because=because)
+    total = bounds.dynamic_shared_bytes + kernel.static_shared_bytes
+    if total > device.shared_bytes:
+        yield SHARED_MEMORY.diagnose(
+            kernel=signature.name,
+            dynamic=bounds.dynamic_shared_bytes,
+            static=kernel.static_shared_bytes,
+            total=total,
+            device=device.name,
+            most=device.shared_bytes,
+            excess=total - device.shared_bytes,
+        )

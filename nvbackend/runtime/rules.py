@@ -1,0 +1,123 @@
+"""What must hold before a kernel is launched, and how a launch that fails is reported."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_EXECUTION_CONFIGURATION = "CUDA C++ Programming Guide, Execution Configuration"
+_LAUNCH = "CUDA driver API, cuLaunchKernelEx"
+
+NO_GPU = Rule(
+    id="launch.no-gpu",
+    message="no kernel can be loaded or launched here: {reason}",
+    fix="run on a machine with an NVIDIA GPU and its driver, with `pip install nvbackend[gpu]`",
+    why="Loading and launching go through numba-cuda's context and cuda.core, which need the driver.",
+)
+ARCHITECTURE = Rule(
+    id="launch.architecture",
+    message="kernel {kernel} is compiled for {target}, which the current device ({device}, compute capability "
+    "{capability}) can not run",
+    fix="compile it for {nearest}",
+    why="The driver refuses a binary of another architecture, with an error that names neither.",
+    reference="PTX ISA 11.1.2 (.target); CUDA C++ Programming Guide, Binary Compatibility",
+)
+LOAD_FAILED = Rule(
+    id="launch.load-failed",
+    message="the driver does not load kernel {kernel} from its {form}: {error}",
+    fix="give the kernel a cubin from a ptxas that the driver takes, or a PTX version that it knows",
+    why="A driver takes PTX up to its own ISA version only, and binaries of its own chips.",
+    reference="CUDA driver API, cuLibraryLoadData",
+)
+ARGUMENT_COUNT = Rule(
+    id="launch.argument-count",
+    message="kernel {kernel} takes {expected} arguments ({names}), not {given}",
+    fix="pass one argument a parameter, in the order of the signature",
+    why="The driver reads as many addresses as the kernel has parameters: a missing one is a read out of bounds.",
+    reference=_LAUNCH,
+)
+ARGUMENT_KIND = Rule(
+    id="launch.argument-kind",
+    message="argument {name} is a {given}; the parameter is {expected}",
+    fix="pass {expected}",
+    why="An argument is copied byte by byte: an address taken for a number, or the reverse, is not noticed.",
+    reference=_LAUNCH,
+)
+DTYPE = Rule(
+    id="launch.dtype",
+    message="argument {name} has elements of {given}; the parameter is {element}",
+    fix="pass one of {accepted}",
+    why="A kernel reads the bytes as its own type: wrong numbers, or a read past the end where the sizes differ.",
+)
+SHAPE = Rule(
+    id="launch.shape",
+    message="argument {name} has no elements (shape {shape})",
+    fix="leave the launch out where there is nothing to do",
+    why="An empty array has a null address.",
+)
+STRIDE = Rule(
+    id="launch.stride",
+    message="argument {name} of shape {shape} has strides of {strides} bytes; row-major without gaps has {expected}",
+    fix="pass a contiguous copy of it",
+    why="A pointer parameter carries no strides, so a kernel would read other elements.",
+)
+ALIGNMENT = Rule(
+    id="launch.alignment",
+    message="argument {name} is at address {address:#x}, which is not a multiple of {align} bytes",
+    fix="pass an array that starts at a multiple of {align} bytes, not a slice that begins in between",
+    why="A vector load from such an address ends in CUDA_ERROR_MISALIGNED_ADDRESS and takes the context with it.",
+    reference="PTX ISA 6.4.1 (addresses as operands)",
+)
+DEVICE = Rule(
+    id="launch.device",
+    message="argument {name} is in {place}; the kernel runs on device {current}",
+    fix="copy it to device {current} first",
+    why="The kernel would read an address of another memory: an illegal access at best.",
+)
+SCALAR_RANGE = Rule(
+    id="launch.scalar-range",
+    message="argument {name} is {value!r}, which does not fit {element} ({range})",
+    fix="pass a value in {range}, or give the parameter a wider type",
+    why="The value would be cut to the parameter's width without a word.",
+)
+GRID = Rule(
+    id="launch.grid",
+    message="grid {grid} of kernel {kernel}: {problem}",
+    fix="{advice}",
+    why="The driver refuses it with CUDA_ERROR_INVALID_VALUE, which does not say what was wrong.",
+    reference=_EXECUTION_CONFIGURATION,
+)
+THREADS = Rule(
+    id="launch.threads",
+    message="kernel {kernel} wants {threads} threads a CTA; it can have 1 to {most} here ({because})",
+    fix="build it for at most {most} threads, or with fewer registers a thread",
+    why="The driver refuses the launch with CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES.",
+    reference=_EXECUTION_CONFIGURATION,
+)
+SHARED_MEMORY = Rule(
+    id="launch.shared-memory",
+    message="kernel {kernel} wants {dynamic} bytes of dynamic and {static} of static shared memory a CTA, "
+    "{total} together; {device} has {most}",
+    fix="take {excess} bytes less: fewer pipeline stages or a smaller tile",
+    why="The driver refuses the launch with CUDA_ERROR_INVALID_VALUE.",
+    reference="CUDA driver API, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
+)
+STREAM = Rule(
+    id="launch.stream",
+    message="a {given} is no stream",
+    fix="pass a numba, cuda.core, CuPy or PyTorch stream, an object with __cuda_stream__, or an integer handle",
+    why="The launch would go to a stream at an arbitrary address.",
+)
+LAUNCH_FAILED = Rule(
+    id="launch.failed",
+    message="the driver does not launch kernel {kernel} (grid {grid}): {error}",
+    fix="{advice}",
+    why="A launch reports what earlier kernels of the context did as well: the kernel named may be innocent.",
+    reference=_LAUNCH,
+)
+ASYNCHRONOUS_ERROR = Rule(
+    id="launch.asynchronous-error",
+    message="{error} in one of the kernels launched on the stream since it was last synchronised: {kernels}",
+    fix="run under compute-sanitizer to find the access; this process's CUDA context is lost, start a new one",
+    why="A kernel runs after its launch has returned, so its errors come up in whichever call is next.",
+    reference="CUDA driver API, cuStreamSynchronize",
+)

@@ -1,0 +1,302 @@
+"""Tensor maps (CUtensorMap) made from device arrays: what one may say, checked before the driver is asked.
+
+Source of every limit: CUDA driver API, cuTensorMapEncodeTiled (interleave none, element strides 1).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.runtime.arrays import DeviceArray
+from nvbackend.runtime.driver import driver_errors
+from nvbackend.signature import TensorMap
+
+MAX_RANK = 5
+MAX_BOX = 256
+MAX_EXTENT = 1 << 32
+STRIDE_LIMIT = 1 << 40
+ALIGNMENT = 16
+SWIZZLES = (0, 32, 64, 128)
+CACHED_MAPS = 64
+"""Encoded maps a loaded kernel keeps: a pointer that comes again (buffers of a pool do) needs no second encoding."""
+
+_REFERENCE = "CUDA driver API, cuTensorMapEncodeTiled"
+_SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its forty requirements was broken."
+
+ELEMENT = Rule(
+    id="tensor-map.element",
+    message="tensor map {name} is of {element}, which tensor maps of plain arrays can not hold",
+    fix="use one of {known}",
+    why="TMA has no such element type, or expects it packed with gaps that a plain array does not have.",
+    reference=_REFERENCE,
+)
+RANK = Rule(
+    id="tensor-map.rank",
+    message="tensor map {name} has a box of rank {expected} ({box}); the array has rank {given} (shape {shape})",
+    fix="pass an array of rank {expected}, 1 to {most}",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+EXTENT = Rule(
+    id="tensor-map.extent",
+    message="tensor map {name}: extent {extent} of dimension {dimension} is not in 1 to {most}",
+    fix="pass an array whose every extent is in 1 to {most}",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+ADDRESS = Rule(
+    id="tensor-map.address",
+    message="tensor map {name}: the array starts at {address:#x}, which is not a multiple of {align} bytes",
+    fix="pass an array that starts at a multiple of {align} bytes, not a slice that begins in between",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+INNER_STRIDE = Rule(
+    id="tensor-map.inner-stride",
+    message="tensor map {name}: innermost elements are {stride} bytes apart, an element has {expected}",
+    fix="pass an array whose innermost dimension is contiguous (a copy, or the transposed kernel)",
+    why="A tensor map has no stride for its innermost dimension: TMA would copy other elements.",
+    reference=_REFERENCE,
+)
+STRIDE = Rule(
+    id="tensor-map.stride",
+    message="tensor map {name}: stride of {stride} bytes in dimension {dimension} (shape {shape}) is not a multiple of "
+    "{align} in {align} to 2^40 - {align}",
+    fix="pad the rows: allocate an innermost extent that is a multiple of {elements} elements and slice it",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+BOX = Rule(
+    id="tensor-map.box",
+    message="tensor map {name}: extent {extent} of dimension {dimension} of box {box} is not in 1 to {most}{unit}",
+    fix="split the copy: a box has at most {most} elements in each dimension",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+BOX_BYTES = Rule(
+    id="tensor-map.box-bytes",
+    message="tensor map {name}: a row of box {box} takes {given} bytes, which is not a multiple of {align}",
+    fix="make the innermost box extent a multiple of {elements} elements of {element}",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+SWIZZLE = Rule(
+    id="tensor-map.swizzle",
+    message="tensor map {name}: swizzle {swizzle} with {given} bytes a box row; it can be {allowed}",
+    fix="make the innermost box extent at most {elements} elements, or take a wider swizzle and the layout that goes "
+    "with it",
+    why="A row must fit the swizzle's span: the driver refuses it, or the tile lands where no descriptor reads it.",
+    reference=_REFERENCE,
+)
+UNAVAILABLE = Rule(
+    id="tensor-map.unavailable",
+    message="cuda.core {version} can not make tensor maps",
+    fix="install cuda-core 1.0 or newer",
+    why="TensorMapDescriptor came with cuda.core 1.0.",
+)
+ENCODING_FAILED = Rule(
+    id="tensor-map.encoding-failed",
+    message="cuda.core does not encode tensor map {name} ({plan}): {error}",
+    fix="report it: every documented requirement was checked before",
+    why="A requirement of this driver that its documentation does not state.",
+    reference=_REFERENCE,
+)
+
+_DATA_TYPES = {
+    # element -> CUtensorMapDataType; TMA moves bits, so signed and packed types ride in unsigned ones
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "tf32": "TFLOAT32",
+    "f32": "FLOAT32",
+    "f64": "FLOAT64",
+    **dict.fromkeys(("e4m3", "e5m2", "e2m1", "ue8m0", "ue4m3", "b1", "s4", "u4", "s8", "u8"), "UINT8"),
+    **dict.fromkeys(("s16", "u16"), "UINT16"),
+    "s32": "INT32",
+    "u32": "UINT32",
+    "s64": "INT64",
+    "u64": "UINT64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapPlan:
+    """What a tensor map says, outermost dimension first, in the units the driver takes.
+
+    `shape` and `box` count stored elements (bytes, where several elements share one), `strides` bytes; the innermost
+    stride is the element size. `l2_promotion` is the bytes that one miss fetches into L2. Exposes itself as a
+    `__cuda_array_interface__` so that cuda.core can encode it.
+    """
+
+    pointer: int
+    data_type: str
+    item_bytes: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int
+    l2_promotion: int
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, object]:
+        return {
+            "shape": self.shape,
+            "strides": self.strides,
+            "typestr": f"<u{self.item_bytes}" if self.item_bytes > 1 else "|u1",
+            "data": (self.pointer, False),
+            "version": 3,
+        }
+
+
+def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
+    """What is wrong with the parameter itself, whatever the array: element type, box and swizzle."""
+    element, box = parameter.element, parameter.box
+    if element.name not in _DATA_TYPES:
+        yield ELEMENT.diagnose(name=name, element=element, known=", ".join(_DATA_TYPES))
+        return
+    if not 1 <= len(box) <= MAX_RANK:
+        yield RANK.diagnose(name=name, expected=len(box), box=box, given="any", shape="any", most=MAX_RANK)
+        return
+    packed = _packed(element)
+    for dimension, extent in enumerate(_stored(box, element)):
+        if not 1 <= extent <= MAX_BOX:
+            unit = " bytes" if packed > 1 and dimension == len(box) - 1 else ""
+            yield BOX.diagnose(name=name, extent=extent, dimension=dimension, box=box, most=MAX_BOX, unit=unit)
+    row_bits = box[-1] * element.bits
+    if row_bits % (8 * ALIGNMENT):
+        yield BOX_BYTES.diagnose(
+            name=name,
+            box=box,
+            given=f"{row_bits / 8:g}",
+            align=ALIGNMENT,
+            elements=8 * ALIGNMENT // element.bits,
+            element=element,
+        )
+    swizzle, row_bytes = parameter.swizzle, element.bytes_for(box[-1])
+    if swizzle not in SWIZZLES or (swizzle and row_bytes > swizzle):
+        yield SWIZZLE.diagnose(
+            name=name,
+            swizzle=swizzle,
+            given=row_bytes,
+            allowed=", ".join(str(span) for span in SWIZZLES if not span or span >= row_bytes),
+            elements=8 * (swizzle if swizzle in SWIZZLES[1:] else SWIZZLES[-1]) // element.bits,
+        )
+
+
+def check_array(name: str, parameter: TensorMap, array: DeviceArray) -> Iterator[Diagnostic]:
+    """What keeps `array` from being described by a tensor map of `parameter`; its element type is checked elsewhere."""
+    if len(array.shape) != parameter.rank:
+        yield RANK.diagnose(
+            name=name,
+            expected=parameter.rank,
+            box=parameter.box,
+            given=len(array.shape),
+            shape=array.shape,
+            most=MAX_RANK,
+        )
+        return
+    for dimension, extent in enumerate(array.shape):
+        if not 1 <= extent <= MAX_EXTENT:
+            yield EXTENT.diagnose(name=name, extent=extent, dimension=dimension, most=MAX_EXTENT)
+    if array.pointer % ALIGNMENT:
+        yield ADDRESS.diagnose(name=name, address=array.pointer, align=ALIGNMENT)
+    strides = _plain_strides(array)
+    if strides and strides[-1] != array.item_bytes:
+        yield INNER_STRIDE.diagnose(name=name, stride=strides[-1], expected=array.item_bytes)
+    for dimension, stride in enumerate(strides[:-1]):
+        if stride % ALIGNMENT or not 0 < stride < STRIDE_LIMIT:
+            yield STRIDE.diagnose(
+                name=name,
+                stride=stride,
+                dimension=dimension,
+                shape=array.shape,
+                align=ALIGNMENT,
+                elements=ALIGNMENT // array.item_bytes,
+            )
+
+
+def plan(parameter: TensorMap, array: DeviceArray) -> TensorMapPlan:
+    """The tensor map of an `array` that passed `check_tensor_map` and `check_array`."""
+    row_bytes = array.shape[-1] * array.item_bytes
+    return TensorMapPlan(
+        pointer=array.pointer,
+        data_type=_DATA_TYPES[parameter.element.name],
+        item_bytes=array.item_bytes,
+        shape=array.shape,
+        strides=_plain_strides(array),
+        box=_stored(parameter.box, parameter.element),
+        swizzle=parameter.swizzle,
+        # A wider fetch than a row of the array brings in bytes that no box asks for.
+        l2_promotion=256 if row_bytes >= 256 else 128,
+    )
+
+
+class TensorMapCache:
+    """Encoded tensor maps by their content, the most recently used `CACHED_MAPS` of them."""
+
+    def __init__(self) -> None:
+        self._maps: OrderedDict[TensorMapPlan, Any] = OrderedDict()
+
+    def get(self, name: str, planned: TensorMapPlan) -> Any:
+        """The cuda.core TensorMapDescriptor of `planned`. Raises tensor-map.unavailable, tensor-map.encoding-failed."""
+        found = self._maps.get(planned)
+        if found is None:
+            found = self._maps[planned] = encode(name, planned)
+            if len(self._maps) > CACHED_MAPS:
+                self._maps.popitem(last=False)
+        else:
+            self._maps.move_to_end(planned)
+        return found
+
+
+def encode(name: str, planned: TensorMapPlan) -> Any:
+    """`planned` as a cuda.core TensorMapDescriptor, in the current context; what lies outside the array reads as 0.
+
+    Raises tensor-map.unavailable where cuda.core is too old, tensor-map.encoding-failed with the driver's answer.
+    """
+    view_class = importlib.import_module("cuda.core.utils").StridedMemoryView
+    if not hasattr(view_class, "as_tensor_map"):
+        UNAVAILABLE.fail(version=importlib.import_module("cuda.core").__version__)
+    enums = importlib.import_module("cuda.core._tensor_map")
+    swizzle = f"SWIZZLE_{planned.swizzle}B" if planned.swizzle else "NONE"
+    try:
+        # -1: only the description is read, so no stream has to wait for the array's content.
+        view = view_class.from_cuda_array_interface(planned, stream_ptr=-1)
+        return view.as_tensor_map(
+            box_dim=planned.box,
+            data_type=enums.TensorMapDataType[planned.data_type],
+            swizzle=enums.TensorMapSwizzle[swizzle],
+            l2_promotion=enums.TensorMapL2Promotion[f"L2_{planned.l2_promotion}B"],
+            oob_fill=enums.TensorMapOOBFill.NONE,
+        )
+    except ValueError as error:
+        ENCODING_FAILED.fail(name=name, plan=planned, error=error)
+    except driver_errors() as error:
+        ENCODING_FAILED.fail(name=name, plan=planned, error=error)
+
+
+def _packed(element: ElementType) -> int:
+    """Elements to a stored element: several to a byte where they are narrower."""
+    return max(1, 8 // element.bits)
+
+
+def _stored(box: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
+    return (*box[:-1], -(-box[-1] // _packed(element)))
+
+
+def _plain_strides(array: DeviceArray) -> tuple[int, ...]:
+    """The array's strides with those of extent 1, which say nothing, replaced by ones that the driver takes."""
+    strides: list[int] = []
+    step = array.item_bytes
+    for extent, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        plain = step if extent == 1 else stride
+        if strides and extent == 1:
+            plain = -(-plain // ALIGNMENT) * ALIGNMENT
+        strides.append(plain)
+        step = plain * extent
+    return tuple(reversed(strides))

@@ -1,0 +1,96 @@
+"""Device time of several callables, alternated in one run so that clocks and heat treat them alike."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from nvbackend.runtime.driver import bindings, call
+from nvbackend.runtime.streams import stream_handle
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Milliseconds of device time a call, one sample a round."""
+
+    samples: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.samples)
+
+    @property
+    def best(self) -> float:
+        return min(self.samples)
+
+
+class Clock(Protocol):
+    """Marks on a stream, and the milliseconds between two of them."""
+
+    def mark(self) -> Any: ...
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        """Waits until `end` is reached. Raises DriverError where what came before it failed."""
+
+
+class EventClock:
+    """CUDA events on one stream, of the current context."""
+
+    def __init__(self, stream: Any = None) -> None:
+        self._stream = stream_handle(stream)
+        self._events: list[Any] = []
+
+    def mark(self) -> Any:
+        event = call("cuEventCreate", int(bindings().CUevent_flags.CU_EVENT_DEFAULT))
+        self._events.append(event)
+        call("cuEventRecord", event, self._stream)
+        return event
+
+    def milliseconds(self, start: Any, end: Any) -> float:
+        call("cuEventSynchronize", end)
+        return float(call("cuEventElapsedTime", start, end))
+
+    def close(self) -> None:
+        """Give the events back."""
+        while self._events:
+            call("cuEventDestroy", self._events.pop())
+
+
+def time_launches(
+    functions: Mapping[str, Callable[[], object]],
+    *,
+    rounds: int = 20,
+    repeats: int = 10,
+    warmup: int = 3,
+    stream: Any = None,
+    clock: Clock | None = None,
+) -> dict[str, Timing]:
+    """Time callables that launch work on `stream` (None: the default stream), in turns.
+
+    Every round calls each function `repeats` times between two CUDA events and takes the mean; the function that
+    begins moves on by one each round, so none always runs on a chip that another has just heated. `warmup` rounds
+    are not counted. Raises DriverError where a launch failed.
+    """
+    own = EventClock(stream) if clock is None else None
+    used = own or clock
+    assert used is not None
+    names = list(functions)
+    marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in names}
+    for turn in range(-warmup, rounds):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            start = used.mark()
+            for _ in range(repeats):
+                functions[name]()
+            end = used.mark()
+            if turn >= 0:
+                marks[name].append((start, end))
+    timings = {
+        name: Timing(tuple(used.milliseconds(start, end) / repeats for start, end in pairs))
+        for name, pairs in marks.items()
+    }
+    if own is not None:
+        own.close()
+    return timings
