@@ -19,6 +19,8 @@ ARRIVAL_COUNTS = range(1, 1 << 20)
 TRANSACTION_BYTES = range(1 << 20)
 """What one expect_tx may add to the transaction count."""
 
+PARITIES = range(2)
+
 SPACES = ("cta", "cluster")
 QUALIFIERS: tuple[tuple[str, str] | None, ...] = (
     None,

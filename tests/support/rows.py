@@ -1,0 +1,234 @@
+"""One-instruction kernels made from rows, compiled by LLVM in a process of its own and assembled by ptxas.
+
+A kernel reads every operand of its row from global memory, executes the instruction, and writes every output back, so
+nothing can be folded or dropped. LLVM ends its process where it can not select; the batch goes on after that row.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from llvmlite import ir
+
+from nvbackend.builder.lowering import lower
+from nvbackend.intrinsics.row import Operand, PtxVersion, Role, Row
+from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_names
+from tests.support.process import ROOT
+
+FIRST_PTXAS_CHIP = 75
+"""ptxas 13 knows no older chip."""
+PTX_VERSIONS: tuple[PtxVersion, ...] = (
+    *((6, minor) for minor in range(6)),
+    *((7, minor) for minor in range(9)),
+    *((8, minor) for minor in range(9)),
+    (9, 0),
+)
+"""Every PTX version since 6.0, from the release notes of the PTX ISA."""
+
+_TRIPLE = "nvptx64-nvidia-cuda"
+_SLOT_BYTES = 8
+
+_TYPES: dict[str, ir.Type] = {
+    "i1": ir.IntType(1),
+    "i16": ir.IntType(16),
+    "i32": ir.IntType(32),
+    "i64": ir.IntType(64),
+    "float": ir.FloatType(),
+    "double": ir.DoubleType(),
+}
+
+_CHILD = """
+import json, sys
+import llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+triple = llvm.Target.from_triple(sys.argv[1])
+for line in sys.stdin:
+    text, cpu, features = json.loads(line)
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+        machine = triple.create_target_machine(cpu=cpu, features=features, opt=3)
+        answer = [True, machine.emit_assembly(module)]
+    except RuntimeError as error:
+        answer = [False, str(error)]
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What LLVM made of one kernel: `ptx`, or what it said in `error` (its last words where it ended the process)."""
+
+    ptx: str
+    error: str
+
+
+def kernel_text(row: Row, name: str = "kernel", immediates: Mapping[str, int] | None = None) -> str:
+    """The LLVM IR of a kernel `name` that executes `row` once; immediates not given are the first legal value."""
+    module = ir.Module(name=name)
+    module.triple = _TRIPLE
+    memory = ir.PointerType(addrspace=1)
+    kernel = ir.Function(module, ir.FunctionType(ir.VoidType(), [memory, memory]), name)
+    kernel.calling_convention = "ptx_kernel"
+    builder = ir.IRBuilder(kernel.append_basic_block())
+    source, result = kernel.args
+    slots = itertools.count()
+    operands: dict[str, int | list[ir.Value]] = {}
+    for operand in row.operands:
+        if operand.role is Role.IMMEDIATE:
+            operands[operand.name] = (immediates or {}).get(operand.name, _first_legal(operand))
+        elif operand.role is Role.INPUT or operand.tied:
+            operands[operand.name] = [_read(builder, source, next(slots), operand) for _ in range(operand.count)]
+    for values in lower(builder, row, operands).values():
+        for value in values:
+            _write(builder, result, next(slots), value)
+    builder.ret_void()
+    return str(module)
+
+
+def _first_legal(operand: Operand) -> int:
+    return operand.values[0] if operand.values else 0
+
+
+def _slot(builder: ir.IRBuilder, base: ir.Value, index: int) -> ir.Value:
+    offset = ir.Constant(ir.IntType(64), index * _SLOT_BYTES)
+    return builder.gep(base, [offset], source_etype=ir.IntType(8))
+
+
+def _read(builder: ir.IRBuilder, base: ir.Value, index: int, operand: Operand) -> ir.Value:
+    kind = _TYPES[operand.register.llvm]
+    if operand.register.llvm == "i1":
+        word = _read_as(builder, base, index, ir.IntType(32))
+        return builder.icmp_unsigned("!=", word, ir.Constant(ir.IntType(32), 0))
+    return _read_as(builder, base, index, kind)
+
+
+def _read_as(builder: ir.IRBuilder, base: ir.Value, index: int, kind: ir.Type) -> ir.Value:
+    # llvmlite makes no volatile loads; distinct slots and a store of every result keep the kernel as it is written.
+    return builder.load(_slot(builder, base, index), typ=kind, align=_SLOT_BYTES)
+
+
+def _write(builder: ir.IRBuilder, base: ir.Value, index: int, value: ir.Value) -> None:
+    if isinstance(value.type, ir.IntType) and value.type.width == 1:
+        value = builder.zext(value, ir.IntType(32))
+    builder.store(value, _slot(builder, base, index), align=_SLOT_BYTES)
+
+
+def compile_batch(jobs: Sequence[tuple[str, Target]]) -> list[Compiled]:
+    """Each (IR text, target) through LLVM, in order, in as few processes as LLVM's aborts allow."""
+    results: list[Compiled] = []
+    while len(results) < len(jobs):
+        results += _compile_until_death(jobs[len(results) :])
+    return results
+
+
+def _compile_until_death(jobs: Sequence[tuple[str, Target]]) -> Iterator[Compiled]:
+    lines = [json.dumps((text, target.name, target.ptx_attribute)) for text, target in jobs]
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, _TRIPLE],
+        input="\n".join(lines),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    answers = done.stdout.splitlines()
+    for line in answers:
+        fine, text = json.loads(line)
+        yield Compiled(text, "") if fine else Compiled("", text)
+    if len(answers) < len(jobs):
+        words = done.stderr.strip().splitlines()
+        yield Compiled("", words[0] if words else f"the process ended with {done.returncode}")
+
+
+def compile_rows(rows: Sequence[tuple[Row, Target]]) -> list[Compiled]:
+    """Each row as a kernel of its own, named by its place, for its target."""
+    return compile_batch([(kernel_text(row, f"kernel{place}"), target) for place, (row, target) in enumerate(rows)])
+
+
+def spelled_in(spelling: str, ptx: str) -> bool:
+    """Whether `spelling` stands in `ptx` with nothing more of a name or qualifier before or after it."""
+    return re.search(rf"(?<![\w.:%]){re.escape(spelling)}(?![\w.:])", ptx) is not None
+
+
+@functools.cache
+def _ptxas() -> Path:
+    import nvidia  # type: ignore[import-untyped]
+
+    found = [Path(folder) / "cu13" / "bin" / "ptxas" for folder in nvidia.__path__]
+    return next(path for path in found if path.exists())
+
+
+def assemble(ptx: str, target_name: str) -> tuple[bool, str]:
+    """Whether ptxas takes the text for this chip, and what it says."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "kernel.ptx"
+        source.write_text(ptx, encoding="utf-8")
+        done = subprocess.run(
+            [_ptxas(), f"-arch={target_name}", "-O0", str(source), "-o", str(source.with_suffix(".cubin"))],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    return done.returncode == 0, done.stdout + done.stderr
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Several PTX files for one target as one: the first one's header, then the kernels of all."""
+    header = texts[0][: texts[0].index(".visible")]
+    return header + "\n".join(text[text.index(".visible") :] for text in texts)
+
+
+def retargeted(ptx: str, target_name: str, version: PtxVersion) -> str:
+    """The same text with another `.target` and `.version`."""
+    text = re.sub(r"^\.target .*$", f".target {target_name}", ptx, flags=re.MULTILINE)
+    return re.sub(r"^\.version .*$", f".version {dotted(version)}", text, flags=re.MULTILINE)
+
+
+def _fitting(row: Row, first_chip: int) -> list[Target]:
+    targets = [Target.parse(name) for name in target_names()]
+    return [
+        target
+        for target in targets
+        if target.number >= first_chip and target.has(row.requires) and target.ptx_version >= row.ptx_version
+    ]
+
+
+def lowest_target(row: Row, first_chip: int = 0) -> Target:
+    """The oldest target from `first_chip` on that has `row`, at the lowest PTX version that both of them take."""
+    target = _fitting(row, first_chip)[0]
+    lowest = lowest_ptx_version(target.number, target.suffix)
+    return Target.parse(target.name, max(row.ptx_version, lowest))
+
+
+def newest_target(row: Row) -> Target:
+    """The newest target that has `row`, at the newest PTX version."""
+    return _fitting(row, 0)[-1]
+
+
+def newest_without(row: Row) -> Target | None:
+    """The newest target ptxas knows that lacks a feature of `row`, None where all of them have it."""
+    without = [
+        target
+        for target in map(Target.parse, target_names())
+        if not target.has(row.requires) and target.number >= FIRST_PTXAS_CHIP
+    ]
+    return without[-1] if without else None
+
+
+def version_before(version: PtxVersion) -> PtxVersion | None:
+    """The PTX version before this one, None for the first."""
+    place = PTX_VERSIONS.index(version)
+    return PTX_VERSIONS[place - 1] if place else None
