@@ -64,7 +64,7 @@ def barrier_wait(*, aligned: bool = True) -> Row:
 
 @cache
 def mapa() -> Row:
-    """mapa: the address that `addr` of this CTA's shared memory has in the CTA of rank `rank`.
+    """mapa: the address that `address` of this CTA's shared memory has in the CTA of rank `rank`.
 
     By asm: LLVM holds shared pointers in 64 bits and prints the `.u64` form only.
     """
@@ -73,11 +73,11 @@ def mapa() -> Row:
         opcode="mapa",
         ptx="mapa.shared::cluster.u32",
         operands=(
-            output("d", RegisterClass.SHARED_CLUSTER, meaning="the same place in the CTA of that rank"),
-            operand("addr", RegisterClass.SHARED, meaning="an address in this CTA's shared memory"),
+            output("mapped", RegisterClass.SHARED_CLUSTER, meaning="the same place in the CTA of that rank"),
+            operand("address", RegisterClass.SHARED, meaning="an address in this CTA's shared memory"),
             operand("rank", RegisterClass.B32, meaning="rank of a CTA in the cluster"),
         ),
-        lowering=Asm("{ptx} {d}, {addr}, {rank};"),
+        lowering=Asm("{ptx} {mapped}, {address}, {rank};"),
         requires=Feature.SM_90,
         ptx_version=(7, 8),
         section="9.7.9 (mapa)",
@@ -87,13 +87,13 @@ def mapa() -> Row:
 
 @cache
 def getctarank() -> Row:
-    """getctarank: the rank of the CTA whose shared memory `addr` lies in."""
+    """getctarank: the rank of the CTA whose shared memory `address` lies in."""
     return Row(
         family="cluster",
         opcode="getctarank",
         ptx="getctarank.shared::cluster.u32",
-        operands=(output("rank", RegisterClass.B32), operand("addr", RegisterClass.SHARED_CLUSTER)),
-        lowering=Asm("{ptx} {rank}, {addr};"),
+        operands=(output("rank", RegisterClass.B32), operand("address", RegisterClass.SHARED_CLUSTER)),
+        lowering=Asm("{ptx} {rank}, {address};"),
         requires=Feature.SM_90,
         ptx_version=(7, 8),
         section="9.7.9 (getctarank)",

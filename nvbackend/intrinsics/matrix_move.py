@@ -18,7 +18,7 @@ MATRIX_COUNTS = (1, 2, 4)
 """8x8 matrices that one ldmatrix or stmatrix moves."""
 
 _SECTION = "9.7.14"
-_ADDRESS = operand("addr", RegisterClass.SHARED, meaning="this lane's row of one of the matrices, 16-byte aligned")
+_ADDRESS = operand("address", RegisterClass.SHARED, meaning="this lane's row of one of the matrices, 16-byte aligned")
 
 
 def _move(opcode: str, count: int, transposed: bool) -> tuple[str, str]:
@@ -36,7 +36,7 @@ def ldmatrix(count: int, transposed: bool = False) -> Row:
         opcode="ldmatrix",
         ptx=ptx,
         operands=(output("fragment", RegisterClass.B32, count, meaning="one register a matrix"), _ADDRESS),
-        lowering=Intrinsic(intrinsic, ("addr",)),
+        lowering=Intrinsic(intrinsic, ("address",)),
         requires=Feature.SM_75,
         ptx_version=(6, 5),
         effects=Effect.CONVERGENT | Effect.READS_MEMORY,
@@ -55,7 +55,7 @@ def stmatrix(count: int, transposed: bool = False) -> Row:
         opcode="stmatrix",
         ptx=ptx,
         operands=(_ADDRESS, operand("fragment", RegisterClass.B32, count, meaning="one register a matrix")),
-        lowering=Intrinsic(intrinsic, ("addr", "fragment")),
+        lowering=Intrinsic(intrinsic, ("address", "fragment")),
         requires=Feature.SM_90,
         ptx_version=(7, 8),
         effects=Effect.CONVERGENT | Effect.WRITES_MEMORY,
@@ -93,7 +93,7 @@ PACKED_TYPES: dict[str, tuple[RegisterClass, Feature, PtxVersion, str | None]] =
 
 @cache
 def pack(pair: str, relu: bool = False) -> Row:
-    """cvt.rn from two f32 to a pair: `hi` goes to the upper half of `packed`, `lo` to the lower.
+    """cvt.rn from two f32 to a pair: `high` goes to the upper half of `packed`, `low` to the lower.
 
     `relu` clamps negative values to zero. Raises NoSuchRow for a pair that PACKED_TYPES lacks. By asm, so that a pair
     is an integer register like every other operand, where LLVM's intrinsics return vectors of two.
@@ -105,10 +105,10 @@ def pack(pair: str, relu: bool = False) -> Row:
         ptx=spelled("cvt.rn", saturation, "relu" if relu else None, pair, "f32"),
         operands=(
             output("packed", register),
-            operand("hi", RegisterClass.F32),
-            operand("lo", RegisterClass.F32),
+            operand("high", RegisterClass.F32),
+            operand("low", RegisterClass.F32),
         ),
-        lowering=Asm("{ptx} {packed}, {hi}, {lo};"),
+        lowering=Asm("{ptx} {packed}, {high}, {low};"),
         requires=requires,
         ptx_version=ptx_version,
         section="9.7.9 (cvt)",
@@ -119,18 +119,18 @@ def pack(pair: str, relu: bool = False) -> Row:
 
 @cache
 def prmt() -> Row:
-    """prmt: four bytes picked out of `lo` (bytes 0-3) and `hi` (4-7) by the nibbles of `selector`."""
+    """prmt: four bytes picked out of `low` (bytes 0-3) and `high` (4-7) by the nibbles of `selector`."""
     return Row(
         family="convert",
         opcode="prmt",
         ptx="prmt.b32",
         operands=(
             output("bytes", RegisterClass.B32),
-            operand("lo", RegisterClass.B32),
-            operand("hi", RegisterClass.B32),
+            operand("low", RegisterClass.B32),
+            operand("high", RegisterClass.B32),
             operand("selector", RegisterClass.B32, meaning="a nibble for each byte; bit 3 replicates the sign"),
         ),
-        lowering=Intrinsic("llvm.nvvm.prmt", ("lo", "hi", "selector")),
+        lowering=Intrinsic("llvm.nvvm.prmt", ("low", "high", "selector")),
         section="9.7.9 (prmt)",
         summary="Permutes bytes.",
     )

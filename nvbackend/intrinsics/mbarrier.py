@@ -1,6 +1,6 @@
 """mbarrier rows: barriers in shared memory that count arrivals and bytes. PTX ISA 9.7.13.15.
 
-An mbarrier is 8 bytes, 8-byte aligned. Operand names: `bar` its address, `count` arrivals, `bytes` of the
+An mbarrier is 8 bytes, 8-byte aligned. Operand names: `barrier` its address, `count` arrivals, `bytes` of the
 transaction count, `parity` of the phase to wait for, `time_hint` in nanoseconds. The default semantics where none are
 spelled are `.release` for an arrive and `.acquire` for a wait, at `.cta` scope.
 """
@@ -39,7 +39,6 @@ _COUNT = operand("count", RegisterClass.B32, meaning="number of arrivals")
 _BYTES = operand("bytes", RegisterClass.B32, meaning="bytes that will complete on the barrier in this phase")
 _PARITY = operand("parity", RegisterClass.B32, meaning="parity (0 or 1) of the phase to wait for")
 _TIME_HINT = operand("time_hint", RegisterClass.B32, meaning="nanoseconds a thread may sleep before it answers")
-_GUARD = operand("guard", RegisterClass.PRED, meaning="whether this thread arrives at all")
 _STATE = output("state", RegisterClass.B64, meaning="phase state before the arrival, opaque")
 _DONE = output("done", RegisterClass.PRED, meaning="true when the phase has completed")
 _ARRIVES = Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS
@@ -47,18 +46,18 @@ _ARRIVES = Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS
 
 def _barrier(space: str = "cta") -> Operand:
     register = RegisterClass.SHARED if space == "cta" else RegisterClass.SHARED_CLUSTER
-    return operand("bar", register, meaning="address of the mbarrier, 8-byte aligned")
+    return operand("barrier", register, meaning="address of the mbarrier, 8-byte aligned")
 
 
 @cache
 def init() -> Row:
-    """mbarrier.init: make `bar` a barrier of `count` arrivals a phase (1 to 2^20 - 1)."""
+    """mbarrier.init: make `barrier` a barrier of `count` arrivals a phase (1 to 2^20 - 1)."""
     return Row(
         family="mbarrier",
         opcode="mbarrier.init",
         ptx="mbarrier.init.shared.b64",
         operands=(_barrier(), _COUNT),
-        lowering=Intrinsic("llvm.nvvm.mbarrier.init.shared", ("bar", "count")),
+        lowering=Intrinsic("llvm.nvvm.mbarrier.init.shared", ("barrier", "count")),
         requires=Feature.SM_80,
         ptx_version=(7, 0),
         effects=Effect.WRITES_MEMORY | Effect.ORDERS,
@@ -69,13 +68,13 @@ def init() -> Row:
 
 @cache
 def inval() -> Row:
-    """mbarrier.inval: end the life of `bar`, so that its memory can be used again."""
+    """mbarrier.inval: end the life of `barrier`, so that its memory can be used again."""
     return Row(
         family="mbarrier",
         opcode="mbarrier.inval",
         ptx="mbarrier.inval.shared.b64",
         operands=(_barrier(),),
-        lowering=Intrinsic("llvm.nvvm.mbarrier.inval.shared", ("bar",)),
+        lowering=Intrinsic("llvm.nvvm.mbarrier.inval.shared", ("barrier",)),
         requires=Feature.SM_80,
         ptx_version=(7, 0),
         effects=Effect.WRITES_MEMORY,
@@ -92,7 +91,7 @@ def arrive_state() -> Row:
         opcode="mbarrier.arrive",
         ptx="mbarrier.arrive.shared.b64",
         operands=(_STATE, _barrier()),
-        lowering=Intrinsic("llvm.nvvm.mbarrier.arrive.shared", ("bar",)),
+        lowering=Intrinsic("llvm.nvvm.mbarrier.arrive.shared", ("barrier",)),
         requires=Feature.SM_80,
         ptx_version=(7, 0),
         effects=_ARRIVES,
@@ -109,14 +108,12 @@ def arrive(
     drop: bool = False,
     expect_tx: bool = False,
     counted: bool = False,
-    guarded: bool = False,
 ) -> Row:
     """An arrival without a result (sink `_`), by inline asm since LLVM prints no sink for shared::cta.
 
     `space` "cta" takes a SHARED address, "cluster" a SHARED_CLUSTER one (of `mapa`). `drop` leaves the barrier for all
-    later phases. `expect_tx` adds `bytes` first; `counted` arrives `count` times instead of once; `guarded` arrives
-    only where the predicate `guard` holds, which spares a branch. Raises NoSuchRow for other axes, and for expect_tx
-    with a count.
+    later phases. `expect_tx` adds `bytes` first; `counted` arrives `count` times instead of once. Raises NoSuchRow for
+    other axes, and for expect_tx with a count.
     """
     chosen("space", space, SPACES)
     chosen("qualifiers", qualifiers, QUALIFIERS)
@@ -129,10 +126,8 @@ def arrive(
         family="mbarrier",
         opcode=opcode,
         ptx=spelled(opcode, *(qualifiers or ()), f"shared::{space}", "b64"),
-        operands=(_barrier(space), *([argument] if argument else []), *([_GUARD] if guarded else [])),
-        lowering=Asm(
-            ("@{guard} " if guarded else "") + "{ptx} _, [{bar}]" + (f", {{{argument.name}}};" if argument else ";")
-        ),
+        operands=(_barrier(space), *([argument] if argument else [])),
+        lowering=Asm("{ptx} _, [{barrier}]" + (f", {{{argument.name}}};" if argument else ";")),
         requires=Feature.SM_90 if of_cluster else Feature.SM_80,
         ptx_version=version if qualifiers or space == "cluster" or expect_tx else _SHARED_CTA_PTX,
         effects=_ARRIVES,
@@ -145,7 +140,6 @@ def arrive(
             "drop": drop,
             "expect_tx": expect_tx,
             "counted": counted,
-            "guarded": guarded,
         },
     )
 
@@ -153,16 +147,6 @@ def arrive(
 def arrive_remote(*, release_cluster: bool = False) -> Row:
     """One arrival on a barrier anywhere in the cluster: the plain spelling, or `.release.cluster` (slow on Hopper)."""
     return arrive("cluster", ("release", "cluster") if release_cluster else None)
-
-
-def arrive_guarded() -> Row:
-    """One arrival on this CTA's barrier in the threads where `guard` holds."""
-    return arrive(guarded=True)
-
-
-def arrive_remote_guarded() -> Row:
-    """One arrival, plain spelling, on a barrier anywhere in the cluster in the threads where `guard` holds."""
-    return arrive("cluster", guarded=True)
 
 
 def arrive_expect_tx() -> Row:
@@ -178,7 +162,7 @@ def expect_tx() -> Row:
         opcode="mbarrier.expect_tx",
         ptx="mbarrier.expect_tx.relaxed.cta.shared.b64",
         operands=(_barrier(), _BYTES),
-        lowering=Intrinsic("llvm.nvvm.mbarrier.expect.tx.scope.cta.space.cta", ("bar", "bytes")),
+        lowering=Intrinsic("llvm.nvvm.mbarrier.expect.tx.scope.cta.space.cta", ("barrier", "bytes")),
         requires=Feature.SM_90,
         ptx_version=(8, 0),
         effects=Effect.READS_MEMORY | Effect.WRITES_MEMORY,
@@ -195,7 +179,7 @@ def _poll(opcode: str, intrinsic: str, time_hint: bool, requires: Feature, ptx_v
         opcode=opcode,
         ptx=f"{opcode}.shared.b64",
         operands=(_DONE, _barrier(), _PARITY, *extra),
-        lowering=Intrinsic(intrinsic, ("bar", "parity", *(hint.name for hint in extra))),
+        lowering=Intrinsic(intrinsic, ("barrier", "parity", *(hint.name for hint in extra))),
         requires=requires,
         ptx_version=ptx_version,
         effects=Effect.READS_MEMORY | Effect.ORDERS,
@@ -230,7 +214,7 @@ def wait_parity() -> Row:
         ptx="mbarrier.try_wait.parity.shared::cta.b64",
         operands=(_barrier(), _PARITY),
         lowering=Asm(
-            "{{ .reg .pred complete; WAIT: {ptx} complete, [{bar}], {parity}; @complete bra DONE; bra WAIT; DONE: }}"
+            "{{ .reg .pred ready; WAIT: {ptx} ready, [{barrier}], {parity}; @ready bra DONE; bra WAIT; DONE: }}"
         ),
         requires=Feature.SM_90,
         ptx_version=_SHARED_CTA_PTX,
@@ -249,5 +233,4 @@ def rows() -> Iterator[Row]:
         for qualifiers in QUALIFIERS:
             for drop in (False, True):
                 for expects, counted in ((False, False), (False, True), (True, False)):
-                    for guarded in (False, True):
-                        yield arrive(space, qualifiers, drop=drop, expect_tx=expects, counted=counted, guarded=guarded)
+                    yield arrive(space, qualifiers, drop=drop, expect_tx=expects, counted=counted)

@@ -159,40 +159,6 @@ def elect() -> Row:
     )
 
 
-SHUFFLES = ("idx", "up", "down", "bfly")
-
-
-@cache
-def shuffle(mode: str) -> Row:
-    """shfl.sync: `value` of another lane, chosen by `lane` as `mode` says (a lane, a distance, or an xor mask).
-
-    `clamp` bounds the source lane (31 for a whole warp, 0 for "up"); the lanes of `members` all execute it.
-    """
-    opcode = f"shfl.sync.{chosen('mode', mode, SHUFFLES)}"
-    return Row(
-        family="sync",
-        opcode=opcode,
-        ptx=f"{opcode}.b32",
-        operands=(
-            output("result", RegisterClass.B32),
-            operand("value", RegisterClass.B32),
-            operand("lane", RegisterClass.B32, meaning="source lane, distance or xor mask"),
-            operand("clamp", RegisterClass.B32, meaning="bound of the source lane, and segment mask in bits 8-12"),
-            operand("members", RegisterClass.B32, meaning="one bit a lane that takes part"),
-        ),
-        lowering=Intrinsic(f"llvm.nvvm.{opcode}.i32", ("members", "value", "lane", "clamp")),
-        effects=Effect.CONVERGENT,
-        section="9.7.9 (shfl.sync)",
-        summary="Exchanges a register between lanes of a warp.",
-        axes={"mode": mode},
-    )
-
-
-def shuffle_idx() -> Row:
-    """shfl.sync.idx: lane `lane`'s `value`, for every lane of `members`."""
-    return shuffle("idx")
-
-
 GRID_ACTIONS: dict[str, str] = {"wait": "wait", "launch_dependents": "launch.dependents"}
 """Action of griddepcontrol and what LLVM calls it."""
 
@@ -243,5 +209,4 @@ def rows() -> Iterator[Row]:
     yield fence_mbarrier_init()
     yield from (fence_proxy_async(space) for space in PROXY_SPACES)
     yield from (griddepcontrol(action) for action in GRID_ACTIONS)
-    yield from (shuffle(mode) for mode in SHUFFLES)
     yield from (elect(), nanosleep())

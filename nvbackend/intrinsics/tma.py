@@ -2,7 +2,7 @@
 
 Operand names: `destination` and `source` addresses, `tensor_map` the generic address of a CUtensorMap (64-byte
 aligned, a grid-constant parameter), `coordinates` the element where the box starts, innermost dimension first,
-`bar` the mbarrier that the bytes complete on, `multicast_mask` one bit for each CTA of the cluster that gets a
+`barrier` the mbarrier that the bytes complete on, `multicast_mask` one bit for each CTA of the cluster that gets a
 copy, `cache_policy` from createpolicy, `bytes` a multiple of 16.
 """
 
@@ -24,8 +24,8 @@ BULK_ALIGNMENT = 16
 _BULK_PTX: PtxVersion = (8, 0)
 _COPIES = Effect.ASYNC | Effect.READS_MEMORY | Effect.WRITES_MEMORY
 _TENSOR_MAP = operand("tensor_map", RegisterClass.GENERIC, meaning="address of the CUtensorMap")
-_BARRIER = operand("bar", RegisterClass.SHARED, meaning="mbarrier that the bytes complete on")
-_REMOTE_BARRIER = operand("bar", RegisterClass.SHARED_CLUSTER, meaning="mbarrier in the CTA of the destination")
+_BARRIER = operand("barrier", RegisterClass.SHARED, meaning="mbarrier that the bytes complete on")
+_REMOTE_BARRIER = operand("barrier", RegisterClass.SHARED_CLUSTER, meaning="mbarrier in the CTA of the destination")
 _SHARED_SOURCE = operand("source", RegisterClass.SHARED, meaning="shared memory of this CTA")
 _GLOBAL_SOURCE = operand("source", RegisterClass.GLOBAL, meaning="global memory")
 _GLOBAL_DESTINATION = operand("destination", RegisterClass.GLOBAL, meaning="global memory")
@@ -96,7 +96,7 @@ def _tma(
 def load_tile(rank: int, multicast: bool = False, cache_hint: bool = False) -> Row:
     """cp.async.bulk.tensor, global to shared memory, tile mode: one box of the tensor to `destination`.
 
-    Completes the box's bytes on `bar`. With `multicast`, `destination` and `bar` are offsets used in each CTA
+    Completes the box's bytes on `barrier`. With `multicast`, `destination` and `barrier` are offsets used in each CTA
     of `multicast_mask`. Raises NoSuchRow for a rank outside RANKS.
     """
     options = _options(multicast=multicast, cache_hint=cache_hint)
@@ -107,7 +107,7 @@ def load_tile(rank: int, multicast: bool = False, cache_hint: bool = False) -> R
         (_DESTINATION, _TENSOR_MAP, _coordinates(rank), _BARRIER, *options.operands),
         Intrinsic(
             f"llvm.nvvm.cp.async.bulk.tensor.g2s.tile.{rank}d",
-            ("destination", "bar", "tensor_map", "coordinates", *options.arguments, ("i32", 0)),
+            ("destination", "barrier", "tensor_map", "coordinates", *options.arguments, ("i32", 0)),
         ),
         "Copies a box of a tensor from global to shared memory.",
         rank=rank,
@@ -158,7 +158,7 @@ def prefetch_tile(rank: int, cache_hint: bool = False) -> Row:
 
 @cache
 def load_bulk(multicast: bool = False, cache_hint: bool = False) -> Row:
-    """cp.async.bulk, global to shared memory: `bytes` in a row, completed on `bar`."""
+    """cp.async.bulk, global to shared memory: `bytes` in a row, completed on `barrier`."""
     options = _options(multicast=multicast, cache_hint=cache_hint)
     return _tma(
         "cp.async.bulk",
@@ -166,7 +166,7 @@ def load_bulk(multicast: bool = False, cache_hint: bool = False) -> Row:
         (_DESTINATION, _GLOBAL_SOURCE, _BYTES, _BARRIER, *options.operands),
         Intrinsic(
             "llvm.nvvm.cp.async.bulk.global.to.shared.cluster",
-            ("destination", "bar", "source", "bytes", *options.arguments),
+            ("destination", "barrier", "source", "bytes", *options.arguments),
         ),
         "Copies bytes from global to shared memory.",
         direction="load",
@@ -194,7 +194,7 @@ def store_bulk(cache_hint: bool = False) -> Row:
 
 @cache
 def copy_bulk() -> Row:
-    """cp.async.bulk from this CTA's shared memory to another CTA's, completed on a `bar` beside the destination.
+    """cp.async.bulk from this CTA's shared memory to another CTA's, completed on a `barrier` beside the destination.
 
     By asm: LLVM's intrinsic takes the barrier for one of this CTA.
     """
@@ -202,7 +202,7 @@ def copy_bulk() -> Row:
         "cp.async.bulk",
         "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes",
         (_DESTINATION, _SHARED_SOURCE, _BYTES, _REMOTE_BARRIER),
-        Asm("{ptx} [{destination}], [{source}], {bytes}, [{bar}];"),
+        Asm("{ptx} [{destination}], [{source}], {bytes}, [{barrier}];"),
         "Copies bytes between the shared memories of a cluster.",
         direction="copy",
     )
