@@ -3,8 +3,9 @@
 Lowest layer of the project: every other package may import it, it imports none of them.
 """
 
+from nvbackend.diagnostics.boundary import user_facing
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Severity, raise_all
-from nvbackend.diagnostics.location import Location, caller_location, user_facing
+from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.rule import Rule
 
 __all__ = [

@@ -22,21 +22,27 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One broken rule: its id, what was found (actual values), where in the user's Python, and a fix."""
+    """One broken rule: its id, what was found (actual values), where in the user's Python, and a fix.
+
+    `values` are what the rule's texts were filled in with; `notes` are other places that matter, each with what
+    happened there.
+    """
 
     rule: Rule
     message: str
     location: Location | None = None
     fix: str = ""
-    values: Mapping[str, object] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict, hash=False)
     notes: tuple[tuple[str, Location | None], ...] = ()
 
     @property
     def rule_id(self) -> str:
+        """The broken rule's id, such as `wgmma.n-step`."""
         return self.rule.id
 
     @property
     def severity(self) -> Severity:
+        """Whether it stops the build."""
         return self.rule.severity
 
     def __str__(self) -> str:
@@ -62,9 +68,11 @@ def _place(prefix: str, location: Location | None) -> list[str]:
 class DiagnosticError(Exception):
     """Raised with every error found together; `diagnostics` holds them in the order of the program."""
 
+    __module__ = __name__.partition(".")[0]  # where users catch it, and what a traceback calls it
+
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
-        super().__init__(str(self))
+        super().__init__(self.diagnostics)
 
     def __str__(self) -> str:
         text = "\n".join(str(diagnostic) for diagnostic in self.diagnostics)

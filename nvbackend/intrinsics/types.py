@@ -46,14 +46,17 @@ class ElementType:
 
     @property
     def is_float(self) -> bool:
+        """Whether it has an exponent and stands for data (scale factors do not count)."""
         return self.kind is Kind.FLOAT
 
     @property
     def is_integer(self) -> bool:
+        """Whether its arithmetic is that of integers."""
         return self.kind in (Kind.SIGNED, Kind.UNSIGNED)
 
     @property
     def is_signed(self) -> bool:
+        """Whether it is an integer with a sign."""
         return self.kind is Kind.SIGNED
 
     def numpy_dtype(self) -> numpy.dtype[numpy.generic]:
@@ -97,6 +100,8 @@ s32 = ElementType("s32", 32, Kind.SIGNED, "i32", "int32")
 u32 = ElementType("u32", 32, Kind.UNSIGNED, "i32", "uint32")
 s64 = ElementType("s64", 64, Kind.SIGNED, "i64", "int64")
 u64 = ElementType("u64", 64, Kind.UNSIGNED, "i64", "uint64")
+i32 = s32
+i64 = s64
 pred = ElementType("pred", 1, Kind.BITS, "i1", "bool")
 
 ELEMENT_TYPES: tuple[ElementType, ...] = (

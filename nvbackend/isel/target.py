@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from typing import NoReturn
 
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import PtxVersion
 
@@ -18,6 +19,13 @@ UNKNOWN_TARGET = Rule(
     fix="use one of {known}{nearest}",
     why="LLVM prints a warning for an unknown CPU and compiles for its default one, so the kernel would be wrong code.",
     reference="LLVM 22.1 NVPTX.td; PTX ISA 11.1.2 (.target)",
+)
+PTX_VERSION_FORM = Rule(
+    id="target.ptx-version-form",
+    message="{given!r} is not a PTX version",
+    fix="write major and minor as a pair of integers, such as (8, 6) for PTX 8.6",
+    why="A version that compares with none would pass or fail the gates by accident.",
+    reference="PTX ISA 11.1.1 (.version)",
 )
 PTX_VERSION_RANGE = Rule(
     id="target.ptx-version",
@@ -50,13 +58,21 @@ _FAMILY_PTX: PtxVersion = (8, 8)
 _LAST_PTX: dict[int, PtxVersion] = {101: (8, 8)}
 """sm_101 became sm_110 in PTX 9.0 and is not known from there on."""
 
+_BY_NAME: dict[str, tuple[int, str]] = {
+    f"sm_{number}{suffix}": (number, suffix) for number, (suffixes, _) in _CHIPS.items() for suffix in ("", *suffixes)
+}
+
 _TENSOR_MEMORY_CHIPS = (100, 101, 103, 110)
 _CONSUMER_BLACKWELL_CHIPS = (120, 121)
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A chip and a PTX version: `name` as in `.target` (sm_90a), its number, suffix ('', 'a' or 'f') and features."""
+    """A chip and a PTX version: `name` as in `.target` (sm_90a), its number, suffix ('', 'a' or 'f') and features.
+
+    Made by `Target.parse`. Two targets are equal where all of this is.
+    """
 
     name: str
     number: int
@@ -66,27 +82,23 @@ class Target:
 
     @classmethod
     def parse(cls, name: str | Target, ptx_version: PtxVersion | None = None) -> Target:
-        """The target called `name`. Raises target.unknown, or target.ptx-version for a version it does not take."""
+        """The target called `name`, with the newest PTX version it takes or the one given, such as (8, 6).
+
+        A Target comes back as it is, or with the version given. Raises target.unknown, target.ptx-version for a
+        version that this target does not take, and target.ptx-version-form for what is no version.
+        """
         if isinstance(name, Target):
-            if ptx_version is None or ptx_version == name.ptx_version:
+            if ptx_version is None:
                 return name
             name = name.name
-        found = _by_name().get(name)
+        found = _BY_NAME.get(name) if isinstance(name, str) else None
         if found is None:
-            nearest = difflib.get_close_matches(str(name), _by_name(), n=1, cutoff=0.5)
-            UNKNOWN_TARGET.fail(
-                given=name,
-                known=", ".join(_by_name()),
-                nearest=f"; the nearest is {nearest[0]}" if nearest else "",
-            )
+            _fail_unknown(name)
         number, suffix = found
-        lowest = lowest_ptx_version(number, suffix)
-        highest = _LAST_PTX.get(number, NEWEST_PTX)
-        version = highest if ptx_version is None else ptx_version
+        lowest, highest = lowest_ptx_version(number, suffix), highest_ptx_version(number)
+        version = highest if ptx_version is None else _checked_version(ptx_version)
         if not lowest <= version <= highest:
-            PTX_VERSION_RANGE.fail(
-                version=dotted(version), target=name, lowest=dotted(lowest), highest=dotted(highest)
-            )
+            PTX_VERSION_RANGE.fail(version=dotted(version), target=name, lowest=dotted(lowest), highest=dotted(highest))
         return cls(name, number, suffix, _features(number, suffix), version)
 
     def has(self, features: Feature) -> bool:
@@ -100,34 +112,42 @@ class Target:
 
     @property
     def has_tmem(self) -> bool:
+        """Whether it has tensor memory and tcgen05."""
         return self.has(Feature.TMEM)
 
     @property
     def has_wgmma(self) -> bool:
+        """Whether it has the warpgroup MMA."""
         return self.has(Feature.WGMMA)
 
     @property
     def has_arch_conditional(self) -> bool:
+        """Whether its name has the suffix `a`: what only this very chip has is there."""
         return self.has(Feature.ARCH_CONDITIONAL)
 
     @property
     def has_family_conditional(self) -> bool:
+        """Whether its name has a suffix: what the chips of this family share is there."""
         return self.has(Feature.FAMILY_CONDITIONAL)
 
     @property
     def has_scale_input_accumulator(self) -> bool:
+        """Whether tcgen05.mma takes scale-input-d."""
         return self.has(Feature.SCALE_INPUT_ACCUMULATOR)
 
     @property
     def has_wide_im2col(self) -> bool:
+        """Whether TMA has the im2col::w modes."""
         return self.has(Feature.WIDE_IM2COL)
 
     @property
     def has_two_cta_tma(self) -> bool:
+        """Whether TMA has .cta_group."""
         return self.has(Feature.TWO_CTA_TMA)
 
     @property
     def has_cluster_multicast(self) -> bool:
+        """Whether it has clusters and TMA multicast."""
         return self.has(Feature.CLUSTER_MULTICAST)
 
     def __str__(self) -> str:
@@ -141,7 +161,7 @@ def dotted(version: PtxVersion) -> str:
 
 def target_names() -> tuple[str, ...]:
     """Every target name, oldest chip first."""
-    return tuple(_by_name())
+    return tuple(_BY_NAME)
 
 
 def lowest_ptx_version(number: int, suffix: str) -> PtxVersion:
@@ -152,12 +172,25 @@ def lowest_ptx_version(number: int, suffix: str) -> PtxVersion:
     return _SUFFIX_PTX.get((number, suffix), base)
 
 
-def _by_name() -> dict[str, tuple[int, str]]:
-    return {
-        f"sm_{number}{suffix}": (number, suffix)
-        for number, (suffixes, _) in _CHIPS.items()
-        for suffix in ("", *suffixes)
-    }
+def highest_ptx_version(number: int) -> PtxVersion:
+    """The last PTX version that knows this chip and that LLVM prints."""
+    return _LAST_PTX.get(number, NEWEST_PTX)
+
+
+def _fail_unknown(given: object) -> NoReturn:
+    nearest = difflib.get_close_matches(str(given), _BY_NAME, n=1, cutoff=0.5)
+    UNKNOWN_TARGET.fail(
+        given=given,
+        known=", ".join(_BY_NAME),
+        nearest=f"; the nearest is {nearest[0]}" if nearest else "",
+    )
+
+
+def _checked_version(given: object) -> PtxVersion:
+    match given:
+        case (int(major), int(minor)):
+            return major, minor
+    PTX_VERSION_FORM.fail(given=given)
 
 
 def _features(number: int, suffix: str) -> Feature:

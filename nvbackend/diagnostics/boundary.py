@@ -1,0 +1,130 @@
+"""The boundary between a user's program and this package: what a traceback shows of a user's mistake."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import FunctionType, TracebackType
+from typing import Any, TypeVar, cast
+
+from nvbackend.diagnostics.diagnostic import DiagnosticError
+from nvbackend.diagnostics.location import is_plumbing
+
+_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+_PACKAGE = __name__.partition(".")[0]
+_MARK = "_is_boundary"
+
+
+def user_facing(decorated: _Decorated) -> _Decorated:
+    """Decorator of a class or function: a DiagnosticError that leaves it shows the user's frames and none of ours.
+
+    Of a class, every public function is covered, also those it inherits from classes of this package: methods, static
+    and class methods, the functions of properties, operators and other dunder methods, and the with-blocks made by
+    `contextlib.contextmanager`. Decorate with it outermost, above `dataclass`. A generator's own frames stay.
+    Any other exception keeps its whole traceback: that one is a bug of ours and its inside matters.
+    """
+    if isinstance(decorated, type):
+        for name, member in _public_members(decorated).items():
+            covered = _covered(member)
+            if covered is not member:
+                setattr(decorated, name, covered)
+        return cast("_Decorated", decorated)
+    return cast("_Decorated", _covered(decorated))
+
+
+def _public_members(cls: type) -> dict[str, object]:
+    """Public and dunder members as they stand in the class bodies, the nearest class's first."""
+    members: dict[str, object] = {}
+    for owner in reversed(cls.__mro__):
+        if owner is cls or owner.__module__.partition(".")[0] == _PACKAGE:
+            members |= vars(owner)
+        else:
+            members = {name: member for name, member in members.items() if name not in vars(owner)}
+    return {name: member for name, member in members.items() if not name.startswith("_") or name.endswith("__")}
+
+
+def _covered(member: object) -> object:
+    """`member` with its functions wrapped; itself where it holds none, or only such that are wrapped already."""
+    if isinstance(member, staticmethod | classmethod):
+        inner = _covered(member.__func__)
+        return member if inner is member.__func__ else type(member)(cast("Callable[..., Any]", inner))
+    if isinstance(member, property):
+        fget, fset, fdel = (cast("Any", _covered(part)) for part in (member.fget, member.fset, member.fdel))
+        return property(fget, fset, fdel, member.__doc__)
+    if not isinstance(member, FunctionType) or hasattr(member, _MARK):
+        return member
+    makes_context = not inspect.isgeneratorfunction(member) and inspect.isgeneratorfunction(inspect.unwrap(member))
+    wrapper = _cutting_blocks(member) if makes_context else _cutting(member)
+    setattr(wrapper, _MARK, True)
+    return wrapper
+
+
+def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def boundary(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except DiagnosticError as error:
+            _cut(error)
+            raise
+
+    return boundary
+
+
+def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Callable[..., _Block]:
+    @functools.wraps(function)
+    def boundary(*args: Any, **kwargs: Any) -> _Block:
+        return _Block(function(*args, **kwargs))
+
+    return boundary
+
+
+class _Block(AbstractContextManager[Any]):
+    """A with-block of ours whose entry and exit are boundaries too."""
+
+    __slots__ = ("_inside",)
+
+    def __init__(self, inside: AbstractContextManager[Any]) -> None:
+        self._inside = inside
+
+    def __enter__(self) -> Any:
+        try:
+            return self._inside.__enter__()
+        except DiagnosticError as error:
+            _cut(error)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        try:
+            return self._inside.__exit__(kind, error, traceback)
+        except DiagnosticError as raised:
+            _cut(raised)
+            raise
+
+
+def _cut(error: DiagnosticError) -> None:
+    """Leave `error` the user's frames only, and no context that is ours (a look-up that failed on the way).
+
+    The handler that calls this goes on with a bare `raise`, the one form that adds no frame of its own.
+    """
+    context = error.__context__
+    while context is not None and _users_frames(context.__traceback__) is None:
+        context = context.__context__
+    error.__context__ = context
+    error.with_traceback(_users_frames(error.__traceback__))
+
+
+def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
+    kept: list[TracebackType] = []
+    while traceback is not None:
+        if not is_plumbing(traceback.tb_frame):
+            kept.append(traceback)
+        traceback = traceback.tb_next
+    chain: TracebackType | None = None
+    for entry in reversed(kept):
+        chain = TracebackType(chain, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return chain
