@@ -1,0 +1,178 @@
+"""Packed words: a declared list of fields from which encoding, decoding and the documentation's table derive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from nvbackend.diagnostics import Diagnostic, Rule, raise_all
+
+RANGE = Rule(
+    id="descriptor.range",
+    message="{word}: {field} = {given} ({meaning}) is not {allowed}",
+    fix="use {allowed}",
+    why="The bits that do not fit land in the neighbouring field: another address, stride or format, and no fault.",
+    reference="PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)",
+)
+ALIGNMENT = Rule(
+    id="descriptor.alignment",
+    message="{word}: {field} = {given} ({meaning}) is not a multiple of {unit}",
+    fix="use {below} or {above}",
+    why="The field counts in units of {unit}: the low bits are dropped, and the hardware reads from another place.",
+    reference="PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)",
+)
+RESERVED_BITS = Rule(
+    id="descriptor.reserved-bits",
+    message="{word}: {given} has reserved bits set: {bits}",
+    fix="clear them ({cleared}) if they are scratch; if they are meant, this word has another layout",
+    why="The hardware does not ignore reserved bits: operands are fetched wrongly, with no fault and no warning.",
+    reference="PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field: bits `low` to `low + width - 1` of the word.
+
+    Values are given and returned in the user's unit; the bits hold `value / unit`, so `unit` is 16 where an address in
+    bytes is stored shifted right by 4. `values` are the only legal values where not all are.
+    """
+
+    name: str
+    low: int
+    width: int
+    meaning: str
+    unit: int = 1
+    values: tuple[int, ...] | None = None
+
+    @property
+    def high(self) -> int:
+        return self.low + self.width - 1
+
+    @property
+    def mask(self) -> int:
+        """The field's bits, in place."""
+        return ((1 << self.width) - 1) << self.low
+
+    @property
+    def highest(self) -> int:
+        """The largest value that fits, in the user's unit."""
+        return ((1 << self.width) - 1) * self.unit
+
+    @property
+    def allowed(self) -> str:
+        """The legal values, in words."""
+        if self.values is not None:
+            return " or ".join(str(value) for value in self.values)
+        return f"0 to {self.highest}" + (f" by {self.unit}" if self.unit > 1 else "")
+
+    def place(self, value: int) -> int:
+        """`value`, which must be legal, as bits in place."""
+        return value // self.unit << self.low
+
+    def extract(self, word: int) -> int:
+        """The value that `word` holds in this field, in the user's unit."""
+        return ((word & self.mask) >> self.low) * self.unit
+
+    def check(self, word: str, value: int) -> Iterator[Diagnostic]:
+        """What keeps `value` out of this field of the word called `word`."""
+        legal = 0 <= value <= self.highest if self.values is None else value in self.values
+        if not legal:
+            yield RANGE.diagnose(word=word, field=self.name, given=value, meaning=self.meaning, allowed=self.allowed)
+        elif value % self.unit:
+            below = value - value % self.unit
+            yield ALIGNMENT.diagnose(
+                word=word,
+                field=self.name,
+                given=value,
+                meaning=self.meaning,
+                unit=self.unit,
+                below=below,
+                above=below + self.unit,
+            )
+
+
+@dataclass(frozen=True)
+class PackedWord:
+    """A word of `bits` bits made of `fields`. Every bit that no field has is reserved."""
+
+    name: str
+    bits: int
+    fields: tuple[Field, ...]
+
+    def __post_init__(self) -> None:
+        taken = 0
+        for field in self.fields:
+            if taken & field.mask or field.high >= self.bits:
+                raise ValueError(f"{self.name}: field {field.name} overlaps another or leaves the word")
+            taken |= field.mask
+
+    @property
+    def field_mask(self) -> int:
+        """The bits that belong to fields."""
+        return sum(field.mask for field in self.fields)
+
+    @property
+    def reserved_mask(self) -> int:
+        """The bits that belong to none."""
+        return (1 << self.bits) - 1 & ~self.field_mask
+
+    def field(self, name: str) -> Field:
+        """The field called `name` (KeyError where there is none)."""
+        for field in self.fields:
+            if field.name == name:
+                return field
+        raise KeyError(name)
+
+    def check(self, values: Mapping[str, int]) -> list[Diagnostic]:
+        """What is wrong with these values, in the order they are given (KeyError for a name that is no field)."""
+        return [found for name, value in values.items() for found in self.field(name).check(self.name, value)]
+
+    def encode(self, values: Mapping[str, int], *, into: int = 0) -> int:
+        """The word with these values; the other fields keep what `into` has, and reserved bits are cleared.
+
+        Raises, for all fields together, descriptor.range and descriptor.alignment.
+        """
+        held = {field.name: field.extract(into) for field in self.fields}
+        raise_all(self.check({**held, **values}))
+        return sum(self.field(name).place(value) for name, value in {**held, **values}.items())
+
+    def decode(self, word: int) -> dict[str, int]:
+        """The fields of `word`, by name in order.
+
+        Raises descriptor.range for a number that is no such word or a field value that is not legal, and
+        descriptor.reserved-bits for a reserved bit that is set.
+        """
+        if not 0 <= word < 1 << self.bits:
+            allowed = f"an unsigned number of {self.bits} bits"
+            RANGE.fail(word=self.name, field="the word", given=hex(word), meaning="all fields", allowed=allowed)
+        if stray := word & self.reserved_mask:
+            RESERVED_BITS.fail(
+                word=self.name, given=hex(word), bits=_bit_ranges(stray), cleared=hex(word & self.field_mask)
+            )
+        values = {field.name: field.extract(word) for field in self.fields}
+        raise_all(self.check(values))
+        return values
+
+    def table(self) -> str:
+        """The layout as a Markdown table, reserved bits left out."""
+        lines = ["| bits | field | meaning | values |", "| --- | --- | --- | --- |"]
+        for field in sorted(self.fields, key=lambda field: field.low):
+            bits = f"{field.low}-{field.high}" if field.width > 1 else str(field.low)
+            lines.append(f"| {bits} | {field.name} | {field.meaning} | {field.allowed} |")
+        return "\n".join(lines)
+
+
+def _bit_ranges(mask: int) -> str:
+    """The set bits of `mask` in words: 0x3800 gives "11-13"."""
+    ranges: list[str] = []
+    position = 0
+    while mask >> position:
+        if not mask >> position & 1:
+            position += 1
+            continue
+        first = position
+        while mask >> position & 1:
+            position += 1
+        ranges.append(str(first) if position == first + 1 else f"{first}-{position - 1}")
+    return ", ".join(ranges)

@@ -1,0 +1,79 @@
+"""The rules on operand tiles in shared memory, each used by `smem_layout`."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_LAYOUTS = "PTX ISA 9.7.15.5.1 (shared memory matrix layout); measured on an H200"
+_DESCRIPTOR = "PTX ISA 9.7.15.5.1.2 (matrix descriptor)"
+
+ELEMENT = Rule(
+    id="layout.element",
+    message="a shared-memory tile of {element}: wgmma reads no elements of {bits} bits from shared memory",
+    fix="use a type of {known} bits",
+    why="No instruction reads such elements by descriptor, so the tile would be read as another type.",
+    reference=_LAYOUTS,
+)
+MAJOR = Rule(
+    id="layout.major",
+    message="an MN-major tile of {element}, which has {bits} bits: only {needed}-bit operands can be read MN-major",
+    fix="store the operand K-major (Major.K), or use f16 or bf16",
+    why="wgmma has transpose immediates for f16 and bf16 alone; other types are always taken as K-major.",
+    reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: imm-trans-a, imm-trans-b)",
+)
+ROWS = Rule(
+    id="layout.rows",
+    message="{given} rows: a {major} tile of {element} with {swizzle} swizzle takes a positive multiple of {step}",
+    fix="use {nearest} rows{other}",
+    why="The descriptor's strides step over whole swizzle atoms and core matrices; a part would overlap the next.",
+    reference=_LAYOUTS,
+)
+COLUMNS = Rule(
+    id="layout.columns",
+    message="{given} columns: a {major} tile of {element} with {swizzle} swizzle takes a positive multiple of {step}",
+    fix="use {nearest} columns{other}",
+    why="The descriptor's strides step over whole swizzle atoms, and an instruction reads 32 bytes of K.",
+    reference=_LAYOUTS,
+)
+ALIGNMENT = Rule(
+    id="layout.alignment",
+    message="a tile with {swizzle} swizzle starts at shared address {given}, which is not a multiple of {alignment}",
+    fix="place it at {below} or {above}; align shared memory to {alignment} bytes",
+    why="The swizzle permutes by address bits: TMA and wgmma would disagree about where each chunk lies.",
+    reference=_DESCRIPTOR,
+)
+BOUNDS = Rule(
+    id="layout.bounds",
+    message="element ({row}, {column}) is outside the tile of {rows} x {columns}",
+    fix="use rows 0 to {rows} and columns 0 to {columns}, ends excluded",
+    why="The bytes there belong to another tile.",
+    reference=_LAYOUTS,
+)
+ORIGIN = Rule(
+    id="layout.origin",
+    message="an operand can not start at ({row}, {column}) of a {layout}: steps are {row_step} and {column_step}",
+    fix="start it at multiples of {row_step} rows and {column_step} columns",
+    why="A descriptor points at core matrices of 8 rows of 16 bytes; from within one it would read others.",
+    reference=_DESCRIPTOR,
+)
+STRADDLE = Rule(
+    id="layout.straddle",
+    message="an instruction that reads {axis} {first} to {last} of a {layout} leaves a panel of {panel} {axis}",
+    fix="let each instruction stay within one panel, or take a wider swizzle",
+    why="The descriptor's strides do not lead from there to the next panel: other elements would be read.",
+    reference=_LAYOUTS,
+)
+STEP = Rule(
+    id="layout.step",
+    message="steps of {step} {axis} through a {layout}: {problem}",
+    fix="{advice}",
+    why="A descriptor that is advanced by the wrong distance reads another part of shared memory.",
+    reference=_LAYOUTS,
+)
+ARRAY = Rule(
+    id="layout.array",
+    message="{what} of shape {shape} with {item} bytes an item for a {layout}: it takes {wanted} with {wanted_item}",
+    fix="pass an array of shape {wanted} whose items have {wanted_item} bytes",
+    why="The bytes would be put where no instruction looks for them.",
+    reference=_LAYOUTS,
+)
