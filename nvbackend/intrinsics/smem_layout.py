@@ -148,16 +148,6 @@ class SmemLayout:
         return self._contiguous // self.panel_extent
 
     @property
-    def panel_box(self) -> tuple[int, int]:
-        """A panel in elements, strided dimension first: (rows, columns) in a K-major tile, (columns, rows) else."""
-        return self._strided, self.panel_extent
-
-    @property
-    def pitch(self) -> int:
-        """Bytes from one row of a panel to the next: the width of the swizzle pattern."""
-        return self.swizzle.bytes
-
-    @property
     def panel_bytes(self) -> int:
         """Bytes of a panel: all of the strided dimension, one row of the swizzle pattern wide."""
         return self._strided * self.pitch
