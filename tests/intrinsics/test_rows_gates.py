@@ -6,11 +6,11 @@ from types import ModuleType
 
 import pytest
 
-from nvbackend.intrinsics import cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma
+from nvbackend.intrinsics import cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma, warp
 from nvbackend.intrinsics.row import Row
 from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
 
-FAMILIES = (cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma)
+FAMILIES = (cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma, warp)
 
 
 @pytest.fixture(params=FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])

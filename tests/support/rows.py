@@ -1,7 +1,8 @@
 """One-instruction kernels made from rows, compiled by LLVM in a process of its own and assembled by ptxas.
 
-A kernel reads every operand of its row from global memory, executes the instruction, and writes every output back, so
-nothing can be folded or dropped. LLVM ends its process where it can not select; the batch goes on after that row.
+A kernel reads every operand of its row from global memory, executes the instruction, and writes every output back, each
+in the order of the row at SLOT_BYTES from the one before, so nothing can be folded or dropped. LLVM ends its process
+where it can not select; the batch goes on after that row.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ PTX_VERSIONS: tuple[PtxVersion, ...] = (
 )
 """Every PTX version since 6.0, from the release notes of the PTX ISA."""
 
+SLOT_BYTES = 8
+"""Between one operand and the next in the kernel's memory."""
+
 _TRIPLE = "nvptx64-nvidia-cuda"
-_SLOT_BYTES = 8
 
 _TYPES: dict[str, ir.Type] = {
     "i1": ir.IntType(1),
@@ -89,9 +92,9 @@ def kernel_text(row: Row, name: str = "kernel", immediates: Mapping[str, int] | 
             operands[operand.name] = (immediates or {}).get(operand.name, _first_legal(operand))
         elif operand.role is Role.INPUT or operand.tied:
             operands[operand.name] = [_read(builder, source, next(slots), operand) for _ in range(operand.count)]
-    for values in lower(builder, row, operands).values():
-        for value in values:
-            _write(builder, result, next(slots), value)
+    results = itertools.chain.from_iterable(lower(builder, row, operands).values())
+    for index, value in enumerate(results):
+        _write(builder, result, index, value)
     builder.ret_void()
     return str(module)
 
@@ -101,27 +104,21 @@ def _first_legal(operand: Operand) -> int:
 
 
 def _slot(builder: ir.IRBuilder, base: ir.Value, index: int) -> ir.Value:
-    offset = ir.Constant(ir.IntType(64), index * _SLOT_BYTES)
+    offset = ir.Constant(ir.IntType(64), index * SLOT_BYTES)
     return builder.gep(base, [offset], source_etype=ir.IntType(8))
 
 
 def _read(builder: ir.IRBuilder, base: ir.Value, index: int, operand: Operand) -> ir.Value:
-    kind = _TYPES[operand.register.llvm]
-    if operand.register.llvm == "i1":
-        word = _read_as(builder, base, index, ir.IntType(32))
-        return builder.icmp_unsigned("!=", word, ir.Constant(ir.IntType(32), 0))
-    return _read_as(builder, base, index, kind)
-
-
-def _read_as(builder: ir.IRBuilder, base: ir.Value, index: int, kind: ir.Type) -> ir.Value:
-    # llvmlite makes no volatile loads; distinct slots and a store of every result keep the kernel as it is written.
-    return builder.load(_slot(builder, base, index), typ=kind, align=_SLOT_BYTES)
+    is_predicate = operand.register.llvm == "i1"
+    kind = _TYPES["i32" if is_predicate else operand.register.llvm]
+    value = builder.load(_slot(builder, base, index), typ=kind, align=SLOT_BYTES)
+    return builder.icmp_unsigned("!=", value, ir.Constant(kind, 0)) if is_predicate else value
 
 
 def _write(builder: ir.IRBuilder, base: ir.Value, index: int, value: ir.Value) -> None:
     if isinstance(value.type, ir.IntType) and value.type.width == 1:
         value = builder.zext(value, ir.IntType(32))
-    builder.store(value, _slot(builder, base, index), align=_SLOT_BYTES)
+    builder.store(value, _slot(builder, base, index), align=SLOT_BYTES)
 
 
 def compile_batch(jobs: Sequence[tuple[str, Target]]) -> list[Compiled]:
