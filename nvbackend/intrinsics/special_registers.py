@@ -74,7 +74,7 @@ NAMES = tuple(_SPECIAL)
 
 
 @cache
-def read(name: str) -> Row:
+def special_register(name: str) -> Row:
     """The row that reads register `name` (as in NAMES, without percent sign). Raises NoSuchRow for another name."""
     special = _SPECIAL[chosen("special register", name, NAMES)]
     width = special.register.llvm[1:]
@@ -97,4 +97,4 @@ def read(name: str) -> Row:
 
 def rows() -> Iterator[Row]:
     """A row for each register."""
-    return (read(name) for name in NAMES)
+    return (special_register(name) for name in NAMES)

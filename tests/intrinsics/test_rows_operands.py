@@ -51,8 +51,8 @@ EXPECTED: list[tuple[Row, str]] = [
     (sync.nanosleep(), "nanosleep.u32 nanoseconds"),
     (warp.shuffle("idx"), "shfl.sync.idx.b32 result, value, lane, clamp, members"),
     (register_budget.setmaxnreg("inc"), "setmaxnreg.inc.sync.aligned.u32 24"),
-    (special_registers.read("tid.x"), "mov.u32 value, %tid.x"),
-    (special_registers.read("gridid"), "mov.u64 value, %gridid"),
+    (special_registers.special_register("tid.x"), "mov.u32 value, %tid.x"),
+    (special_registers.special_register("gridid"), "mov.u64 value, %gridid"),
     (matrix_move.ldmatrix(2), "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {fragment0, fragment1}, [address]"),
     (
         matrix_move.stmatrix(4, transposed=True),
@@ -183,7 +183,7 @@ def test_rows_of_one_choice_are_one_object() -> None:
         lambda: cluster.barrier_arrive("acquire"),
         lambda: sync.fence("acq_rel", "warp"),
         lambda: sync.fence_proxy_async("local"),
-        lambda: special_registers.read("warpsize"),
+        lambda: special_registers.special_register("warpsize"),
         lambda: register_budget.setmaxnreg("set"),
     ],
 )
