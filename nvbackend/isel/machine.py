@@ -71,7 +71,7 @@ class MachineBlock:
 
 @dataclass
 class MachineFunction:
-    """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster, ...)."""
+    """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster)."""
 
     name: str
     target: Target

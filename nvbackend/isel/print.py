@@ -1,0 +1,81 @@
+"""The machine form as text: what was selected, block by block, with packed words decoded beside their bits.
+
+    kernel NAME
+      target sm_90a
+      ptx 9.0
+      ATTRIBUTE VALUE
+    BLOCK -> SUCCESSOR, ...
+      SPELLING operand=%register, immediate=1 [word 0x4000004000010000]  ; word: field value, ...; read acc.1
+
+A line is an instruction: its PTX spelling (the opcode where it is a pseudo-instruction), operands in the order of its
+row, immediates, packed words. The comment decodes each word and lists what happens to which register block; a block is
+printed with its number, since names may repeat.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
+from nvbackend.isel.packed_words import decoder
+from nvbackend.isel.target import dotted
+
+
+def print_machine(function: MachineFunction) -> str:
+    """`function` as text. The same function gives the same text; places in the user's program are left out."""
+    lines = [f"kernel {function.name}", f"  target {function.target}", f"  ptx {dotted(function.target.ptx_version)}"]
+    lines += [f"  {name} {value}" for name, value in sorted(function.attributes.items())]
+    for block in function.blocks.values():
+        lines += _block(block)
+    return "\n".join(lines)
+
+
+def print_instr(instr: MachineInstr) -> str:
+    """One instruction as a line."""
+    spelling = instr.opcode if instr.row is None else instr.row.ptx
+    operands = ", ".join(_operands(instr))
+    words = ", ".join(f"{name} {word:#018x}" for name, word in instr.words.items())
+    comment = "; ".join(_comments(instr))
+    return spelling + f" {operands}" * bool(operands) + f" [{words}]" * bool(words) + f"  ; {comment}" * bool(comment)
+
+
+def _block(block: MachineBlock) -> Iterator[str]:
+    yield block.name + (f" -> {', '.join(block.successors)}" if block.successors else "")
+    for instr in block.instructions:
+        yield f"  {print_instr(instr)}"
+
+
+def _operands(instr: MachineInstr) -> Iterator[str]:
+    order = [] if instr.row is None else [operand.name for operand in instr.row.operands]
+    values = {**instr.operands, **{name: str(value) for name, value in instr.immediates.items()}}
+    for name in [*order, *(name for name in values if name not in order)]:
+        if name in values:
+            yield f"{name}={values[name]}"
+
+
+def _comments(instr: MachineInstr) -> Iterator[str]:
+    for name, word in instr.words.items():
+        decode = decoder(instr, name)
+        if decode is not None:
+            try:
+                yield f"{name}: {_fields(decode(word))}"
+            except DiagnosticError as error:
+                yield f"{name}: {', '.join(found.rule_id for found in error.diagnostics)}"
+    yield from (_touch(touch) for touch in instr.touches)
+
+
+def _fields(decoded: SmemDescriptor) -> str:
+    parts = []
+    for field in dataclasses.fields(decoded):
+        value = getattr(decoded, field.name)
+        parts.append(f"{field.name} {value.name if isinstance(value, enum.Enum) else value}")
+    return ", ".join(parts)
+
+
+def _touch(touch: Touch) -> str:
+    shape = "" if touch.shape is None else " m{}n{}k{}".format(*touch.shape)
+    return f"{touch.access.value} {touch.block.name}.{touch.block.id}{shape}"

@@ -1,0 +1,163 @@
+"""The machine verifier: the second validation, on what was selected, against the exact target.
+
+The gates of a row are checked here and, by the same functions, where the row is emitted. So nothing that the verifier
+refuses is ever emitted, and LLVM is never asked for an instruction that it can not select.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
+from nvbackend.intrinsics.features import Feature
+from nvbackend.intrinsics.row import Row
+from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.packed_words import decoder
+from nvbackend.isel.target import Target, dotted, target_names
+from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
+from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
+from nvbackend.isel.wgmma_protocol_state import PENDING, WAIT_GROUP
+
+TARGET_FEATURE = Rule(
+    id="target.feature",
+    message="{instruction} needs {missing}, which {target} does not have",
+    fix="compile for {targets}, or use an instruction that {target} has",
+    why="LLVM ends the whole process where it can not select an instruction, and ptxas refuses it.",
+    reference="PTX ISA, Target ISA Notes of the instruction",
+)
+ROW_PTX_VERSION = Rule(
+    id="target.row-ptx-version",
+    message="{instruction} needs PTX {needed} or later; {target} is compiled with PTX {given}",
+    fix="leave the PTX version of the target out, or give {needed} or later",
+    why="LLVM ends the whole process, or ptxas refuses the instruction.",
+    reference="PTX ISA, PTX ISA Notes of the instruction",
+)
+IMMEDIATE = Rule(
+    id="machine.immediate",
+    message="{instruction}: immediate {name} is {given}, and must be {legal}",
+    fix="use {nearest}",
+    why="There is no encoding for it: the value is cut off, or LLVM or ptxas stop without a place in the program.",
+    reference="PTX ISA, the instruction's syntax",
+)
+SUCCESSOR = Rule(
+    id="machine.successor",
+    message="block {block} of {function} goes on in {successor}, which the function does not have",
+    fix="add the block {successor}, or take it from the successors",
+    why="The analyses follow the control flow and can not follow this one.",
+    reference="nvbackend machine form",
+)
+RULES = (TARGET_FEATURE, ROW_PTX_VERSION, IMMEDIATE, SUCCESSOR)
+
+Check = Callable[[MachineInstr, Target], Iterable[Diagnostic]]
+Protocol = Callable[[MachineFunction], Iterable[Diagnostic]]
+
+
+def verify(function: MachineFunction) -> list[Diagnostic]:
+    """Everything that is wrong with `function`: its instructions in the order of the text, then its protocols.
+
+    What is the same in every word and place (a line that the user's Python ran more than once) is told once. Never
+    raises for the program's mistakes; `raise_all` does.
+    """
+    broken = list(_successors(function))
+    if broken:
+        return broken
+    found = [
+        diagnostic
+        for instr in function.instructions()
+        for check in INSTRUCTION_CHECKS
+        for diagnostic in check(instr, function.target)
+    ]
+    for protocol in PROTOCOLS:
+        found += protocol(function)
+    return list({str(diagnostic): diagnostic for diagnostic in found}.values())
+
+
+def check_row(row: Row, target: Target, immediates: Mapping[str, int]) -> None:
+    """Raises whatever keeps `row` with these immediates from being emitted for `target`, at the caller's line."""
+    raise_all(row_gates(row, target, immediates))
+
+
+def row_gates(
+    row: Row, target: Target, immediates: Mapping[str, int], at: Location | None = None
+) -> Iterator[Diagnostic]:
+    """What `target` lacks for `row`, and which of the `immediates` it does not take."""
+    if not target.has(row.requires):
+        missing = row.requires & ~target.features
+        yield TARGET_FEATURE.diagnose(
+            at=at,
+            instruction=row.ptx,
+            target=target,
+            missing=" and ".join(str(feature.name) for feature in missing),
+            targets=targets_with(row.requires),
+        )
+    if row.ptx_version > target.ptx_version:
+        yield ROW_PTX_VERSION.diagnose(
+            at=at,
+            instruction=row.ptx,
+            needed=dotted(row.ptx_version),
+            target=target,
+            given=dotted(target.ptx_version),
+        )
+    for operand in row.immediates:
+        given = immediates.get(operand.name)
+        if given is not None and operand.values is not None and given not in operand.values:
+            yield _immediate(row, operand.name, operand.values, given, at)
+
+
+def _immediate(row: Row, name: str, legal: Sequence[int], given: int, at: Location | None) -> Diagnostic:
+    """A broken immediate, by the rule of its own where it has one."""
+    if (row.opcode, name) == (WAIT_GROUP, PENDING):
+        return WAIT_RANGE.diagnose(at=at, pending=given, lowest=min(legal), highest=max(legal))
+    return IMMEDIATE.diagnose(
+        at=at,
+        instruction=row.ptx,
+        name=name,
+        given=given,
+        legal=in_words(legal),
+        nearest=min(legal, key=lambda value: abs(value - given)),
+    )
+
+
+def targets_with(features: Feature) -> str:
+    """The names of the targets that have all of `features`, in words."""
+    names = [name for name in target_names() if Target.parse(name).has(features)]
+    return " or ".join(names) if len(names) <= 2 else f"one of {', '.join(names)}"
+
+
+def in_words(values: Iterable[int]) -> str:
+    """Legal values for people: `24 to 256 by 8`, or each of them where they are no such run."""
+    run = sorted(values)
+    step = run[1] - run[0] if len(run) > 1 else 1
+    if len(run) > 2 and run == list(range(run[0], run[-1] + 1, step)):
+        return f"{run[0]} to {run[-1]}" + (f" by {step}" if step > 1 else "")
+    return " or ".join(str(value) for value in run)
+
+
+def _gates(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
+    return () if instr.row is None else row_gates(instr.row, target, instr.immediates, instr.location)
+
+
+def _packed_words(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001
+    """Packed words, decoded again from their bits."""
+    for name, word in instr.words.items():
+        decode = decoder(instr, name)
+        if decode is not None:
+            try:
+                decode(word)
+            except DiagnosticError as error:
+                yield from (replace(found, location=instr.location) for found in error.diagnostics)
+
+
+def _successors(function: MachineFunction) -> Iterator[Diagnostic]:
+    for block in function.blocks.values():
+        for successor in block.successors:
+            if successor not in function.blocks:
+                last = next((one.location for one in reversed(block.instructions) if one.location), None)
+                yield SUCCESSOR.diagnose(at=last, block=block.name, function=function.name, successor=successor)
+
+
+INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, _packed_words)
+"""What is checked of every instruction by itself."""
+PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol,)
+"""What is checked of the function as a whole, along its control flow."""
