@@ -1,0 +1,92 @@
+"""Registers that asynchronous instructions write: accumulators, and fragments of A."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from nvbackend.builder.storage import Storage
+from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.fragments import accumulator_position
+from nvbackend.intrinsics.row import RegisterClass
+from nvbackend.intrinsics.types import ElementType, f16, f32, s32, u32
+from nvbackend.isel.machine import Access, RegisterBlock, Touch
+
+if TYPE_CHECKING:
+    from nvbackend.builder.warpgroup import Warpgroups
+
+
+@user_facing
+class Accumulator:
+    """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
+
+    A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
+    Reading is legal only after a wait has drained the group that wrote it; the verifier finds reads that are not.
+    """
+
+    def __init__(self, k: Warpgroups, block: RegisterBlock, storage: Storage, scale: Storage, n: int, element: ElementType):
+        self._k = k
+        self.block = block
+        self.storage = storage
+        self.scale = scale
+        self.n = n
+        self.element = element
+
+    @property
+    def name(self) -> str:
+        return self.block.name
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers a thread."""
+        return len(self.storage.slots)
+
+    @property
+    def register_class(self) -> RegisterClass:
+        return RegisterClass.F32 if self.element is f32 else RegisterClass.B32
+
+    @property
+    def register_type(self) -> ElementType:
+        """What a register is as a value: f32 or s32, or u32 for two f16 (the lower column in the lower half)."""
+        return u32 if self.element is f16 else self.element
+
+    def clear(self) -> None:
+        """Let the next mma overwrite what is here. Costs no instruction a register."""
+        self._k._write(self.scale, [self._k.const(0, s32).ir])
+
+    def fill(self, number: Operand) -> None:
+        """Write `number` into every register; the next mma adds to it."""
+        self.set([number] * self.registers)
+
+    def set(self, values: Sequence[Operand]) -> None:
+        """Write the thread's registers, in order; the next mma adds to them."""
+        given = [as_value(self._k, value, self.register_type).ir for value in values]
+        self._k._pseudo("registers.write", [Touch(self.block, Access.WRITE)])
+        self._k._write(self.storage, given)
+        self._k._write(self.scale, [self._k.const(1, s32).ir])
+
+    def values(self) -> list[Value]:
+        """The thread's registers, in order. Register i is at `position(thread, i)`."""
+        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return [self._k._wrap(register, self.register_type) for register in self._k._read(self.storage)]
+
+    def __getitem__(self, index: int) -> Value:
+        return self.values()[index]
+
+    def position(self, thread: int, index: int) -> tuple[int, int]:
+        """Row and column of element `index` of `thread` (0..127), in elements of the M x N tile."""
+        return accumulator_position(thread, index)
+
+    def __repr__(self) -> str:
+        return f"<accumulator {self.name}: m64n{self.n} {self.element}, {self.registers} registers>"
+
+
+class Fragment:
+    """A in registers, for one `wgmma` instruction: four 32-bit registers a thread."""
+
+    def __init__(self, k: Warpgroups, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:
+        self._k = k
+        self.block = block
+        self.registers = tuple(registers)
+        self.element = element

@@ -1,0 +1,48 @@
+"""For a compiler that has an llvmlite function of its own: the same calls, emitted where its IRBuilder stands."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from nvbackend.builder.pipeline import Pipelines
+from nvbackend.builder.values import Value
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.isel.target import Target
+from nvbackend.isel.verify import verify
+
+
+@user_facing
+class AttachedBuilder(Pipelines):
+    """The builder's calls on somebody else's function.
+
+    Instructions go where the given llvmlite IRBuilder stands at each call, so blocks and branches may be its owner's.
+    Values come in through `value` and go out through `Value.ir`. `verify` checks the machine form of what was emitted
+    here, along the function's control flow.
+    """
+
+    def __init__(self, builder: ir.IRBuilder, target: str | Target, *, threads: int, cluster: int = 1) -> None:
+        function = builder.function
+        super().__init__(function.name, Target.parse(target), function, cached_storage=False)
+        self._ir = builder
+        self.threads, self.cluster = threads, cluster
+        self.machine.attributes.update(threads=threads, cluster=cluster)
+
+    @property
+    def shared_bytes(self) -> int:
+        """Dynamic shared memory that the calls so far need, in bytes."""
+        return self._shared_bytes
+
+    def value(self, value: ir.Value, element: ElementType) -> Value:
+        """An llvmlite value of the function as a value of this builder. The owner vouches for where it is defined."""
+        return Value(self, value, element, self._regions[0])
+
+    def verify(self) -> tuple[Diagnostic, ...]:
+        """Check everything emitted, once the function's blocks all end. Raises every error together; returns warnings."""
+        self._link()
+        return raise_all(verify(self.machine))
+
+
+def attach(builder: ir.IRBuilder, target: str | Target, *, threads: int, cluster: int = 1) -> AttachedBuilder:
+    """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder. Raises target.unknown."""
+    return AttachedBuilder(builder, target, threads=threads, cluster=cluster)

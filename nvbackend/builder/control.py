@@ -1,0 +1,161 @@
+"""Control flow as with-blocks: branches, counted and open loops, early exits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from nvbackend.builder import rules
+from nvbackend.builder.core import RETURN, BuilderCore, Region
+from nvbackend.builder.storage import Storage
+from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.builder.variables import Variable
+from nvbackend.intrinsics.types import ElementType, pred, s32
+
+Known = dict[Storage, list[ir.Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class _If:
+    """What else_ needs of the if_ block that ended last."""
+
+    branch: ir.Instruction
+    merge: ir.Block
+    region: Region
+    before: Known
+
+
+class Control(BuilderCore):
+    """The control-flow calls of the builder."""
+
+    _last_if: _If | None = None
+
+    def var(self, initial: Operand, element: ElementType | None = None, name: str = "var") -> Variable:
+        """A mutable variable, set to `initial`. It lives in the with-block that makes it and the blocks inside."""
+        value = as_value(self, initial, element)
+        storage = self._new_storage([value.ir.type], name)
+        self._write(storage, [value.ir])
+        return Variable(self, storage, value.type)
+
+    @contextmanager
+    def if_(self, condition: Operand) -> Iterator[None]:
+        """Run the block where `condition` (a predicate) holds. `k.else_()` may follow."""
+        self._check_live()
+        test = as_value(self, condition, pred)
+        then, merge = self._new_block("then"), self._new_block("endif")
+        branch = self._branch_if(test, then, merge)
+        before = dict(self._known)
+        with self._region("if") as region:
+            self._enter(then, before)
+            yield
+            self._branch(merge)
+        self._enter(merge, _unchanged(before, region))
+        self._last_if = _If(branch, merge, region, before)
+
+    @contextmanager
+    def else_(self) -> Iterator[None]:
+        """The other side of the if_ block that ends right above."""
+        last = self._last_if
+        if last is None or self._ir.block is not last.merge or last.merge.instructions:
+            rules.ELSE_WITHOUT_IF.fail()
+        otherwise = self._new_block("else")
+        last.branch.operands[2] = otherwise
+        with self._region("else") as region:
+            self._enter(otherwise, last.before)
+            yield
+            self._branch(last.merge)
+        self._enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
+
+    @contextmanager
+    def range(self, start: Operand, stop: Operand | None = None, step: int = 1, *, name: str = "i") -> Iterator[Value]:
+        """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`."""
+        if not isinstance(step, int) or step <= 0:
+            rules.ZERO_STEP.fail(step=step)
+        if stop is None:
+            start, stop = 0, start
+        element = next((bound.type for bound in (start, stop) if not isinstance(bound, (int, float))), s32)
+        last = as_value(self, stop, element)
+        counter = self.var(as_value(self, start, element), name=name)
+        header, body, latch, done = (self._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
+        self._branch(header)
+        before = dict(self._known)
+        with self._region("range") as region:
+            self._enter(header)
+            self._branch_if(counter.value < last, body, done)
+            region.exit_block, region.next_block = done, latch
+            self._enter(body)
+            yield counter.value.named(name)
+            self._branch(latch)
+            self._enter(latch)
+            counter += step
+            self._branch(header)
+        self._enter(done, _unchanged(before, region))
+
+    @contextmanager
+    def loop(self) -> Iterator[None]:
+        """Repeat until break_if, break_ or return_ leaves."""
+        body, done = self._new_block("loop"), self._new_block("loop.end")
+        self._branch(body)
+        before = dict(self._known)
+        with self._region("loop") as region:
+            region.exit_block, region.next_block = done, body
+            self._enter(body)
+            yield
+            self._branch(body)
+        self._enter(done, _unchanged(before, region))
+
+    def break_(self) -> None:
+        """Leave the innermost loop."""
+        self._leave("break_", self._loop("break_").exit_block)
+
+    def continue_(self) -> None:
+        """Go on with the next round of the innermost loop."""
+        self._leave("continue_", self._loop("continue_").next_block)
+
+    def return_(self) -> None:
+        """End the kernel for the threads that come here."""
+        self._check_live()
+        self._flush()
+        self._pseudo(RETURN)
+        self._ir.ret_void()
+        self._exit_kind = "return_"
+
+    def break_if(self, condition: Operand) -> None:
+        """Leave the innermost loop where `condition` holds."""
+        self._leave_if(condition, self._loop("break_if").exit_block)
+
+    def continue_if(self, condition: Operand) -> None:
+        """Go on with the next round of the innermost loop where `condition` holds."""
+        self._leave_if(condition, self._loop("continue_if").next_block)
+
+    def return_if(self, condition: Operand) -> None:
+        """End the kernel for the threads where `condition` holds."""
+        with self.if_(condition):
+            self.return_()
+
+    def _leave(self, kind: str, block: ir.Block | None) -> None:
+        self._check_live()
+        assert block is not None
+        self._branch(block)
+        self._exit_kind = kind
+
+    def _leave_if(self, condition: Operand, block: ir.Block | None) -> None:
+        self._check_live()
+        assert block is not None
+        stay = self._new_block("stay")
+        self._branch_if(as_value(self, condition, pred), block, stay)
+        self._enter(stay, self._known)
+
+    def _loop(self, exit_kind: str) -> Region:
+        for region in reversed(self._regions):
+            if region.exit_block is not None:
+                return region
+        rules.NO_LOOP.fail(exit=exit_kind)
+
+
+def _unchanged(known: Known, region: Region) -> Known:
+    """The storages that `region` did not write: their registers are the same behind it."""
+    return {storage: values for storage, values in known.items() if storage not in region.written}

@@ -1,0 +1,162 @@
+"""Mbarriers, and the copies that complete on them: TMA loads and stores of tensor tiles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from nvbackend.builder import rules
+from nvbackend.builder.memory import Address
+from nvbackend.builder.threads import Threads
+from nvbackend.builder.tile import SharedTile, SharedTiles
+from nvbackend.builder.values import Operand, as_value
+from nvbackend.diagnostics import raise_all
+from nvbackend.intrinsics import mbarrier, tma
+from nvbackend.intrinsics.guard import GUARD, guarded
+from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.types import pred, s32, u8, u64
+
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel import TensorMapParameter
+
+MBARRIER_BYTES = 8
+
+
+class Copies(Threads):
+    """Mbarrier and TMA calls (PTX ISA 9.7.13.15 and 9.7.9.27)."""
+
+    def mbarriers(self, count: int, arrivals: int, *, name: str = "mbarrier") -> Address:
+        """`count` mbarriers in shared memory, initialised by thread 0 to `arrivals` arrivals a phase.
+
+        `barriers_ready` makes them visible; no thread may use them before.
+        """
+        barriers = self.shared(u64, count, align=MBARRIER_BYTES, name=name)
+        with self.if_(self.thread_id() == 0):
+            for index in range(count):
+                self.mbarrier_init(barriers + index, arrivals)
+        return barriers
+
+    def barriers_ready(self) -> None:
+        """Make every mbarrier initialised so far visible to the async proxy and to all threads of CTA or cluster."""
+        self.fence_mbarrier_init()
+        self.cluster_sync()
+
+    def mbarrier_init(self, barrier: Address, arrivals: int) -> None:
+        """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
+        self.emit(mbarrier.init(), {"barrier": barrier.bytes.ir, "count": arrivals})
+
+    def mbarrier_arrive(self, barrier: Address) -> None:
+        """Count one arrival on this CTA's mbarrier (release, CTA scope)."""
+        self.emit(mbarrier.arrive(), {"barrier": barrier.bytes.ir})
+
+    def mbarrier_arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None:
+        """Count one arrival and announce `transaction_bytes` bytes of copies, in this phase."""
+        count = as_value(self, transaction_bytes, s32)
+        self.emit(mbarrier.arrive_expect_tx(), {"barrier": barrier.bytes.ir, "bytes": count.ir})
+
+    def mbarrier_wait(self, barrier: Address, parity: Operand) -> None:
+        """Wait until the phase of this `parity` (0 for the first) has completed."""
+        operands = {"barrier": barrier.bytes.ir, "parity": as_value(self, parity, s32).ir}
+        self.emit(mbarrier.wait_parity(), operands)
+
+    def mbarrier_arrive_peer(self, barrier: Address, rank: Operand, *, when: Operand) -> None:
+        """Count one arrival on the same mbarrier of the cluster's CTA `rank`, in the threads where `when` holds.
+
+        Without a cluster it is this CTA's own. The plain form: no fence of GPU scope in the SASS.
+        """
+        row, address = mbarrier.arrive(), barrier.bytes
+        if self.cluster > 1:
+            row, address = mbarrier.arrive_remote(), self.map_to_peer(address, rank)
+        self.emit(guarded(row), {"barrier": address.ir, GUARD: as_value(self, when, pred).ir})
+
+    def shared_tiles(self, layout: SmemLayout, count: int = 1, *, name: str = "tile") -> SharedTiles:
+        """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period."""
+        first = self.shared(u8, layout.bytes * count, align=layout.alignment, name=name)
+        return SharedTiles(first, layout, count)
+
+    def shared_tile(self, layout: SmemLayout, *, name: str = "tile") -> SharedTile:
+        """One tile of `layout` in dynamic shared memory."""
+        return self.shared_tiles(layout, name=name).at(0)
+
+    def tma_load(
+        self,
+        tile: SharedTile,
+        source: TensorMapParameter,
+        at: tuple[Operand, Operand],
+        barrier: Address,
+        *,
+        multicast: bool = False,
+    ) -> None:
+        """Copy the tile whose first element is (row, column) `at` of the matrix; its bytes complete on `barrier`.
+
+        One thread executes it. With `multicast` every CTA of the cluster loads its share of each panel into all of
+        them, and all must ask for the same tile. Raises tma.box, tma.swizzle, tma.element, tma.multicast.
+        """
+        share = self._boxes_a_panel(tile, source)
+        operands: dict[str, object] = {"barrier": barrier.bytes.ir, "tensor_map": source.address}
+        first: Operand = 0
+        if multicast and self.cluster > 1:
+            if share % self.cluster:
+                rules.TMA_MULTICAST.fail(boxes=share, box=source.type.box, cluster=self.cluster)
+            share //= self.cluster
+            first = self.cluster_rank() * share
+            operands["multicast_mask"] = (1 << self.cluster) - 1
+        row = tma.load_tile(source.type.rank, multicast="multicast_mask" in operands)
+        for panel in range(tile.layout.panels):
+            for box in range(share):
+                place, coordinates = self._box(tile, source, at, panel, first + box)
+                self.emit(row, {**operands, "destination": place.bytes.ir, "coordinates": coordinates})
+
+    def tma_store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
+        """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it."""
+        for panel in range(tile.layout.panels):
+            for box in range(self._boxes_a_panel(tile, target)):
+                place, coordinates = self._box(tile, target, at, panel, box)
+                operands = {"tensor_map": target.address, "coordinates": coordinates, "source": place.bytes.ir}
+                self.emit(tma.store_tile(target.type.rank), operands)
+
+    def tma_commit_stores(self) -> None:
+        """Close this thread's bulk group (cp.async.bulk.commit_group)."""
+        self.emit(tma.commit_group(), {})
+
+    def tma_wait_stores(self, pending: int = 0, *, reading: bool = False) -> None:
+        """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources."""
+        self.emit(tma.wait_group(read=reading), {"pending": pending})
+
+    def tma_prefetch_map(self, tensor_map: TensorMapParameter) -> None:
+        """Bring the tensor map itself near before its first use."""
+        self.emit(tma.prefetch_tensormap(), {"tensor_map": tensor_map.address})
+
+    def _boxes_a_panel(self, tile: SharedTile, tensor_map: TensorMapParameter) -> int:
+        """How many boxes of the map make one panel of the tile, once the two are known to fit."""
+        kind, layout = tensor_map.type, tile.layout
+        along, across = layout.panel_box
+        found = []
+        if kind.element is not layout.element:
+            found.append(rules.TMA_ELEMENT.diagnose(name=tensor_map.name, given=kind.element, wanted=layout.element))
+        if kind.swizzle != layout.swizzle.span:
+            found.append(
+                rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span)
+            )
+        if kind.rank != 2 or kind.box[1] != across or along % kind.box[0]:
+            described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
+            found.append(
+                rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=(along, across))
+            )
+        raise_all(found)
+        return along // kind.box[0]
+
+    def _box(
+        self, tile: SharedTile, tensor_map: TensorMapParameter, at: tuple[Operand, Operand], panel: int, box: Operand
+    ) -> tuple[Address, list[ir.Value]]:
+        """Where box number `box` of a panel lies in shared memory, and its coordinates, innermost first."""
+        layout, (extent, across) = tile.layout, tensor_map.type.box
+        row, column = at
+        step = box * extent
+        if layout.major is Major.K:
+            inner, outer = column + panel * across, row + step
+        else:
+            inner, outer = row + panel * across, column + step
+        offset = panel * layout.panel_bytes + step * layout.pitch
+        return tile.address.byte_offset(offset), [as_value(self, one, s32).ir for one in (inner, outer)]

@@ -1,0 +1,234 @@
+"""The part of the builder that everything else stands on: where code goes, what is recorded, what is in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from nvbackend.builder import rules
+from nvbackend.builder.lowering import Operands, declare, lower
+from nvbackend.builder.storage import Storage
+from nvbackend.builder.values import Value, llvm_type
+from nvbackend.diagnostics import Location, caller_location
+from nvbackend.intrinsics.row import Role, Row
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
+from nvbackend.isel.target import Target
+from nvbackend.isel.verify import check_row
+if TYPE_CHECKING:
+    from nvbackend.builder.accumulator import Accumulator
+
+RETURN = "ret"
+"""The pseudo-instruction that ends a kernel's thread."""
+
+
+class Region:
+    """A with-block of the kernel. Values made in it may be used while it is open."""
+
+    __slots__ = ("exit_block", "kind", "location", "next_block", "open", "written")
+
+    def __init__(self, kind: str, location: Location | None) -> None:
+        self.kind = kind
+        self.location = location
+        self.open = True
+        self.written: set[Storage] = set()
+        self.exit_block: ir.Block | None = None
+        self.next_block: ir.Block | None = None
+
+    def describe(self) -> str:
+        return f"the {self.kind} block at {self.location}" if self.location else f"a {self.kind} block"
+
+
+class BuilderCore:
+    """Blocks, regions, mutable storage and the machine record of one function."""
+
+    def __init__(self, name: str, target: Target, function: ir.Function, *, cached_storage: bool) -> None:
+        self.name = name
+        self.target = target
+        self.function = function
+        self.machine = MachineFunction(name, target)
+        self._ir = ir.IRBuilder()
+        self._regions: list[Region] = [Region("kernel", None)]
+        self._register_blocks = 0
+        self._accumulators: list[Accumulator] = []
+        self._known: dict[Storage, list[ir.Value]] = {}
+        self._dirty: dict[Storage, None] = {}
+        self._cached_storage = cached_storage
+        self._exit_kind: str | None = None
+        self._finished = False
+        self._allocas: ir.Block | None = None
+
+    def _start(self, block: ir.Block) -> None:
+        self._ir.position_at_end(block)
+        self.machine.block(block.name)
+
+    # -- emission -----------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        row: Row,
+        operands: Operands,
+        *,
+        touches: Sequence[Touch] = (),
+        words: dict[str, int] | None = None,
+        name: str = "",
+    ) -> dict[str, list[ir.Value]]:
+        """Emit one machine instruction: check it against the target, lower it, record it. Returns outputs by name.
+
+        Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
+        """
+        self._check_live()
+        immediates = {
+            operand.name: given
+            for operand in row.operands
+            if operand.role is Role.IMMEDIATE and isinstance(given := operands[operand.name], int)
+        }
+        check_row(row, self.target, immediates)
+        results = lower(self._ir, row, operands, name)
+        self._record(
+            MachineInstr(
+                opcode=row.opcode,
+                row=row,
+                operands=_names(row, operands, results),
+                immediates=immediates,
+                words=words or {},
+                touches=tuple(touches),
+                location=caller_location(),
+            )
+        )
+        return results
+
+    def _pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
+        self._record(MachineInstr(opcode=opcode, touches=tuple(touches), location=caller_location()))
+
+    def _record(self, instruction: MachineInstr) -> None:
+        self.machine.block(self._ir.block.name).instructions.append(instruction)
+
+    def _intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
+        """Call an LLVM intrinsic that is no machine row of ours (arithmetic, conversion)."""
+        self._check_live()
+        result = ir.VoidType() if element is None else llvm_type(element)
+        function = declare(self._ir.module, name, result, [argument.type for argument in arguments])
+        return self._ir.call(function, list(arguments))
+
+    def _wrap(self, value: ir.Value, element: ElementType) -> Value:
+        return Value(self, value, element, self._regions[-1])
+
+    def _check_live(self) -> None:
+        if self._finished:
+            rules.FINISHED.fail(name=self.name)
+        if self._exit_kind is not None:
+            rules.UNREACHABLE.fail(exit=self._exit_kind)
+
+    # -- regions and blocks -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _region(self, kind: str) -> Iterator[Region]:
+        region = Region(kind, caller_location())
+        self._regions.append(region)
+        try:
+            yield region
+        finally:
+            self._regions.pop()
+            region.open = False
+            self._regions[-1].written |= region.written
+
+    def _new_block(self, name: str) -> ir.Block:
+        return self.function.append_basic_block(name)
+
+    def _enter(self, block: ir.Block, known: dict[Storage, list[ir.Value]] | None = None) -> None:
+        """Go on in `block`; `known` are the storages whose registers are the same on every way in."""
+        self._start(block)
+        self._known = dict(known or {})
+        self._dirty = {}
+        self._exit_kind = None
+
+    def _branch(self, block: ir.Block) -> None:
+        """End the current block with a jump, unless an exit ended it already."""
+        if self._exit_kind is not None:
+            return
+        self._flush()
+        self._ir.branch(block)
+
+    def _branch_if(self, condition: Value, then: ir.Block, otherwise: ir.Block) -> ir.Instruction:
+        self._flush()
+        return self._ir.cbranch(condition.ir, then, otherwise)
+
+    def _link(self) -> None:
+        """Give the machine form its control flow: the blocks of the LLVM function in order, and what follows each."""
+        recorded = self.machine.blocks
+        self.machine.blocks = {}
+        for block in self.function.blocks:
+            machine = self.machine.blocks[block.name] = recorded.get(block.name, MachineBlock(block.name))
+            end = block.terminator
+            targets = [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
+            machine.successors = list(dict.fromkeys(targets))
+            if end is not None and not targets and not _returns(machine):
+                machine.instructions.append(MachineInstr(RETURN))
+
+    # -- mutable storage ----------------------------------------------------------------------------------------
+
+    def _new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
+        """Registers that can be set again: stack slots, which LLVM turns into registers and phis."""
+        slots = []
+        with self._ir.goto_entry_block():
+            for index, kind in enumerate(types):
+                slots.append(self._ir.alloca(kind, name=name if len(types) == 1 else f"{name}.{index}"))
+        return Storage(name, tuple(slots), self._regions[-1])
+
+    def _read(self, storage: Storage) -> list[ir.Value]:
+        self._check_live()
+        if not storage.region.open:
+            rules.OUT_OF_SCOPE.fail(block=storage.region.describe())
+        found = self._known.get(storage)
+        if found is None:
+            found = [self._ir.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
+            if self._cached_storage:
+                self._known[storage] = found
+        return found
+
+    def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
+        self._check_live()
+        if not storage.region.open:
+            rules.OUT_OF_SCOPE.fail(block=storage.region.describe())
+        self._regions[-1].written.add(storage)
+        if self._cached_storage:
+            self._known[storage] = list(values)
+            self._dirty[storage] = None
+        else:
+            self._store(storage, values)
+
+    def _flush(self) -> None:
+        for storage in self._dirty:
+            self._store(storage, self._known[storage])
+        self._dirty = {}
+
+    def _store(self, storage: Storage, values: Sequence[ir.Value]) -> None:
+        for slot, value in zip(storage.slots, values, strict=True):
+            self._ir.store(value, slot)
+
+
+def _returns(block: MachineBlock) -> bool:
+    return bool(block.instructions) and block.instructions[-1].opcode == RETURN
+
+
+def _names(row: Row, operands: Operands, results: dict[str, list[ir.Value]]) -> dict[str, str]:
+    """What each operand is called, for the printed machine form: `%first..last` for a block of registers."""
+    names: dict[str, str] = {}
+    for operand in row.operands:
+        if operand.role is Role.IMMEDIATE:
+            continue
+        given = results[operand.name] if operand.role is Role.OUTPUT else operands[operand.name]
+        values = [given] if isinstance(given, (ir.Value, int)) else list(given)
+        if not values:
+            continue
+        first = _reference(values[0])
+        names[operand.name] = first if len(values) == 1 else f"{first}..{_reference(values[-1])}"
+    return names
+
+
+def _reference(value: ir.Value | int) -> str:
+    return str(value) if isinstance(value, int) else value.get_reference()

@@ -1,0 +1,115 @@
+"""From accumulators to global memory: staged through swizzled shared memory and TMA, or straight from registers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.memory import Address
+from nvbackend.builder.rules import UNSUPPORTED_OPERATION
+from nvbackend.builder.threads import WARP_THREADS, WARPGROUP_THREADS
+from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.values import Operand, Value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics import matrix_move
+from nvbackend.intrinsics.smem_descriptor import Swizzle
+from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.types import bf16, f16, s32
+
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel import TensorMapParameter
+    from nvbackend.builder.pipeline import Pipelines
+
+MATRIX_ROWS = 8
+ROWS = 64
+GROUP_BYTES = 32
+"""What one stmatrix of four matrices stores of a row: 16 columns of 16 bits."""
+FIRST_NAMED_BARRIER = 1
+
+
+@user_facing
+class TmaEpilogue:
+    """Stores f32 accumulators as 16-bit tiles of a tensor, one buffer of shared memory for each warpgroup.
+
+    A store is left in flight: the buffer is waited for by the next store, or by `finish` before the kernel ends.
+    """
+
+    def __init__(self, k: Pipelines, target: TensorMapParameter, n: int, warpgroups: int) -> None:
+        element = target.type.element
+        if element not in (f16, bf16):
+            UNSUPPORTED_OPERATION.fail(
+                operation="the TMA epilogue", element=element, advice="store to an f16 or bf16 tensor, or from registers"
+            )
+        self._k = k
+        self._target = target
+        self._layout = SmemLayout(Major.K, Swizzle.B128, element, ROWS, n)
+        self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
+
+    def store(self, accumulator: Accumulator, at: tuple[Operand, Operand], warpgroup: Value) -> None:
+        """Store the accumulator of warpgroup number `warpgroup` (of this epilogue) at (row, column) of the tensor.
+
+        All 128 threads of the warpgroup execute it, and read the accumulator: it must be drained.
+        """
+        k = self._k
+        buffer = self._buffers.at(warpgroup)
+        thread = k.thread_id() % WARPGROUP_THREADS
+        barrier = warpgroup + FIRST_NAMED_BARRIER
+        first_warp = k.uniform(thread // WARP_THREADS) == 0
+        with k.if_(first_warp & k.elect()):
+            k.tma_wait_stores(reading=True)
+        k.barrier(barrier, WARPGROUP_THREADS)
+        self._to_shared(accumulator, buffer, thread)
+        k.fence_proxy_async()
+        k.barrier(barrier, WARPGROUP_THREADS)
+        with k.if_(first_warp & k.elect()):
+            k.tma_store(self._target, at, buffer)
+            k.tma_commit_stores()
+
+    def finish(self) -> None:
+        """Wait until every store of this thread has read its buffer. Each thread that stored executes it."""
+        self._k.tma_wait_stores(reading=True)
+
+    def _to_shared(self, accumulator: Accumulator, buffer: SharedTile, thread: Value) -> None:
+        """Each stmatrix moves 16 columns: lanes 0-15 address rows 0-15 of its first 8 columns, lanes 16-31 of the others."""
+        k = self._k
+        pairs = self._packed(accumulator.values())
+        lane = thread % WARP_THREADS
+        row = (thread // WARP_THREADS) * 16 + lane % 16
+        address = buffer.address.byte_offset(row * self._layout.pitch).bytes
+        chunk = (lane // 16) ^ (lane % MATRIX_ROWS)
+        for group in range(len(pairs) // 4):
+            panel, part = divmod(group, self._layout.pitch // GROUP_BYTES)
+            place = address + ((chunk ^ (2 * part)) * 16).to(address.type) + panel * self._layout.panel_bytes
+            k.emit(
+                matrix_move.stmatrix(4),
+                {"address": place.ir, "fragment": [pair.ir for pair in pairs[4 * group : 4 * group + 4]]},
+            )
+
+    def _packed(self, registers: list[Value]) -> list[Value]:
+        k = self._k
+        row = matrix_move.pack(f"{self._layout.element.ptx}x2")
+        return [
+            k._wrap(k.emit(row, {"low": low.ir, "high": high.ir})["packed"][0], s32)
+            for low, high in zip(registers[::2], registers[1::2], strict=True)
+        ]
+
+
+def store_registers(k: Pipelines, accumulator: Accumulator, target: Address, stride: Operand) -> None:
+    """Write an accumulator straight to global memory, row-major with `stride` elements a row, two columns an access.
+
+    `target` is the tile's first element. 128 threads execute it; slower than the TMA epilogue, for any element type.
+    """
+    thread = k.thread_id() % WARPGROUP_THREADS
+    row = (thread // WARP_THREADS) * 16 + (thread % WARP_THREADS) // 4
+    column = (thread % 4) * 2
+    registers = accumulator.values()
+    per_pair = 1 if accumulator.element is f16 else 2
+    for pair in range(len(registers) // per_pair):
+        group, lower = divmod(pair, 2)
+        index = (row + lower * MATRIX_ROWS) * stride + column + group * MATRIX_ROWS
+        place = (target + index) if per_pair == 2 else (target + index).cast(registers[0].type)
+        size = per_pair * registers[0].type.bits // 8
+        Address(k, place._base, place.element, place.space, size, place._offset).store(
+            *registers[pair * per_pair : (pair + 1) * per_pair]
+        )
+

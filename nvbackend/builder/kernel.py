@@ -1,0 +1,201 @@
+"""The kernel builder: all calls in one object, and what turns it into a finished kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from nvbackend.builder import rules
+from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.pipeline import Pipelines
+from nvbackend.builder.values import Value, llvm_type
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.target import Target
+from nvbackend.isel.verify import verify
+from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signature, TensorMap
+
+if TYPE_CHECKING:
+    from nvbackend.codegen.compiled import CompiledKernel
+
+TRIPLE = "nvptx64-nvidia-cuda"
+MAX_THREADS = 1024
+WARP = 32
+PORTABLE_CLUSTER = 8
+MAX_CLUSTER = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapParameter:
+    """A tensor map inside the kernel: its address in parameter space, and what is known of it at build time."""
+
+    name: str
+    address: ir.Value
+    type: TensorMap
+
+
+@user_facing
+class KernelBuilder(Pipelines):
+    """Builds one kernel.
+
+    `target` is a name such as "sm_90a" or a Target; `threads` the CTA's size; `cluster` the CTAs of a cluster along x;
+    `min_ctas` the CTAs that must fit an SM (it bounds the registers of a thread). Emit with the calls of this object,
+    then `finish()`, or `compile()` which finishes too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: str | Target,
+        *,
+        threads: int,
+        cluster: int = 1,
+        min_ctas: int | None = None,
+        parameters: Sequence[Parameter] = (),
+    ) -> None:
+        found = Target.parse(target)
+        self._bounds = _checked_bounds(found, threads, cluster, min_ctas)
+        self._started = time.perf_counter()
+        self.module = ir.Module(name)
+        self.module.triple = TRIPLE
+        types = [_parameter_type(parameter) for parameter in parameters]
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
+        function.calling_convention = "ptx_kernel"
+        super().__init__(name, found, function, cached_storage=True)
+        self._parameters = tuple(parameters)
+        self.threads, self.cluster = threads, cluster
+        self.machine.attributes.update(threads=threads, cluster=cluster)
+        entry = function.append_basic_block("entry")
+        self._start(entry)
+        self.arguments = [self._argument(*pair) for pair in zip(parameters, function.args, strict=True)]
+
+    def _argument(self, parameter: Parameter, argument: ir.Argument) -> Value | Address | TensorMapParameter:
+        argument.name = parameter.name
+        if isinstance(parameter.type, Scalar):
+            return self._wrap(argument, parameter.type.element)
+        if isinstance(parameter.type, Pointer):
+            return self.global_address(argument, parameter.type.element, parameter.type.align)
+        return TensorMapParameter(parameter.name, argument, parameter.type)
+
+    @property
+    def signature(self) -> Signature:
+        """What the kernel takes and how it must be launched."""
+        minimum = self._bounds.min_ctas
+        bounds = LaunchBounds(self.threads, self.cluster, self._shared_bytes, minimum)
+        return Signature(self.name, self._parameters, bounds)
+
+    def finish(self) -> FinishedKernel:
+        """Close the kernel and verify its machine form. Raises every error found, together."""
+        if self._finished:
+            rules.FINISHED.fail(name=self.name)
+        if self._exit_kind is None:
+            self.return_()
+        self._finished = True
+        self._link()
+        built = time.perf_counter()
+        warnings = raise_all(verify(self.machine))
+        verified = time.perf_counter()
+        text = kernel_text(self.module, self)
+        timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}
+        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings)
+
+    def compile(self, **options: Any) -> CompiledKernel:
+        """Finish, then compile: see FinishedKernel.compile."""
+        return self.finish().compile(**options)
+
+
+@dataclass(frozen=True)
+class FinishedKernel:
+    """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings."""
+
+    signature: Signature
+    target: Target
+    machine: MachineFunction
+    ir: str
+    diagnostics: tuple[Diagnostic, ...]
+    timings: dict[str, float]
+
+    def compile(self, **options: Any) -> CompiledKernel:
+        """PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""
+        from nvbackend.codegen.compiled import compile_kernel
+
+        compiled = compile_kernel(self.ir, self.signature, self.machine, self.target, **options)
+        return dataclasses.replace(
+            compiled,
+            timings={**self.timings, **compiled.timings},
+            diagnostics=(*self.diagnostics, *compiled.diagnostics),
+        )
+
+
+def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
+    """The module's text with the function attributes that llvmlite's IR layer has no names for.
+
+    llvmlite checks parameter and function attributes against lists that lack NVPTX's; they are added to the text of
+    the one `define` line.
+    """
+    text = str(module)
+    start = text.index("define ptx_kernel void ")
+    end = text.index("{", start)
+    header = text[start:end].rstrip()
+    for parameter in kernel.signature.parameters:
+        if isinstance(parameter.type, TensorMap):
+            attributes = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
+            header = header.replace(f'ptr %"{parameter.name}"', f'{attributes} %"{parameter.name}"')
+    bounds = kernel.signature.bounds
+    notes = [f'"nvvm.maxntid"="{bounds.threads}"']
+    if bounds.min_ctas is not None:
+        notes.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
+    if bounds.cluster > 1:
+        notes.append(f'"nvvm.cluster_dim"="{bounds.cluster},1,1"')
+    return f"{text[:start]}{header} {' '.join(notes)}\n{text[end:]}"
+
+
+def _parameter_type(parameter: Parameter) -> ir.Type:
+    if isinstance(parameter.type, Scalar):
+        return llvm_type(parameter.type.element)
+    return ir.PointerType(addrspace=GLOBAL_SPACE if isinstance(parameter.type, Pointer) else 0)
+
+
+def _checked_bounds(target: Target, threads: int, cluster: int, min_ctas: int | None) -> LaunchBounds:
+    found = []
+    if not 1 <= threads <= MAX_THREADS or threads % WARP:
+        found.append(
+            rules.LAUNCH_FACT.diagnose(
+                fact="threads",
+                given=threads,
+                needs=f"a CTA has 1 to {MAX_THREADS} threads in whole warps of {WARP}",
+                advice=f"use a multiple of {WARP} up to {MAX_THREADS}",
+            )
+        )
+    if not 1 <= cluster <= MAX_CLUSTER:
+        found.append(
+            rules.LAUNCH_FACT.diagnose(
+                fact="cluster",
+                given=cluster,
+                needs=f"a cluster has 1 to {PORTABLE_CLUSTER} CTAs, or up to {MAX_CLUSTER} where the launch allows it",
+                advice=f"use 1, 2, 4 or {PORTABLE_CLUSTER}",
+            )
+        )
+    if cluster > 1 and not target.has_cluster_multicast:
+        found.append(
+            rules.LAUNCH_FACT.diagnose(
+                fact="cluster",
+                given=cluster,
+                needs=f"{target} has no clusters; sm_90 and later have",
+                advice="leave cluster out, or compile for sm_90a",
+            )
+        )
+    if min_ctas is not None and min_ctas < 1:
+        found.append(
+            rules.LAUNCH_FACT.diagnose(
+                fact="min_ctas", given=min_ctas, needs="at least one CTA runs on an SM", advice="use 1 or more"
+            )
+        )
+    raise_all(found)
+    return LaunchBounds(threads, cluster, 0, min_ctas)
+

@@ -1,0 +1,173 @@
+"""Global and shared memory: typed pointers, vector accesses, allocation of shared memory."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from nvbackend.builder import rules
+from nvbackend.builder.arithmetic import Arithmetics
+from nvbackend.builder.values import Operand, Value, as_value, llvm_type
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.types import ElementType, s64, u32
+
+GLOBAL_SPACE = 1
+SHARED_SPACE = 3
+SHARED_BASE_ALIGNMENT = 1024
+"""Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.6: 128-byte mode)."""
+_ACCESS_BYTES = (1, 2, 4, 8, 16)
+
+
+@user_facing
+class Address:
+    """A typed address in global or shared memory: `address + n` moves by elements, `address[n]` reads and writes.
+
+    `align` is the promised alignment in bytes of this very address.
+    """
+
+    __slots__ = ("_base", "_k", "_offset", "align", "element", "space")
+
+    def __init__(self, k: Memory, base: ir.Value, element: ElementType, space: int, align: int, offset: Value | None = None):
+        self._k = k
+        self._base = base
+        self._offset = offset
+        self.element = element
+        self.space = space
+        self.align = align
+
+    @property
+    def bytes(self) -> Value:
+        """The address as a number: u32 for shared memory (the shared window's own addresses), s64 for global."""
+        if self.space == SHARED_SPACE:
+            base = self._k._wrap(self._base, u32)
+            return base if self._offset is None else base + self._offset.to(u32)
+        base = self._k._wrap(self._k._ir.ptrtoint(self._base, ir.IntType(64)), s64)
+        return base if self._offset is None else base + self._offset.to(s64)
+
+    def __add__(self, elements: Operand) -> Address:
+        size = self.element.bits // 8
+        step = elements * size
+        return self.byte_offset(step, align=_alignment_after(self.align, step, size))
+
+    def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
+        """The address `step` bytes on. `align` is what the caller knows of it; otherwise only a constant step keeps any."""
+        if align is None:
+            align = _alignment_after(self.align, step, 1)
+        kind = u32 if self.space == SHARED_SPACE else s64
+        moved = step.to(kind) if not isinstance(step, (int, float)) else as_value(self._k, step, kind)
+        offset = moved if self._offset is None else self._offset.to(kind) + moved
+        return Address(self._k, self._base, self.element, self.space, align, offset)
+
+    def cast(self, element: ElementType) -> Address:
+        """The same address, of elements of another type."""
+        return Address(self._k, self._base, element, self.space, self.align, self._offset)
+
+    def load(self, count: int = 1) -> list[Value]:
+        """`count` consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
+        kind, size = self._access(count)
+        loaded = self._k._ir.load(self._pointer(), typ=kind, align=size)
+        if count == 1:
+            return [self._k._wrap(loaded, self.element)]
+        parts = (self._k._ir.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
+        return [self._k._wrap(part, self.element) for part in parts]
+
+    def store(self, *values: Operand) -> None:
+        """Write consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
+        kind, size = self._access(len(values))
+        given = [as_value(self._k, value, self.element).ir for value in values]
+        packed: ir.Value = given[0]
+        if len(given) > 1:
+            packed = ir.Constant(kind, ir.Undefined)
+            for index, value in enumerate(given):
+                packed = self._k._ir.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
+        self._k._ir.store(packed, self._pointer(), align=size)
+
+    def __getitem__(self, index: Operand) -> Value:
+        return (self + index).load()[0]
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        (self + index).store(value)
+
+    def _access(self, count: int) -> tuple[ir.Type, int]:
+        self._k._check_live()
+        size = count * self.element.bits // 8
+        if size not in _ACCESS_BYTES:
+            rules.VECTOR_WIDTH.fail(count=count, element=self.element, bytes=size)
+        if self.align % size:
+            rules.VECTOR_ALIGNMENT.fail(bytes=size, align=self.align)
+        scalar = llvm_type(self.element)
+        return (scalar if count == 1 else ir.VectorType(scalar, count)), size
+
+    def _pointer(self) -> ir.Value:
+        builder = self._k._ir
+        if self.space == SHARED_SPACE:
+            return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=SHARED_SPACE))
+        if self._offset is None:
+            return self._base
+        return builder.gep(self._base, [self._offset.ir], source_etype=ir.IntType(8))
+
+    def __repr__(self) -> str:
+        space = "shared" if self.space == SHARED_SPACE else "global"
+        return f"<{space} address of {self.element}, align {self.align}>"
+
+
+def _alignment_after(align: int, step: Operand, unit: int) -> int:
+    """What is left of an alignment after a step: constants keep their power of two, other steps only `unit`."""
+    number = step if isinstance(step, int) else getattr(step, "constant", None)
+    if not isinstance(number, int):
+        return min(align, unit & -unit)
+    return align if number == 0 else min(align, number & -number)
+
+
+class Memory(Arithmetics):
+    """The memory calls of the builder."""
+
+    def shared(self, element: ElementType, count: int, *, align: int = 16, name: str = "shared") -> Address:
+        """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
+
+        Raises shared.size where the kernel's total is more than the target has for one CTA.
+        """
+        start = -(-self._shared_bytes // align) * align
+        end = start + element.bytes_for(count)
+        limit = SHARED_LIMIT[self.target.number]
+        if end > limit:
+            rules.SHARED_SIZE.fail(name=name, total=end, target=self.target, limit=limit, over=end - limit)
+        self._shared_bytes = end
+        return Address(self, self._shared_base(), element, SHARED_SPACE, align).byte_offset(start, align=align)
+
+    def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
+        """`count` elements of statically allocated shared memory (48 KB a CTA in all)."""
+        array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
+        variable = ir.GlobalVariable(self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}.{name}"), SHARED_SPACE)
+        variable.linkage, variable.align = "internal", align
+        variable.initializer = ir.Constant(array, ir.Undefined)
+        return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align)
+
+    def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
+        """An address of global memory from an LLVM pointer in address space 1."""
+        return Address(self, pointer, element, GLOBAL_SPACE, align)
+
+    def shared_address(self, address: Value, element: ElementType, align: int) -> Address:
+        """An address of shared memory from its 32-bit number."""
+        return Address(self, as_value(self, address, u32).ir, element, SHARED_SPACE, align)
+
+    def _shared_base(self) -> ir.Value:
+        name = f"{self.name}.dynamic_shared"
+        found = self._ir.module.globals.get(name)
+        if found is None:
+            found = ir.GlobalVariable(self._ir.module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
+            found.linkage, found.align = "external", SHARED_BASE_ALIGNMENT
+        return found.ptrtoint(ir.IntType(32))
+
+
+SHARED_LIMIT: dict[int, int] = {
+    number: kilobytes * 1024
+    for number, kilobytes in {
+        **dict.fromkeys((75,), 64),
+        **dict.fromkeys((70, 72), 96),
+        **dict.fromkeys((86, 88, 89, 120, 121), 99),
+        **dict.fromkeys((80, 87), 163),
+        **dict.fromkeys((90, 100, 101, 103, 110), 227),
+    }.items()
+}
+"""Shared memory a CTA can have, in bytes, by compute capability (CUDA C++ Programming Guide, compute capabilities)."""
+

@@ -1,0 +1,169 @@
+"""The ring: stages of shared memory between a producer that fills them by TMA and consumers that multiply them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nvbackend.builder import rules
+from nvbackend.builder.epilogue import TmaEpilogue
+from nvbackend.builder.memory import Address
+from nvbackend.builder.threads import WARPGROUP_THREADS
+from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.tiled_mma import TiledMma
+from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.builder.warpgroup import Warpgroups
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.smem_layout import SmemLayout
+from nvbackend.intrinsics.types import s32
+from nvbackend.isel.wgmma_rules import WgmmaRequest
+
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel import TensorMapParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a ring as its user sees it: its tiles by name, and the barrier its loads complete on."""
+
+    tiles: dict[str, SharedTile]
+    full: Address
+
+    def __getattr__(self, name: str) -> SharedTile:
+        try:
+            return self.tiles[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@user_facing
+class Ring:
+    """`stages` buffers, each with a `full` mbarrier (its bytes have come) and an `empty` one (all have read it).
+
+    The ring owns its phases: every role walks the stages in order, and the parity it waits for turns over with the
+    stage index. `full` completes by one arrival and the expected bytes; `empty` by one arrival of each consumer
+    warpgroup of each CTA that the loads are multicast to.
+    """
+
+    def __init__(self, k: Pipelines, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool) -> None:
+        if stages < 1:
+            rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
+        self._k = k
+        self.stages = stages
+        self.consumers = consumers
+        self.peers = k.cluster if multicast else 1
+        self.bytes = sum(layout.bytes for layout in layouts.values())
+        self._tiles = {name: k.shared_tiles(layout, stages, name=name) for name, layout in layouts.items()}
+        self._full = k.mbarriers(stages, arrivals=1, name="full")
+        self._empty = k.mbarriers(stages, arrivals=consumers * self.peers, name="empty")
+        self._index = k.var(0, s32, name="stage")
+        self._phase = k.var(0, s32, name="phase")
+        self._unreleased = k.var(0, s32, name="unreleased")
+
+    @contextmanager
+    def fill(self) -> Iterator[Stage]:
+        """For one producer thread: wait until the next stage is empty, announce its bytes, and yield it to load into."""
+        k = self._k
+        index = self._index.value
+        k.mbarrier_wait(self._empty + index, self._phase ^ 1)
+        full = self._full + index
+        k.mbarrier_arrive_expect_tx(full, self.bytes)
+        yield self._stage(index)
+        self._advance()
+
+    @contextmanager
+    def drain(self, in_flight: int = 0) -> Iterator[Stage]:
+        """For every thread of a consumer warpgroup: wait until the next stage is full and yield it to read.
+
+        Behind the block the stage is released, or with `in_flight` = 1 the one before it, whose mma the wait inside
+        the block has drained; `release` then gives back the last one.
+        """
+        k = self._k
+        if in_flight >= self.stages or in_flight > 1:
+            because = "The stage that is held back would never come free, and the producer would wait for ever."
+            rules.RING.fail(stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because)
+        index = self._index.value
+        k.mbarrier_wait(self._full + index, self._phase)
+        yield self._stage(index)
+        if in_flight == 0:
+            self._release(index, when=None)
+        else:
+            self._release(self._before(index), when=self._unreleased != 0)
+            self._unreleased.set(1)
+        self._advance()
+
+    def release(self) -> None:
+        """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained."""
+        self._release(self._before(self._index.value), when=self._unreleased != 0)
+        self._unreleased.set(0)
+
+    def _release(self, index: Value, when: Value | None) -> None:
+        """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
+        k = self._k
+        thread = k.thread_id() % WARPGROUP_THREADS
+        chosen = thread < self.peers if when is None else (thread < self.peers) & when
+        k.mbarrier_arrive_peer(self._empty + index, thread, when=chosen)
+
+    def _before(self, index: Value) -> Value:
+        return self._k.select(index == 0, self.stages - 1, index - 1)
+
+    def _stage(self, index: Value) -> Stage:
+        return Stage({name: tiles.at(index) for name, tiles in self._tiles.items()}, self._full + index)
+
+    def _advance(self) -> None:
+        following = self._index + 1
+        wrapped = following == self.stages
+        self._phase.set(self._k.select(wrapped, self._phase ^ 1, self._phase.value))
+        self._index.set(self._k.select(wrapped, 0, following))
+
+
+class Pipelines(Warpgroups):
+    """Rings, roles and tiles: the calls that a GEMM is written with. Each stands on public single operations."""
+
+    def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
+        """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
+
+        `multicast`: some loads go to all CTAs of the cluster. Call `barriers_ready` before the first use.
+        """
+        return Ring(self, stages, consumers, layouts, multicast)
+
+    def tiled_mma(self, instruction: WgmmaRequest, warpgroups: tuple[int, int] = (1, 1)) -> TiledMma:
+        """`instruction` over this many warpgroups along M and N. Raises every broken rule of the instruction."""
+        return TiledMma(self, instruction, warpgroups)
+
+    def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
+        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
+        return TmaEpilogue(self, target, n, warpgroups)
+
+    @contextmanager
+    def producer(self, registers: int) -> Iterator[None]:
+        """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each."""
+        with self.if_(self.warpgroup_id() == 0):
+            self.decrease_registers(registers)
+            with self.one_thread():
+                yield
+
+    @contextmanager
+    def consumers(self, registers: int) -> Iterator[Value]:
+        """Run the block in all other warpgroups, with `registers` registers a thread; yields their number from 0.
+
+        It follows the producer block directly, so that the two roles are the sides of one branch.
+        """
+        with self.else_():
+            self.increase_registers(registers)
+            yield self.warpgroup_id() - 1
+
+    def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
+        """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
+
+        Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
+        are in use at a time. The last group may have fewer rows.
+        """
+        index = as_value(self, tile, s32)
+        in_group = as_value(self, columns, s32) * group
+        first = (index // in_group) * group
+        height = self.min(as_value(self, rows, s32) - first, group)
+        inside = index % in_group
+        return first + inside % height, inside // height

@@ -1,0 +1,168 @@
+"""Rules on how a kernel is written: types, scopes, control flow. Each is used by the call that it guards."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+TYPE_MISMATCH = Rule(
+    id="value.type",
+    message="{operation} takes two values of one type, not {left} and {right}",
+    fix="convert one of them: .to({left}) or .to({right})",
+    why="A conversion that nobody wrote changes rounding or sign without a trace.",
+    reference="DESIGN: strict typing",
+)
+UNSUPPORTED_OPERATION = Rule(
+    id="value.operation",
+    message="{operation} is not defined for {element}",
+    fix="{advice}",
+    why="LLVM would refuse the module, far from the line that asked for it.",
+    reference="LLVM Language Reference, binary and conversion operations",
+)
+CONSTANT_RANGE = Rule(
+    id="value.constant",
+    message="{given!r} is not a value of {element}",
+    fix="use {allowed}",
+    why="A constant that is cut to the type's width is another constant.",
+    reference="PTX ISA 5.2 (types)",
+)
+NO_TRUTH_VALUE = Rule(
+    id="value.truth",
+    message="a run-time value has no truth value while the kernel is being built",
+    fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `&`, `|` and `~` instead of and, or, not",
+    why="Python's `if` would decide once, at build time, for every thread.",
+    reference="DESIGN: what fails silently elsewhere is a clear error here",
+)
+OUT_OF_SCOPE = Rule(
+    id="value.scope",
+    message="a value made inside {block} is used after that block ended",
+    fix="make a variable before the block with k.var(...), and set it inside",
+    why="On the paths that skip the block the value does not exist.",
+    reference="LLVM Language Reference, well-formedness (dominance)",
+)
+FOREIGN_VALUE = Rule(
+    id="value.kernel",
+    message="a value of kernel {owner} is used in kernel {user}",
+    fix="pass it to {user} as a parameter",
+    why="Each kernel has its own registers.",
+    reference="LLVM Language Reference, well-formedness",
+)
+NOT_A_VALUE = Rule(
+    id="value.kind",
+    message="{given!r} can not be used as a {element} value",
+    fix="pass a value of this kernel, a variable, or a Python number",
+    why="Only values of the kernel have a register.",
+    reference="DESIGN: typed values",
+)
+UNREACHABLE = Rule(
+    id="control.unreachable",
+    message="nothing after an unconditional {exit} in the same block is ever executed",
+    fix="delete it, or make the exit conditional with {exit}if(condition)",
+    why="The code would be dropped without a word.",
+    reference="LLVM Language Reference, terminators",
+)
+ELSE_WITHOUT_IF = Rule(
+    id="control.else",
+    message="k.else_() does not follow the end of a k.if_() block directly",
+    fix="open it right after the if block, in the same block as it",
+    why="There is no condition it could be the other side of.",
+    reference="DESIGN: control flow as with blocks",
+)
+NO_LOOP = Rule(
+    id="control.loop",
+    message="{exit} stands outside a loop",
+    fix="use it inside `with k.range(...)` or `with k.loop()`",
+    why="There is no loop to leave.",
+    reference="DESIGN: control flow as with blocks",
+)
+ZERO_STEP = Rule(
+    id="control.step",
+    message="k.range with a step of {step}: the step must be a positive number known at build time",
+    fix="count up and compute the index from the counter",
+    why="The loop would not end, or not run.",
+    reference="DESIGN: control flow as with blocks",
+)
+FINISHED = Rule(
+    id="kernel.finished",
+    message="kernel {name} is finished and can not be added to",
+    fix="emit everything before k.finish(), or inside the function that @kernel decorates",
+    why="It was verified as it stood.",
+    reference="DESIGN: two validations",
+)
+PARAMETER_TYPE = Rule(
+    id="kernel.parameter",
+    message="parameter {name!r} of kernel {kernel} has the annotation {given!r}, which is not a kernel parameter type",
+    fix="annotate it with an element type (nvb.i32), nvb.Pointer(element) or nvb.TensorMap(element, box); "
+    "give build-time constants a default and make them keyword-only",
+    why="The type decides how the argument is passed.",
+    reference="PTX ISA 7.1 (kernel parameters)",
+)
+LAUNCH_FACT = Rule(
+    id="kernel.bounds",
+    message="{fact} = {given}: {needs}",
+    fix="{advice}",
+    why="The launch would be refused, or the kernel would wait for threads that do not exist.",
+    reference="PTX ISA 11.4 (performance-tuning directives), 11.7 (cluster dimension directives)",
+)
+SHARED_SIZE = Rule(
+    id="shared.size",
+    message="{name} brings the kernel's shared memory to {total} bytes; {target} has {limit} for a CTA",
+    fix="use fewer stages or smaller tiles; {over} bytes must go",
+    why="The launch would be refused.",
+    reference="CUDA C++ Programming Guide, compute capabilities table",
+)
+VECTOR_WIDTH = Rule(
+    id="memory.vector",
+    message="a vector access of {count} x {element} is {bytes} bytes; one access moves 1, 2, 4, 8 or 16",
+    fix="split it into accesses of at most 16 bytes",
+    why="LLVM would split it into scalar accesses, or ptxas refuse it.",
+    reference="PTX ISA 9.7.9 (ld, st: .vec)",
+)
+VECTOR_ALIGNMENT = Rule(
+    id="memory.alignment",
+    message="an access of {bytes} bytes needs an address that is a multiple of it; this pointer promises {align}",
+    fix="declare the alignment where the memory comes from: Pointer(element, align={bytes}) or k.shared(..., align={bytes})",
+    why="A misaligned vector access faults at run time, and ends the context.",
+    reference="PTX ISA 6.4.1 (alignment of vectors)",
+)
+TMA_BOX = Rule(
+    id="tma.box",
+    message="tensor map {name!r} copies boxes of {box}; the tile {tile} is not made of whole such boxes",
+    fix="declare TensorMap(..., box={wanted})",
+    why="TMA would write past the tile, or leave parts of it as they were.",
+    reference="PTX ISA 5.5.3 (tensor maps: bounding box)",
+)
+TMA_SWIZZLE = Rule(
+    id="tma.swizzle",
+    message="tensor map {name!r} swizzles by {given} bytes; the tile it meets is laid out for {wanted}",
+    fix="declare TensorMap(..., swizzle={wanted}), or choose the tile's layout with a {given}-byte swizzle",
+    why="The tensor core would read other bytes than TMA wrote there: wrong numbers, no fault.",
+    reference="PTX ISA 5.5.6 (swizzling modes); seed: descriptor swizzle mismatch",
+)
+TMA_ELEMENT = Rule(
+    id="tma.element",
+    message="tensor map {name!r} is of {given} elements; the tile holds {wanted}",
+    fix="declare TensorMap({wanted}, ...)",
+    why="The box would have another number of bytes than the tile and the expected transaction.",
+    reference="PTX ISA 5.5.3 (tensor maps)",
+)
+TMA_MULTICAST = Rule(
+    id="tma.multicast",
+    message="a tile of {boxes} box(es) of {box} can not be shared out over a cluster of {cluster}",
+    fix="make the box {cluster} times smaller in its first dimension, or load without multicast",
+    why="Each CTA loads its share for all; a share must be whole boxes.",
+    reference="PTX ISA 9.7.9.27 (cp.async.bulk.tensor, .multicast::cluster)",
+)
+RING = Rule(
+    id="pipeline.stages",
+    message="a ring of {stages} stage(s)",
+    fix="use at least {needed}",
+    why="{because}",
+    reference="PTX ISA 9.7.13.15 (mbarrier phases)",
+)
+TILE_MISMATCH = Rule(
+    id="mma.tile",
+    message="an A tile of {a} columns and a B tile of {b} columns can not be multiplied in steps of K = {k}",
+    fix="give both tiles the same K extent, a multiple of {k}",
+    why="The instruction would read past one of the tiles.",
+    reference="PTX ISA 9.7.15.2 (wgmma shapes)",
+)

@@ -1,0 +1,117 @@
+"""Who a thread is, and how threads wait for one another: special registers, barriers, clusters, fences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from nvbackend.builder.memory import Memory
+from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
+from nvbackend.intrinsics.row import RegisterClass
+from nvbackend.intrinsics.types import pred, s32, s64, u32
+
+WARP_THREADS = sync.WARP_SIZE
+WARPGROUP_THREADS = 4 * WARP_THREADS
+
+
+class Threads(Memory):
+    """Special registers, CTA and cluster barriers, election, fences, register budgets."""
+
+    threads: int
+    cluster: int
+
+    def special_register(self, name: str) -> Value:
+        """A special register by its PTX name without the percent sign, such as "tid.x"; s32, or s64 for 64-bit ones."""
+        row = special_registers.special_register(name)
+        wide = row.operand("value").register is RegisterClass.B64
+        return self._wrap(self.emit(row, {}, name=name)["value"][0], s64 if wide else s32)
+
+    def thread_id(self, axis: str = "x") -> Value:
+        """The thread's index in its CTA."""
+        return self.special_register(f"tid.{axis}")
+
+    def block_id(self, axis: str = "x") -> Value:
+        """The CTA's index in the grid."""
+        return self.special_register(f"ctaid.{axis}")
+
+    def block_count(self, axis: str = "x") -> Value:
+        """The CTAs of the grid."""
+        return self.special_register(f"nctaid.{axis}")
+
+    def lane_id(self) -> Value:
+        """The thread's index in its warp."""
+        return self.thread_id() % WARP_THREADS
+
+    def warp_id(self) -> Value:
+        """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp."""
+        return self.uniform(self.thread_id() // WARP_THREADS)
+
+    def warpgroup_id(self) -> Value:
+        """The warpgroup's index in its CTA, likewise uniform."""
+        return self.uniform(self.thread_id() // WARPGROUP_THREADS)
+
+    def cluster_rank(self) -> Value:
+        """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""
+        return self.const(0, s32) if self.cluster == 1 else self.special_register("cluster_ctarank")
+
+    def cluster_id(self) -> Value:
+        """The index of the CTA's cluster in the grid along x; the CTA's own index where there is no cluster."""
+        return self.block_id() if self.cluster == 1 else self.special_register("clusterid.x")
+
+    def cluster_count(self) -> Value:
+        """The clusters of the grid along x."""
+        return self.block_count() if self.cluster == 1 else self.special_register("nclusterid.x")
+
+    def uniform(self, value: Value) -> Value:
+        """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
+        operands = {"members": warp.ALL_LANES, "value": value.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
+        return self._wrap(self.emit(warp.shuffle("idx"), operands)["result"][0], value.type)
+
+    def elect(self) -> Value:
+        """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
+        results = self.emit(sync.elect(), {"mask": warp.ALL_LANES})
+        return self._wrap(results["elected"][0], pred)
+
+    @contextmanager
+    def one_thread(self, warp_index: int = 0) -> Iterator[None]:
+        """Run the block in one elected thread of the CTA's warp `warp_index`."""
+        with self.if_((self.warp_id() == warp_index) & self.elect()):
+            yield
+
+    def barrier(self, identifier: Operand = 0, threads: int | None = None) -> None:
+        """Wait for all threads of the CTA, or for `threads` of them at the named barrier (barrier.id, barrier.threads)."""
+        number = as_value(self, identifier, s32).ir
+        if threads is None:
+            self.emit(sync.barrier_sync(), {"id": number})
+        else:
+            self.emit(sync.barrier_sync(counted=True), {"id": number, "threads": threads})
+
+    def cluster_sync(self) -> None:
+        """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster."""
+        if self.cluster == 1:
+            self.barrier()
+        else:
+            self.emit(cluster.barrier_arrive(), {})
+            self.emit(cluster.barrier_wait(), {})
+
+    def fence_mbarrier_init(self) -> None:
+        """Make this thread's mbarrier.init visible to the cluster and the async proxy."""
+        self.emit(sync.fence_mbarrier_init(), {})
+
+    def fence_proxy_async(self, space: str | None = "shared::cta") -> None:
+        """Order ordinary accesses to `space` before accesses by TMA and wgmma that follow (every space for None)."""
+        self.emit(sync.fence_proxy_async(space), {})
+
+    def increase_registers(self, count: int) -> None:
+        """Take registers from the CTA's pool until each thread has `count` (24 to 256 by 8); blocks until there are."""
+        self.emit(register_budget.setmaxnreg("inc"), {"registers": count})
+
+    def decrease_registers(self, count: int) -> None:
+        """Give registers back so that each thread has `count` left (24 to 256 by 8)."""
+        self.emit(register_budget.setmaxnreg("dec"), {"registers": count})
+
+    def map_to_peer(self, address: Value, rank: Operand) -> Value:
+        """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`."""
+        operands = {"address": address.ir, "rank": as_value(self, rank, s32).ir}
+        return self._wrap(self.emit(cluster.mapa(), operands)["mapped"][0], u32)

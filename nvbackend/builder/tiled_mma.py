@@ -1,0 +1,68 @@
+"""An instruction tiled over warpgroups and over K: which layouts its operands have, and the loop that issues it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.rules import TILE_MISMATCH
+from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.values import Operand
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.smem_descriptor import Swizzle
+from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.isel.select import select_wgmma
+from nvbackend.isel.wgmma_rules import WgmmaRequest
+
+if TYPE_CHECKING:
+    from nvbackend.builder.warpgroup import Warpgroups
+
+
+@user_facing
+class TiledMma:
+    """`instruction` over `warpgroups` = (along M, along N), each with an accumulator of its own.
+
+    The tile is (64 * warpgroups[0]) x (N * warpgroups[1]); K is what the operand tiles have, in steps of the
+    instruction's. Warpgroup w works on rows block w % warpgroups[0] and columns block w // warpgroups[0].
+    """
+
+    def __init__(self, k: Warpgroups, instruction: WgmmaRequest, warpgroups: tuple[int, int]) -> None:
+        select_wgmma(instruction, k.target)
+        self._k = k
+        self.instruction = instruction
+        self.warpgroups = warpgroups
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the whole tile."""
+        return self.instruction.m * self.warpgroups[0], self.instruction.n * self.warpgroups[1]
+
+    def smem_a(self, k: int, major: Major = Major.K, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+        """The layout of A's shared-memory tile with `k` columns."""
+        return SmemLayout(major, swizzle, self.instruction.a, self.shape[0], k)
+
+    def smem_b(self, k: int, major: Major = Major.K, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+        """The layout of B's shared-memory tile (N rows, as B transposed) with `k` columns."""
+        return SmemLayout(major, swizzle, self.instruction.b, self.shape[1], k)
+
+    def accumulator(self, name: str = "acc") -> Accumulator:
+        """One warpgroup's accumulator, cleared."""
+        return self._k.accumulator(self.instruction.n, self.instruction.d, name=name)
+
+    def accumulate(self, accumulator: Accumulator, a: SharedTile, b: SharedTile, warpgroup: Operand = 0) -> None:
+        """Issue the mma of one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma()` region."""
+        if a.layout.columns != b.layout.columns or a.layout.columns % self.instruction.k:
+            TILE_MISMATCH.fail(a=a.layout.columns, b=b.layout.columns, k=self.instruction.k)
+        instruction = dataclasses.replace(
+            self.instruction,
+            trans_a=int(a.layout.major is Major.MN),
+            trans_b=int(b.layout.major is Major.MN),
+        )
+        along_m, along_n = self.warpgroups
+        own_a = a.rows_from(warpgroup % along_m if along_m > 1 else 0, instruction.m)
+        own_b = b.rows_from(warpgroup // along_m if along_n > 1 else 0, instruction.n)
+        for column in range(0, a.layout.columns, instruction.k):
+            self._k.wgmma_mma_async(
+                accumulator, own_a, own_b, instruction, a_at=(0, column), b_at=(0, column)
+            )

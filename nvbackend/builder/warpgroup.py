@@ -1,0 +1,141 @@
+"""WGMMA: the single operations of its protocol, and the region that strings them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from nvbackend.builder.accumulator import Accumulator, Fragment
+from nvbackend.builder.copies import Copies
+from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.intrinsics import wgmma
+from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
+from nvbackend.intrinsics.types import ElementType, f16, f32, u32, u64
+from nvbackend.isel.machine import Access, RegisterBlock, Touch
+from nvbackend.isel.select import select_wgmma
+from nvbackend.isel.wgmma_rules import WgmmaRequest
+
+
+class Warpgroups(Copies):
+    """The wgmma calls of the builder (PTX ISA 9.7.15)."""
+
+    def accumulator(self, n: int, element: ElementType = f32, *, name: str = "acc") -> Accumulator:
+        """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it."""
+        registers = n // (4 if element is f16 else 2)
+        register = ir.FloatType() if element is f32 else ir.IntType(32)
+        block = self._register_block(name)
+        storage = self._new_storage([register] * registers, name)
+        scale = self._new_storage([ir.IntType(32)], f"{name}.scale_d")
+        accumulator = Accumulator(self, block, storage, scale, n, element)
+        accumulator.clear()
+        self._accumulators.append(accumulator)
+        return accumulator
+
+    def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str = "a") -> Fragment:
+        """A of an instruction in registers: four u32 values a thread, packed as PTX ISA 9.7.15.5.1 (figures of A) says."""
+        values = [as_value(self, register, u32) for register in registers]
+        block = self._register_block(name)
+        self._pseudo("registers.write", [Touch(block, Access.WRITE)])
+        return Fragment(self, block, values, element)
+
+    def _register_block(self, name: str) -> RegisterBlock:
+        self._register_blocks += 1
+        return RegisterBlock(self._register_blocks, name)
+
+    def smem_descriptor(self, tile: SharedTile, *, row: int = 0, column: int = 0) -> Value:
+        """The descriptor (u64) of the part of `tile` that starts at (row, column), both multiples of a core matrix."""
+        return self._descriptor(tile, tile.layout.origin(row, column))[0]
+
+    def wgmma_fence(self) -> None:
+        """Order the registers written so far before the mma that follow (wgmma.fence.sync.aligned)."""
+        self.emit(wgmma.fence(), {})
+
+    def wgmma_commit_group(self) -> None:
+        """Close the group of all mma issued since the last commit (wgmma.commit_group.sync.aligned)."""
+        self.emit(wgmma.commit_group(), {})
+
+    def wgmma_wait_group(self, pending: int = 0, drains: Sequence[Accumulator] = ()) -> None:
+        """Wait until at most the `pending` newest groups are in flight: it is what may stay, not what is waited for.
+
+        Every live accumulator passes through the wait, so no read can move above it. Name in `drains` those that must
+        be finished behind it: the verifier says so if one is not (wgmma.wait-leaves-group).
+        """
+        live = [accumulator for accumulator in self._accumulators if accumulator.storage.region.open]
+        row = wgmma.wait_group(tuple((one.register_class, one.registers) for one in live))
+        names = [operand.name for operand in row.outputs]
+        operands: dict[str, object] = {operand.name: pending for operand in row.immediates}
+        operands.update({name: self._read(one.storage) for name, one in zip(names, live, strict=True)})
+        results = self.emit(row, operands, touches=[Touch(one.block, Access.DRAIN) for one in drains])
+        for name, one in zip(names, live, strict=True):
+            self._write(one.storage, results[name])
+
+    def wgmma_mma_async(
+        self,
+        accumulator: Accumulator,
+        a: SharedTile | Fragment | Value,
+        b: SharedTile | Value,
+        request: WgmmaRequest,
+        *,
+        a_at: tuple[int, int] = (0, 0),
+        b_at: tuple[int, int] = (0, 0),
+        metadata: Operand | None = None,
+        selector: int = 0,
+        negate_a: bool = False,
+        negate_b: bool = False,
+    ) -> None:
+        """D = A * B (+ D): one `wgmma.mma_async`, asynchronous until a wait drains its group.
+
+        `a` and `b` are tiles of shared memory (`a_at`, `b_at`: the element where the operand starts), descriptors (u64)
+        or, for A, a fragment. Raises every broken rule of the request (wgmma.*), at this line.
+        """
+        row = select_wgmma(request, self.target)
+        operands: dict[str, object] = {}
+        words: dict[str, int] = {}
+        touches = [Touch(accumulator.block, Access.ACCUMULATE, (request.m, request.n, request.k))]
+        if isinstance(a, Fragment):
+            operands["a"] = [register.ir for register in a.registers]
+            touches.append(Touch(a.block, Access.MULTIPLY))
+        else:
+            operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, request.k), words)
+        operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), words)
+        if metadata is not None:
+            operands["metadata"] = as_value(self, metadata, u32).ir
+        operands["scale_d"] = self._read(accumulator.scale)[0]
+        operands["d"] = self._read(accumulator.storage)
+        given = {
+            "selector": selector,
+            "scale_a": -1 if negate_a else 1,
+            "scale_b": -1 if negate_b else 1,
+            "trans_a": request.trans_a,
+            "trans_b": request.trans_b,
+        }
+        operands.update({one.name: given[one.name] for one in row.immediates})
+        results = self.emit(row, operands, touches=touches, words=words)
+        self._write(accumulator.storage, results["d"])
+        self._write(accumulator.scale, results["scale_out"])
+
+    @contextmanager
+    def wgmma(self, in_flight: int = 0) -> Iterator[None]:
+        """The four-op protocol around a block of mma: fence, (the block), commit, wait with `in_flight` groups left."""
+        self.wgmma_fence()
+        yield
+        self.wgmma_commit_group()
+        self.wgmma_wait_group(in_flight)
+
+    def _operand_descriptor(
+        self, name: str, given: SharedTile | Value, at: tuple[int, int], extent: tuple[int, int], words: dict[str, int]
+    ) -> ir.Value:
+        """The descriptor of an operand of `extent` = (rows, columns) elements; a tile's constant bits go into `words`."""
+        if not isinstance(given, SharedTile):
+            return as_value(self, given, u64).ir
+        value, words[name] = self._descriptor(given, given.layout.origin(*at, rows=extent[0], columns=extent[1]))
+        return value.ir
+
+    def _descriptor(self, tile: SharedTile, offset: int) -> tuple[Value, int]:
+        """The descriptor and its constant part. The address field is filled at run time from the tile's address."""
+        word = tile.layout.descriptor().template_word
+        address = tile.address.byte_offset(offset).bytes
+        return ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | word, word

@@ -1,0 +1,41 @@
+"""Requests as people write them: an instruction by its shape's name."""
+
+from __future__ import annotations
+
+import re
+
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.isel.wgmma_rules import WgmmaRequest
+
+SHAPE_TEXT = Rule(
+    id="mma.shape",
+    message="{given!r} is not the name of an instruction shape",
+    fix='write it as PTX does: "m64n256k16"',
+    why="Nothing can be selected for it.",
+    reference="PTX ISA 9.7.15.2 (wgmma shapes)",
+)
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+
+
+def wgmma(
+    shape: str,
+    a: ElementType,
+    b: ElementType,
+    d: ElementType,
+    *,
+    a_in_registers: bool = False,
+    sparse: bool = False,
+    satfinite: bool = False,
+) -> WgmmaRequest:
+    """A wgmma instruction by the name of its shape, "m64n256k16", and its element types (mma.shape for another text).
+
+    Whether it exists on a target is told where it is selected.
+    """
+    found = _SHAPE.fullmatch(shape) if isinstance(shape, str) else None
+    if found is None:
+        SHAPE_TEXT.fail(given=shape)
+    m, n, k = (int(extent) for extent in found.groups())
+    return WgmmaRequest(
+        n=n, k=k, d=d, a=a, b=b, m=m, a_in_registers=a_in_registers, sparse=sparse, satfinite=satfinite
+    )

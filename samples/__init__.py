@@ -1,0 +1,1 @@
+"""Programs that read as the algorithm. One new idea each."""

@@ -1,0 +1,107 @@
+"""C = A @ B^T in f16 on Hopper: TMA fills a ring, one warpgroup produces, two multiply with WGMMA, TMA stores.
+
+Run it as it is: it builds and verifies the kernel, prints what was built, and where there is a GPU multiplies random
+matrices and compares them with NumPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32
+
+TILE_M, TILE_N, TILE_K = 128, 256, 64
+CLUSTER, STAGES, CONSUMERS = 2, 3, 2
+GROUP = 8  # tile rows that are walked together, so that their tiles of B stay in L2
+
+A = nvb.TensorMap(f16, box=(TILE_M, TILE_K))
+B = nvb.TensorMap(f16, box=(TILE_N // CLUSTER, TILE_K))
+C = nvb.TensorMap(f16, box=(64, 64))
+
+
+@nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), cluster=CLUSTER, min_ctas=1)
+def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, steps: i32) -> None:
+    mma = k.tiled_mma(nvb.wgmma("m64n256k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
+    ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K), multicast=True)
+    output = k.tma_epilogue(c, TILE_N, CONSUMERS)
+    k.barriers_ready()
+
+    pairs = tiles_m // CLUSTER  # a cluster works on two tiles, one above the other, that share their tile of B
+    tiles = lambda: k.range(k.cluster_id(), pairs * tiles_n, k.cluster_count(), name="tile")  # noqa: E731
+    place = lambda tile: k.grouped(tile, pairs, tiles_n, GROUP // CLUSTER)  # noqa: E731
+
+    with k.producer(registers=40), tiles() as tile:
+        m, n = place(tile)
+        with k.range(steps) as step, ring.fill() as stage:
+            row = (m * CLUSTER + k.cluster_rank()) * TILE_M
+            k.tma_load(stage.a, a, (row, step * TILE_K), stage.full)
+            k.tma_load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full, multicast=True)
+
+    with k.consumers(registers=232) as warpgroup:
+        acc = mma.accumulator()
+        with tiles() as tile:
+            m, n = place(tile)
+            acc.clear()
+            with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma(in_flight=1):
+                mma.accumulate(acc, stage.a, stage.b, warpgroup)
+            k.wgmma_wait_group(0, drains=[acc])
+            ring.release()
+            row = (m * CLUSTER + k.cluster_rank()) * TILE_M + warpgroup * 64
+            output.store(acc, (row, n * TILE_N), warpgroup)
+        output.finish()
+
+    k.cluster_sync()
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("size", type=int, nargs="*", default=(4096, 4096, 4096), help="M N K (default 4096 each)")
+    arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
+    chosen = arguments.parse_args()
+    compiled = gemm.compile()
+    print(compiled.report())
+    if chosen.show:
+        print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
+    reason = nvb.runtime.no_gpu_reason()
+    if reason is not None:
+        print(f"not launched: {reason}")
+        return 0
+    return multiply(compiled, *chosen.size)
+
+
+def multiply(compiled: nvb.CompiledKernel, m: int, n: int, k: int) -> int:
+    """Multiply random matrices on the GPU and compare with NumPy, which accumulates in float32 like the kernel."""
+    import numpy as np
+    from numba import cuda
+
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((rows, k), np.float32).astype(np.float16) for rows in (m, n))
+    c = cuda.device_array((m, n), np.float16)
+    loaded = nvb.runtime.load(compiled)
+    loaded.launch(grid(m, n), cuda.to_device(a), cuda.to_device(b), c, *extents(m, n, k))
+    loaded.synchronize()
+
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    error = np.abs(c.copy_to_host() - expected).max() / np.abs(expected).max()
+    right = bool(error < 2**-10)  # half a unit in the last place of f16, and the order of a float32 sum
+    print(f"{m}x{n}x{k}: {'equal to' if right else 'DIFFERS from'} NumPy, largest error {error:.1e} of the largest value")
+    return 0 if right else 1
+
+
+def grid(m: int, n: int) -> int:
+    """CTAs to launch: one an SM, in whole clusters, and no more than there are tiles."""
+    from numba import cuda
+
+    tiles = -(-m // (TILE_M * CLUSTER)) * CLUSTER * -(-n // TILE_N)
+    return min(tiles, cuda.get_current_device().MULTIPROCESSOR_COUNT // CLUSTER * CLUSTER)
+
+
+def extents(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """The kernel's last three arguments: tiles along M (whole clusters), tiles along N, steps along K."""
+    return -(-m // (TILE_M * CLUSTER)) * CLUSTER, -(-n // TILE_N), -(-k // TILE_K)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
