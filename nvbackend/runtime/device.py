@@ -6,7 +6,7 @@ from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from nvbackend.runtime.driver import DriverError, bindings, call, core, no_gpu_reason, numba_cuda
+from nvbackend.runtime.driver import bindings, call, core, no_gpu_reason, numba_cuda
 from nvbackend.runtime.rules import NO_GPU
 
 _PORTABLE_CLUSTER = 8
@@ -152,11 +152,13 @@ class CudaDevice:
         call("cuEventDestroy", event)
 
     def ordinal_of(self, pointer: int) -> int | None:
-        attribute = bindings().CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        try:
-            return int(call("cuPointerGetAttribute", attribute, pointer))
-        except DriverError:
+        driver = bindings()
+        attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        status, ordinal = driver.cuPointerGetAttribute(attribute, pointer)
+        if status == driver.CUresult.CUDA_ERROR_INVALID_VALUE:
             return None
+        # Any other error is that of an earlier kernel and says nothing of the address; the launch will report it.
+        return int(ordinal) if status == driver.CUresult.CUDA_SUCCESS else self._ordinal
 
 
 def _handle(kernel: Any) -> Any:

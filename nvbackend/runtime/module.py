@@ -121,9 +121,10 @@ def load(compiled: Compiled, *, device: Device | None = None) -> LoadedKernel:
     """
     device = CudaDevice() if device is None else device
     signature, target = compiled.signature, compiled.target
-    raise_all([*check_architecture(signature.name, target, device.limits), *_check_maps(signature)])
     cubin = compiled.cubin
     binary = None if cubin is None else cubin.data
+    misfits = check_architecture(signature.name, target, device.limits, as_ptx=binary is None)
+    raise_all([*misfits, *_check_maps(signature)])
     try:
         kernel = device.load(signature.name, compiled.ptx if binary is None else binary)
         limits = device.kernel_limits(kernel)
@@ -141,19 +142,25 @@ def _check_maps(signature: Signature) -> Iterator[Diagnostic]:
             yield from tensor_map.check_tensor_map(parameter.name, parameter.type)
 
 
-def runs_on(target: Target, capability: tuple[int, int]) -> bool:
+def runs_on(target: Target, capability: tuple[int, int], *, as_ptx: bool = False) -> bool:
     """Whether code of `target` runs on a device: `a` targets on that chip alone, `f` targets within their family from
-    that chip on, plain ones on its major version from that chip on (CUDA C++ Programming Guide, Binary Compatibility).
+    that chip on, plain ones on its major version from that chip on, and as PTX on every later chip.
+
+    Source: CUDA C++ Programming Guide, Binary Compatibility and PTX Compatibility.
     """
     wanted = divmod(target.number, 10)
     if target.suffix == "a":
         return capability == wanted
+    if as_ptx and not target.suffix:
+        return capability >= wanted
     return capability[0] == wanted[0] and capability[1] >= wanted[1]
 
 
-def check_architecture(kernel: str, target: Target, device: DeviceLimits) -> Iterator[Diagnostic]:
+def check_architecture(
+    kernel: str, target: Target, device: DeviceLimits, *, as_ptx: bool = False
+) -> Iterator[Diagnostic]:
     """launch.architecture where the device can not run code of `target`."""
-    if not runs_on(target, device.capability):
+    if not runs_on(target, device.capability, as_ptx=as_ptx):
         major, minor = device.capability
         yield ARCHITECTURE.diagnose(
             kernel=kernel,

@@ -1,0 +1,180 @@
+"""Reading arrays: the array interface, DLPack capsules and torch-like objects give the same description."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy
+import pytest
+
+from nvbackend.intrinsics import types
+from nvbackend.runtime import dlpack
+from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, read_array, row_major_strides
+from tests.support.runtime import FakeArray
+
+
+def read(argument: Any) -> DeviceArray:
+    array = read_array(argument)
+    assert array is not None
+    return array
+
+
+class Exported:
+    """An object that exports a NumPy array's memory by DLPack as if it were a CUDA array."""
+
+    def __init__(self, array: numpy.ndarray[Any, Any], versions: bool, device: tuple[int, int] = (2, 3)) -> None:
+        self.array, self.versions, self.device = array, versions, device
+        self.asked: list[dict[str, object]] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, **keywords: object) -> object:
+        if "max_version" in keywords and not self.versions:
+            raise TypeError("unexpected keyword argument 'max_version'")
+        self.asked.append(keywords)
+        return self.array.__dlpack__(max_version=(1, 0)) if self.versions else self.array.__dlpack__()
+
+
+@pytest.mark.parametrize("versions", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint16", "int64", "bool", "complex64"])
+def test_dlpack_capsule_says_what_numpy_says(dtype: str, versions: bool) -> None:
+    base = numpy.zeros((6, 8, 5), dtype)
+    view = base[1::2, ::3, :4]
+    exported = Exported(view, versions)
+    array = read(exported)
+    assert array.pointer == view.ctypes.data
+    assert (array.shape, array.strides) == (view.shape, view.strides)
+    assert (array.dtype, array.item_bytes) == (view.dtype.name, view.dtype.itemsize)
+    assert exported.asked[-1]["stream"] == 1, "handle 0 is not allowed in DLPack; 1 is the legacy default stream"
+
+
+def test_dlpack_read_only_flag_only_exists_in_versioned_capsules() -> None:
+    frozen = numpy.zeros(4)
+    frozen.flags.writeable = False
+    assert read(Exported(frozen, True)).readonly
+    assert not read(Exported(numpy.zeros(4), True)).readonly
+
+
+def test_dlpack_capsule_is_left_unconsumed_and_owned() -> None:
+    owned = read(Exported(numpy.arange(4), False)).owner
+    assert isinstance(owned, tuple)
+    assert '"dltensor"' in repr(owned[1]), "a consumed capsule is renamed and would leak its memory"
+
+
+@pytest.mark.parametrize(
+    ("code", "bits", "name"),
+    [(4, 16, "bfloat16"), (10, 8, "float8_e4m3fn"), (12, 8, "float8_e5m2"), (14, 8, "float8_e8m0fnu")],
+)
+def test_dlpack_types_that_numpy_lacks(code: int, bits: int, name: str) -> None:
+    class Managed(ctypes.Structure):
+        # DLManagedTensor, transcribed from dlpack.h: a DLTensor first.
+        _fields_ = (
+            ("data", ctypes.c_void_p),
+            ("device_type", ctypes.c_int),
+            ("device_id", ctypes.c_int),
+            ("ndim", ctypes.c_int),
+            ("code", ctypes.c_ubyte),
+            ("bits", ctypes.c_ubyte),
+            ("lanes", ctypes.c_ushort),
+            ("shape", ctypes.POINTER(ctypes.c_longlong)),
+            ("strides", ctypes.c_void_p),
+            ("byte_offset", ctypes.c_ulonglong),
+        )
+
+    shape = (ctypes.c_longlong * 2)(4, 6)
+    managed = Managed(0x1000, 2, 1, 2, code, bits, 1, shape, None, 32)
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+        ("PyCapsule_New", ctypes.pythonapi)
+    )
+    label = ctypes.create_string_buffer(b"dltensor")
+    capsule = make(ctypes.addressof(managed), ctypes.addressof(label), None)
+    exporter = SimpleNamespace(__dlpack_device__=lambda: (2, 1), __dlpack__=lambda **_: capsule)
+    array = read(exporter)
+    assert (array.dtype, array.item_bytes, array.shape) == (name, bits // 8, (4, 6))
+    assert (array.pointer, array.device) == (0x1000 + 32, 1), "byte_offset counts"
+    assert array.strides == (6 * bits // 8, bits // 8), "no strides means row-major"
+    tensor = dlpack.read(capsule)
+    assert (tensor.device_type, tensor.readonly) == (2, False)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "int8", "uint32", "int64", "bool", "complex128"])
+def test_cuda_array_interface(dtype: str) -> None:
+    model = numpy.zeros((3, 5), dtype)
+    array = read(FakeArray(model.shape, model.dtype.str, stream=7))
+    assert (array.dtype, array.strides, array.stream) == (dtype, model.strides, 7)
+    assert array.is_contiguous
+    column = read(FakeArray((3, 5), model.dtype.str, strides=model.T.copy().T.strides))
+    assert not column.is_contiguous
+
+
+def test_cuda_array_interface_of_types_that_numpy_lacks() -> None:
+    kind = numpy.dtype(ml_dtypes.float8_e4m3fn)
+    assert read(FakeArray((4,), kind.str, dtype=kind)).dtype == "float8_e4m3fn"
+    assert read(FakeArray((4,), "<V2")).dtype == "void16"
+    assert "big-endian" in read(FakeArray((4,), ">f4")).dtype
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e5m2", "float16", "int32"])
+def test_torch_like(name: str) -> None:
+    item = 4 if name == "int32" else 1 if "8" in name else 2
+    tensor = SimpleNamespace(
+        data_ptr=lambda: 0x2000,
+        element_size=lambda: item,
+        stride=lambda: (1, 64),
+        shape=(64, 32),
+        dtype=f"torch.{name}",
+        device=SimpleNamespace(type="cuda", index=2),
+    )
+    array = read(tensor)
+    assert (array.pointer, array.dtype, array.strides, array.device) == (0x2000, name, (item, 64 * item), 2)
+    tensor.device = SimpleNamespace(type="cpu", index=None)
+    assert read(tensor).host.startswith("cpu memory")
+
+
+def test_host_arrays_are_named_as_such() -> None:
+    assert read(numpy.zeros((2, 3), "float32")).host == "host memory (numpy.ndarray)"
+    assert read(numpy.zeros(3, ml_dtypes.bfloat16)).host == "host memory (numpy.ndarray)"
+    assert "type 10" in read(Exported(numpy.zeros(2), True, device=(10, 0))).host
+
+
+@pytest.mark.parametrize("argument", [3, 2.5, "text", None, [1, 2], object()])
+def test_what_is_no_array(argument: object) -> None:
+    assert read_array(argument) is None
+
+
+def test_interface_that_raises_falls_back_to_dlpack() -> None:
+    class Jax(Exported):
+        @property
+        def __cuda_array_interface__(self) -> dict[str, object]:
+            raise RuntimeError("bfloat16 is not supported")
+
+    assert read(Jax(numpy.zeros((2, 2), "int16"), True)).dtype == "int16"
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (1, 7), (3, 1, 4), (2, 3, 4, 5), (0, 4)])
+def test_row_major_strides_are_numpys(shape: tuple[int, ...]) -> None:
+    model = numpy.empty(shape, "float64")
+    if model.size:
+        assert row_major_strides(shape, 8) == model.strides
+    # NumPy calls any strides contiguous where the extent is 1 or 0.
+    assert DeviceArray(0, shape, row_major_strides(shape, 8), "float64", 8).is_contiguous == model.flags.c_contiguous
+
+
+def test_stride_of_an_extent_of_one_does_not_matter() -> None:
+    assert read(FakeArray((1, 8), "<f4", strides=(12345, 4))).is_contiguous
+    assert not read(FakeArray((2, 8), "<f4", strides=(64, 4))).is_contiguous
+
+
+@pytest.mark.parametrize("element", types.ELEMENT_TYPES, ids=str)
+def test_every_element_takes_its_storage_and_types_of_its_width(element: types.ElementType) -> None:
+    names = accepted_dtypes(element)
+    assert names[-1] == numpy.dtype(element.storage).name
+    for name in names[:-1]:
+        if hasattr(ml_dtypes, name):
+            assert numpy.dtype(getattr(ml_dtypes, name)).itemsize == element.numpy_dtype().itemsize
+    assert "float16" not in accepted_dtypes(types.bf16)
+    assert "float8_e5m2" not in accepted_dtypes(types.e4m3)

@@ -1,0 +1,120 @@
+"""Scalars: bits against NumPy's and ml_dtypes' own conversions, and the edges of every range."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nvbackend.intrinsics import types
+from nvbackend.runtime.scalars import Misfit, range_text, scalar_argument
+
+FLOATS = {
+    types.f16: numpy.float16,
+    types.bf16: ml_dtypes.bfloat16,
+    types.f32: numpy.float32,
+    types.tf32: numpy.float32,
+    types.f64: numpy.float64,
+}
+INTEGERS: dict[types.ElementType, Any] = {
+    types.s8: numpy.int8,
+    types.u8: numpy.uint8,
+    types.s16: numpy.int16,
+    types.u16: numpy.uint16,
+    types.s32: numpy.int32,
+    types.u32: numpy.uint32,
+    types.s64: numpy.int64,
+    types.u64: numpy.uint64,
+}
+
+
+def stored(argument: Any) -> bytes:
+    """The bytes the driver copies."""
+    return ctypes.string_at(ctypes.addressof(argument), ctypes.sizeof(argument))
+
+
+@given(st.sampled_from([*FLOATS]), st.floats())
+def test_floats_round_as_numpy_rounds(element: types.ElementType, value: float) -> None:
+    with numpy.errstate(over="ignore", under="ignore"):
+        if element is types.bf16 and math.isfinite(value):
+            # ml_dtypes converts a double by way of float32; where that step is exact there is one rounding.
+            value = float(numpy.float32(value))
+        expected = numpy.array(value, "float64").astype(FLOATS[element])
+    got = scalar_argument(element, value)
+    if math.isfinite(value) and not numpy.isfinite(expected):
+        assert got is Misfit.RANGE
+    elif math.isnan(value):
+        assert math.isnan(float(numpy.frombuffer(stored(got), FLOATS[element])[0]))
+    else:
+        assert stored(got) == expected.tobytes()
+
+
+def test_bfloat_rounds_once() -> None:
+    # Just above the middle between 1 and 1 + 2**-7: float32 would round it onto the middle, then down to even.
+    assert stored(scalar_argument(types.bf16, 1 + 2**-8 + 2**-40)) == (0x3F81).to_bytes(2, "little")
+    assert stored(scalar_argument(types.bf16, 1 + 2**-8)) == (0x3F80).to_bytes(2, "little")
+    assert stored(scalar_argument(types.bf16, -(2.0**-133))) == (0x8001).to_bytes(2, "little")
+
+
+@pytest.mark.parametrize("element", [types.f16, types.bf16, types.f32], ids=str)
+def test_largest_float_and_the_first_that_rounds_to_infinity(element: types.ElementType) -> None:
+    largest = float(ml_dtypes.finfo(FLOATS[element]).max)
+    # Half of the distance to the next power of two's last step: the tie goes to even, which is infinity.
+    tie = largest + (2.0 ** math.ceil(math.log2(largest)) - largest) / 2
+    assert stored(scalar_argument(element, largest)) == numpy.array(largest, FLOATS[element]).tobytes()
+    assert stored(scalar_argument(element, math.nextafter(tie, 0))) == stored(scalar_argument(element, largest))
+    assert scalar_argument(element, tie) is Misfit.RANGE
+    assert scalar_argument(element, -tie) is Misfit.RANGE
+
+
+@pytest.mark.parametrize("element", [*INTEGERS], ids=str)
+def test_integers_at_their_edges(element: types.ElementType) -> None:
+    kind = numpy.iinfo(INTEGERS[element])
+    for value in (int(kind.min), int(kind.max), 0, 1):
+        assert stored(scalar_argument(element, value)) == numpy.array(value, INTEGERS[element]).tobytes()
+        assert stored(scalar_argument(element, INTEGERS[element](value))) == stored(scalar_argument(element, value))
+    assert scalar_argument(element, int(kind.min) - 1) is Misfit.RANGE
+    assert scalar_argument(element, int(kind.max) + 1) is Misfit.RANGE
+    assert f"{kind.min} to {kind.max}" == range_text(element)
+
+
+def test_narrow_integers_keep_their_sign_in_a_byte() -> None:
+    assert stored(scalar_argument(types.s4, -8)) == b"\xf8"
+    assert stored(scalar_argument(types.u4, 15)) == b"\x0f"
+    assert scalar_argument(types.s4, 8) is Misfit.RANGE
+    assert scalar_argument(types.u4, 16) is Misfit.RANGE
+
+
+def test_narrow_floats_are_raw_bits_or_their_own_scalars() -> None:
+    assert stored(scalar_argument(types.e4m3, 0x7E)) == b"\x7e"
+    assert stored(scalar_argument(types.e4m3, ml_dtypes.float8_e4m3fn(448))) == b"\x7e"
+    assert scalar_argument(types.e4m3, 256) is Misfit.RANGE
+    assert scalar_argument(types.e4m3, 1.0) is Misfit.KIND
+    assert scalar_argument(types.e2m1, 16) is Misfit.RANGE
+    assert "raw bits" in range_text(types.e4m3)
+
+
+def test_predicates() -> None:
+    for truth in (True, 1, numpy.True_):
+        assert stored(scalar_argument(types.pred, truth)) == b"\x01"
+    assert scalar_argument(types.pred, 2) is Misfit.RANGE
+
+
+@pytest.mark.parametrize("value", ["4", None, 1j, [1], numpy.zeros(2), object(), numpy.complex64(1)])
+@pytest.mark.parametrize("element", [types.s32, types.f32, types.bf16, types.f16], ids=str)
+def test_what_is_no_number(element: types.ElementType, value: object) -> None:
+    assert scalar_argument(element, value) is Misfit.KIND
+
+
+def test_a_float_is_no_integer_but_an_integer_is_a_float() -> None:
+    assert scalar_argument(types.s32, 4.0) is Misfit.KIND
+    assert scalar_argument(types.s32, numpy.float32(4)) is Misfit.KIND
+    assert stored(scalar_argument(types.f32, 4)) == numpy.float32(4).tobytes()
+    assert stored(scalar_argument(types.f32, ml_dtypes.bfloat16(1.5))) == numpy.float32(1.5).tobytes()
+    assert stored(scalar_argument(types.bf16, ml_dtypes.bfloat16(1.5))) == ml_dtypes.bfloat16(1.5).tobytes()

@@ -1,0 +1,199 @@
+"""Tensor-map checks against the driver's documented requirements, written down a second time, and what is encoded."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nvbackend.intrinsics import types
+from nvbackend.runtime import tensor_map
+from nvbackend.runtime.arrays import DeviceArray, row_major_strides
+from nvbackend.signature import TensorMap
+
+ADDRESS = 0x7F0000000000
+_WIDE = 1 << 40
+
+
+def array(
+    shape: tuple[int, ...], dtype: str = "float16", *, strides: tuple[int, ...] | None = None, offset: int = 0
+) -> DeviceArray:
+    item = numpy.dtype(dtype).itemsize
+    return DeviceArray(ADDRESS + offset, shape, strides or row_major_strides(shape, item), dtype, item)
+
+
+def found(parameter: TensorMap, given_array: DeviceArray) -> list[str]:
+    broken = [*tensor_map.check_tensor_map("a", parameter), *tensor_map.check_array("a", parameter, given_array)]
+    return [diagnostic.rule_id.removeprefix("tensor-map.") for diagnostic in broken]
+
+
+def test_plan_of_a_plain_matrix() -> None:
+    plan = tensor_map.plan(TensorMap(types.f16, (128, 64), 128), array((4096, 1024)))
+    assert plan == tensor_map.TensorMapPlan(
+        ADDRESS, "FLOAT16", 2, (4096, 1024), (2048, 2), (128, 64), swizzle=128, l2_promotion=256
+    )
+    assert plan.__cuda_array_interface__["typestr"] == "<u2"
+    assert tensor_map.plan(TensorMap(types.f16, (8, 64)), array((64, 64))).l2_promotion == 128
+
+
+def test_numpy_understands_the_interface_of_a_plan() -> None:
+    model = numpy.arange(6 * 32, dtype="float32").reshape(6, 32)[::2]
+    seen = DeviceArray(model.ctypes.data, model.shape, model.strides, "float32", 4)
+    plan = tensor_map.plan(TensorMap(types.f32, (2, 8), 32), seen)
+
+    class Host:
+        __array_interface__ = plan.__cuda_array_interface__
+
+    numpy.testing.assert_array_equal(numpy.asarray(Host()).view("float32"), model)
+
+
+@pytest.mark.parametrize(
+    ("element", "dtype", "expected"),
+    [
+        (types.bf16, "uint16", ("BFLOAT16", 2)),
+        (types.tf32, "float32", ("TFLOAT32", 4)),
+        (types.e4m3, "uint8", ("UINT8", 1)),
+        (types.s8, "int8", ("UINT8", 1)),
+        (types.s32, "int32", ("INT32", 4)),
+        (types.f64, "float64", ("FLOAT64", 8)),
+    ],
+    ids=str,
+)
+def test_element_types(element: types.ElementType, dtype: str, expected: tuple[str, int]) -> None:
+    plan = tensor_map.plan(TensorMap(element, (8, 16), 0), array((64, 64), dtype))
+    assert (plan.data_type, plan.item_bytes) == expected
+
+
+def test_data_types_are_cuda_cores_with_the_size_of_the_storage() -> None:
+    enums = pytest.importorskip("cuda.core._tensor_map")
+    sizes = {"UINT8": 1, "UINT16": 2, "FLOAT16": 2, "BFLOAT16": 2, "FLOAT64": 8, "INT64": 8, "UINT64": 8}
+    for element in types.ELEMENT_TYPES:
+        if not list(tensor_map.check_tensor_map("a", TensorMap(element, (8, 256 // max(8, element.bits)), 0))):
+            plan = tensor_map.plan(TensorMap(element, (8, 16), 0), array((64, 64), element.storage))
+            assert plan.data_type in enums.TensorMapDataType.__members__
+            assert sizes.get(plan.data_type, 4) == numpy.dtype(element.storage).itemsize
+
+
+def test_packed_elements_are_counted_in_bytes() -> None:
+    parameter = TensorMap(types.e2m1, (8, 256), 128)
+    assert not found(parameter, array((64, 512), "uint8"))
+    assert tensor_map.plan(parameter, array((64, 512), "uint8")).box == (8, 128)
+    assert found(TensorMap(types.e2m1, (8, 1024), 0), array((64, 512), "uint8")) == ["box"]
+    assert found(TensorMap(types.e2m1, (8, 24), 0), array((64, 512), "uint8")) == ["box-bytes"]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "given_array", "expected"),
+    [
+        (TensorMap(types.e2m3, (8, 32), 0), array((64, 64), "uint8"), ["element"]),
+        (TensorMap(types.pred, (8, 32), 0), array((64, 64), "bool"), ["element"]),
+        (TensorMap(types.f16, (), 0), array(()), ["rank"]),
+        (TensorMap(types.f16, (1,) * 5 + (8,), 0), array((1,) * 5 + (8,)), ["rank"]),
+        (TensorMap(types.f16, (8, 64)), array((64,)), ["rank"]),
+        (TensorMap(types.f16, (8, 64)), array((2, 64, 64)), ["rank"]),
+        (TensorMap(types.f16, (8, 64)), array((0, 64)), ["extent"]),
+        (TensorMap(types.f16, (8, 64)), array(((1 << 32) + 1, 64)), ["extent"]),
+        (TensorMap(types.f16, (8, 64)), array((64, 64), offset=8), ["address"]),
+        (TensorMap(types.f16, (8, 64)), array((64, 64), strides=(2, 128)), ["inner-stride", "stride"]),
+        (TensorMap(types.f16, (8, 64)), array((64, 60)), ["stride"]),
+        (TensorMap(types.f16, (8, 64)), array((64, 64), strides=(-128, 2)), ["stride"]),
+        (TensorMap(types.f16, (8, 64)), array((64, 64), strides=(0, 2)), ["stride"]),
+        (TensorMap(types.f16, (8, 64)), array((64, 64), strides=(_WIDE, 2)), ["stride"]),
+        (TensorMap(types.f16, (257, 64)), array((512, 64)), ["box"]),
+        (TensorMap(types.f16, (0, 64)), array((512, 64)), ["box"]),
+        (TensorMap(types.f16, (8, 12), 32), array((64, 64)), ["box-bytes"]),
+        (TensorMap(types.f16, (8, 128), 128), array((64, 128)), ["swizzle"]),
+        (TensorMap(types.f16, (8, 64), 64), array((64, 64)), ["swizzle"]),
+        (TensorMap(types.f16, (8, 64), 96), array((64, 64)), ["swizzle"]),
+        (TensorMap(types.f16, (300, 128), 128), array((64, 60), offset=2), ["box", "swizzle", "address", "stride"]),
+    ],
+    ids=str,
+)
+def test_each_requirement(parameter: TensorMap, given_array: DeviceArray, expected: list[str]) -> None:
+    assert found(parameter, given_array) == expected
+
+
+@pytest.mark.parametrize(
+    ("parameter", "given_array"),
+    [
+        (TensorMap(types.f16, (256, 64), 128), array((1 << 32, 64))),
+        (TensorMap(types.f16, (256, 64), 128), array((64, 64), strides=(_WIDE - 16, 2))),
+        (TensorMap(types.f16, (8, 256), 0), array((64, 256))),
+        (TensorMap(types.f16, (8,), 0), array((3,))),
+        (TensorMap(types.u8, (1, 2, 3, 4, 16), 32), array((2, 2, 2, 2, 16), "uint8")),
+        (TensorMap(types.f16, (8, 64), 128), array((1, 60), strides=(7, 2))),
+    ],
+    ids=str,
+)
+def test_the_edge_that_is_still_allowed(parameter: TensorMap, given_array: DeviceArray) -> None:
+    assert not found(parameter, given_array)
+
+
+def test_stride_of_an_extent_of_one_is_replaced() -> None:
+    plan = tensor_map.plan(TensorMap(types.f16, (1, 8, 8), 0), array((1, 5, 1), strides=(2, 16, 999)))
+    assert plan.strides == (80, 16, 2)
+    assert tensor_map.plan(TensorMap(types.f16, (8, 64), 0), array((1, 60), strides=(7, 2))).strides == (128, 2)
+
+
+def _documented(parameter: TensorMap, given_array: DeviceArray) -> bool:
+    """cuTensorMapEncodeTiled's requirements, transcribed from its documentation (interleave none)."""
+    item, box = given_array.item_bytes, parameter.box
+    strides = given_array.strides[:-1]
+    inner = box[-1] * item
+    return (
+        given_array.pointer % 16 == 0
+        and 1 <= len(box) <= 5
+        and all(0 < extent <= 2**32 for extent in given_array.shape)
+        and all(stride % 16 == 0 and 0 < stride < 2**40 for stride in strides)
+        and all(0 < extent <= 256 for extent in box)
+        and inner % 16 == 0
+        and (parameter.swizzle == 0 or inner <= parameter.swizzle)
+    )
+
+
+@given(
+    st.sampled_from([(types.f16, "float16"), (types.f32, "float32"), (types.s8, "int8"), (types.f64, "float64")]),
+    st.lists(st.tuples(st.integers(2, 40), st.integers(0, 260)), min_size=1, max_size=5),
+    st.sampled_from([0, 32, 64, 128]),
+    st.sampled_from([0, 8, 16]),
+)
+def test_whatever_passes_is_what_the_documentation_allows(
+    element: tuple[types.ElementType, str], dimensions: list[tuple[int, int]], swizzle: int, offset: int
+) -> None:
+    shape, box = zip(*dimensions, strict=True)
+    parameter = TensorMap(element[0], box, swizzle)
+    given_array = array(shape, element[1], offset=offset)
+    assert (not found(parameter, given_array)) == _documented(parameter, given_array)
+
+
+def test_diagnostics_state_the_values() -> None:
+    [diagnostic] = tensor_map.check_array("weights", TensorMap(types.f16, (8, 64)), array((64, 60)))
+    assert "weights" in diagnostic.message
+    assert "stride of 120 bytes" in diagnostic.message
+    assert "multiple of 8 elements" in diagnostic.fix
+
+
+def test_cache_encodes_once_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[int] = []
+
+    def encode(name: str, plan: tensor_map.TensorMapPlan) -> object:
+        encoded.append(plan.pointer)
+        return object()
+
+    monkeypatch.setattr(tensor_map, "encode", encode)
+    cache = tensor_map.TensorMapCache()
+    parameter = TensorMap(types.f16, (8, 64))
+    plans = [
+        tensor_map.plan(parameter, array((64, 64), offset=128 * index)) for index in range(tensor_map.CACHED_MAPS + 1)
+    ]
+    first = cache.get("a", plans[0])
+    assert cache.get("a", tensor_map.plan(parameter, array((64, 64)))) is first
+    assert len(encoded) == 1
+    for plan in plans[1:-1]:
+        cache.get("a", plan)
+    assert cache.get("a", plans[0]) is first, "used again: not the oldest any more"
+    cache.get("a", plans[-1])
+    assert cache.get("a", plans[0]) is first
+    cache.get("a", plans[1])
+    assert encoded.count(plans[1].pointer) == 2, "the oldest went"

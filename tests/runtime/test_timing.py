@@ -1,0 +1,45 @@
+"""Timing: the order of calls, and medians of what the clock says."""
+
+from __future__ import annotations
+
+from nvbackend.runtime import time_launches
+
+
+class Clock:
+    """A clock that functions wind on themselves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.calls: list[str] = []
+
+    def mark(self) -> float:
+        return self.now
+
+    def milliseconds(self, start: float, end: float) -> float:
+        return end - start
+
+    def takes(self, name: str, *times: float) -> object:
+        remaining = list(times)
+
+        def function() -> None:
+            self.calls.append(name)
+            self.now += remaining.pop(0) if len(remaining) > 1 else remaining[0]
+
+        return function
+
+
+def test_functions_alternate_and_take_turns_to_begin() -> None:
+    clock = Clock()
+    functions = {name: clock.takes(name, 1.0) for name in "abc"}
+    time_launches(functions, rounds=3, repeats=1, warmup=0, clock=clock)  # type: ignore[arg-type]
+    assert "".join(clock.calls) == "abc" + "bca" + "cab"
+
+
+def test_samples_are_means_of_a_round_without_the_warmup() -> None:
+    clock = Clock()
+    functions = {"a": clock.takes("a", 100.0, 100.0, 1.0, 3.0, 10.0, 20.0, 4.0), "b": clock.takes("b", 2.0)}
+    timings = time_launches(functions, rounds=3, repeats=2, warmup=1, clock=clock)  # type: ignore[arg-type]
+    assert timings["a"].samples == (2.0, 15.0, 4.0)
+    assert (timings["a"].median, timings["a"].best) == (4.0, 2.0)
+    assert timings["b"].samples == (2.0, 2.0, 2.0)
+    assert clock.calls.count("a") == clock.calls.count("b") == 8
