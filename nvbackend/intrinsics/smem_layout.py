@@ -96,7 +96,9 @@ class SmemLayout:
             step = self._extent_step(self.swizzle)[axis]
             if extent > 0 and extent % step == 0:
                 continue
-            fitting = [str(mode) for mode in Swizzle if extent > 0 and extent % self._extent_step(mode)[axis] == 0]
+            fitting = [
+                f", or {mode} swizzle" for mode in Swizzle if extent > 0 and extent % self._extent_step(mode)[axis] == 0
+            ]
             yield rule.diagnose(
                 major=self.major,
                 element=self.element,
@@ -104,16 +106,19 @@ class SmemLayout:
                 given=extent,
                 step=step,
                 nearest=max(step, math.ceil(extent / step) * step),
-                other=f", or {' or '.join(fitting)} swizzle" if fitting else "",
+                other="".join(fitting),
             )
 
     def _extent_step(self, swizzle: Swizzle) -> tuple[int, int]:
         """What rows and columns must be multiples of under `swizzle`: whole panels, core matrices and MMA K steps."""
-        panel = swizzle.bytes * 8 // self.element.bits
+        panel = self._elements_in(swizzle.bytes)
         mma_k = MMA_K_BITS // self.element.bits
         if self.major is Major.K:
             return CORE_ROWS, math.lcm(panel, mma_k)
         return panel, math.lcm(CORE_ROWS, mma_k)
+
+    def _elements_in(self, bytes: int) -> int:
+        return bytes * 8 // self.element.bits
 
     # The picture: contiguous and strided dimension, panels.
 
@@ -130,7 +135,7 @@ class SmemLayout:
     @property
     def panel_extent(self) -> int:
         """Elements of the contiguous dimension in a panel."""
-        return self.swizzle.bytes * 8 // self.element.bits
+        return self._elements_in(self.swizzle.bytes)
 
     @property
     def panel_box(self) -> tuple[int, int]:
@@ -224,8 +229,7 @@ class SmemLayout:
         for corner in ((row, column), last):
             if not (0 <= corner[0] < self.rows and 0 <= corner[1] < self.columns):
                 BOUNDS.fail(row=corner[0], column=corner[1], rows=self.rows, columns=self.columns)
-        chunk = UNIT * 8 // self.element.bits
-        row_step, column_step = self._oriented(CORE_ROWS, chunk)
+        row_step, column_step = self._oriented(CORE_ROWS, self._elements_in(UNIT))
         if row % row_step or column % column_step:
             ORIGIN.fail(row=row, column=column, row_step=row_step, column_step=column_step, layout=self._name)
         strided, contiguous = self._oriented(row, column)
@@ -344,8 +348,7 @@ class SmemLayout:
 
     def _chunks(self) -> list[int]:
         """For each 16-byte chunk of the stored matrix, in its order, the chunk of the tile it lies in."""
-        elements = UNIT * 8 // self.element.bits
-        starts = range(0, self._contiguous, elements)
+        starts = range(0, self._contiguous, self._elements_in(UNIT))
         linear = (self._linear(strided, start) for strided in range(self._strided) for start in starts)
         return [self.swizzle.apply(byte) // UNIT for byte in linear]
 
