@@ -1,0 +1,168 @@
+"""Compiled output kept on disk by the content it was made from.
+
+A key is a digest of everything that the output depends on, so an entry never goes stale; entries only get lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+FORMAT = 1
+"""The version of what is written into entries; part of every key."""
+
+DEFAULT_LIMIT = 512 << 20
+"""Bytes that a cache may hold before its oldest entries go."""
+
+_SUFFIX = ".bin"
+_TEMPORARY = ".tmp-"
+_ABANDONED_SECONDS = 3600.0
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_TRIM_ONE_IN = 8
+
+
+def cache_key(stage: str, **inputs: str | int | bool | None) -> str:
+    """The key of what `stage` makes of `inputs`; every input that can change the output must be named."""
+    text = json.dumps({"format": FORMAT, "stage": stage, "inputs": inputs}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def default_directory() -> Path | None:
+    """`nvbackend` in the user's cache directory (XDG Base Directory Specification); None for a user without a home."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    if os.path.isabs(base):
+        return Path(base) / "nvbackend"
+    try:
+        return Path.home() / ".cache" / "nvbackend"
+    except RuntimeError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Entries by key in one flat directory, which any number of processes may share.
+
+    An entry appears whole or not at all (it is written aside and renamed), carries a checksum, and is dropped when
+    the checksum is wrong. A directory that can not be read or written makes every look-up a miss and never fails a
+    build. `directory` None switches the cache off. `limit` is in bytes.
+    """
+
+    directory: Path | None
+    limit: int = DEFAULT_LIMIT
+
+    @classmethod
+    def default(cls) -> Cache:
+        """The user's cache."""
+        return cls(default_directory())
+
+    @classmethod
+    def disabled(cls) -> Cache:
+        """A cache that keeps nothing."""
+        return cls(None)
+
+    def get(self, key: str) -> bytes | None:
+        """What was put under `key`, or None; using an entry makes it young."""
+        path = self._path(key)
+        if path is None:
+            return None
+        try:
+            entry = path.read_bytes()
+        except OSError:
+            return None
+        payload = entry[_DIGEST_BYTES:]
+        with contextlib.suppress(OSError):
+            if hashlib.sha256(payload).digest() == entry[:_DIGEST_BYTES]:
+                _touch(path)
+                return payload
+            path.unlink()
+        return None
+
+    def put(self, key: str, payload: bytes) -> None:
+        """Keep `payload` under `key` where that can be done."""
+        path = self._path(key)
+        if path is None:
+            return
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write_aside(path, hashlib.sha256(payload).digest() + payload)
+            # Looking at every entry costs more than writing one, so not every put does it.
+            if int(key[:8], 16) % _TRIM_ONE_IN == 0:
+                self.trim()
+
+    def trim(self) -> None:
+        """Remove the oldest entries until the rest is within the limit, and what killed processes left behind."""
+        entries: list[tuple[float, int, str]] = []
+        for path, stat in self._files():
+            if os.path.basename(path).startswith(_TEMPORARY):
+                if time.time() - stat.st_mtime > _ABANDONED_SECONDS:
+                    _remove(path)
+            elif path.endswith(_SUFFIX):
+                entries.append((stat.st_mtime, stat.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.limit:
+                break
+            _remove(path)
+            total -= size
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        for path, _ in self._files():
+            if path.endswith(_SUFFIX):
+                _remove(path)
+
+    def _path(self, key: str) -> Path | None:
+        return None if self.directory is None else self.directory / (key + _SUFFIX)
+
+    def _files(self) -> list[tuple[str, os.stat_result]]:
+        if self.directory is None:
+            return []
+        found: list[tuple[str, os.stat_result]] = []
+        with contextlib.suppress(OSError), os.scandir(self.directory) as scan:
+            for item in scan:
+                with contextlib.suppress(OSError):
+                    found.append((item.path, item.stat()))
+        return found
+
+
+def pack(parts: Mapping[str, bytes]) -> bytes:
+    """Named parts as one payload; the inverse of `unpack`."""
+    header = json.dumps({name: len(part) for name, part in parts.items()}).encode()
+    return b"\n".join((header, b"".join(parts.values())))
+
+
+def unpack(payload: bytes) -> dict[str, bytes]:
+    """The parts that `pack` put into `payload`."""
+    header, _, rest = payload.partition(b"\n")
+    parts: dict[str, bytes] = {}
+    for name, size in json.loads(header).items():
+        parts[name], rest = rest[:size], rest[size:]
+    return parts
+
+
+def _write_aside(path: Path, entry: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=_TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(entry)
+        os.replace(temporary, path)
+    except BaseException:
+        _remove(temporary)
+        raise
+
+
+def _touch(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        os.utime(path)
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

@@ -1,0 +1,208 @@
+"""A kernel from LLVM IR text to PTX and cubin, through the cache, with the report of what was built."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
+from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
+from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, run_ptxas
+from nvbackend.codegen.sass import disassemble
+from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
+from nvbackend.diagnostics import Diagnostic, user_facing
+from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.target import Target, dotted
+from nvbackend.signature import Signature
+
+ASSEMBLE = "assemble"
+"""The stage after those of `nvbackend.codegen.llvm`."""
+
+
+@user_facing
+@dataclass(frozen=True)
+class CompiledKernel:
+    """A kernel that was built: what it takes, what was selected, and every form down to the cubin.
+
+    `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
+    was not assembled. `diagnostics` are warnings. `timings` holds seconds by stage, and `cached` the stages whose
+    result came from the cache; neither says anything about the kernel, so both stay out of comparisons.
+    """
+
+    signature: Signature
+    target: Target
+    machine: MachineFunction = field(compare=False, repr=False)
+    ir: str = field(repr=False)
+    optimized_ir: str = field(repr=False)
+    ptx: str = field(repr=False)
+    cubin: Cubin | None
+    diagnostics: tuple[Diagnostic, ...] = ()
+    timings: Mapping[str, float] = field(default_factory=dict, compare=False)
+    cached: frozenset[str] = field(default=frozenset(), compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.signature.name
+
+    @property
+    def selected(self) -> dict[str, int]:
+        """How many instructions of each opcode were selected, in the order of their first appearance."""
+        return dict(Counter(found.opcode for found in self.machine.instructions() if found.row is not None))
+
+    def sass(self, *, tool: Tool | None = None) -> str:
+        """The SASS of the cubin, which is assembled first where there is none yet.
+
+        Raises sass.missing, sass.failed, and what `nvbackend.codegen.ptxas.assemble` raises.
+        """
+        cubin = self.cubin or assemble(self.ptx, self.target)
+        return disassemble(cubin.data, tool=tool)
+
+    def report(self) -> str:
+        """What was built, as a plain text table; its last section, the times, differs from run to run."""
+        bounds = self.signature.bounds
+        target = f"{self.target.name} (PTX {dotted(self.target.ptx_version)})"
+        cluster = f", cluster {bounds.cluster}" if bounds.cluster > 1 else ""
+        lines = [f"kernel {self.name} for {target}, {bounds.threads} threads{cluster}"]
+        lines += _section("selected", ((opcode, f"{count:>6}") for opcode, count in self.selected.items()))
+        lines += _section("resources", _resources(self))
+        lines += _section("size", _sizes(self))
+        lines += [f"  {len(self.diagnostics) or 'no'} warning{'' if len(self.diagnostics) == 1 else 's'}"]
+        lines += [f"    {line}" for found in self.diagnostics for line in str(found).splitlines()]
+        lines += _section("time", _times(self))
+        return "\n".join(lines)
+
+
+@user_facing
+def compile_kernel(
+    ir_text: str,
+    signature: Signature,
+    machine: MachineFunction,
+    target: Target,
+    *,
+    cache: Cache | None = None,
+    optimize: int = 3,
+    assemble: bool | None = True,
+    tool: Tool | None = None,
+    ptxas_level: int = 3,
+    register_limit: int | None = None,
+) -> CompiledKernel:
+    """Compile `ir_text`, which holds the kernel `signature` selected as `machine`, for `target`.
+
+    `cache` None uses the user's cache (Cache.disabled() none); `optimize` is LLVM's level and `ptxas_level` that of
+    ptxas, which is `tool` or the one found; `assemble` False stops at PTX, and None assembles where a ptxas is found.
+    Raises what `compile_ir` and `nvbackend.codegen.ptxas.assemble` raise.
+    """
+    stages = _Stages(target, Cache.default() if cache is None else cache)
+    ptx, optimized_ir = stages.print_ptx(ir_text, optimize)
+    cubin = None
+    if assemble or (assemble is None and (tool or locate("ptxas"))):
+        cubin = stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit)
+    return CompiledKernel(
+        signature=signature,
+        target=target,
+        machine=machine,
+        ir=ir_text,
+        optimized_ir=optimized_ir,
+        ptx=ptx,
+        cubin=cubin,
+        diagnostics=cubin.diagnostics if cubin else (),
+        timings=MappingProxyType(stages.timings),
+        cached=frozenset(stages.cached),
+    )
+
+
+@dataclass
+class _Stages:
+    """The stages of one compile, each looked up in the cache first, with their times."""
+
+    target: Target
+    cache: Cache
+    timings: dict[str, float] = field(default_factory=dict)
+    cached: set[str] = field(default_factory=set)
+
+    def print_ptx(self, ir_text: str, optimize: int) -> tuple[str, str]:
+        """The PTX and the optimised IR."""
+        start = time.perf_counter()
+        key = cache_key(
+            "llvm",
+            ir=ir_text,
+            target=self.target.name,
+            ptx_version=self.target.ptx_attribute,
+            optimize=optimize,
+            code_generator=CODE_GENERATOR_LEVEL,
+            llvm=llvm_version(),
+            **TUNING,
+        )
+        entry = self.cache.get(key)
+        if entry is not None:
+            parts = unpack(entry)
+            self.timings |= {OPTIMISE: 0.0, PRINT: time.perf_counter() - start}
+            self.cached |= {OPTIMISE, PRINT}
+            return parts["ptx"].decode(), parts["ir"].decode()
+        result = compile_ir(ir_text, self.target, optimize=optimize)
+        self.timings |= result.timings
+        self.cache.put(key, pack({"ptx": result.ptx.encode(), "ir": result.optimized_ir.encode()}))
+        return result.ptx, result.optimized_ir
+
+    def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Cubin:
+        """The cubin. The log of ptxas is kept beside it, so that its warnings come again."""
+        start = time.perf_counter()
+        check_request(ptx, tool, level)
+        key = cache_key(
+            "ptxas",
+            ptx=ptx,
+            target=self.target.name,
+            tool=tool.identity or tool.release,
+            level=level,
+            register_limit=register_limit,
+        )
+        entry = self.cache.get(key)
+        if entry is not None:
+            parts = unpack(entry)
+            assembly = Assembly(parts["cubin"], parts["log"].decode())
+            self.cached.add(ASSEMBLE)
+        else:
+            assembly = run_ptxas(ptx, self.target, tool, opt_level=level, register_limit=register_limit)
+            self.cache.put(key, pack({"cubin": assembly.data, "log": assembly.log.encode()}))
+        cubin = interpret(assembly, ptx, tool, register_limit=register_limit)
+        self.timings[ASSEMBLE] = time.perf_counter() - start
+        return cubin
+
+
+_Row = tuple[str, str]
+
+
+def _section(title: str, rows: Iterator[_Row]) -> list[str]:
+    found = list(rows)
+    width = max((len(name) for name, _ in found), default=0)
+    return [f"  {title}", *(f"    {name:<{width}}  {value}" for name, value in found)]
+
+
+def _resources(kernel: CompiledKernel) -> Iterator[_Row]:
+    dynamic = f"{kernel.signature.bounds.dynamic_shared_bytes} bytes dynamic"
+    if kernel.cubin is None:
+        yield "registers", "not assembled"
+        yield "shared memory", dynamic
+        return
+    used = kernel.cubin.kernel(kernel.name)
+    yield "registers", f"{used.registers} a thread"
+    yield "barriers", f"{used.barriers}"
+    yield "shared memory", f"{used.shared_bytes} bytes static, {dynamic}"
+    yield "local memory", f"{used.stack_bytes} bytes a thread"
+    yield "spills", f"{used.spill_stores_bytes} bytes stored, {used.spill_loads_bytes} bytes loaded"
+
+
+def _sizes(kernel: CompiledKernel) -> Iterator[_Row]:
+    yield "PTX", f"{len(kernel.ptx.encode())} bytes"
+    if kernel.cubin is not None:
+        release = ".".join(map(str, kernel.cubin.ptxas_version))
+        yield "cubin", f"{len(kernel.cubin.data)} bytes (ptxas {release})"
+
+
+def _times(kernel: CompiledKernel) -> Iterator[_Row]:
+    for stage, seconds in kernel.timings.items():
+        yield stage, f"{seconds * 1000:8.1f} ms{', cached' if stage in kernel.cached else ''}"
+    yield "together", f"{sum(kernel.timings.values()) * 1000:8.1f} ms"

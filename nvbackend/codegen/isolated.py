@@ -1,0 +1,95 @@
+"""The compile of `nvbackend.codegen.llvm` in a process of its own, for IR that nvbackend did not build."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import MappingProxyType
+
+from nvbackend.codegen.llvm import (
+    FOREIGN_TRIPLE,
+    INVALID_IR,
+    OPTIMIZE_RANGE,
+    UNKNOWN_INTRINSIC,
+    LlvmResult,
+    compile_ir,
+)
+from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
+from nvbackend.isel.target import PTX_VERSION_RANGE, UNKNOWN_TARGET, Target
+
+CANNOT_SELECT = Rule(
+    id="llvm.cannot-select",
+    message="LLVM has no instruction for this on {target} with PTX {ptx_version}: {reason}",
+    fix="use what {target} has, or name the target that has it; nvbackend's selector says which",
+    why="LLVM ends the process where it can not select, so an unchecked intrinsic takes the user's program down.",
+    reference="LLVM SelectionDAGISel",
+)
+DIED = Rule(
+    id="llvm.died",
+    message="LLVM ended its process ({status}) while compiling for {target}: {reason}",
+    fix="take the IR apart to find the part that does it, and report it to LLVM",
+    why="LLVM meets some invalid input by ending the process instead of reporting an error.",
+)
+
+_REMOTE_RULES = {
+    rule.id: rule
+    for rule in (INVALID_IR, FOREIGN_TRIPLE, OPTIMIZE_RANGE, UNKNOWN_INTRINSIC, UNKNOWN_TARGET, PTX_VERSION_RANGE)
+}
+"""What the compile itself may raise; the other process names one of them with its values."""
+
+_CHILD = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from nvbackend.codegen import isolated
+isolated.main()
+"""
+_FATAL = "LLVM ERROR:"
+
+
+@user_facing
+def compile_ir_isolated(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult:
+    """`compile_ir` in another Python process: also where LLVM ends the process there is a Diagnostic.
+
+    Raises what `compile_ir` raises, llvm.cannot-select, or llvm.died. Costs a start of Python more.
+    """
+    request = {"ir": ir_text, "target": target.name, "ptx_version": target.ptx_version, "optimize": optimize}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", _CHILD, json.dumps(sys.path)],
+        input=json.dumps(request),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        _explain_death(done, target)
+    answer = json.loads(done.stdout)
+    if "broken" in answer:
+        raise DiagnosticError([_REMOTE_RULES[rule].diagnose(**values) for rule, values in answer["broken"]])
+    return LlvmResult(answer["ptx"], answer["optimized_ir"], MappingProxyType(answer["timings"]))
+
+
+def _explain_death(done: subprocess.CompletedProcess[str], target: Target) -> None:
+    reason = done.stderr.partition(_FATAL)[2].strip() or done.stderr.strip() or "it said nothing"
+    # After its own sentence LLVM may print a stack dump, which holds addresses and no answer.
+    reason = reason.partition("\nPLEASE submit")[0].strip()
+    if "Cannot select" in reason:
+        version = ".".join(map(str, target.ptx_version))
+        CANNOT_SELECT.fail(target=target.name, ptx_version=version, reason=reason)
+    status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+    DIED.fail(target=target.name, status=status, reason=reason)
+
+
+def main() -> None:
+    """The other process: a request on standard input, the result or the broken rules on standard output."""
+    request = json.loads(sys.stdin.read())
+    answer: dict[str, object]
+    try:
+        target = Target.parse(request["target"], tuple(request["ptx_version"]))
+        result = compile_ir(request["ir"], target, optimize=request["optimize"])
+    except DiagnosticError as error:
+        answer = {"broken": [(found.rule_id, dict(found.values)) for found in error.diagnostics]}
+    else:
+        answer = {"ptx": result.ptx, "optimized_ir": result.optimized_ir, "timings": dict(result.timings)}
+    sys.stdout.write(json.dumps(answer))

@@ -1,0 +1,190 @@
+"""LLVM IR text to PTX text, by LLVM's NVPTX target through llvmlite.
+
+LLVM ends the whole process where it can not select an instruction. What nvbackend builds can not get there: its
+selector gates every instruction by the target before any IR is written. For IR from elsewhere there is
+`nvbackend.codegen.isolated.compile_ir_isolated`, which does the same work in a process of its own.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
+from nvbackend.isel.target import Target
+
+TRIPLE = "nvptx64-nvidia-cuda"
+
+TUNING: Mapping[str, bool] = MappingProxyType(
+    {
+        # Loops unroll only where metadata asks for it: a main loop around asynchronous tensor-core groups is written
+        # with its depth in mind, and ptxas unrolls by itself what is left.
+        "loop_unrolling": False,
+        # Fragments are laid out register by register; vectors would only be built and taken apart around the asm.
+        "loop_interleaving": False,
+        "loop_vectorization": False,
+        "slp_vectorization": False,
+    }
+)
+"""LLVM's pipeline options at every optimisation level."""
+
+PARSE = "parse"
+OPTIMISE = "optimise"
+PRINT = "print"
+"""The stages, as timings name them; verifying counts as parsing."""
+
+CODE_GENERATOR_LEVEL = 3
+"""NVPTX's own passes always run: without them every accumulator is copied around every instruction."""
+
+INVALID_IR = Rule(
+    id="llvm.invalid-ir",
+    message="LLVM does not accept the IR: {reason}{quoted}",
+    fix="correct the IR; IR that nvbackend built should never get here, so report it as a bug of nvbackend",
+    why="IR that is not valid has no meaning, and compiling it may end the process.",
+    reference="LLVM Language Reference",
+)
+FOREIGN_TRIPLE = Rule(
+    id="llvm.foreign-triple",
+    message="the IR is for {triple}, not for {expected}",
+    fix="leave the triple out, or set it to {expected}",
+    why="IR made for another machine has its sizes, alignments and calls in it.",
+)
+UNKNOWN_INTRINSIC = Rule(
+    id="llvm.unknown-intrinsic",
+    message="LLVM {llvm} has no intrinsic {name}: it would be an external function in the PTX",
+    fix="check the name against LLVM's IntrinsicsNVVM.td, overload suffix included, or use inline asm",
+    why="LLVM takes a name that it does not know for an ordinary function, and only linking the kernel would fail.",
+    reference="LLVM IntrinsicsNVVM.td",
+)
+OPTIMIZE_RANGE = Rule(
+    id="llvm.optimize",
+    message="optimize={given!r} is not one of LLVM's levels",
+    fix="use 0, 1, 2 or 3",
+    why="LLVM's levels go from 0 (nothing but the code generator's own passes) to 3.",
+)
+
+_PARSE_ERROR = re.compile(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<reason>[^\n]*)")
+_EXTERNAL_INTRINSIC = re.compile(r"^\.extern \.func\s+(?:\([^)]*\)\s*)?(llvm\.[\w.$]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class LlvmResult:
+    """PTX, the IR it was printed from, and the seconds that parse (with verify), optimise and print took."""
+
+    ptx: str
+    optimized_ir: str
+    timings: Mapping[str, float] = field(compare=False)
+
+
+@user_facing
+def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult:
+    """Parse, verify and optimise `ir_text`, and print PTX for exactly `target`.
+
+    The same text gives the same PTX, byte for byte. `optimize` is LLVM's level 0 to 3. Raises llvm.invalid-ir,
+    llvm.foreign-triple, llvm.unknown-intrinsic, llvm.optimize, or target.unknown for a target that is not nvbackend's.
+    """
+    if optimize not in (0, 1, 2, 3):
+        OPTIMIZE_RANGE.fail(given=optimize)
+    import llvmlite.binding as llvm
+
+    machine = _target_machine(target)
+    # A context of its own: named types of other modules in it would rename this one's.
+    context = llvm.create_context()
+    start = time.perf_counter()
+    module = _parse(ir_text, context)
+    module.triple = TRIPLE
+    module.data_layout = str(machine.target_data)
+    _verify(module)
+    parsed = time.perf_counter()
+    _optimize(module, machine, optimize)
+    optimised = time.perf_counter()
+    optimized_ir = str(module)
+    ptx = str(machine.emit_assembly(module))
+    printed = time.perf_counter()
+    _refuse_unknown_intrinsics(ptx)
+    timings = {PARSE: parsed - start, OPTIMISE: optimised - parsed, PRINT: printed - optimised}
+    return LlvmResult(ptx, optimized_ir, MappingProxyType(timings))
+
+
+def llvm_version() -> str:
+    """The versions of llvmlite and of the LLVM in it, as one text."""
+    import llvmlite.binding as llvm
+    from llvmlite import __version__
+
+    return f"llvmlite {__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+@functools.cache
+def _nvptx() -> Any:
+    """LLVM's NVPTX target, registered on first use."""
+    import llvmlite.binding as llvm
+
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm.Target.from_triple(TRIPLE)
+
+
+def _target_machine(target: Target) -> Any:
+    # LLVM compiles for its default CPU when it does not know a name, so only names out of our own table get there,
+    # whoever made the Target.
+    known = Target.parse(target.name, target.ptx_version)
+    return _nvptx().create_target_machine(cpu=known.name, features=known.ptx_attribute, opt=CODE_GENERATOR_LEVEL)
+
+
+def _parse(ir_text: str, context: Any) -> Any:
+    import llvmlite.binding as llvm
+
+    try:
+        module = llvm.parse_assembly(ir_text, context)
+    except RuntimeError as error:
+        raise _invalid(str(error), ir_text) from None
+    if module.triple and not module.triple.startswith(("nvptx", "unknown")):
+        FOREIGN_TRIPLE.fail(triple=module.triple, expected=TRIPLE)
+    return module
+
+
+def _verify(module: Any) -> None:
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise _invalid(str(error), "") from None
+
+
+def _invalid(text: str, ir_text: str) -> DiagnosticError:
+    """The diagnostic of LLVM's `text`: its sentence, and the line of the IR that it points at."""
+    found = _PARSE_ERROR.search(text)
+    if found is None:
+        # The verifier quotes the instruction itself.
+        return DiagnosticError([INVALID_IR.diagnose(reason=text.strip(), quoted="")])
+    number = int(found["line"])
+    lines = ir_text.splitlines()
+    line = lines[number - 1].strip() if number <= len(lines) else ""
+    quoted = f" (line {number}, column {found['column']}: {line})"
+    return DiagnosticError([INVALID_IR.diagnose(reason=found["reason"], quoted=quoted)])
+
+
+def _optimize(module: Any, machine: Any, level: int) -> None:
+    import llvmlite.binding as llvm
+
+    options = llvm.create_pipeline_tuning_options(speed_level=level)
+    for name, value in TUNING.items():
+        setattr(options, name, value)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+
+
+def _refuse_unknown_intrinsics(ptx: str) -> None:
+    names = sorted(set(_EXTERNAL_INTRINSIC.findall(ptx)))
+    if names:
+        raise DiagnosticError([UNKNOWN_INTRINSIC.diagnose(name=name, llvm=_llvm_release()) for name in names])
+
+
+def _llvm_release() -> str:
+    import llvmlite.binding as llvm
+
+    return ".".join(map(str, llvm.llvm_version_info[:2]))

@@ -1,0 +1,236 @@
+"""PTX to a cubin by ptxas: resources a kernel, and ptxas's remarks as Diagnostics."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
+from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, Severity, raise_all, user_facing
+from nvbackend.intrinsics.row import PtxVersion
+from nvbackend.isel.target import Target, dotted, lowest_ptx_version
+
+RS_WGMMA_FIXED: ToolVersion = (13, 3, 0)
+"""The first ptxas that keeps the A registers of a wgmma alive until the instruction has read them."""
+
+TARGET = Rule(
+    id="ptxas.target",
+    message="ptxas {release} does not know {target}",
+    fix="assemble with {needed}, passed as `tool`",
+    why="Each ptxas knows a range of chips: release 13 dropped those before sm_75, and none knows chips of the future.",
+    reference="ptxas --list-arch of 12.9 and 13.5",
+)
+PTX_TOO_NEW = Rule(
+    id="ptxas.ptx-version",
+    message="ptxas {release} reads PTX up to {newest}, and this is PTX {version}",
+    fix="take a newer ptxas (pip install --upgrade nvbackend[ptxas]), or compile for Target.parse({target!r}, {tuple})",
+    why="A ptxas refuses PTX of a version after its own.",
+    reference="PTX ISA 13 (release notes)",
+)
+OLD_RS_WGMMA = Rule(
+    id="ptxas.old-rs-wgmma",
+    message="ptxas {release} is too old for a wgmma that takes A from registers (PTX line {line})",
+    fix="take ptxas 13.3 or later (pip install --upgrade nvbackend[ptxas]), or put A in shared memory",
+    why="Before 13.3 ptxas reuses the registers of A while the instruction still reads them: wrong numbers, sometimes.",
+)
+CRASHED = Rule(
+    id="ptxas.crash",
+    message="ptxas {release} ended without an answer ({status}){said}",
+    fix="assemble with another opt_level (1 avoids a known crash of 13.5 on mbarrier.test_wait), or another ptxas",
+    why="An optimiser's bug ends ptxas on some valid PTX.",
+)
+LIMIT_IGNORED = Rule(
+    id="ptxas.register-limit",
+    message="{kernel} uses {registers} registers a thread although the limit given is {limit}",
+    fix="leave the limit out: the kernel's own threads and minimum CTAs win over it, so state those",
+    why="ptxas ignores --maxrregcount for an entry with .maxnreg or .maxntid, and does not always say so.",
+    reference="ptxas 13.5",
+    severity=Severity.WARNING,
+)
+OPT_LEVEL_RANGE = Rule(
+    id="ptxas.opt-level",
+    message="opt_level={given!r} is not one of ptxas's levels",
+    fix="use 0, 1, 2 or 3",
+    why="ptxas takes -O0 to -O3.",
+)
+
+_LAST_12 = "the ptxas of CUDA 12.9 (pip install 'nvidia-cuda-nvcc-cu12==12.9.*')"
+_RELEASE_OF_PTX = {
+    # PTX version: first CUDA release that reads it, for the versions in which a target appeared
+    (7, 8): "11.8",
+    (8, 0): "12.0",
+    (8, 6): "12.7",
+    (8, 7): "12.8",
+    (8, 8): "12.9",
+    (9, 0): "13.0",
+}
+_FIRST_CHIP_OF_13 = 75
+_RENAMED_IN_13 = 101
+
+_REGISTER_A = re.compile(r"wgmma\.mma_async(?:\.sp)?\.[\w.:]+\s*\{[^}]*\}\s*,\s*\{")
+_UNKNOWN_GPU = re.compile(r"Value '\w+' is not defined for option 'gpu-name'")
+_UNSUPPORTED_VERSION = re.compile(r"Unsupported \.version (\S+); current version is '([\d.]+)'")
+_ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for ")
+_PROPERTIES = re.compile(r"^ptxas info\s*: Function properties for (\S+)")
+_FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"^ptxas info\s*: Used (\d+) registers")
+_BARRIERS = re.compile(r"used (\d+) barriers")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_VOLATILE = re.compile(r"^ptxas info\s*: Compile time = .*\n?", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one kernel takes: registers a thread, named barriers, static shared bytes a CTA, local bytes a thread."""
+
+    kernel: str
+    registers: int = 0
+    barriers: int = 0
+    shared_bytes: int = 0
+    stack_bytes: int = 0
+    spill_stores_bytes: int = 0
+    spill_loads_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cubin:
+    """An ELF image for one chip, its kernels' resources in name order, and what ptxas remarked (warnings)."""
+
+    data: bytes = field(repr=False)
+    resources: tuple[Resources, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    ptxas_version: ToolVersion
+
+    def kernel(self, name: str) -> Resources:
+        """The resources of the kernel called `name` (KeyError where there is none)."""
+        for resources in self.resources:
+            if resources.kernel == name:
+                return resources
+        raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What a run of ptxas left: the cubin and its log, without the times in it."""
+
+    data: bytes
+    log: str
+
+
+@user_facing
+def assemble(
+    ptx: str, target: Target, *, tool: Tool | None = None, opt_level: int = 3, register_limit: int | None = None
+) -> Cubin:
+    """Assemble `ptx` for `target`; `register_limit` is in registers a thread.
+
+    Raises every error of ptxas as ptxas.error, ptxas.unresolved, ptxas.registers-insufficient,
+    ptxas.register-allocation, ptxas.target, ptxas.ptx-version or ptxas.crash; ptxas.old-rs-wgmma for PTX that this
+    ptxas compiles to wrong code; ptxas.missing where there is none. Its remarks come back as warnings.
+    """
+    tool = tool or find_ptxas()
+    check_request(ptx, tool, opt_level)
+    assembly = run_ptxas(ptx, target, tool, opt_level=opt_level, register_limit=register_limit)
+    return interpret(assembly, ptx, tool, register_limit=register_limit)
+
+
+def check_request(ptx: str, tool: Tool, opt_level: int) -> None:
+    """What must hold before ptxas is asked. Raises ptxas.opt-level, ptxas.old-rs-wgmma."""
+    if opt_level not in (0, 1, 2, 3):
+        OPT_LEVEL_RANGE.fail(given=opt_level)
+    found = _REGISTER_A.search(ptx) if tool.version < RS_WGMMA_FIXED else None
+    if found is not None:
+        OLD_RS_WGMMA.fail(release=tool.release, line=ptx.count("\n", 0, found.start()) + 1)
+
+
+def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_limit: int | None) -> Assembly:
+    """Run ptxas in a directory of its own. Raises its errors, all of them together."""
+    arguments = ["-v", f"-O{opt_level}", "--gpu-name", target.name, "kernel.ptx", "-o", "kernel.cubin"]
+    if register_limit is not None:
+        arguments[:0] = ["--maxrregcount", str(register_limit)]
+    with tempfile.TemporaryDirectory(prefix="nvbackend-") as name:
+        directory = Path(name)
+        (directory / "kernel.ptx").write_text(ptx, encoding="utf-8")
+        done = tool.run(arguments, directory)
+        log = _VOLATILE.sub("", done.stdout + done.stderr)
+        if done.returncode == 0:
+            return Assembly((directory / "kernel.cubin").read_bytes(), log)
+    _refuse_target(log, target, tool)
+    raise_all(diagnose(log, ptx))
+    status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
+    said = f": {log.strip()}" if log.strip() else ""
+    raise DiagnosticError([CRASHED.diagnose(release=tool.release, status=status, said=said)])
+
+
+def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int | None = None) -> Cubin:
+    """The cubin with what its log says about resources and trouble."""
+    resources = parse_resources(assembly.log)
+    found = diagnose(assembly.log, ptx)
+    for kernel in resources:
+        if kernel.spill_stores_bytes or kernel.spill_loads_bytes:
+            found.append(
+                SPILLS.diagnose(
+                    kernel=kernel.kernel,
+                    stores=kernel.spill_stores_bytes,
+                    loads=kernel.spill_loads_bytes,
+                    registers=kernel.registers,
+                )
+            )
+        if register_limit is not None and kernel.registers > register_limit:
+            found.append(LIMIT_IGNORED.diagnose(kernel=kernel.kernel, registers=kernel.registers, limit=register_limit))
+    return Cubin(assembly.data, resources, raise_all(found), tool.version)
+
+
+def parse_resources(log: str) -> tuple[Resources, ...]:
+    """The resources of every kernel that `ptxas -v` reports in `log`, in name order."""
+    entries: dict[str, dict[str, int]] = {}
+    entry = described = ""
+    for line in log.splitlines():
+        if found := _ENTRY.match(line):
+            entry = described = found[1]
+            entries[entry] = {}
+        elif found := _PROPERTIES.match(line):
+            # Functions that the kernel calls are described after it, without registers of their own.
+            described = found[1]
+        elif (found := _FRAME.search(line)) and described in entries:
+            stack, stores, loads = (int(number) for number in found.groups())
+            entries[described] |= {"stack_bytes": stack, "spill_stores_bytes": stores, "spill_loads_bytes": loads}
+        elif (found := _USED.match(line)) and entry:
+            entries[entry] |= {
+                "registers": int(found[1]),
+                "barriers": _number(_BARRIERS, line),
+                "shared_bytes": _number(_SHARED, line),
+            }
+    return tuple(Resources(name, **values) for name, values in sorted(entries.items()))
+
+
+def _number(pattern: re.Pattern[str], line: str) -> int:
+    found = pattern.search(line)
+    return int(found[1]) if found else 0
+
+
+def _refuse_target(log: str, target: Target, tool: Tool) -> None:
+    """Raise where `log` says that this ptxas is the wrong one for the target or its PTX version."""
+    if _UNKNOWN_GPU.search(log):
+        TARGET.fail(release=tool.release, target=target.name, needed=_needed(target))
+    version = _UNSUPPORTED_VERSION.search(log)
+    if version is not None:
+        PTX_TOO_NEW.fail(
+            release=tool.release, version=version[1], newest=version[2], target=target.name, tuple=_tuple(version[2])
+        )
+
+
+def _tuple(version: str) -> PtxVersion:
+    major, minor = version.split(".")
+    return int(major), int(minor)
+
+
+def _needed(target: Target) -> str:
+    """Which ptxas knows `target`, in words."""
+    if target.number < _FIRST_CHIP_OF_13 or target.number == _RENAMED_IN_13:
+        return _LAST_12
+    lowest = lowest_ptx_version(target.number, target.suffix)
+    release = _RELEASE_OF_PTX.get(lowest)
+    return f"the ptxas of CUDA {release} or later" if release else f"a ptxas that reads PTX {dotted(lowest)}"

@@ -1,0 +1,46 @@
+"""A cubin as SASS text, by nvdisasm or cuobjdump."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from nvbackend.codegen.toolchain import Tool, find_disassembler
+from nvbackend.diagnostics import Rule, user_facing
+
+FAILED = Rule(
+    id="sass.failed",
+    message="{tool} {release} can not disassemble the cubin: {said}",
+    fix="take a disassembler of the release of the ptxas that made the cubin, or a newer one",
+    why="A disassembler knows no chip that is younger than itself.",
+)
+
+_INSTRUCTION = re.compile(
+    r"^\s*(?:/\*[0-9a-f]{4,}\*/\s+)?\{?\s*(?:@!?U?PT?\d*\s+)?(?P<opcode>[A-Z][A-Z0-9_]*)(?P<modifiers>(?:\.\w+)*)[^;]*;",
+)
+
+
+@user_facing
+def disassemble(cubin: bytes, *, tool: Tool | None = None) -> str:
+    """The SASS of every kernel of `cubin`. Raises sass.missing where there is no disassembler, or sass.failed."""
+    tool = tool or find_disassembler()
+    arguments = ["-sass"] if tool.path.name.startswith("cuobjdump") else ["--print-code"]
+    with tempfile.TemporaryDirectory(prefix="nvbackend-") as name:
+        directory = Path(name)
+        (directory / "kernel.cubin").write_bytes(cubin)
+        done = tool.run([*arguments, "kernel.cubin"], directory)
+    if done.returncode != 0:
+        said = (done.stderr + done.stdout).strip() or f"exit status {done.returncode}"
+        FAILED.fail(tool=tool.path.name, release=tool.release, said=said)
+    return done.stdout
+
+
+def count_instructions(sass: str) -> dict[str, int]:
+    """How often each opcode stands in `sass`, without its modifiers (HGMMA, STG, ...), the most frequent first.
+
+    NOP, and the branch to itself behind every kernel's end, are padding and counted like the rest.
+    """
+    counts = Counter(found["opcode"] for line in sass.splitlines() if (found := _INSTRUCTION.match(line)))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -1,0 +1,153 @@
+"""Finding ptxas and the disassemblers, and running them."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from nvbackend.diagnostics import DiagnosticError, Rule
+
+ToolVersion = tuple[int, int, int]
+
+PTXAS_MISSING = Rule(
+    id="ptxas.missing",
+    message="no ptxas: looked in {places}",
+    fix="pip install nvbackend[ptxas], or compile with assemble=False to stop at PTX",
+    why="Without ptxas there is no cubin and none of its warnings; a driver takes PTX only up to its own PTX version.",
+)
+DISASSEMBLER_MISSING = Rule(
+    id="sass.missing",
+    message="no {tool}: looked in {places}",
+    fix="pip install nvbackend[sass]",
+    why="A cubin is shown as SASS by nvdisasm or cuobjdump, which come apart from ptxas.",
+)
+TOOL_BROKEN = Rule(
+    id="toolchain.broken",
+    message="{path} does not run: {reason}",
+    fix="install it again, or pass a Tool of another place",
+    why="A file of the right name is not always a program for this machine.",
+)
+
+STANDARD_DIRECTORIES = (Path("/usr/local/cuda/bin"), Path("/opt/cuda/bin"))
+"""Where a CUDA toolkit lives when it is not on PATH."""
+
+DISASSEMBLERS = ("nvdisasm", "cuobjdump")
+"""The programs that print SASS, the quicker one first."""
+
+_VERSION = re.compile(r"release \d+\.\d+, V(\d+)\.(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A program of the CUDA toolkit: where it is, its release (13, 5, 37), and all it says about its own version."""
+
+    path: Path
+    version: ToolVersion
+    identity: str = ""
+
+    @classmethod
+    def at(cls, path: str | os.PathLike[str]) -> Tool:
+        """The program at `path`. Raises toolchain.broken where it does not run or states no CUDA release."""
+        place = Path(path)
+        try:
+            stat = place.stat()
+        except OSError as error:
+            TOOL_BROKEN.fail(path=place, reason=error.strerror)
+        identity = _ask_version(str(place), stat.st_mtime_ns, stat.st_size)
+        found = _VERSION.search(identity)
+        if found is None:
+            TOOL_BROKEN.fail(path=place, reason="it states no CUDA release" + (f": {identity}" if identity else ""))
+        major, minor, patch = (int(part) for part in found.groups())
+        return cls(place, (major, minor, patch), identity)
+
+    @property
+    def release(self) -> str:
+        """The CUDA release as people write it: 13.5."""
+        return f"{self.version[0]}.{self.version[1]}"
+
+    def run(self, arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
+        """Run it in `directory`, whatever it ends with. Raises toolchain.broken where it can not be started."""
+        try:
+            return subprocess.run(
+                [str(self.path), *arguments],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except OSError as error:
+            TOOL_BROKEN.fail(path=self.path, reason=error.strerror)
+
+
+@functools.lru_cache(maxsize=32)
+def _ask_version(path: str, _mtime_ns: int, _size: int) -> str:
+    """What the program says for --version; empty where it fails. The file's date and size name one installation."""
+    try:
+        done = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        return str(error.strerror)
+    return done.stdout.strip()
+
+
+def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
+    """ptxas at `explicit`, else of an installed wheel, else on PATH, else of a toolkit in its standard directory.
+
+    Raises ptxas.missing, or toolchain.broken.
+    """
+    path = locate("ptxas", explicit)
+    if path is None:
+        PTXAS_MISSING.fail(places=_places())
+    return Tool.at(path)
+
+
+def find_disassembler(explicit: str | os.PathLike[str] | None = None) -> Tool:
+    """nvdisasm, else cuobjdump, sought like ptxas. Raises sass.missing, or toolchain.broken."""
+    for name in DISASSEMBLERS:
+        path = locate(name, explicit)
+        if path is not None:
+            return Tool.at(path)
+    raise DiagnosticError([DISASSEMBLER_MISSING.diagnose(tool=" or ".join(DISASSEMBLERS), places=_places())])
+
+
+def locate(name: str, explicit: str | os.PathLike[str] | None = None) -> Path | None:
+    """Where the program `name` is, None where it is nowhere."""
+    if explicit is not None:
+        return Path(explicit)
+    for directory in wheel_directories():
+        if _is_program(directory / name):
+            return directory / name
+    on_path = shutil.which(name)
+    if on_path is not None:
+        return Path(on_path)
+    return next((folder / name for folder in STANDARD_DIRECTORIES if _is_program(folder / name)), None)
+
+
+def wheel_directories() -> Iterator[Path]:
+    """The `bin` directories of the wheels: nvidia/cu<major>/bin, newest first, then CUDA 12's nvidia/cuda_*/bin."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or ()) if spec is not None else ():
+        base = Path(root)
+        yield from sorted(base.glob("cu[0-9]*/bin"), key=_release_of, reverse=True)
+        yield from sorted(base.glob("cuda_*/bin"))
+
+
+def _release_of(directory: Path) -> int:
+    digits = re.sub(r"\D", "", directory.parent.name)
+    return int(digits)
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _places() -> str:
+    return ", ".join(["the installed NVIDIA wheels", "PATH", *map(str, STANDARD_DIRECTORIES)])
