@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FunctionType, TracebackType
@@ -51,8 +52,9 @@ def _covered(member: object) -> object:
         inner = _covered(member.__func__)
         return member if inner is member.__func__ else type(member)(cast("Callable[..., Any]", inner))
     if isinstance(member, property):
-        fget, fset, fdel = (cast("Any", _covered(part)) for part in (member.fget, member.fset, member.fdel))
-        return property(fget, fset, fdel, member.__doc__)
+        parts = (member.fget, member.fset, member.fdel)
+        covered = [cast("Any", _covered(part)) for part in parts]
+        return member if all(map(operator.is_, covered, parts)) else property(*covered, member.__doc__)
     if not isinstance(member, FunctionType) or hasattr(member, _MARK):
         return member
     makes_context = not inspect.isgeneratorfunction(member) and inspect.isgeneratorfunction(inspect.unwrap(member))

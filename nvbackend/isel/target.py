@@ -178,7 +178,7 @@ def highest_ptx_version(number: int) -> PtxVersion:
 
 
 def _fail_unknown(given: object) -> NoReturn:
-    nearest = difflib.get_close_matches(str(given), _BY_NAME, n=1, cutoff=0.5)
+    nearest = difflib.get_close_matches(str(given).lower(), _BY_NAME, n=1, cutoff=0.5)
     UNKNOWN_TARGET.fail(
         given=given,
         known=", ".join(_BY_NAME),

@@ -1,0 +1,105 @@
+"""Diagnostics as texts and values."""
+
+from __future__ import annotations
+
+import pickle
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, raise_all
+
+STEP = Rule(
+    id="wgmma.n-step",
+    message="N is {n}, which is not a multiple of {step}",
+    fix="round N up to {up}",
+    why="the hardware has no such instruction",
+    reference="PTX ISA 9.7.15",
+)
+CAUTION = Rule("made-up.caution", "look at {what}", "do not", "it may be slow", severity=Severity.WARNING)
+NOWHERE = Location("<no such file>", 7, "main")
+
+
+def test_text_holds_severity_id_values_place_notes_fix_and_reference() -> None:
+    diagnostic = STEP.diagnose(
+        at=NOWHERE, notes=(("N came from here", NOWHERE), ("and so on", None)), n=9, step=8, up=16
+    )
+    assert str(diagnostic).splitlines() == [
+        "error[wgmma.n-step]: N is 9, which is not a multiple of 8",
+        "  at <no such file>:7",
+        "  note: N came from here",
+        "    at <no such file>:7",
+        "  note: and so on",
+        "  fix: round N up to 16",
+        "  see: PTX ISA 9.7.15",
+    ]
+
+
+def test_text_leaves_out_what_there_is_not() -> None:
+    bare = Rule("made-up.bare", "something", "", "", severity=Severity.WARNING)
+    assert str(Diagnostic(bare, "something")) == "warning[made-up.bare]: something"
+
+
+def test_text_shows_the_line_of_source(tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("user") / "gemm.py"
+    file.write_text("first\n    k.wait_group(1)   \n", encoding="utf-8")
+    shown = str(STEP.diagnose(at=Location(str(file), 2, "gemm"), n=9, step=8, up=16)).splitlines()
+    assert shown[1] == f"  at {file}:2    k.wait_group(1)"
+
+
+def test_values_stay_values() -> None:
+    diagnostic = STEP.diagnose(n=9, step=8, up=16)
+    assert dict(diagnostic.values) == {"n": 9, "step": 8, "up": 16}
+    assert diagnostic.rule is STEP
+    assert (diagnostic.rule_id, diagnostic.severity) == ("wgmma.n-step", Severity.ERROR)
+
+
+@given(st.text(alphabet=string.printable), st.integers())
+def test_values_are_never_taken_for_formats(text: str, number: int) -> None:
+    """A user's value may hold braces."""
+    diagnostic = STEP.diagnose(n=text, step="{n}", up=number)
+    assert diagnostic.message == "N is " + text + ", which is not a multiple of {n}"
+    assert diagnostic.fix == f"round N up to {number}"
+
+
+def test_a_value_that_the_text_needs_is_demanded() -> None:
+    with pytest.raises(KeyError, match="step"):
+        STEP.diagnose(n=9, up=16)
+
+
+def test_fail_raises_its_own_diagnostic_alone() -> None:
+    with pytest.raises(DiagnosticError) as raised:
+        STEP.fail(n=9, step=8, up=16)
+    assert [diagnostic.message for diagnostic in raised.value.diagnostics] == ["N is 9, which is not a multiple of 8"]
+    assert str(raised.value) == str(raised.value.diagnostics[0])
+
+
+def test_errors_are_raised_together_in_their_order_with_the_warnings() -> None:
+    found = [STEP.diagnose(n=9, step=8, up=16), CAUTION.diagnose(what="this"), STEP.diagnose(n=1, step=8, up=8)]
+    with pytest.raises(DiagnosticError) as raised:
+        raise_all(iter(found))
+    assert list(raised.value.diagnostics) == found
+    assert str(raised.value) == "3 diagnostics\n" + "\n".join(map(str, found))
+
+
+def test_warnings_alone_come_back() -> None:
+    found = [CAUTION.diagnose(what="this"), CAUTION.diagnose(what="that")]
+    assert raise_all(found) == tuple(found)
+    assert raise_all([]) == ()
+
+
+def test_an_error_survives_the_way_between_processes() -> None:
+    error = DiagnosticError([STEP.diagnose(n=9, step=8, up=16), CAUTION.diagnose(what="this")])
+    back = pickle.loads(pickle.dumps(error))
+    assert type(back) is DiagnosticError
+    assert back.diagnostics == error.diagnostics
+    assert str(back) == str(error)
+
+
+def test_diagnostics_of_one_rule_and_place_are_equal_and_hash_alike() -> None:
+    one, other = (STEP.diagnose(at=NOWHERE, n=9, step=8, up=16) for _ in range(2))
+    assert one == other
+    assert len({one, other}) == 1
+    assert one != STEP.diagnose(at=NOWHERE, n=10, step=8, up=16)
