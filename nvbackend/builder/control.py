@@ -70,10 +70,14 @@ class Control(BuilderCore):
         self._enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
 
     @contextmanager
-    def range(self, start: Operand, stop: Operand | None = None, step: int = 1, *, name: str = "i") -> Iterator[Value]:
-        """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`."""
-        if not isinstance(step, int) or step <= 0:
-            rules.ZERO_STEP.fail(step=step)
+    def range(self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i") -> Iterator[Value]:
+        """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
+
+        A step known at build time is checked (control.step); a run-time one must be positive.
+        """
+        known = step if isinstance(step, (int, float)) else step._value().constant
+        if known is not None and (not isinstance(known, int) or known <= 0):
+            rules.ZERO_STEP.fail(step=known)
         if stop is None:
             start, stop = 0, start
         element = next((bound.type for bound in (start, stop) if not isinstance(bound, (int, float))), s32)

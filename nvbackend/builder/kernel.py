@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ MAX_THREADS = 1024
 WARP = 32
 PORTABLE_CLUSTER = 8
 MAX_CLUSTER = 16
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class KernelBuilder(Pipelines):
         parameters: Sequence[Parameter] = (),
     ) -> None:
         found = Target.parse(target)
+        if not _IDENTIFIER.fullmatch(name):
+            rules.KERNEL_NAME.fail(given=name, suggested="k" + re.sub(r"[^\w$]", "_", name, flags=re.ASCII))
         self._bounds = _checked_bounds(found, threads, cluster, min_ctas)
         self._started = time.perf_counter()
         self.module = ir.Module(name)

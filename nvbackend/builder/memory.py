@@ -137,7 +137,7 @@ class Memory(Arithmetics):
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`count` elements of statically allocated shared memory (48 KB a CTA in all)."""
         array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
-        variable = ir.GlobalVariable(self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}.{name}"), SHARED_SPACE)
+        variable = ir.GlobalVariable(self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}__{name}"), SHARED_SPACE)
         variable.linkage, variable.align = "internal", align
         variable.initializer = ir.Constant(array, ir.Undefined)
         return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align)
@@ -151,7 +151,7 @@ class Memory(Arithmetics):
         return Address(self, as_value(self, address, u32).ir, element, SHARED_SPACE, align)
 
     def _shared_base(self) -> ir.Value:
-        name = f"{self.name}.dynamic_shared"
+        name = f"{self.name}__dynamic_shared"
         found = self._ir.module.globals.get(name)
         if found is None:
             found = ir.GlobalVariable(self._ir.module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)

@@ -76,7 +76,7 @@ NO_LOOP = Rule(
 )
 ZERO_STEP = Rule(
     id="control.step",
-    message="k.range with a step of {step}: the step must be a positive number known at build time",
+    message="k.range with a step of {step}: the step must be a positive integer",
     fix="count up and compute the index from the counter",
     why="The loop would not end, or not run.",
     reference="DESIGN: control flow as with blocks",
@@ -87,6 +87,13 @@ FINISHED = Rule(
     fix="emit everything before k.finish(), or inside the function that @kernel decorates",
     why="It was verified as it stood.",
     reference="DESIGN: two validations",
+)
+KERNEL_NAME = Rule(
+    id="kernel.name",
+    message="{given!r} is not a name that PTX takes for a kernel",
+    fix="use letters, digits, _ and $, beginning with a letter: {suggested!r}",
+    why="ptxas would stop with a syntax error.",
+    reference="PTX ISA 4.4 (identifiers)",
 )
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",

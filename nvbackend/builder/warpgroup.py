@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from llvmlite import ir
@@ -12,6 +12,7 @@ from nvbackend.builder.copies import Copies
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import wgmma
+from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.intrinsics.types import ElementType, f16, f32, u32, u64
 from nvbackend.isel.machine import Access, RegisterBlock, Touch
@@ -51,7 +52,7 @@ class Warpgroups(Copies):
 
     def wgmma_fence(self) -> None:
         """Order the registers written so far before the mma that follow (wgmma.fence.sync.aligned)."""
-        self.emit(wgmma.fence(), {})
+        self._pass_through(wgmma.fence, {}, [])
 
     def wgmma_commit_group(self) -> None:
         """Close the group of all mma issued since the last commit (wgmma.commit_group.sync.aligned)."""
@@ -63,13 +64,19 @@ class Warpgroups(Copies):
         Every live accumulator passes through the wait, so no read can move above it. Name in `drains` those that must
         be finished behind it: the verifier says so if one is not (wgmma.wait-leaves-group).
         """
+        touches = [Touch(one.block, Access.DRAIN) for one in drains]
+        self._pass_through(wgmma.wait_group, {"pending": pending}, touches)
+
+    def _pass_through(
+        self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, int], touches: list[Touch]
+    ) -> None:
+        """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
         live = [accumulator for accumulator in self._accumulators if accumulator.storage.region.open]
-        row = wgmma.wait_group(tuple((one.register_class, one.registers) for one in live))
-        names = [operand.name for operand in row.outputs]
-        operands: dict[str, object] = {operand.name: pending for operand in row.immediates}
-        operands.update({name: self._read(one.storage) for name, one in zip(names, live, strict=True)})
-        results = self.emit(row, operands, touches=[Touch(one.block, Access.DRAIN) for one in drains])
-        for name, one in zip(names, live, strict=True):
+        row = row_of(tuple((one.register_class, one.registers) for one in live))
+        blocks = dict(zip((operand.name for operand in row.outputs), live, strict=True))
+        registers = {name: self._read(one.storage) for name, one in blocks.items()}
+        results = self.emit(row, {**operands, **registers}, touches=touches)
+        for name, one in blocks.items():
             self._write(one.storage, results[name])
 
     def wgmma_mma_async(

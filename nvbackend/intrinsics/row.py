@@ -119,7 +119,7 @@ class Row:
     effects: Effect = Effect.NONE
     section: str = ""
     summary: str = ""
-    axes: Mapping[str, object] = field(default_factory=dict)
+    axes: Mapping[str, object] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "axes", MappingProxyType(dict(self.axes)))
