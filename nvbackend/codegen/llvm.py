@@ -93,19 +93,20 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
     import llvmlite.binding as llvm
 
     machine = _target_machine(target)
-    # A context of its own: named types of other modules in it would rename this one's.
-    context = llvm.create_context()
     start = time.perf_counter()
-    module = _parse(ir_text, context)
-    module.triple = TRIPLE
-    module.data_layout = str(machine.target_data)
-    _verify(module)
-    parsed = time.perf_counter()
-    _optimize(module, machine, optimize)
-    optimised = time.perf_counter()
-    optimized_ir = str(module)
-    ptx = str(machine.emit_assembly(module))
-    printed = time.perf_counter()
+    # A context of its own: named types of other modules in it would rename this one's. Both are closed here, the module
+    # first: the garbage collector may take them the other way round, and LLVM would read freed memory.
+    with llvm.create_context() as context, _parse(ir_text, context) as module:
+        _refuse_foreign(module.triple)
+        module.triple = TRIPLE
+        module.data_layout = str(machine.target_data)
+        _verify(module)
+        parsed = time.perf_counter()
+        _optimize(module, machine, optimize)
+        optimised = time.perf_counter()
+        optimized_ir = str(module)
+        ptx = str(machine.emit_assembly(module))
+        printed = time.perf_counter()
     _refuse_unknown_intrinsics(ptx)
     timings = {PARSE: parsed - start, OPTIMISE: optimised - parsed, PRINT: printed - optimised}
     return LlvmResult(ptx, optimized_ir, MappingProxyType(timings))
@@ -140,12 +141,14 @@ def _parse(ir_text: str, context: Any) -> Any:
     import llvmlite.binding as llvm
 
     try:
-        module = llvm.parse_assembly(ir_text, context)
+        return llvm.parse_assembly(ir_text, context)
     except RuntimeError as error:
         raise _invalid(str(error), ir_text) from None
-    if module.triple and not module.triple.startswith(("nvptx", "unknown")):
-        FOREIGN_TRIPLE.fail(triple=module.triple, expected=TRIPLE)
-    return module
+
+
+def _refuse_foreign(triple: str) -> None:
+    if triple and not triple.startswith(("nvptx", "unknown")):
+        FOREIGN_TRIPLE.fail(triple=triple, expected=TRIPLE)
 
 
 def _verify(module: Any) -> None:

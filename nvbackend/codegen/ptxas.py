@@ -79,7 +79,6 @@ _FRAME = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _USED = re.compile(r"^ptxas info\s*: Used (\d+) registers")
 _BARRIERS = re.compile(r"used (\d+) barriers")
 _SHARED = re.compile(r"(\d+) bytes smem")
-_VOLATILE = re.compile(r"^ptxas info\s*: Compile time = .*\n?", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class Cubin:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """What a run of ptxas left: the cubin and its log, without the times in it."""
+    """What a run of ptxas left: the cubin and its log."""
 
     data: bytes
     log: str
@@ -154,7 +153,7 @@ def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_
         directory = Path(name)
         (directory / "kernel.ptx").write_text(ptx, encoding="utf-8")
         done = tool.run(arguments, directory)
-        log = _VOLATILE.sub("", done.stdout + done.stderr)
+        log = done.stdout + done.stderr
         if done.returncode == 0:
             return Assembly((directory / "kernel.cubin").read_bytes(), log)
     _refuse_target(log, target, tool)

@@ -70,7 +70,7 @@ WGMMA_ARRIVE_DIVERGENT = _remark(
 )
 REGISTERS_INSUFFICIENT = _remark(
     "registers-insufficient",
-    "allow more registers a thread: fewer threads a CTA, fewer minimum CTAs an SM, a higher register limit, a smaller N",
+    "allow more registers a thread: fewer threads a CTA, fewer minimum CTAs an SM, a higher limit, a smaller N",
     "The accumulators and operands of one instruction must all be in registers at once.",
     Severity.ERROR,
 )

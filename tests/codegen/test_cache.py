@@ -1,0 +1,215 @@
+"""The cache: what is put comes back whole or not at all, whatever happens to the directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nvbackend.codegen import cache as cache_module
+from nvbackend.codegen.cache import Cache, cache_key, default_directory, pack, unpack
+from tests.support.process import ROOT
+
+KEY = cache_key("test", text="one")
+PAYLOAD = b"payload" * 100
+
+
+def keys(count: int) -> list[str]:
+    return [cache_key("test", text=str(index)) for index in range(count)]
+
+
+def entry_of(cache: Cache, key: str) -> Path:
+    assert cache.directory is not None
+    (found,) = [path for path in cache.directory.iterdir() if key in path.name]
+    return found
+
+
+def test_what_is_put_comes_back(tmp_path: Path) -> None:
+    cache = Cache(tmp_path / "not" / "there" / "yet")
+    assert cache.get(KEY) is None
+    cache.put(KEY, PAYLOAD)
+    assert cache.get(KEY) == PAYLOAD
+    assert cache.get(cache_key("test", text="two")) is None
+    cache.put(KEY, b"")
+    assert cache.get(KEY) == b""
+    cache.clear()
+    assert cache.get(KEY) is None
+
+
+def test_every_input_is_part_of_the_key() -> None:
+    inputs: dict[str, str | int | bool | None] = {"text": "a", "level": 3, "limit": None}
+    variants = [
+        cache_key("stage", **inputs),
+        cache_key("other", **inputs),
+        cache_key("stage", **{**inputs, "text": "b"}),
+        cache_key("stage", **{**inputs, "level": 2}),
+        cache_key("stage", **{**inputs, "level": "3"}),
+        cache_key("stage", **{**inputs, "limit": 0}),
+        cache_key("stage", text="a", level=3),
+        cache_key("stage", text="a", level=3, other=None),
+    ]
+    assert len(set(variants)) == len(variants)
+    assert cache_key("stage", limit=None, level=3, text="a") == variants[0]
+
+
+def test_the_format_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_module, "FORMAT", cache_module.FORMAT + 1)
+    assert cache_key("test", text="one") != KEY
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "short"])
+def test_a_damaged_entry_is_a_miss_and_goes(tmp_path: Path, damage: str) -> None:
+    cache = Cache(tmp_path)
+    cache.put(KEY, PAYLOAD)
+    path = entry_of(cache, KEY)
+    whole = path.read_bytes()
+    position = len(whole) // 2
+    path.write_bytes(
+        {
+            "flip": whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :],
+            "cut": whole[:-1],
+            "empty": b"",
+            "short": whole[:5],
+        }[damage]
+    )
+    assert cache.get(KEY) is None
+    assert not path.exists()
+    cache.put(KEY, PAYLOAD)
+    assert cache.get(KEY) == PAYLOAD
+
+
+def test_switched_off_it_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    cache = Cache.disabled()
+    cache.put(KEY, PAYLOAD)
+    assert cache.get(KEY) is None
+    cache.trim()
+    cache.clear()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_can_not_be_used_fails_no_build(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "file"
+    in_the_way.write_text("not a directory")
+    for directory in (in_the_way, in_the_way / "below", Path("/proc/nvbackend")):
+        cache = Cache(directory)
+        cache.put(KEY, PAYLOAD)
+        assert cache.get(KEY) is None
+        cache.trim()
+
+
+def test_a_read_only_cache_still_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = Cache(tmp_path)
+    cache.put(KEY, PAYLOAD)
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # The permissions of a directory do not bind a superuser, so the calls that write are made to fail.
+    for name in ("utime", "replace", "unlink"):
+        monkeypatch.setattr(os, name, refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    assert cache.get(KEY) == PAYLOAD
+    other = keys(1)[0]
+    cache.put(other, PAYLOAD)
+    assert cache.get(other) is None
+
+
+def test_a_failed_write_leaves_no_part_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    Cache(tmp_path).put(KEY, PAYLOAD)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_oldest_entries_go_first(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    names = keys(6)
+    for name in names:
+        cache.put(name, bytes(1000))
+    now = time.time()
+    for age, name in enumerate(reversed(names)):
+        os.utime(entry_of(cache, name), (now - 100 * age - 100, now - 100 * age - 100))
+    # Using the oldest makes it the youngest.
+    assert cache.get(names[0]) == bytes(1000)
+    Cache(tmp_path, limit=3500).trim()
+    assert [name for name in names if cache.get(name) is not None] == [names[0], *names[4:]]
+
+
+def test_it_stays_within_its_limit_by_itself(tmp_path: Path) -> None:
+    cache = Cache(tmp_path, limit=20_000)
+    for name in keys(200):
+        cache.put(name, bytes(1000))
+    held = sum(path.stat().st_size for path in tmp_path.iterdir())
+    # Trimming happens at one put in eight on average: 200 entries would be 200 kB.
+    assert 10_000 < held < 80_000
+
+
+def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    cache.put(KEY, PAYLOAD)
+    old, young = tmp_path / ".tmp-old", tmp_path / ".tmp-young"
+    for path in (old, young):
+        path.write_bytes(b"part")
+    yesterday = time.time() - 86_400
+    os.utime(old, (yesterday, yesterday))
+    cache.trim()
+    assert not old.exists()
+    assert young.exists()
+    assert cache.get(KEY) == PAYLOAD
+
+
+WORKER = """
+import hashlib, sys
+from pathlib import Path
+from nvbackend.codegen.cache import Cache, cache_key
+cache = Cache(Path(sys.argv[1]), limit=300_000)
+hits = 0
+for round in range(60):
+    for index in range(8):
+        key = cache_key("parallel", text=str(index))
+        payload = hashlib.sha256(key.encode()).digest() * (500 + index)
+        found = cache.get(key)
+        assert found in (None, payload), (len(found), len(payload))
+        hits += found is not None
+        cache.put(key, payload)
+        if round % 10 == 9:
+            cache.trim()
+print(hits)
+"""
+
+
+def test_four_processes_at_once(tmp_path: Path) -> None:
+    workers = [
+        subprocess.Popen([sys.executable, "-c", WORKER, str(tmp_path)], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    hits = [int(worker.communicate(timeout=60)[0]) for worker in workers]
+    assert [worker.returncode for worker in workers] == [0] * 4
+    # Each process finds nearly everything: its own entries or those of the others.
+    assert all(count >= 59 * 8 for count in hits)
+    assert {path.stem for path in tmp_path.iterdir()} == {cache_key("parallel", text=str(index)) for index in range(8)}
+
+
+def test_the_default_place_follows_the_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_directory() == tmp_path / "nvbackend"
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    # The XDG specification ignores a path that is not absolute.
+    for ignored in ("relative/path", ""):
+        monkeypatch.setenv("XDG_CACHE_HOME", ignored)
+        assert default_directory() == tmp_path / "me" / ".cache" / "nvbackend"
+
+
+@given(st.dictionaries(st.text(max_size=8), st.binary(max_size=64), max_size=5))
+def test_parts_survive_packing(parts: dict[str, bytes]) -> None:
+    assert unpack(pack(parts)) == parts

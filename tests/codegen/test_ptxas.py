@@ -1,0 +1,169 @@
+"""Assembling: resources, refusals of target and version, and ptxas that is too old, broken or dying."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nvbackend.codegen.ptxas import Resources, assemble, parse_resources
+from nvbackend.codegen.toolchain import Tool, find_ptxas
+from nvbackend.diagnostics import DiagnosticError, Severity
+from nvbackend.isel.target import Target
+from tests.support.wgmma_ptx import COMMIT, FENCE, WAIT, kernel, mma, mma_register_a
+
+HOPPER = Target.parse("sm_90a")
+CLEAN = kernel(FENCE + mma() + COMMIT + WAIT)
+REGISTER_A = kernel(FENCE + mma_register_a() + COMMIT + WAIT)
+EMPTY = ".version {version}\n.target {target}\n.address_size 64\n.visible .entry k() {{ ret; }}\n"
+
+TWO_KERNELS = """.version 8.0
+.target sm_90a
+.address_size 64
+.shared .align 4 .b8 tile[100];
+.visible .entry first(.param .u64 p)
+{ .reg .b64 %a; .reg .b32 %r; .local .align 4 .b8 array[64];
+  ld.param.u64 %a, [p]; cvta.to.global.u64 %a, %a; mov.u32 %r, %tid.x; st.volatile.shared.u32 [tile], %r;
+  st.global.u32 [%a], %r; bar.sync 3; ret; }
+.visible .entry second() .maxnreg 24 { bar.sync 0; ret; }
+"""
+
+
+def rules_of(caught: pytest.ExceptionInfo[DiagnosticError]) -> list[str]:
+    return [found.rule_id for found in caught.value.diagnostics]
+
+
+def fake_tool(folder: Path, script: str, version: tuple[int, int, int] = (13, 5, 0)) -> Tool:
+    path = folder / "ptxas"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return Tool(path, version)
+
+
+def test_a_cubin_is_an_elf_image_for_cuda_with_its_resources() -> None:
+    cubin = assemble(CLEAN, HOPPER)
+    assert cubin.data[:4] == b"\x7fELF"
+    machine = int.from_bytes(cubin.data[18:20], "little")
+    assert machine == 190  # EM_CUDA
+    (used,) = cubin.resources
+    assert used.kernel == "k"
+    assert 4 <= used.registers <= 64
+    assert cubin.kernel("k") is used
+    assert cubin.ptxas_version == find_ptxas().version
+    with pytest.raises(KeyError):
+        cubin.kernel("other")
+
+
+def test_resources_of_every_kernel() -> None:
+    cubin = assemble(TWO_KERNELS, HOPPER)
+    first, second = cubin.kernel("first"), cubin.kernel("second")
+    assert (first.shared_bytes, first.stack_bytes, first.barriers) == (100, 64, 4)
+    assert (second.shared_bytes, second.stack_bytes, second.barriers) == (0, 0, 1)
+
+
+def test_a_called_function_does_not_change_the_resources_of_its_caller() -> None:
+    log = """ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    8 bytes stack frame, 4 bytes spill stores, 12 bytes spill loads
+ptxas info    : Used 30 registers, used 2 barriers, 8 bytes cumulative stack size, 48 bytes smem
+ptxas info    : Function properties for callee
+    99 bytes stack frame, 98 bytes spill stores, 97 bytes spill loads
+"""
+    assert parse_resources(log) == (Resources("k", 30, 2, 48, 8, 4, 12),)
+
+
+def test_spills_are_a_warning_with_their_bytes() -> None:
+    cubin = assemble(kernel("bar.sync 0;\n", wide=128, attributes=".maxnreg 32"), HOPPER)
+    (found,) = cubin.diagnostics
+    used = cubin.kernel("k")
+    assert found.rule_id == "ptxas.spills"
+    assert found.severity is Severity.WARNING
+    # 128 values and an address in 32 registers: about a hundred of them are elsewhere.
+    assert 4 * 90 < used.spill_stores_bytes < 4 * 180
+    assert str(used.spill_stores_bytes) in found.message
+
+
+def test_the_same_ptx_gives_the_same_cubin() -> None:
+    assert assemble(CLEAN, HOPPER).data == assemble(CLEAN, HOPPER).data
+
+
+def test_a_register_limit_is_kept_or_said_to_be_ignored() -> None:
+    ptx = kernel("bar.sync 0;\n", wide=64, attributes="")
+    free = assemble(ptx, HOPPER).kernel("k").registers
+    kept = assemble(ptx, HOPPER, register_limit=40)
+    assert kept.kernel("k").registers <= 40 < free
+    assert "ptxas.register-limit" not in [found.rule_id for found in kept.diagnostics]
+    ignored = assemble(kernel("bar.sync 0;\n", wide=64), HOPPER, register_limit=40)
+    assert ignored.kernel("k").registers > 40
+    assert [found.rule_id for found in ignored.diagnostics] == ["ptxas.register-limit"]
+
+
+@pytest.mark.parametrize(("name", "said"), [("sm_70", "12.9"), ("sm_72", "12.9"), ("sm_101a", "12.9")])
+def test_a_chip_that_ptxas_13_dropped_names_the_ptxas_that_has_it(name: str, said: str) -> None:
+    target = Target.parse(name)
+    version = ".".join(map(str, target.ptx_version))
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(EMPTY.format(version=version, target=name), target)
+    assert rules_of(caught) == ["ptxas.target"]
+    assert name in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_a_chip_newer_than_ptxas_names_the_release(tmp_path: Path) -> None:
+    tool = fake_tool(
+        tmp_path, "echo \"ptxas fatal   : Value 'sm_100a' is not defined for option 'gpu-name'\"; exit 255"
+    )
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(EMPTY.format(version="8.6", target="sm_100a"), Target.parse("sm_100a"), tool=tool)
+    assert rules_of(caught) == ["ptxas.target"]
+    assert "CUDA 12.7 or later" in str(caught.value)
+
+
+def test_ptx_newer_than_ptxas() -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(EMPTY.format(version="19.9", target="sm_90a"), HOPPER)
+    assert rules_of(caught) == ["ptxas.ptx-version"]
+    assert "PTX 19.9" in str(caught.value)
+
+
+def test_ptx_for_another_chip_is_ptxas_own_error() -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, Target.parse("sm_90"))
+    assert rules_of(caught) == ["ptxas.error"]
+    assert "sm_90a" in str(caught.value)
+
+
+@pytest.mark.parametrize(("version", "refused"), [((12, 8, 93), True), ((13, 2, 0), True), ((13, 3, 0), False)])
+def test_register_a_wgmma_needs_a_ptxas_that_keeps_the_registers(version: tuple[int, int, int], refused: bool) -> None:
+    old = replace(find_ptxas(), version=version)
+    assert assemble(CLEAN, HOPPER, tool=old).data
+    if not refused:
+        assert assemble(REGISTER_A, HOPPER, tool=old).data
+        return
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(REGISTER_A, HOPPER, tool=old)
+    assert rules_of(caught) == ["ptxas.old-rs-wgmma"]
+    line = REGISTER_A.splitlines().index(mma_register_a().strip()) + 1
+    assert f"PTX line {line}" in str(caught.value)
+
+
+def test_a_ptxas_that_dies_is_a_diagnostic(tmp_path: Path) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, HOPPER, tool=fake_tool(tmp_path, "kill -SEGV $$"))
+    assert rules_of(caught) == ["ptxas.crash"]
+    assert "signal 11" in str(caught.value)
+
+
+def test_a_ptxas_that_does_not_start_is_a_diagnostic(tmp_path: Path) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, HOPPER, tool=Tool(tmp_path / "nothing", (13, 5, 0)))
+    assert rules_of(caught) == ["toolchain.broken"]
+
+
+def test_levels() -> None:
+    assert assemble(CLEAN, HOPPER, opt_level=0).data != assemble(CLEAN, HOPPER, opt_level=3).data
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, HOPPER, opt_level=4)
+    assert rules_of(caught) == ["ptxas.opt-level"]
