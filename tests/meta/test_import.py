@@ -1,0 +1,71 @@
+"""`import nvbackend`: what it loads, and the names that it offers."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+
+import pytest
+
+import nvbackend
+from tests.support.process import python_output
+from tests.support.source import PACKAGE, sources
+
+HEAVY = ("llvmlite", "numba", "cuda", "numpy", "ml_dtypes", "ctypes", "subprocess")
+PURE_LAYERS = ("diagnostics", "intrinsics", "isel")
+LIGHT_NAMES = ("Diagnostic", "DiagnosticError", "Rule", "Severity", "Target", "f16", "i32", "Pointer", "TensorMap")
+
+LOADED = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+
+
+def _heavy_after(code: str) -> set[str]:
+    return set(python_output(f"{code}\n{LOADED}").split()) & set(HEAVY)
+
+
+def test_the_witness_sees_a_heavy_import() -> None:
+    assert _heavy_after("import numpy") >= {"numpy"}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert _heavy_after("import nvbackend") == set()
+
+
+def test_importing_the_package_loads_nothing_else_of_it() -> None:
+    loaded = python_output("import sys, nvbackend; print(*(name for name in sys.modules if 'nvbackend' in name))")
+    assert loaded.split() == ["nvbackend"]
+
+
+@pytest.mark.parametrize("layer", PURE_LAYERS)
+def test_pure_layers_load_nothing_heavy(layer: str) -> None:
+    modules = [source.module for source in sources(f"{PACKAGE}/{layer}")]
+    assert modules
+    assert _heavy_after("import " + ", ".join(modules)) == set()
+
+
+def test_types_and_targets_load_nothing_heavy() -> None:
+    assert _heavy_after(f"from nvbackend import {', '.join(LIGHT_NAMES)}\nTarget.parse('sm_90a')") == set()
+
+
+def test_star_and_dir_show_the_public_names() -> None:
+    assert len(set(nvbackend.__all__)) == len(nvbackend.__all__)
+    assert set(nvbackend.__all__) <= set(dir(nvbackend))
+    namespace: dict[str, object] = {}
+    exec("from nvbackend import *", namespace)
+    assert set(nvbackend.__all__) <= set(namespace)
+
+
+def test_type_checkers_see_the_names_that_programs_get() -> None:
+    (source,) = (found for found in sources(PACKAGE) if found.module == PACKAGE)
+    seen: dict[str, object] = {}
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(PACKAGE):
+            for alias in node.names:
+                module = importlib.import_module(node.module)
+                full = f"{node.module}.{alias.name}"
+                seen[alias.name] = getattr(module, alias.name, None) or importlib.import_module(full)
+    assert seen == {name: getattr(nvbackend, name) for name in nvbackend.__all__}
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        nvbackend.no_such_name  # noqa: B018

@@ -1,0 +1,80 @@
+"""Who imports whom: diagnostics <- intrinsics <- isel <- the rest of nvbackend <- samples."""
+
+from __future__ import annotations
+
+import graphlib
+import sys
+
+import pytest
+
+from tests.support.source import PACKAGE, Source, imports, sources
+
+LAYERS = ("diagnostics", "intrinsics", "isel")
+"""Lowest first; whatever else the package holds stands above them."""
+OUTSIDE = {
+    "diagnostics": frozenset[str](),
+    "intrinsics": frozenset({"numpy"}),
+    "isel": frozenset({"numpy"}),
+}
+"""What a layer may import besides the standard library and this package."""
+HEAVY = frozenset({"numba", "cuda", "numpy", "ml_dtypes"})
+"""Never imported at the top level of a module; of LLVM see below."""
+LLVM_USERS = ("nvbackend.builder", "nvbackend.codegen")
+
+ALL = sources(PACKAGE)
+PROGRAMS = sources("samples", "benchmarks")
+each_source = pytest.mark.parametrize("source", ALL, ids=str)
+
+
+def _layer(module: str) -> int:
+    parts = module.split(".")
+    if parts[0] != PACKAGE:
+        return len(LAYERS) + 1
+    return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS)
+
+
+@each_source
+def test_no_layer_imports_a_higher_one(source: Source) -> None:
+    above = [
+        f"line {found.line}: {found.module}"
+        for found in imports(source)
+        if found.module.partition(".")[0] == PACKAGE and _layer(found.module) > _layer(source.module)
+    ]
+    assert above == []
+
+
+@each_source
+def test_lower_layers_stand_on_the_standard_library(source: Source) -> None:
+    parts = source.module.split(".")
+    allowed = OUTSIDE.get(parts[1]) if len(parts) > 1 else None
+    if allowed is None:
+        allowed = frozenset({"numpy", "llvmlite", "numba", "cuda", "nvidia", "ml_dtypes"})
+    roots = {found.module.partition(".")[0] for found in imports(source)}
+    assert roots - {PACKAGE} - sys.stdlib_module_names - allowed == set()
+
+
+@each_source
+def test_heavy_packages_are_imported_on_use(source: Source) -> None:
+    eager = {found.module.partition(".")[0] for found in imports(source) if not found.lazy}
+    assert eager & HEAVY == set()
+    if not source.module.startswith(LLVM_USERS):
+        assert "llvmlite" not in eager
+
+
+def test_no_import_cycles() -> None:
+    graph = {
+        source.module: {found.module for found in imports(source) if not found.lazy} - {source.module} for source in ALL
+    }
+    order = tuple(graphlib.TopologicalSorter(graph).static_order())
+    assert order.index("nvbackend.diagnostics.location") < order.index("nvbackend.isel.target")
+
+
+@pytest.mark.parametrize("source", PROGRAMS, ids=str)
+def test_programs_import_what_users_can(source: Source) -> None:
+    """Samples use the installed package: no names of the links at the top level, nor of the tests."""
+    roots = {found.module.partition(".")[0] for found in imports(source)}
+    assert roots & {"intrinsics", "isel", "tests"} == set()
+
+
+def test_programs_exist() -> None:
+    assert "samples.hopper_gemm" in {source.module for source in PROGRAMS}

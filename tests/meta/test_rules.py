@@ -1,0 +1,56 @@
+"""Rules as declared, and the calls that break them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.support.rule_catalogue import Declared, breakings, declared_rules, fields
+from tests.support.source import sources
+
+RULES = declared_rules()
+each_rule = pytest.mark.parametrize("declared", RULES, ids=[declared.rule.id for declared in RULES])
+
+ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+(-[a-z0-9]+)*)+")
+"""A family and what must hold there, such as wgmma.n-step."""
+
+
+def test_ids_are_unique() -> None:
+    counted = Counter(declared.rule.id for declared in RULES)
+    assert {id for id, count in counted.items() if count > 1} == set()
+    assert counted["target.unknown"] == 1
+
+
+@each_rule
+def test_a_rule_says_what_how_and_why(declared: Declared) -> None:
+    rule = declared.rule
+    assert ID.fullmatch(rule.id)
+    for text in (rule.message, rule.fix, rule.why, rule.reference):
+        assert text == text.strip()
+        assert text
+
+
+@each_rule
+def test_texts_are_formats_over_named_values(declared: Declared) -> None:
+    names = fields(declared.rule.message) | fields(declared.rule.fix)
+    assert [name for name in names if not name.isidentifier()] == []
+
+
+def test_every_call_gives_the_values_that_the_texts_need() -> None:
+    calls = list(breakings())
+    assert calls
+    missing = [
+        f"{call.module}:{call.line} {call.rule.id} needs {sorted(lacking)}"
+        for call in calls
+        if call.values is not None and (lacking := (fields(call.rule.message) | fields(call.rule.fix)) - call.values)
+    ]
+    assert missing == []
+
+
+@each_rule
+def test_some_test_names_the_rule(declared: Declared) -> None:
+    """Every rule is broken by a test that says which, by id or by the name of the declaration."""
+    named = re.compile(rf"[\"']{re.escape(declared.rule.id)}[\"']|\b{declared.name}\b")
+    assert any(named.search(source.text) for source in sources("tests"))
