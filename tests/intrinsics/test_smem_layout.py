@@ -153,6 +153,15 @@ def test_steps_must_divide_the_tile(k: int) -> None:
     assert broken(error) == ["layout.step"]
 
 
+def test_steps_that_straddle_panels_are_refused() -> None:
+    with pytest.raises(DiagnosticError) as error:
+        SmemLayout(Major.K, Swizzle.B32, f16, 64, 64).k_steps(32)
+    assert broken(error) == ["layout.straddle"]
+    with pytest.raises(DiagnosticError) as error:
+        SmemLayout(Major.MN, Swizzle.B128, f16, 192, 64).row_steps(96)
+    assert broken(error) == ["layout.straddle"]
+
+
 @pytest.mark.parametrize(
     ("layout", "row", "column", "rows", "columns"),
     [
