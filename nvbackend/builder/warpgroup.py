@@ -89,9 +89,6 @@ class Warpgroups(Copies):
         a_at: tuple[int, int] = (0, 0),
         b_at: tuple[int, int] = (0, 0),
         metadata: Operand | None = None,
-        selector: int = 0,
-        negate_a: bool = False,
-        negate_b: bool = False,
     ) -> None:
         """D = A * B (+ D): one `wgmma.mma_async`, asynchronous until a wait drains its group.
 
@@ -99,6 +96,7 @@ class Warpgroups(Copies):
         or, for A, a fragment. Raises every broken rule of the request (wgmma.*), at this line.
         """
         row = select_wgmma(request, self.target)
+        stored_k = request.k // 2 if request.sparse else request.k
         operands: dict[str, object] = {}
         words: dict[str, int] = {}
         touches = [Touch(accumulator.block, Access.ACCUMULATE, (request.m, request.n, request.k))]
@@ -106,16 +104,16 @@ class Warpgroups(Copies):
             operands["a"] = [register.ir for register in a.registers]
             touches.append(Touch(a.block, Access.MULTIPLY))
         else:
-            operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, request.k), words)
+            operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, stored_k), words)
         operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), words)
         if metadata is not None:
             operands["metadata"] = as_value(self, metadata, u32).ir
         operands["scale_d"] = self._read(accumulator.scale)[0]
         operands["d"] = self._read(accumulator.storage)
         given = {
-            "selector": selector,
-            "scale_a": -1 if negate_a else 1,
-            "scale_b": -1 if negate_b else 1,
+            "selector": request.selector,
+            "scale_a": -1 if request.negate_a else 1,
+            "scale_b": -1 if request.negate_b else 1,
             "trans_a": request.trans_a,
             "trans_b": request.trans_b,
         }

@@ -27,6 +27,8 @@ def wgmma(
     a_in_registers: bool = False,
     sparse: bool = False,
     satfinite: bool = False,
+    negate_a: bool = False,
+    negate_b: bool = False,
 ) -> WgmmaRequest:
     """A wgmma instruction by the name of its shape, "m64n256k16", and its element types (mma.shape for another text).
 
@@ -37,5 +39,15 @@ def wgmma(
         SHAPE_TEXT.fail(given=shape)
     m, n, k = (int(extent) for extent in found.groups())
     return WgmmaRequest(
-        n=n, k=k, d=d, a=a, b=b, m=m, a_in_registers=a_in_registers, sparse=sparse, satfinite=satfinite
+        n=n,
+        k=k,
+        d=d,
+        a=a,
+        b=b,
+        m=m,
+        a_in_registers=a_in_registers,
+        sparse=sparse,
+        satfinite=satfinite,
+        negate_a=negate_a,
+        negate_b=negate_b,
     )
