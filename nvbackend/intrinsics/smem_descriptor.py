@@ -46,7 +46,7 @@ ADVANCE_CARRY = Rule(
     message="an advance of {given} bytes from shared address {start} ends at {end}, outside the address field's "
     "0 to {highest}",
     fix="make a new descriptor for that address; {least} to {most} bytes are possible from here",
-    why="The sum would carry into the leading byte offset and the operand would be read with other strides.",
+    why="The sum would carry into reserved bits, and from there into the strides: the operand is fetched wrongly.",
     reference=_REFERENCE,
 )
 

@@ -32,6 +32,7 @@ from nvbackend.intrinsics.smem_layout_rules import (
     STRADDLE,
 )
 from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.wgmma import K_BITS
 
 if TYPE_CHECKING:
     import numpy
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
 CORE_ROWS = 8
 """Rows of a core matrix, each of 16 bytes; also the rows of a swizzle pattern."""
-MMA_K_BITS = 256
-"""The K extent of one dense wgmma is always 32 bytes."""
 TMA_BOX_LIMIT = 256
 """The most elements of a dimension that one TMA copy moves (CUDA driver API, cuTensorMapEncodeTiled)."""
 _WIDTHS = (1, 8, 16, 32)
@@ -112,7 +111,7 @@ class SmemLayout:
     def _extent_step(self, swizzle: Swizzle) -> tuple[int, int]:
         """What rows and columns must be multiples of under `swizzle`: whole panels, core matrices and MMA K steps."""
         panel = self._elements_in(swizzle.bytes)
-        mma_k = MMA_K_BITS // self.element.bits
+        mma_k = K_BITS // self.element.bits
         if self.major is Major.K:
             return CORE_ROWS, math.lcm(panel, mma_k)
         return panel, math.lcm(CORE_ROWS, mma_k)

@@ -45,7 +45,7 @@ TRANSPOSES = (0, 1)
 POPC_OPERATION = "and"
 """The one bit operation of b1 before the population count."""
 
-_K_BITS = 256
+K_BITS = 256
 """Bits of one row of a dense A."""
 _PTX: PtxVersion = (8, 0)
 _SPARSE_PTX: PtxVersion = (8, 2)
@@ -70,7 +70,7 @@ class Multiplicands:
 
     def k(self, sparse: bool = False) -> int:
         """The K of one instruction, in elements; a sparse A stands for twice the columns it holds."""
-        return _K_BITS // self.types[0].bits * (2 if sparse else 1)
+        return K_BITS // self.types[0].bits * (2 if sparse else 1)
 
     @property
     def pairs(self) -> Iterator[tuple[ElementType, ElementType]]:
