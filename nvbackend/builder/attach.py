@@ -43,6 +43,7 @@ class AttachedBuilder(Pipelines):
         return raise_all(verify(self.machine))
 
 
+@user_facing
 def attach(builder: ir.IRBuilder, target: str | Target, *, threads: int, cluster: int = 1) -> AttachedBuilder:
     """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder. Raises target.unknown."""
     return AttachedBuilder(builder, target, threads=threads, cluster=cluster)

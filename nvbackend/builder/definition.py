@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
 
+@user_facing
 def kernel(
     target: str | Target, *, threads: int, cluster: int = 1, min_ctas: int | None = None, name: str | None = None
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
