@@ -18,7 +18,7 @@ ALIGNMENT = Rule(
     id="descriptor.alignment",
     message="{word}: {field} = {given} ({meaning}) is not a multiple of {unit}",
     fix="use {below} or {above}",
-    why="The field counts in units of {unit}: the low bits are dropped, and the hardware reads from another place.",
+    why="The field counts in larger units: the low bits are dropped, and the hardware reads from another place.",
     reference="PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)",
 )
 RESERVED_BITS = Rule(

@@ -38,7 +38,7 @@ ADVANCE_UNIT = Rule(
     id="descriptor.advance-unit",
     message="an advance of {given} bytes is not a multiple of {unit} bytes",
     fix="pass the stride in bytes, neither in elements nor shifted already; {below} and {above} are the nearest",
-    why="The address field counts in units of {unit} bytes, so the operand would be read from another place.",
+    why="The address field counts 16-byte chunks; a stride in another unit reads from another place, with no fault.",
     reference=_REFERENCE,
 )
 ADVANCE_CARRY = Rule(
