@@ -11,7 +11,8 @@ from nvbackend.builder.lowering import lower
 from nvbackend.intrinsics import mbarrier, tma
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target
-from tests.support.rows import assemble, compile_batch
+from tests.support.ptxas import assemble
+from tests.support.rows import compile_batch
 
 GENERIC, GLOBAL, SHARED = 0, 1, 3
 I32 = ir.IntType(32)

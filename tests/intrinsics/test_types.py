@@ -12,7 +12,7 @@ from llvmlite import binding
 
 from nvbackend.intrinsics import types
 from nvbackend.intrinsics.types import BY_NAME, ELEMENT_TYPES, ElementType, Kind
-from tests.support.rows import assemble
+from tests.support.ptxas import assemble
 
 WITNESSES = {
     "f16": numpy.float16,

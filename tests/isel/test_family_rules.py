@@ -9,7 +9,7 @@ import pytest
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel import family_rules
 from nvbackend.isel.target import Target, target_names
-from tests.support.rows import assemble
+from tests.support.ptxas import assemble
 
 Check = Callable[..., object]
 

@@ -14,7 +14,8 @@ from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import PtxVersion
 from nvbackend.isel.target import NEWEST_PTX, Target, dotted, highest_ptx_version, lowest_ptx_version, target_names
 from tests.support.process import run_python
-from tests.support.rows import FIRST_PTXAS_CHIP, PTX_VERSIONS, assemble, compile_batch, version_before
+from tests.support.ptxas import assemble
+from tests.support.rows import FIRST_PTXAS_CHIP, PTX_VERSIONS, compile_batch, version_before
 
 EMPTY_IR = 'target triple = "nvptx64-nvidia-cuda"\ndefine ptx_kernel void @k() {\n  ret void\n}\n'
 RENAMED_CHIP = 101

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 from nvbackend.intrinsics.row import PtxVersion, Row
 from nvbackend.isel.target import Target, dotted, lowest_ptx_version
+from tests.support.ptxas import assemble
 from tests.support.rows import (
     FIRST_PTXAS_CHIP,
-    assemble,
     compile_rows,
     joined,
     lowest_target,

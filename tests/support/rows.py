@@ -7,16 +7,13 @@ where it can not select; the batch goes on after that row.
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import re
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from llvmlite import ir
 
@@ -157,29 +154,6 @@ def compile_rows(rows: Sequence[tuple[Row, Target]]) -> list[Compiled]:
 def spelled_in(spelling: str, ptx: str) -> bool:
     """Whether `spelling` stands in `ptx` with nothing more of a name or qualifier before or after it."""
     return re.search(rf"(?<![\w.:%]){re.escape(spelling)}(?![\w.:])", ptx) is not None
-
-
-@functools.cache
-def _ptxas() -> Path:
-    import nvidia  # type: ignore[import-untyped]
-
-    found = [Path(folder) / "cu13" / "bin" / "ptxas" for folder in nvidia.__path__]
-    return next(path for path in found if path.exists())
-
-
-def assemble(ptx: str, target_name: str) -> tuple[bool, str]:
-    """Whether ptxas takes the text for this chip, and what it says."""
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "kernel.ptx"
-        source.write_text(ptx, encoding="utf-8")
-        done = subprocess.run(
-            [_ptxas(), f"-arch={target_name}", "-O0", str(source), "-o", str(source.with_suffix(".cubin"))],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    return done.returncode == 0, done.stdout + done.stderr
 
 
 def joined(texts: Sequence[str]) -> str:
