@@ -95,7 +95,7 @@ def test_an_error_survives_the_way_between_processes() -> None:
     back = pickle.loads(pickle.dumps(error))
     assert type(back) is DiagnosticError
     assert back.diagnostics == error.diagnostics
-    assert str(back) == str(error)
+    assert (str(back), back.args) == (str(error), error.args)
 
 
 def test_diagnostics_of_one_rule_and_place_are_equal_and_hash_alike() -> None:
