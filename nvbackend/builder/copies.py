@@ -40,7 +40,7 @@ class Copies(Threads):
     def barriers_ready(self) -> None:
         """Make every mbarrier initialised so far visible to the async proxy and to all threads of CTA or cluster."""
         self.fence_mbarrier_init()
-        self.cluster_sync()
+        self.cluster_sync(relaxed=True)
 
     def mbarrier_init(self, barrier: Address, arrivals: int) -> None:
         """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""

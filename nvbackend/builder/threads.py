@@ -87,12 +87,16 @@ class Threads(Memory):
         else:
             self.emit(sync.barrier_sync(counted=True), {"id": number, "threads": threads})
 
-    def cluster_sync(self) -> None:
-        """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster."""
+    def cluster_sync(self, *, relaxed: bool = False) -> None:
+        """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster.
+
+        The arrival releases this thread's writes to the cluster, which costs a fence of GPU scope; with `relaxed` it
+        orders nothing, for where a fence stands before it or nothing is handed over.
+        """
         if self.cluster == 1:
             self.barrier()
         else:
-            self.emit(cluster.barrier_arrive(), {})
+            self.emit(cluster.barrier_arrive("relaxed" if relaxed else None), {})
             self.emit(cluster.barrier_wait(), {})
 
     def fence_mbarrier_init(self) -> None:
