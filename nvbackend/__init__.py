@@ -10,50 +10,61 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nvbackend import codegen, runtime
-    from nvbackend.builder.accumulator import Accumulator
-    from nvbackend.builder.attach import attach
-    from nvbackend.builder.definition import KernelDefinition, kernel
-    from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-    from nvbackend.codegen.cache import Cache
-    from nvbackend.codegen.compiled import CompiledKernel, compile_kernel
-    from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, Severity
-    from nvbackend.intrinsics.seed_descriptor import TileirasDescriptor
-    from nvbackend.intrinsics.smem_descriptor import SmemDescriptor, Swizzle
-    from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-    from nvbackend.intrinsics.types import (
-        ElementType,
-        b1,
-        bf16,
-        e2m1,
-        e2m3,
-        e3m2,
-        e4m3,
-        e5m2,
-        f16,
-        f32,
-        f64,
-        i32,
-        i64,
-        pred,
-        s4,
-        s8,
-        s16,
-        s32,
-        s64,
-        tf32,
-        u4,
-        u8,
-        u16,
-        u32,
-        u64,
-        ue4m3,
-        ue8m0,
+    from nvbackend import codegen as codegen, runtime as runtime
+    from nvbackend.builder.accumulator import Accumulator as Accumulator
+    from nvbackend.builder.attach import attach as attach
+    from nvbackend.builder.definition import KernelDefinition as KernelDefinition, kernel as kernel
+    from nvbackend.builder.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
+    from nvbackend.codegen.cache import Cache as Cache
+    from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
+    from nvbackend.diagnostics import (
+        Diagnostic as Diagnostic,
+        DiagnosticError as DiagnosticError,
+        Rule as Rule,
+        Severity as Severity,
     )
-    from nvbackend.isel.request import wgmma
-    from nvbackend.isel.target import Target
-    from nvbackend.isel.wgmma_rules import WgmmaRequest
-    from nvbackend.signature import Parameter, Pointer, Scalar, Signature, TensorMap
+    from nvbackend.intrinsics.seed_descriptor import TileirasDescriptor as TileirasDescriptor
+    from nvbackend.intrinsics.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
+    from nvbackend.intrinsics.smem_layout import Major as Major, SmemLayout as SmemLayout
+    from nvbackend.intrinsics.types import (
+        ElementType as ElementType,
+        b1 as b1,
+        bf16 as bf16,
+        e2m1 as e2m1,
+        e2m3 as e2m3,
+        e3m2 as e3m2,
+        e4m3 as e4m3,
+        e5m2 as e5m2,
+        f16 as f16,
+        f32 as f32,
+        f64 as f64,
+        i32 as i32,
+        i64 as i64,
+        pred as pred,
+        s4 as s4,
+        s8 as s8,
+        s16 as s16,
+        s32 as s32,
+        s64 as s64,
+        tf32 as tf32,
+        u4 as u4,
+        u8 as u8,
+        u16 as u16,
+        u32 as u32,
+        u64 as u64,
+        ue4m3 as ue4m3,
+        ue8m0 as ue8m0,
+    )
+    from nvbackend.isel.request import wgmma as wgmma
+    from nvbackend.isel.target import Target as Target
+    from nvbackend.isel.wgmma_rules import WgmmaRequest as WgmmaRequest
+    from nvbackend.signature import (
+        Parameter as Parameter,
+        Pointer as Pointer,
+        Scalar as Scalar,
+        Signature as Signature,
+        TensorMap as TensorMap,
+    )
 
 _TYPES = (
     "ElementType b1 bf16 e2m1 e2m3 e3m2 e4m3 e5m2 f16 f32 f64 i32 i64 pred s4 s8 s16 s32 s64 tf32 u4 u8 u16 u32 u64 "

@@ -53,8 +53,9 @@ def _covered(member: object) -> object:
         return member if inner is member.__func__ else type(member)(cast("Callable[..., Any]", inner))
     if isinstance(member, property):
         parts = (member.fget, member.fset, member.fdel)
-        covered = [cast("Any", _covered(part)) for part in parts]
-        return member if all(map(operator.is_, covered, parts)) else property(*covered, member.__doc__)
+        fget, fset, fdel = (cast("Any", _covered(part)) for part in parts)
+        unchanged = all(map(operator.is_, (fget, fset, fdel), parts))
+        return member if unchanged else property(fget, fset, fdel, member.__doc__)
     if not isinstance(member, FunctionType) or hasattr(member, _MARK):
         return member
     makes_context = not inspect.isgeneratorfunction(member) and inspect.isgeneratorfunction(inspect.unwrap(member))
