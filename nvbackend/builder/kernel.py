@@ -113,6 +113,7 @@ class KernelBuilder(Pipelines):
         return self.finish().compile(**options)
 
 
+@user_facing
 @dataclass(frozen=True)
 class FinishedKernel:
     """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings."""

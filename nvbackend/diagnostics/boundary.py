@@ -15,7 +15,8 @@ from nvbackend.diagnostics.location import is_plumbing
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
-_MARK = "_is_boundary"
+MARK = "_is_boundary"
+"""The attribute that a wrapper carries."""
 
 
 def user_facing(decorated: _Decorated) -> _Decorated:
@@ -56,11 +57,11 @@ def _covered(member: object) -> object:
         fget, fset, fdel = (cast("Any", _covered(part)) for part in parts)
         unchanged = all(map(operator.is_, (fget, fset, fdel), parts))
         return member if unchanged else property(fget, fset, fdel, member.__doc__)
-    if not isinstance(member, FunctionType) or hasattr(member, _MARK):
+    if not isinstance(member, FunctionType) or hasattr(member, MARK):
         return member
     makes_context = not inspect.isgeneratorfunction(member) and inspect.isgeneratorfunction(inspect.unwrap(member))
     wrapper = _cutting_blocks(member) if makes_context else _cutting(member)
-    setattr(wrapper, _MARK, True)
+    setattr(wrapper, MARK, True)
     return wrapper
 
 

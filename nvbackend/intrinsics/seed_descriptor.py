@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvbackend.diagnostics import raise_all
+from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.bitfield import Field, PackedWord
 from nvbackend.intrinsics.smem_descriptor import UNIT, SmemDescriptor, Swizzle
 
@@ -27,6 +27,7 @@ WORD = PackedWord(
 )
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class TileirasDescriptor:
     """The seed's word by the seed's names and units.

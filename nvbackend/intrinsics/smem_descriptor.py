@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, replace
 
-from nvbackend.diagnostics import Rule, raise_all
+from nvbackend.diagnostics import Rule, raise_all, user_facing
 from nvbackend.intrinsics.bitfield import Field, PackedWord
 
 ADDRESS_SHIFT = 4
@@ -51,6 +51,7 @@ ADVANCE_CARRY = Rule(
 )
 
 
+@user_facing
 class Swizzle(enum.Enum):
     """How the 16-byte chunks of eight rows are permuted (PTX ISA 9.7.15.5.1.2, 5.5.7).
 
@@ -97,6 +98,7 @@ class Swizzle(enum.Enum):
         return f"{self.span} B" if self.mask else "no"
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class SmemDescriptor:
     """A wgmma shared-memory descriptor. Addresses and offsets are in bytes and multiples of 16.

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.smem_descriptor import UNIT, SmemDescriptor, Swizzle
 from nvbackend.intrinsics.smem_layout_rules import (
     ALIGNMENT,
@@ -66,6 +66,7 @@ class TmaCopy:
     column: int
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class SmemLayout:
     """An operand tile of `rows` (M or N) by `columns` (K) elements in one of the canonical layouts.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.wgmma_rules import WgmmaRequest
 
@@ -18,6 +18,7 @@ SHAPE_TEXT = Rule(
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 
 
+@user_facing
 def wgmma(
     shape: str,
     a: ElementType,

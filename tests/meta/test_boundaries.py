@@ -1,0 +1,44 @@
+"""Whatever a user calls is a boundary: a diagnostic that leaves it shows the user's frames only."""
+
+from __future__ import annotations
+
+import inspect
+from types import FunctionType
+
+import pytest
+
+import nvbackend
+from nvbackend.diagnostics.boundary import MARK
+
+CANNOT_FAIL = {
+    *("Diagnostic", "DiagnosticError", "Rule", "Severity"),
+    *("Cache", "ElementType", "Parameter", "Pointer", "Scalar", "Signature", "TensorMap", "Major", "WgmmaRequest"),
+}
+"""Records, enumerations and a store of files; they check nothing that a user writes."""
+
+PUBLIC = {name: getattr(nvbackend, name) for name in nvbackend.__all__}
+FUNCTIONS = sorted(name for name, value in PUBLIC.items() if isinstance(value, FunctionType))
+CLASSES = sorted(name for name, value in PUBLIC.items() if isinstance(value, type) and name not in CANNOT_FAIL)
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {"kernel", "compile_kernel"} <= set(FUNCTIONS)
+    assert {"KernelBuilder", "Target"} <= set(CLASSES)
+    assert set(PUBLIC) >= CANNOT_FAIL
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_public_functions_are_boundaries(name: str) -> None:
+    assert hasattr(PUBLIC[name], MARK), "decorate it with user_facing"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_public_classes_are_boundaries(name: str) -> None:
+    """Every method of the package that can be called on it, whichever class has it."""
+    cls = PUBLIC[name]
+    members = {
+        key: inspect.getattr_static(cls, key) for key in dir(cls) if not key.startswith("_") or key == "__init__"
+    }
+    methods = {key: member for key, member in members.items() if isinstance(member, FunctionType)}
+    ours = [key for key, method in methods.items() if method.__module__.startswith("nvbackend.")]
+    assert [key for key in ours if not hasattr(methods[key], MARK)] == [], "decorate the class with user_facing"
