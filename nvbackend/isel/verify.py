@@ -17,7 +17,8 @@ from nvbackend.isel.packed_words import decoder
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
-from nvbackend.isel.wgmma_protocol_state import PENDING, WAIT_GROUP
+from nvbackend.isel.wgmma_protocol_state import MMA_ASYNC, PENDING, WAIT_GROUP
+from nvbackend.isel.wgmma_rules import request_of, violations
 
 TARGET_FEATURE = Rule(
     id="target.feature",
@@ -135,7 +136,14 @@ def in_words(values: Iterable[int]) -> str:
 
 
 def _gates(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
-    return () if instr.row is None else row_gates(instr.row, target, instr.immediates, instr.location)
+    """The gates of the instruction's family, which know what to use instead, or else those of every row."""
+    if instr.row is None:
+        return ()
+    if instr.row.opcode == MMA_ASYNC:
+        broken = violations(request_of(instr.row, instr.immediates), target, instr.location)
+        if broken:
+            return broken
+    return row_gates(instr.row, target, instr.immediates, instr.location)
 
 
 def _packed_words(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001

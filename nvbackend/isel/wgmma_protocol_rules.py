@@ -71,7 +71,7 @@ WAIT_RANGE = Rule(
     id="wgmma.wait-range",
     message="wgmma.wait_group {pending}: the number of groups that may stay in flight is {lowest} to {highest}",
     fix="use a number from {lowest} to {highest}; 0 drains every committed group",
-    why="The instruction has no encoding for it; ptxas refuses it without a place in the program.",
+    why="There is no room for more: ptxas takes a larger number without a word and encodes the highest.",
     reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )
 

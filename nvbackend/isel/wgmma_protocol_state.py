@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.wgmma import PENDING_GROUPS
 from nvbackend.isel import wgmma_protocol_rules as rules
 from nvbackend.isel.dataflow import Site
 from nvbackend.isel.machine import Access, MachineInstr, RegisterBlock
@@ -28,8 +29,6 @@ WAIT_GROUP = "wgmma.wait_group"
 PENDING = "pending"
 EXIT = "ret"
 
-PENDING_GROUPS = range(8)
-"""What wait_group takes."""
 _OLDEST = PENDING_GROUPS.stop
 """No wait leaves an mma of this age in flight, so older ones need not be told apart."""
 

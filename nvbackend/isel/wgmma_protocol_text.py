@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.intrinsics.wgmma import PENDING_GROUPS
 from nvbackend.isel import wgmma_protocol_rules as rules
 from nvbackend.isel.dataflow import Site
 from nvbackend.isel.machine import Access, RegisterBlock
@@ -15,7 +16,6 @@ from nvbackend.isel.wgmma_protocol_state import (
     COMMIT_GROUP,
     EXIT,
     PENDING,
-    PENDING_GROUPS,
     Finding,
     Shape,
     Trail,
