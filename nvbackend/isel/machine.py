@@ -80,6 +80,7 @@ class MachineFunction:
 
     @property
     def entry(self) -> MachineBlock:
+        """The first block."""
         return next(iter(self.blocks.values()))
 
     def block(self, name: str) -> MachineBlock:

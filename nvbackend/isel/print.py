@@ -9,7 +9,7 @@
 
 A line is an instruction: its PTX spelling (the opcode where it is a pseudo-instruction), operands in the order of its
 row, immediates, packed words. The comment decodes each word and lists what happens to which register block; a block is
-printed with its number, since names may repeat.
+printed with its number, since names may repeat. LLVM's quotes around the names of values are left out.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _operands(instr: MachineInstr) -> Iterator[str]:
     values = {**instr.operands, **{name: str(value) for name, value in instr.immediates.items()}}
     for name in [*order, *(name for name in values if name not in order)]:
         if name in values:
-            yield f"{name}={values[name]}"
+            yield f"{name}=" + values[name].replace('"', "")
 
 
 def _comments(instr: MachineInstr) -> Iterator[str]:

@@ -30,12 +30,15 @@ class WgmmaAnalysis:
     """The protocol as an analysis for the solver."""
 
     def entry(self) -> WgmmaState:
+        """Nothing in flight, and no fence yet."""
         return WgmmaState()
 
     def join(self, left: WgmmaState, right: WgmmaState, /) -> WgmmaState:
+        """What may be true on either way."""
         return join(left, right)
 
     def transfer(self, state: WgmmaState, site: Site, /) -> WgmmaState:
+        """What may be true behind the instruction."""
         return step(state, site)[0]
 
 

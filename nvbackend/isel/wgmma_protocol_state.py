@@ -60,6 +60,7 @@ class Trail:
     age: int = 0
 
     def positions(self) -> Iterable[int]:
+        """Every place that it names, -1 for one that there is not."""
         return (self.mma, self.commit, self.wait)
 
 

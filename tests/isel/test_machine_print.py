@@ -112,5 +112,9 @@ def test_attributes_print_in_one_order() -> None:
     assert print_machine(one) == print_machine(other)
 
 
+def test_names_of_llvm_lose_their_quotes() -> None:
+    assert print_instr(MachineInstr("x", operands={"value": '%"a.1"..%"a.9"'})) == "x value=%a.1..%a.9"
+
+
 def test_an_unknown_operand_is_not_lost() -> None:
     assert print_instr(MachineInstr("x", operands={"extra": "%1"}, immediates={"n": 3})) == "x extra=%1, n=3"
