@@ -36,6 +36,7 @@ class TensorMap:
 
     @property
     def rank(self) -> int:
+        """The number of dimensions."""
         return len(self.box)
 
     @property

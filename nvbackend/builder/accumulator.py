@@ -35,6 +35,7 @@ class Accumulator:
 
     @property
     def name(self) -> str:
+        """Its name in the machine form and in diagnostics."""
         return self.block.name
 
     @property
@@ -44,6 +45,7 @@ class Accumulator:
 
     @property
     def register_class(self) -> RegisterClass:
+        """The class of its registers: f32 accumulators ride in float registers, all others in 32-bit ones."""
         return RegisterClass.F32 if self.element is f32 else RegisterClass.B32
 
     @property

@@ -39,6 +39,7 @@ class Region:
         self.next_block: ir.Block | None = None
 
     def describe(self) -> str:
+        """What diagnostics call it, with its place."""
         return f"the {self.kind} block at {self.location}" if self.location else f"a {self.kind} block"
 
 

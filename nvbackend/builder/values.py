@@ -72,6 +72,7 @@ class Arithmetic:
 
     @property
     def type(self) -> ElementType:
+        """The element type."""
         return self._value()._type
 
     def __add__(self, other: Operand) -> Value:
@@ -203,6 +204,7 @@ class Value(Arithmetic):
 
     @property
     def constant(self) -> Number | None:
+        """The number that it is known to be at build time, None where it is not."""
         found = self._ir.constant if isinstance(self._ir, ir.Constant) else None
         return found if isinstance(found, (int, float)) else None
 
@@ -246,6 +248,7 @@ def constant(k: BuilderCore, given: Number, element: ElementType) -> Value:
 
 
 def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
+    """Both operands as values of one type, a Python number taking the other's. Raises value.type where they differ."""
     anchor = left if isinstance(left, Arithmetic) else right
     assert isinstance(anchor, Arithmetic)
     k = anchor._value()._k

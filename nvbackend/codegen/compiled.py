@@ -45,6 +45,7 @@ class CompiledKernel:
 
     @property
     def name(self) -> str:
+        """The kernel's name."""
         return self.signature.name
 
     @property

@@ -30,6 +30,7 @@ DIED = Rule(
     message="LLVM ended its process ({status}) while compiling for {target}: {reason}",
     fix="take the IR apart to find the part that does it, and report it to LLVM",
     why="LLVM meets some invalid input by ending the process instead of reporting an error.",
+    reference="LLVM 22.1 SelectionDAGISel (Cannot select) and report_fatal_error in NVPTX",
 )
 
 _REMOTE_RULES = {

@@ -53,6 +53,7 @@ FOREIGN_TRIPLE = Rule(
     message="the IR is for {triple}, not for {expected}",
     fix="leave the triple out, or set it to {expected}",
     why="IR made for another machine has its sizes, alignments and calls in it.",
+    reference="LLVM language reference (target triple); NVPTX usage guide",
 )
 UNKNOWN_INTRINSIC = Rule(
     id="llvm.unknown-intrinsic",
@@ -66,6 +67,7 @@ OPTIMIZE_RANGE = Rule(
     message="optimize={given!r} is not one of LLVM's levels",
     fix="use 0, 1, 2 or 3",
     why="LLVM's levels go from 0 (nothing but the code generator's own passes) to 3.",
+    reference="LLVM 22.1 PassBuilder (OptimizationLevel)",
 )
 
 _PARSE_ERROR = re.compile(r"<string>:(?P<line>\d+):(?P<column>\d+): error: (?P<reason>[^\n]*)")

@@ -35,12 +35,14 @@ OLD_RS_WGMMA = Rule(
     message="ptxas {release} is too old for a wgmma that takes A from registers (PTX line {line})",
     fix="take ptxas 13.3 or later (pip install --upgrade nvbackend[ptxas]), or put A in shared memory",
     why="Before 13.3 ptxas reuses the registers of A while the instruction still reads them: wrong numbers, sometimes.",
+    reference="measured: ptxas before and from 13.3",
 )
 CRASHED = Rule(
     id="ptxas.crash",
     message="ptxas {release} ended without an answer ({status}){said}",
     fix="assemble with another opt_level (1 avoids a known crash of 13.5 on mbarrier.test_wait), or another ptxas",
     why="An optimiser's bug ends ptxas on some valid PTX.",
+    reference="ptxas 13.5 -O3, mbarrier.test_wait for sm_80, sm_86 and sm_89",
 )
 LIMIT_IGNORED = Rule(
     id="ptxas.register-limit",
@@ -55,6 +57,7 @@ OPT_LEVEL_RANGE = Rule(
     message="opt_level={given!r} is not one of ptxas's levels",
     fix="use 0, 1, 2 or 3",
     why="ptxas takes -O0 to -O3.",
+    reference="ptxas --help (--opt-level)",
 )
 
 _LAST_12 = "the ptxas of CUDA 12.9 (pip install 'nvidia-cuda-nvcc-cu12==12.9.*')"

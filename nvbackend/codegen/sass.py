@@ -15,6 +15,7 @@ FAILED = Rule(
     message="{tool} {release} can not disassemble the cubin: {said}",
     fix="take a disassembler of the release of the ptxas that made the cubin, or a newer one",
     why="A disassembler knows no chip that is younger than itself.",
+    reference="CUDA Binary Utilities (nvdisasm, cuobjdump)",
 )
 
 _INSTRUCTION = re.compile(

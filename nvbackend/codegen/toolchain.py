@@ -21,18 +21,21 @@ PTXAS_MISSING = Rule(
     message="no ptxas: looked in {places}",
     fix="pip install nvbackend[ptxas], or compile with assemble=False to stop at PTX",
     why="Without ptxas there is no cubin and none of its warnings; a driver takes PTX only up to its own PTX version.",
+    reference="CUDA compiler driver (ptxas)",
 )
 DISASSEMBLER_MISSING = Rule(
     id="sass.missing",
     message="no {tool}: looked in {places}",
     fix="pip install nvbackend[sass]",
     why="A cubin is shown as SASS by nvdisasm or cuobjdump, which come apart from ptxas.",
+    reference="CUDA Binary Utilities (nvdisasm, cuobjdump)",
 )
 TOOL_BROKEN = Rule(
     id="toolchain.broken",
     message="{path} does not run: {reason}",
     fix="install it again, or pass a Tool of another place",
     why="A file of the right name is not always a program for this machine.",
+    reference="CUDA compiler driver (ptxas); CUDA Binary Utilities",
 )
 
 STANDARD_DIRECTORIES = (Path("/usr/local/cuda/bin"), Path("/opt/cuda/bin"))

@@ -47,6 +47,7 @@ class Field:
 
     @property
     def high(self) -> int:
+        """The highest bit, which belongs to it."""
         return self.low + self.width - 1
 
     @property

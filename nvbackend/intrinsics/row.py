@@ -72,14 +72,17 @@ class Operand:
 
 
 def output(name: str, register: RegisterClass, count: int = 1, *, tied: bool = False, meaning: str = "") -> Operand:
+    """Registers that the instruction writes; with `tied`, also reads."""
     return Operand(name, register, Role.OUTPUT, count, tied, None, meaning)
 
 
 def operand(name: str, register: RegisterClass, count: int = 1, *, meaning: str = "") -> Operand:
+    """Registers that the instruction reads."""
     return Operand(name, register, Role.INPUT, count, False, None, meaning)
 
 
 def immediate(name: str, values: tuple[int, ...] | None = None, *, meaning: str = "") -> Operand:
+    """A compile-time integer, one of `values` where they are given."""
     return Operand(name, RegisterClass.B32, Role.IMMEDIATE, 1, False, values, meaning)
 
 
@@ -139,14 +142,17 @@ class Row:
 
     @property
     def outputs(self) -> tuple[Operand, ...]:
+        """The operands written, in the order of the constraint string."""
         return self._with_role(Role.OUTPUT)
 
     @property
     def inputs(self) -> tuple[Operand, ...]:
+        """The operands only read, in the order of the constraint string."""
         return self._with_role(Role.INPUT)
 
     @property
     def immediates(self) -> tuple[Operand, ...]:
+        """The compile-time operands, in the order of the constraint string."""
         return self._with_role(Role.IMMEDIATE)
 
     @property

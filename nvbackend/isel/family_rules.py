@@ -37,6 +37,7 @@ TMA_RANK = Rule(
 
 
 def is_tma_rank(rank: int) -> bool:
+    """Whether a tensor copy has this many dimensions."""
     return rank in tma.RANKS
 
 
@@ -70,6 +71,7 @@ TMA_BULK_SIZE = Rule(
 
 
 def is_bulk_size(size: int) -> bool:
+    """Whether a bulk copy can move this many bytes."""
     return size > 0 and size % tma.BULK_ALIGNMENT == 0
 
 
@@ -90,6 +92,7 @@ SETMAXNREG_RANGE = Rule(
 
 
 def is_register_count(registers: int) -> bool:
+    """Whether setmaxnreg takes this count."""
     return registers in register_budget.REGISTER_COUNTS
 
 
@@ -130,6 +133,7 @@ BARRIER_ID = Rule(
 
 
 def is_barrier_id(number: int) -> bool:
+    """Whether a CTA has a barrier of this number."""
     return number in sync.BARRIER_IDS
 
 
@@ -149,6 +153,7 @@ BARRIER_THREADS = Rule(
 
 
 def is_barrier_threads(threads: int) -> bool:
+    """Whether this many threads, whole warps, can meet at a barrier."""
     return 0 < threads <= sync.MAX_CTA_THREADS and threads % sync.WARP_SIZE == 0
 
 
@@ -168,6 +173,7 @@ MBARRIER_COUNT = Rule(
 
 
 def is_arrival_count(count: int) -> bool:
+    """Whether an mbarrier can expect this many arrivals."""
     return count in mbarrier.ARRIVAL_COUNTS
 
 
@@ -188,6 +194,7 @@ MBARRIER_EXPECT_TX = Rule(
 
 
 def is_transaction_count(count: int) -> bool:
+    """Whether an mbarrier's transaction count can hold this many bytes."""
     return count in mbarrier.TRANSACTION_BYTES
 
 
@@ -208,6 +215,7 @@ MBARRIER_PARITY = Rule(
 
 
 def is_parity(parity: int) -> bool:
+    """Whether it is the parity of a phase."""
     return parity in mbarrier.PARITIES
 
 
@@ -235,10 +243,12 @@ CLUSTER_PORTABLE_SIZE = Rule(
 
 
 def is_cluster_size(size: int) -> bool:
+    """Whether some chip launches clusters of this many CTAs."""
     return size in cluster.SIZES
 
 
 def is_portable_cluster_size(size: int) -> bool:
+    """Whether every chip with clusters launches this many CTAs a cluster."""
     return size in cluster.PORTABLE_SIZES
 
 

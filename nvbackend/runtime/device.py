@@ -47,7 +47,8 @@ class Device(Protocol):
     """What loading and launching need of a device."""
 
     @property
-    def limits(self) -> DeviceLimits: ...
+    def limits(self) -> DeviceLimits:
+        """What the device allows any kernel."""
 
     @property
     def notes(self) -> MutableMapping[str, Any]:
@@ -56,16 +57,20 @@ class Device(Protocol):
     def load(self, name: str, image: bytes | str) -> Any:
         """The kernel `name` of a cubin (bytes) or PTX (str). Raises an error of the driver."""
 
-    def kernel_limits(self, kernel: Any) -> KernelLimits: ...
+    def kernel_limits(self, kernel: Any) -> KernelLimits:
+        """What the driver allows a loaded kernel."""
 
     def allow(self, kernel: Any, shared_bytes: int, cluster: int) -> None:
         """Let `kernel` have this much dynamic shared memory and this many CTAs a cluster."""
 
-    def configuration(self, configuration: Configuration) -> Any: ...
+    def configuration(self, configuration: Configuration) -> Any:
+        """The driver's form of a launch's shape."""
 
-    def stream(self, handle: int) -> Any: ...
+    def stream(self, handle: int) -> Any:
+        """The driver's form of the stream with this handle."""
 
-    def launch(self, stream: Any, configuration: Any, kernel: Any, *arguments: Any) -> None: ...
+    def launch(self, stream: Any, configuration: Any, kernel: Any, *arguments: Any) -> None:
+        """Put a launch on a stream. Raises an error of the driver."""
 
     def synchronize(self, handle: int) -> None:
         """Wait for a stream. Raises DriverError."""

@@ -22,23 +22,28 @@ class Image(Protocol):
     """A cubin."""
 
     @property
-    def data(self) -> bytes | None: ...
+    def data(self) -> bytes | None:
+        """Its bytes; None where it was not assembled."""
 
 
 class Compiled(Protocol):
     """What the runtime needs of a compiled kernel: signature, target, PTX, and a cubin where there is one."""
 
     @property
-    def signature(self) -> Signature: ...
+    def signature(self) -> Signature:
+        """What the kernel takes, and its launch bounds."""
 
     @property
-    def target(self) -> Target: ...
+    def target(self) -> Target:
+        """What it was compiled for."""
 
     @property
-    def ptx(self) -> str: ...
+    def ptx(self) -> str:
+        """Its PTX."""
 
     @property
-    def cubin(self) -> Image | None: ...
+    def cubin(self) -> Image | None:
+        """Its cubin, None where PTX is all there is."""
 
 
 @user_facing

@@ -12,6 +12,7 @@ NO_GPU = Rule(
     message="no kernel can be loaded or launched here: {reason}",
     fix="run on a machine with an NVIDIA GPU and its driver, with `pip install nvbackend[gpu]`",
     why="Loading and launching go through numba-cuda's context and cuda.core, which need the driver.",
+    reference="CUDA driver API, cuInit",
 )
 ARCHITECTURE = Rule(
     id="launch.architecture",
@@ -47,18 +48,21 @@ DTYPE = Rule(
     message="argument {name} has elements of {given}; the parameter is {element}",
     fix="pass one of {accepted}",
     why="A kernel reads the bytes as its own type: wrong numbers, or a read past the end where the sizes differ.",
+    reference="CUDA Array Interface 3 (typestr); DLPack (DLDataType)",
 )
 SHAPE = Rule(
     id="launch.shape",
     message="argument {name} has no elements (shape {shape})",
     fix="leave the launch out where there is nothing to do",
     why="An empty array has a null address.",
+    reference="CUDA Array Interface 3 (shape)",
 )
 STRIDE = Rule(
     id="launch.stride",
     message="argument {name} of shape {shape} has strides of {strides} bytes; row-major without gaps has {expected}",
     fix="pass a contiguous copy of it",
     why="A pointer parameter carries no strides, so a kernel would read other elements.",
+    reference="CUDA Array Interface 3 (strides)",
 )
 ALIGNMENT = Rule(
     id="launch.alignment",
@@ -72,12 +76,14 @@ DEVICE = Rule(
     message="argument {name} is in {place}; the kernel runs on device {current}",
     fix="copy it to device {current} first",
     why="The kernel would read an address of another memory: an illegal access at best.",
+    reference="CUDA driver API, cuPointerGetAttribute",
 )
 SCALAR_RANGE = Rule(
     id="launch.scalar-range",
     message="argument {name} is {value!r}, which does not fit {element} ({range})",
     fix="pass a value in {range}, or give the parameter a wider type",
     why="The value would be cut to the parameter's width without a word.",
+    reference="PTX ISA 5.2.1 (fundamental types)",
 )
 GRID = Rule(
     id="launch.grid",
@@ -106,6 +112,7 @@ STREAM = Rule(
     message="a {given} is no stream",
     fix="pass a numba, cuda.core, CuPy or PyTorch stream, an object with __cuda_stream__, or an integer handle",
     why="The launch would go to a stream at an arbitrary address.",
+    reference="CUDA driver API, CUstream; cuda.core (__cuda_stream__)",
 )
 LAUNCH_FAILED = Rule(
     id="launch.failed",

@@ -99,6 +99,7 @@ UNAVAILABLE = Rule(
     message="cuda.core {version} can not make tensor maps",
     fix="install cuda-core 1.0 or newer",
     why="TensorMapDescriptor came with cuda.core 1.0.",
+    reference="cuda.core, TensorMapDescriptor",
 )
 ENCODING_FAILED = Rule(
     id="tensor-map.encoding-failed",

@@ -19,17 +19,20 @@ class Timing:
 
     @property
     def median(self) -> float:
+        """The middle sample."""
         return statistics.median(self.samples)
 
     @property
     def best(self) -> float:
+        """The least sample."""
         return min(self.samples)
 
 
 class Clock(Protocol):
     """Marks on a stream, and the milliseconds between two of them."""
 
-    def mark(self) -> Any: ...
+    def mark(self) -> Any:
+        """A point on the stream, behind all that is on it now."""
 
     def milliseconds(self, start: Any, end: Any) -> float:
         """Waits until `end` is reached. Raises DriverError where what came before it failed."""

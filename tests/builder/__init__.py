@@ -1,0 +1,1 @@
+"""The builder: values, control flow, and what the IR of kernels does."""
