@@ -14,7 +14,7 @@ from nvbackend import f16, f32, i32
 
 TILE_M, TILE_N, TILE_K = 128, 256, 64
 CLUSTER, STAGES, CONSUMERS = 2, 3, 2
-GROUP = 8  # tile rows that are walked together, so that their tiles of B stay in L2
+GROUP = 16  # tile rows that are walked together, so that their tiles of B stay in L2
 
 A = nvb.TensorMap(f16, box=(TILE_M, TILE_K))
 B = nvb.TensorMap(f16, box=(TILE_N // CLUSTER, TILE_K))
@@ -26,6 +26,7 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
     mma = k.tiled_mma(nvb.wgmma("m64n256k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
     ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K), multicast=True)
     output = k.tma_epilogue(c, TILE_N, CONSUMERS)
+    k.tma_prefetch_maps(a, b, c)
     k.barriers_ready()
 
     pairs = tiles_m // CLUSTER  # a cluster works on two tiles, one above the other, that share their tile of B

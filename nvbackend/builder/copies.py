@@ -124,9 +124,11 @@ class Copies(Threads):
         """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources."""
         self.emit(tma.wait_group(read=reading), {"pending": pending})
 
-    def tma_prefetch_map(self, tensor_map: TensorMapParameter) -> None:
-        """Bring the tensor map itself near before its first use."""
-        self.emit(tma.prefetch_tensormap(), {"tensor_map": tensor_map.address})
+    def tma_prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
+        """Bring the tensor maps themselves near before their first use; one thread of the CTA does it."""
+        with self.if_(self.thread_id() == 0):
+            for tensor_map in tensor_maps:
+                self.emit(tma.prefetch_tensormap(), {"tensor_map": tensor_map.address})
 
     def _boxes_a_panel(self, tile: SharedTile, tensor_map: TensorMapParameter) -> int:
         """How many boxes of the map make one panel of the tile, once the two are known to fit."""

@@ -141,7 +141,12 @@ class BuilderCore:
         return self.function.append_basic_block(name)
 
     def _enter(self, block: ir.Block, known: dict[Storage, list[ir.Value]] | None = None) -> None:
-        """Go on in `block`; `known` are the storages whose registers are the same on every way in."""
+        """Go on in `block`; `known` are the storages whose registers are the same on every way in.
+
+        It moves behind all blocks entered before, so that the text of the IR follows the program's.
+        """
+        self.function.blocks.remove(block)
+        self.function.blocks.append(block)
         self._start(block)
         self._known = dict(known or {})
         self._dirty = {}

@@ -1,0 +1,70 @@
+"""The calls on somebody else's llvmlite function."""
+
+from __future__ import annotations
+
+import pytest
+from llvmlite import ir
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32
+from nvbackend.builder.kernel import TRIPLE
+from nvbackend.codegen.llvm import compile_ir
+
+
+def foreign():
+    module = ir.Module("foreign")
+    module.triple = TRIPLE
+    kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(addrspace=1), ir.IntType(32)])
+    function = ir.Function(module, kind, "foreign")
+    function.calling_convention = "ptx_kernel"
+    return module, ir.IRBuilder(function.append_basic_block("entry")), function
+
+
+def region(k, tile, acc):
+    with k.wgmma():
+        k.wgmma_mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+
+
+def test_calls_emit_where_the_owners_builder_stands():
+    module, builder, function = foreign()
+    k = nvb.attach(builder, "sm_90a", threads=128)
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    acc = k.accumulator(64)
+    loop, done = function.append_basic_block("own.loop"), function.append_basic_block("own.done")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    region(k, tile, acc)
+    again = k.value(function.args[1], i32) > 4
+    builder.cbranch(again.ir, loop, done)
+    builder.position_at_end(done)
+    builder.store(acc[0].ir, function.args[0])
+    builder.ret_void()
+    assert k.verify() == ()
+    assert k.shared_bytes == 64 * 64 * 2
+    ptx = compile_ir(str(module), k.target).ptx
+    assert ptx.count("wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16") == 1
+
+
+def test_the_owners_control_flow_is_followed():
+    _, builder, function = foreign()
+    k = nvb.attach(builder, "sm_90a", threads=128)
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    acc = k.accumulator(64)
+    with k.wgmma(in_flight=1):
+        k.wgmma_mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+    waits, done = function.append_basic_block("waits"), function.append_basic_block("done")
+    builder.cbranch((k.value(function.args[1], i32) > 4).ir, waits, done)
+    builder.position_at_end(waits)
+    k.wgmma_wait_group(0)
+    builder.branch(done)
+    builder.position_at_end(done)
+    builder.store(acc[0].ir, function.args[0])
+    builder.ret_void()
+    with pytest.raises(nvb.DiagnosticError, match=r"wgmma\.read-in-flight"):
+        k.verify()
+
+
+def test_an_unknown_target_is_refused():
+    _, builder, _ = foreign()
+    with pytest.raises(nvb.DiagnosticError, match=r"target\.unknown"):
+        nvb.attach(builder, "hopper", threads=128)
