@@ -52,15 +52,12 @@ def test_every_call_gives_the_values_that_the_texts_need() -> None:
 
 @each_rule
 def test_some_test_names_the_rule(declared: Declared) -> None:
-    """Every rule is broken by a test that says which: by id, by what stands behind the id's dot, or by constant."""
-    id, part, name = declared.rule.id, declared.rule.id.partition(".")[2], declared.name
-    patterns = [rf"(?<![\w.-]){re.escape(id)}(?![\w-])"]
-    if "-" in part:  # one word alone may be anything
-        patterns.append(rf"[\"']{re.escape(part)}[\"']")
-    if "_" in name:
-        patterns.append(rf"\b{name}\b")
-    named = re.compile("|".join(patterns))
-    assert any(named.search(text) for text in _tests())
+    """Every rule is broken by a test that says which: by id, by constant, or by what stands behind a family's dot."""
+    id = declared.rule.id
+    family, _, part = map(re.escape, id.partition("."))
+    whole = rf"(?<![\w.-]){re.escape(id)}(?![\w-])" + (rf"|\b{declared.name}\b" if "_" in declared.name else "")
+    parts = (rf"[\"']{family}\.[\"'{{]", rf"[\"']{part}[\"']")
+    assert any(re.search(whole, text) or all(re.search(each, text) for each in parts) for text in _tests())
 
 
 @functools.cache

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import types
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arrays import DeviceArray, row_major_strides
@@ -172,6 +173,28 @@ def test_diagnostics_state_the_values() -> None:
     assert "weights" in diagnostic.message
     assert "stride of 120 bytes" in diagnostic.message
     assert "multiple of 8 elements" in diagnostic.fix
+
+
+class _Refusing:
+    """A view whose description cuda.core does not take."""
+
+    @classmethod
+    def from_cuda_array_interface(cls, description: object, stream_ptr: int) -> _Refusing:
+        return cls()
+
+    def as_tensor_map(self, **options: object) -> object:
+        raise ValueError("a stride it does not like")
+
+
+@pytest.mark.parametrize(
+    ("view", "rule"), [(object, "tensor-map.unavailable"), (_Refusing, "tensor-map.encoding-failed")]
+)
+def test_what_cuda_core_can_not_do_is_a_diagnostic(view: type, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cuda.core.utils.StridedMemoryView", view)
+    with pytest.raises(DiagnosticError) as raised:
+        tensor_map.encode("a", tensor_map.plan(TensorMap(types.f16, (8, 64)), array((64, 64))))
+    assert [diagnostic.rule_id for diagnostic in raised.value.diagnostics] == [rule]
+    assert ("a stride it does not like" in str(raised.value)) == (view is _Refusing)
 
 
 def test_cache_encodes_once_and_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
