@@ -43,14 +43,15 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
     with k.consumers(registers=232) as warpgroup:
         acc = mma.accumulator()
         with tiles() as tile:
-            m, n = place(tile)
             acc.clear()
             with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma(in_flight=1):
                 mma.accumulate(acc, stage.a, stage.b, warpgroup)
+            m, n = place(tile)
+            row = (m * CLUSTER + k.cluster_rank()) * TILE_M + warpgroup * 64
+            reserved = output.reserve((row, n * TILE_N), warpgroup)  # while the last mma run
             k.wgmma_wait_group(0, drains=[acc])
             ring.release()
-            row = (m * CLUSTER + k.cluster_rank()) * TILE_M + warpgroup * 64
-            output.store(acc, (row, n * TILE_N), warpgroup)
+            reserved.store(acc)
         output.finish()
 
     k.cluster_sync(relaxed=True)  # no CTA leaves while its peer may still arrive at its barriers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nvbackend.builder.accumulator import Accumulator
@@ -9,7 +10,7 @@ from nvbackend.builder.memory import Address
 from nvbackend.builder.rules import UNSUPPORTED_OPERATION
 from nvbackend.builder.threads import WARP_THREADS, WARPGROUP_THREADS
 from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.values import Operand, Value
+from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import matrix_move
 from nvbackend.intrinsics.smem_descriptor import Swizzle
@@ -21,10 +22,25 @@ if TYPE_CHECKING:
     from nvbackend.builder.pipeline import Pipelines
 
 MATRIX_ROWS = 8
+WARPGROUP_WARPS = WARPGROUP_THREADS // WARP_THREADS
 ROWS = 64
 GROUP_BYTES = 32
 """What one stmatrix of four matrices stores of a row: 16 columns of 16 bits."""
 FIRST_NAMED_BARRIER = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The buffer of one warpgroup, free to take the tile that goes to (row, column) of the tensor."""
+
+    epilogue: TmaEpilogue
+    row: Value
+    column: Value
+    warpgroup: Value
+
+    def store(self, accumulator: Accumulator) -> None:
+        """Store the accumulator there. All 128 threads execute it and read the accumulator: it must be drained."""
+        self.epilogue._store(accumulator, self)
 
 
 @user_facing
@@ -45,34 +61,43 @@ class TmaEpilogue:
         self._layout = SmemLayout(Major.K, Swizzle.B128, element, ROWS, n)
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
 
-    def store(self, accumulator: Accumulator, at: tuple[Operand, Operand], warpgroup: Value) -> None:
-        """Store the accumulator of warpgroup number `warpgroup` (of this epilogue) at (row, column) of the tensor.
+    def reserve(self, at: tuple[Operand, Operand], warpgroup: Value) -> Reservation:
+        """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
 
-        All 128 threads of the warpgroup execute it, and read the accumulator: it must be drained.
+        All 128 threads of the warpgroup execute it, best while the last mma of the tile still run: where the tile goes
+        is computed here too, and not between the mma of two tiles.
         """
         k = self._k
-        buffer = self._buffers.at(warpgroup)
-        thread = k.thread_id() % WARPGROUP_THREADS
-        barrier = warpgroup + FIRST_NAMED_BARRIER
-        first_warp = k.uniform(thread // WARP_THREADS) == 0
-        with k.if_(first_warp & k.elect()):
+        place = tuple(k.uniform(as_value(k, one, s32)) for one in at)
+        with k.if_(self._is_leader()):
             k.tma_wait_stores(reading=True)
-        k.barrier(barrier, WARPGROUP_THREADS)
-        self._to_shared(accumulator, buffer, thread)
+        k.barrier(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_THREADS)
+        return Reservation(self, place[0], place[1], warpgroup)
+
+    def _store(self, accumulator: Accumulator, reserved: Reservation) -> None:
+        k = self._k
+        buffer = self._buffers.at(reserved.warpgroup)
+        self._to_shared(accumulator, buffer)
         k.fence_proxy_async()
-        k.barrier(barrier, WARPGROUP_THREADS)
-        with k.if_(first_warp & k.elect()):
-            k.tma_store(self._target, at, buffer)
+        k.barrier(reserved.warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_THREADS)
+        with k.if_(self._is_leader()):
+            k.tma_store(self._target, (reserved.row, reserved.column), buffer)
             k.tma_commit_stores()
+
+    def _is_leader(self) -> Value:
+        """One thread of the warpgroup, the same at each call: bulk groups belong to the thread that made them."""
+        k = self._k
+        return (k.warp_id() % WARPGROUP_WARPS == 0) & k.elect()
 
     def finish(self) -> None:
         """Wait until every store of this thread has read its buffer. Each thread that stored executes it."""
         self._k.tma_wait_stores(reading=True)
 
-    def _to_shared(self, accumulator: Accumulator, buffer: SharedTile, thread: Value) -> None:
+    def _to_shared(self, accumulator: Accumulator, buffer: SharedTile) -> None:
         """Each stmatrix moves 16 columns: lanes 0-15 address rows 0-15 of its first 8 columns, lanes 16-31 of the others."""
         k = self._k
         pairs = self._packed(accumulator.values())
+        thread = k.thread_id() % WARPGROUP_THREADS
         lane = thread % WARP_THREADS
         row = (thread // WARP_THREADS) * 16 + lane % 16
         address = buffer.address.byte_offset(row * self._layout.pitch).bytes

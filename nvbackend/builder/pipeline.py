@@ -17,7 +17,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warpgroup import Warpgroups
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.smem_layout import SmemLayout
-from nvbackend.intrinsics.types import s32
+from nvbackend.intrinsics.types import s32, u32
 from nvbackend.isel.wgmma_rules import WgmmaRequest
 
 if TYPE_CHECKING:
@@ -161,9 +161,9 @@ class Pipelines(Warpgroups):
         Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
         are in use at a time. The last group may have fewer rows.
         """
-        index = as_value(self, tile, s32)
-        in_group = as_value(self, columns, s32) * group
+        index, height, width = (as_value(self, one, s32).to(u32) for one in (tile, rows, columns))
+        in_group = width * group
         first = (index // in_group) * group
-        height = self.min(as_value(self, rows, s32) - first, group)
+        height = self.min(height - first, group)
         inside = index % in_group
-        return first + inside % height, inside // height
+        return (first + inside % height).to(s32), (inside // height).to(s32)
