@@ -30,9 +30,7 @@ def main() -> int:
         a, b = (torch.randn(rows, k, device="cuda", dtype=torch.float16) for rows in (m, n))
         ours, theirs = (torch.full((m, n), float("nan"), device="cuda", dtype=torch.float16) for _ in range(2))
         stream = torch.cuda.current_stream()
-        launch = loaded.prepare(
-            hopper_gemm.grid(m, n), a, b, ours, *hopper_gemm.extents(m, n, k), stream=stream
-        )
+        launch = loaded.prepare(hopper_gemm.grid(m, n), a, b, ours, *hopper_gemm.extents(m, n, k), stream=stream)
         transposed = b.T
         timings = nvb.runtime.time_launches(
             {"cuBLAS": lambda a=a, b=transposed, c=theirs: torch.matmul(a, b, out=c), "nvbackend": launch.run},
@@ -42,8 +40,7 @@ def main() -> int:
         torch.cuda.synchronize()
         same = torch.equal(ours, theirs)
         ratios = sorted(
-            theirs / ours
-            for theirs, ours in zip(timings["cuBLAS"].samples, timings["nvbackend"].samples, strict=True)
+            theirs / ours for theirs, ours in zip(timings["cuBLAS"].samples, timings["nvbackend"].samples, strict=True)
         )
         rate = {name: 2e-9 * m * n * k / timing.median for name, timing in timings.items()}
         print(

@@ -88,7 +88,9 @@ def multiply(compiled: nvb.CompiledKernel, m: int, n: int, k: int) -> int:
     expected = a.astype(np.float32) @ b.astype(np.float32).T
     error = np.abs(c.copy_to_host() - expected).max() / np.abs(expected).max()
     right = bool(error < 2**-10)  # half a unit in the last place of f16, and the order of a float32 sum
-    print(f"{m}x{n}x{k}: {'equal to' if right else 'DIFFERS from'} NumPy, largest error {error:.1e} of the largest value")
+    print(
+        f"{m}x{n}x{k}: {'equal to' if right else 'DIFFERS from'} NumPy, largest error {error:.1e} of the largest value"
+    )
     return 0 if right else 1
 
 

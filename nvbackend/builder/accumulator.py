@@ -25,7 +25,9 @@ class Accumulator:
     Reading is legal only after a wait has drained the group that wrote it; the verifier finds reads that are not.
     """
 
-    def __init__(self, k: Warpgroups, block: RegisterBlock, storage: Storage, scale: Storage, n: int, element: ElementType):
+    def __init__(
+        self, k: Warpgroups, block: RegisterBlock, storage: Storage, scale: Storage, n: int, element: ElementType
+    ):
         self._k = k
         self.block = block
         self.storage = storage

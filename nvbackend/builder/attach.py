@@ -38,7 +38,7 @@ class AttachedBuilder(Pipelines):
         return Value(self, value, element, self._regions[0])
 
     def verify(self) -> tuple[Diagnostic, ...]:
-        """Check everything emitted, once the function's blocks all end. Raises every error together; returns warnings."""
+        """Check everything emitted, once all blocks of the function end. Raises all errors together; returns warnings."""
         self._link()
         return raise_all(verify(self.machine))
 

@@ -70,7 +70,9 @@ class Control(BuilderCore):
         self._enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
 
     @contextmanager
-    def range(self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i") -> Iterator[Value]:
+    def range(
+        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i"
+    ) -> Iterator[Value]:
         """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
 
         A step known at build time is checked (control.step); a run-time one must be positive.

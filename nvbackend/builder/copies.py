@@ -16,6 +16,7 @@ from nvbackend.intrinsics import mbarrier, tma
 from nvbackend.intrinsics.guard import GUARD, guarded
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import pred, s32, u8, u64
+from nvbackend.isel import family_rules
 
 if TYPE_CHECKING:
     from nvbackend.builder.kernel import TensorMapParameter
@@ -44,6 +45,7 @@ class Copies(Threads):
 
     def mbarrier_init(self, barrier: Address, arrivals: int) -> None:
         """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
+        family_rules.check_arrival_count(arrivals)
         self.emit(mbarrier.init(), {"barrier": barrier.bytes.ir, "count": arrivals})
 
     def mbarrier_arrive(self, barrier: Address) -> None:
@@ -53,12 +55,16 @@ class Copies(Threads):
     def mbarrier_arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None:
         """Count one arrival and announce `transaction_bytes` bytes of copies, in this phase."""
         count = as_value(self, transaction_bytes, s32)
+        if isinstance(count.constant, int):
+            family_rules.check_transaction_count(count.constant)
         self.emit(mbarrier.arrive_expect_tx(), {"barrier": barrier.bytes.ir, "bytes": count.ir})
 
     def mbarrier_wait(self, barrier: Address, parity: Operand) -> None:
         """Wait until the phase of this `parity` (0 for the first) has completed."""
-        operands = {"barrier": barrier.bytes.ir, "parity": as_value(self, parity, s32).ir}
-        self.emit(mbarrier.wait_parity(), operands)
+        phase = as_value(self, parity, s32)
+        if isinstance(phase.constant, int):
+            family_rules.check_parity(phase.constant)
+        self.emit(mbarrier.wait_parity(), {"barrier": barrier.bytes.ir, "parity": phase.ir})
 
     def mbarrier_arrive_peer(self, barrier: Address, rank: Operand, *, when: Operand) -> None:
         """Count one arrival on the same mbarrier of the cluster's CTA `rank`, in the threads where `when` holds.

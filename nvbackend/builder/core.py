@@ -18,6 +18,7 @@ from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import check_row
+
 if TYPE_CHECKING:
     from nvbackend.builder.accumulator import Accumulator
 

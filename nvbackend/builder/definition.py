@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import ElementType
@@ -48,7 +48,7 @@ class KernelDefinition:
         min_ctas: int | None,
         name: str,
     ) -> None:
-        functools.update_wrapper(self, function)
+        functools.update_wrapper(cast(Any, self), function)
         self._function = function
         self.target = target
         self.threads = threads
@@ -71,7 +71,9 @@ class KernelDefinition:
         self._function(k, *k.arguments, **constants)
         return k.finish()
 
-    def compile(self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **options: Any) -> CompiledKernel:
+    def compile(
+        self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **options: Any
+    ) -> CompiledKernel:
         """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""
         return self.build(target=target, **(constants or {})).compile(**options)
 
@@ -86,14 +88,13 @@ class KernelDefinition:
         )
 
     def _annotations(self) -> dict[str, Any]:
-        """Annotations as objects: text (from `from __future__ import annotations`) is looked up where the function sees."""
+        """Annotations as objects; text, from `from __future__ import annotations`, is evaluated where the function is."""
         closure = inspect.getclosurevars(self._function)
         names = {**closure.builtins, **closure.globals, **closure.nonlocals}
         found: dict[str, Any] = {}
         for name, annotation in self._function.__annotations__.items():
-            if isinstance(annotation, str):
-                annotation = _evaluated(annotation, self._function.__globals__, names)
-            found[name] = annotation
+            is_text = isinstance(annotation, str)
+            found[name] = _evaluated(annotation, self._function.__globals__, names) if is_text else annotation
         return found
 
 
@@ -112,5 +113,3 @@ def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterTy
     from nvbackend.builder import rules
 
     rules.PARAMETER_TYPE.fail(name=name, kernel=kernel_name, given=annotation)
-
-

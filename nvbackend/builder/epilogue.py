@@ -54,7 +54,9 @@ class TmaEpilogue:
         element = target.type.element
         if element not in (f16, bf16):
             UNSUPPORTED_OPERATION.fail(
-                operation="the TMA epilogue", element=element, advice="store to an f16 or bf16 tensor, or from registers"
+                operation="the TMA epilogue",
+                element=element,
+                advice="store to an f16 or bf16 tensor, or from registers",
             )
         self._k = k
         self._target = target
@@ -94,7 +96,7 @@ class TmaEpilogue:
         self._k.tma_wait_stores(reading=True)
 
     def _to_shared(self, accumulator: Accumulator, buffer: SharedTile) -> None:
-        """Each stmatrix moves 16 columns: lanes 0-15 address rows 0-15 of its first 8 columns, lanes 16-31 of the others."""
+        """Each stmatrix moves 16 columns: lanes 0-15 address rows of its first 8 columns, lanes 16-31 of the rest."""
         k = self._k
         pairs = self._packed(accumulator.values())
         thread = k.thread_id() % WARPGROUP_THREADS
@@ -137,4 +139,3 @@ def store_registers(k: Pipelines, accumulator: Accumulator, target: Address, str
         Address(k, place._base, place.element, place.space, size, place._offset).store(
             *registers[pair * per_pair : (pair + 1) * per_pair]
         )
-

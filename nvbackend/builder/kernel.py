@@ -15,7 +15,9 @@ from nvbackend.builder import rules
 from nvbackend.builder.memory import GLOBAL_SPACE, Address
 from nvbackend.builder.pipeline import Pipelines
 from nvbackend.builder.values import Value, llvm_type
-from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, gather, raise_all, user_facing
+from nvbackend.intrinsics.sync import WARP_SIZE
+from nvbackend.isel import family_rules
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 TRIPLE = "nvptx64-nvidia-cuda"
 MAX_THREADS = 1024
-WARP = 32
-PORTABLE_CLUSTER = 8
-MAX_CLUSTER = 16
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*")
 
 
@@ -167,40 +166,29 @@ def _parameter_type(parameter: Parameter) -> ir.Type:
 
 
 def _checked_bounds(target: Target, threads: int, cluster: int, min_ctas: int | None) -> LaunchBounds:
-    found = []
-    if not 1 <= threads <= MAX_THREADS or threads % WARP:
-        found.append(
-            rules.LAUNCH_FACT.diagnose(
-                fact="threads",
-                given=threads,
-                needs=f"a CTA has 1 to {MAX_THREADS} threads in whole warps of {WARP}",
-                advice=f"use a multiple of {WARP} up to {MAX_THREADS}",
-            )
-        )
-    if not 1 <= cluster <= MAX_CLUSTER:
-        found.append(
-            rules.LAUNCH_FACT.diagnose(
-                fact="cluster",
-                given=cluster,
-                needs=f"a cluster has 1 to {PORTABLE_CLUSTER} CTAs, or up to {MAX_CLUSTER} where the launch allows it",
-                advice=f"use 1, 2, 4 or {PORTABLE_CLUSTER}",
-            )
-        )
-    if cluster > 1 and not target.has_cluster_multicast:
-        found.append(
-            rules.LAUNCH_FACT.diagnose(
-                fact="cluster",
-                given=cluster,
-                needs=f"{target} has no clusters; sm_90 and later have",
-                advice="leave cluster out, or compile for sm_90a",
-            )
-        )
-    if min_ctas is not None and min_ctas < 1:
-        found.append(
-            rules.LAUNCH_FACT.diagnose(
-                fact="min_ctas", given=min_ctas, needs="at least one CTA runs on an SM", advice="use 1 or more"
-            )
-        )
+    """The bounds, if all of them are possible on `target`; raises everything that is wrong with them together."""
+    found = gather(
+        lambda: _check_threads(threads),
+        lambda: family_rules.check_cluster_size(cluster),
+        lambda: family_rules.check_cluster_target(target) if cluster > 1 else None,
+        lambda: _check_min_ctas(min_ctas),
+    )
     raise_all(found)
     return LaunchBounds(threads, cluster, 0, min_ctas)
 
+
+def _check_threads(threads: int) -> None:
+    if not 1 <= threads <= MAX_THREADS or threads % WARP_SIZE:
+        rules.LAUNCH_FACT.fail(
+            fact="threads",
+            given=threads,
+            needs=f"a CTA has 1 to {MAX_THREADS} threads in whole warps of {WARP_SIZE}",
+            advice=f"use a multiple of {WARP_SIZE} up to {MAX_THREADS}",
+        )
+
+
+def _check_min_ctas(min_ctas: int | None) -> None:
+    if min_ctas is not None and min_ctas < 1:
+        rules.LAUNCH_FACT.fail(
+            fact="min_ctas", given=min_ctas, needs="at least one CTA runs on an SM", advice="use 1 or more"
+        )

@@ -57,9 +57,7 @@ def _lower_intrinsic(
             arguments += [_as_pointer(builder, value, operand.register) for value in _values(operands, operand)]
         else:
             arguments.append(ir.Constant(_SCALARS[argument[0]], argument[1]))
-    function = declare(
-        builder.module, lowering.name, _result_type(row), [argument.type for argument in arguments]
-    )
+    function = declare(builder.module, lowering.name, _result_type(row), [argument.type for argument in arguments])
     return _unpack(builder, row, builder.call(function, arguments, name=name))
 
 

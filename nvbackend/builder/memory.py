@@ -26,7 +26,9 @@ class Address:
 
     __slots__ = ("_base", "_k", "_offset", "align", "element", "space")
 
-    def __init__(self, k: Memory, base: ir.Value, element: ElementType, space: int, align: int, offset: Value | None = None):
+    def __init__(
+        self, k: Memory, base: ir.Value, element: ElementType, space: int, align: int, offset: Value | None = None
+    ):
         self._k = k
         self._base = base
         self._offset = offset
@@ -49,7 +51,7 @@ class Address:
         return self.byte_offset(step, align=_alignment_after(self.align, step, size))
 
     def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
-        """The address `step` bytes on. `align` is what the caller knows of it; otherwise only a constant step keeps any."""
+        """The address `step` bytes on. `align` is what the caller knows of it; else only a constant step keeps any."""
         if align is None:
             align = _alignment_after(self.align, step, 1)
         kind = u32 if self.space == SHARED_SPACE else s64
@@ -137,7 +139,9 @@ class Memory(Arithmetics):
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`count` elements of statically allocated shared memory (48 KB a CTA in all)."""
         array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
-        variable = ir.GlobalVariable(self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}__{name}"), SHARED_SPACE)
+        variable = ir.GlobalVariable(
+            self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}__{name}"), SHARED_SPACE
+        )
         variable.linkage, variable.align = "internal", align
         variable.initializer = ir.Constant(array, ir.Undefined)
         return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align)
@@ -170,4 +174,3 @@ SHARED_LIMIT: dict[int, int] = {
     }.items()
 }
 """Shared memory a CTA can have, in bytes, by compute capability (CUDA C++ Programming Guide, compute capabilities)."""
-

@@ -47,7 +47,9 @@ class Ring:
     warpgroup of each CTA that the loads are multicast to.
     """
 
-    def __init__(self, k: Pipelines, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool) -> None:
+    def __init__(
+        self, k: Pipelines, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool
+    ) -> None:
         if stages < 1:
             rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
         self._k = k
@@ -64,7 +66,7 @@ class Ring:
 
     @contextmanager
     def fill(self) -> Iterator[Stage]:
-        """For one producer thread: wait until the next stage is empty, announce its bytes, and yield it to load into."""
+        """For one producer thread: wait until the next stage is empty, announce its bytes, yield it to load into."""
         k = self._k
         index = self._index.value
         k.mbarrier_wait(self._empty + index, self._phase ^ 1)

@@ -127,7 +127,7 @@ VECTOR_WIDTH = Rule(
 VECTOR_ALIGNMENT = Rule(
     id="memory.alignment",
     message="an access of {bytes} bytes needs an address that is a multiple of it; this pointer promises {align}",
-    fix="declare the alignment where the memory comes from: Pointer(element, align={bytes}) or k.shared(..., align={bytes})",
+    fix="declare it where the memory comes from: Pointer(element, align={bytes}) or k.shared(..., align={bytes})",
     why="A misaligned vector access faults at run time, and ends the context.",
     reference="PTX ISA 6.4.1 (alignment of vectors)",
 )

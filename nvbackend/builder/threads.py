@@ -10,6 +10,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import pred, s32, s64, u32
+from nvbackend.isel import family_rules
 
 WARP_THREADS = sync.WARP_SIZE
 WARPGROUP_THREADS = 4 * WARP_THREADS
@@ -80,12 +81,15 @@ class Threads(Memory):
             yield
 
     def barrier(self, identifier: Operand = 0, threads: int | None = None) -> None:
-        """Wait for all threads of the CTA, or for `threads` of them at the named barrier (barrier.id, barrier.threads)."""
-        number = as_value(self, identifier, s32).ir
+        """Wait at a barrier for all threads of the CTA, or for `threads` of them (barrier.id, barrier.threads)."""
+        number = as_value(self, identifier, s32)
+        if isinstance(number.constant, int):
+            family_rules.check_barrier_id(number.constant)
         if threads is None:
-            self.emit(sync.barrier_sync(), {"id": number})
+            self.emit(sync.barrier_sync(), {"id": number.ir})
         else:
-            self.emit(sync.barrier_sync(counted=True), {"id": number, "threads": threads})
+            family_rules.check_barrier_threads(threads)
+            self.emit(sync.barrier_sync(counted=True), {"id": number.ir, "threads": threads})
 
     def cluster_sync(self, *, relaxed: bool = False) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster.
@@ -109,11 +113,16 @@ class Threads(Memory):
 
     def increase_registers(self, count: int) -> None:
         """Take registers from the CTA's pool until each thread has `count` (24 to 256 by 8); blocks until there are."""
-        self.emit(register_budget.setmaxnreg("inc"), {"registers": count})
+        self._set_registers("inc", count)
 
     def decrease_registers(self, count: int) -> None:
         """Give registers back so that each thread has `count` left (24 to 256 by 8)."""
-        self.emit(register_budget.setmaxnreg("dec"), {"registers": count})
+        self._set_registers("dec", count)
+
+    def _set_registers(self, action: str, count: int) -> None:
+        family_rules.check_setmaxnreg_target(self.target)
+        family_rules.check_register_count(count)
+        self.emit(register_budget.setmaxnreg(action), {"registers": count})
 
     def map_to_peer(self, address: Value, rank: Operand) -> Value:
         """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`."""

@@ -12,7 +12,7 @@ from nvbackend.intrinsics.smem_layout import SmemLayout
 
 @dataclass(frozen=True, slots=True)
 class SharedTile:
-    """A tile of shared memory in one of the canonical layouts. A whole tile starts at a multiple of `layout.alignment`."""
+    """A tile of shared memory in a canonical layout. A whole tile starts at a multiple of `layout.alignment`."""
 
     address: Address
     layout: SmemLayout

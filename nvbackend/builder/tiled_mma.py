@@ -63,6 +63,4 @@ class TiledMma:
         own_a = a.rows_from(warpgroup % along_m if along_m > 1 else 0, instruction.m)
         own_b = b.rows_from(warpgroup // along_m if along_n > 1 else 0, instruction.n)
         for column in range(0, a.layout.columns, instruction.k):
-            self._k.wgmma_mma_async(
-                accumulator, own_a, own_b, instruction, a_at=(0, column), b_at=(0, column)
-            )
+            self._k.wgmma_mma_async(accumulator, own_a, own_b, instruction, a_at=(0, column), b_at=(0, column))

@@ -160,7 +160,7 @@ class Arithmetic:
 
     __hash__ = object.__hash__
 
-    def __bool__(self) -> bool:
+    def __bool__(self) -> bool:  # noqa: PLE0304
         rules.NO_TRUTH_VALUE.fail()
 
     def to(self, element: ElementType) -> Value:
@@ -241,7 +241,9 @@ def constant(k: BuilderCore, given: Number, element: ElementType) -> Value:
     """A constant of `element`; integers must be in its range, integer types take no fractions."""
     if element.is_float:
         return k._wrap(ir.Constant(llvm_type(element), float(given)), element)
-    low, high = (-(1 << element.bits - 1), (1 << element.bits - 1) - 1) if element.is_signed else (0, (1 << element.bits) - 1)
+    low, high = (
+        (-(1 << element.bits - 1), (1 << element.bits - 1) - 1) if element.is_signed else (0, (1 << element.bits) - 1)
+    )
     if not isinstance(given, int) or not low <= given <= high:
         rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"an integer from {low} to {high}")
     return k._wrap(ir.Constant(llvm_type(element), int(given)), element)
@@ -330,14 +332,16 @@ def _compare(operation: str, left: object, right: object) -> Value:
 
 def _width(element: ElementType) -> int:
     kind = llvm_type(element)
-    return kind.width if isinstance(kind, ir.IntType) else {"half": 16, "bfloat": 16, "float": 32, "double": 64}[str(kind)]
+    return (
+        kind.width if isinstance(kind, ir.IntType) else {"half": 16, "bfloat": 16, "float": 32, "double": 64}[str(kind)]
+    )
 
 
 def _convert(value: Value, element: ElementType) -> Value:
     source = value._type
     if source is element:
         return value
-    if Kind.BITS in (source.kind, element.kind) and source is not pred or _is_packed(source) or _is_packed(element):
+    if (Kind.BITS in (source.kind, element.kind) and source is not pred) or _is_packed(source) or _is_packed(element):
         rules.UNSUPPORTED_OPERATION.fail(
             operation=f"conversion to {element}", element=source, advice="use bitcast(), or a conversion instruction"
         )
@@ -367,4 +371,3 @@ def _conversion(source: ElementType, element: ElementType) -> str | None:
     if wider == 0:
         return None
     return "trunc" if wider < 0 else "sext" if source.is_signed else "zext"
-

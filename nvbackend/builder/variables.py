@@ -36,19 +36,19 @@ class Variable(Arithmetic):
         """Give the variable another value of its type (value.type where the type differs)."""
         self._k._write(self._storage, [as_value(self._k, value, self._element).ir])
 
-    def __iadd__(self, other: Operand) -> Variable:
+    def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]
         self.set(self._value() + other)
         return self
 
-    def __isub__(self, other: Operand) -> Variable:
+    def __isub__(self, other: Operand) -> Variable:  # type: ignore[override]
         self.set(self._value() - other)
         return self
 
-    def __imul__(self, other: Operand) -> Variable:
+    def __imul__(self, other: Operand) -> Variable:  # type: ignore[override]
         self.set(self._value() * other)
         return self
 
-    def __ixor__(self, other: Operand) -> Variable:
+    def __ixor__(self, other: Operand) -> Variable:  # type: ignore[override]
         self.set(self._value() ^ other)
         return self
 

@@ -36,7 +36,7 @@ class Warpgroups(Copies):
         return accumulator
 
     def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str = "a") -> Fragment:
-        """A of an instruction in registers: four u32 values a thread, packed as PTX ISA 9.7.15.5.1 (figures of A) says."""
+        """A of an instruction in registers: four u32 values a thread, packed as the figures of PTX ISA 9.7.15.5.1."""
         values = [as_value(self, register, u32) for register in registers]
         block = self._register_block(name)
         self._pseudo("registers.write", [Touch(block, Access.WRITE)])
@@ -133,7 +133,7 @@ class Warpgroups(Copies):
     def _operand_descriptor(
         self, name: str, given: SharedTile | Value, at: tuple[int, int], extent: tuple[int, int], words: dict[str, int]
     ) -> ir.Value:
-        """The descriptor of an operand of `extent` = (rows, columns) elements; a tile's constant bits go into `words`."""
+        """The descriptor of an operand of `extent` (rows, columns) elements; a tile's constant bits go to `words`."""
         if not isinstance(given, SharedTile):
             return as_value(self, given, u64).ir
         value, words[name] = self._descriptor(given, given.layout.origin(*at, rows=extent[0], columns=extent[1]))

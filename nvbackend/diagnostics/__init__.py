@@ -4,7 +4,7 @@ Lowest layer of the project: every other package may import it, it imports none 
 """
 
 from nvbackend.diagnostics.boundary import user_facing
-from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Severity, raise_all
+from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Severity, gather, raise_all
 from nvbackend.diagnostics.location import Location, caller_location
 from nvbackend.diagnostics.rule import Rule
 
@@ -15,6 +15,7 @@ __all__ = [
     "Rule",
     "Severity",
     "caller_location",
+    "gather",
     "raise_all",
     "user_facing",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -77,6 +77,17 @@ class DiagnosticError(Exception):
     def __str__(self) -> str:
         text = "\n".join(str(diagnostic) for diagnostic in self.diagnostics)
         return text if len(self.diagnostics) == 1 else f"{len(self.diagnostics)} diagnostics\n{text}"
+
+
+def gather(*checks: Callable[[], object]) -> list[Diagnostic]:
+    """What the checks raise, in order: each is called, and one that raises does not keep the others from speaking."""
+    found: list[Diagnostic] = []
+    for check in checks:
+        try:
+            check()
+        except DiagnosticError as error:
+            found += error.diagnostics
+    return found
 
 
 def raise_all(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:

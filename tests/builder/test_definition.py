@@ -73,4 +73,4 @@ def test_a_name_that_ptx_does_not_take_is_refused():
 def test_bounds_are_checked_together():
     with pytest.raises(nvb.DiagnosticError) as caught:
         KernelBuilder("bounds", "sm_90a", threads=100, cluster=17)
-    assert [one.rule_id for one in caught.value.diagnostics] == ["kernel.bounds", "kernel.bounds"]
+    assert [one.rule_id for one in caught.value.diagnostics] == ["kernel.bounds", "cluster.size"]

@@ -15,7 +15,9 @@ from tests.support.host import run_on_host
 
 @pytest.mark.parametrize(("rows", "columns", "group"), [(16, 16, 8), (10, 3, 4), (1, 7, 8), (5, 5, 1)])
 def test_the_tile_order_visits_every_tile_once_in_groups_of_rows(rows, columns, group):
-    k = KernelBuilder("order", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(i32)), Parameter("n", Scalar(i32))])
+    k = KernelBuilder(
+        "order", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(i32)), Parameter("n", Scalar(i32))]
+    )
     out, count = k.arguments
     with k.range(count) as tile:
         m, n = k.grouped(tile, rows, columns, group)
@@ -77,5 +79,8 @@ def test_a_register_budget_that_does_not_exist_is_refused(registers):
 
 def test_plain_sm_90_has_no_register_budget():
     k = KernelBuilder("roles", "sm_90", threads=256)
-    with pytest.raises(nvb.DiagnosticError, match=r"target\.feature|register-budget|setmaxnreg"), k.producer(registers=40):
+    with (
+        pytest.raises(nvb.DiagnosticError, match=r"target\.feature|register-budget|setmaxnreg"),
+        k.producer(registers=40),
+    ):
         pass

@@ -22,7 +22,9 @@ THREAD = np.arange(128)[:, None]
 
 def accumulator(registers, n, element):
     """The M x N matrix from D's registers: PTX ISA 9.7.15.5.1.1, figure of D."""
-    values = registers.view(np.float16) if element is f16 else registers.view(np.float32 if element is f32 else np.int32)
+    values = (
+        registers.view(np.float16) if element is f16 else registers.view(np.float32 if element is f32 else np.int32)
+    )
     values = values.reshape(128, n // 2)
     index = np.arange(n // 2)[None, :]
     row = THREAD // 32 * 16 + THREAD % 32 // 4 + 8 * (index // 2 % 2)
@@ -130,7 +132,7 @@ TYPES = [
 
 @pytest.mark.parametrize("in_registers", [False, True], ids=["shared", "registers"])
 @pytest.mark.parametrize("n", [8, 64, 136, 144, 256])
-@pytest.mark.parametrize(("a_type", "b_type", "d"), TYPES, ids=lambda one: str(one))
+@pytest.mark.parametrize(("a_type", "b_type", "d"), TYPES, ids=str)
 def test_every_type_and_size(a_type, b_type, d, n, in_registers):
     k = 256 // a_type.bits
     request = WgmmaRequest(n=n, k=k, d=d, a=a_type, b=b_type, a_in_registers=in_registers)

@@ -50,8 +50,9 @@ def metadata_registers(chunks, bits, selector):
 
 @pytest.mark.parametrize("in_registers", [False, True], ids=["shared", "registers"])
 @pytest.mark.parametrize(
-    ("element", "selector"), [*((one, which) for one in (f16, bf16, tf32) for which in (0, 1)), (e4m3, 0), (e5m2, 0), (s8, 0), (u8, 0)],
-    ids=lambda one: str(one),
+    ("element", "selector"),
+    [*((one, which) for one in (f16, bf16, tf32) for which in (0, 1)), (e4m3, 0), (e5m2, 0), (s8, 0), (u8, 0)],
+    ids=str,
 )
 @pytest.mark.parametrize("n", [8, 64, 256])
 def test_sparse_a(element, selector, n, in_registers):

@@ -1,4 +1,4 @@
-"""The Hopper GEMM without a GPU: its machine form and PTX as goldens, what ptxas makes of it, and the program itself."""
+"""The Hopper GEMM without a GPU: goldens of its machine form and PTX, what ptxas makes of it, the program itself."""
 
 from __future__ import annotations
 
@@ -62,7 +62,9 @@ def test_no_fence_of_gpu_scope_after_the_start(compiled):
 
 
 def test_the_same_program_gives_the_same_ptx_in_every_process(compiled):
-    program = "import sys; from samples import hopper_gemm; sys.stdout.write(hopper_gemm.gemm.compile(assemble=False).ptx)"
+    program = (
+        "import sys; from samples import hopper_gemm; sys.stdout.write(hopper_gemm.gemm.compile(assemble=False).ptx)"
+    )
     for seed in ("1", "2"):
         run = subprocess.run(
             [sys.executable, "-c", program],
@@ -95,7 +97,8 @@ def test_every_form_can_be_shown(form):
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k", "expected"), [(128, 256, 64, (2, 1, 1)), (4096, 4096, 4096, (32, 16, 64)), (300, 200, 72, (4, 1, 2))]
+    ("m", "n", "k", "expected"),
+    [(128, 256, 64, (2, 1, 1)), (4096, 4096, 4096, (32, 16, 64)), (300, 200, 72, (4, 1, 2))],
 )
 def test_extents_are_whole_tiles_and_clusters(m, n, k, expected):
     assert hopper_gemm.extents(m, n, k) == expected

@@ -35,7 +35,7 @@ def _host() -> Any:
 
 def run_on_host(kernel: FinishedKernel, *arguments: Any) -> None:
     """Call `kernel` once: NumPy arrays for pointers, numbers for scalars."""
-    text = re.sub(r'target triple = .*|target datalayout = .*', "", kernel.ir).replace("ptx_kernel ", "")
+    text = re.sub(r"target triple = .*|target datalayout = .*", "", kernel.ir).replace("ptx_kernel ", "")
     module = llvm.parse_assembly(re.sub(r'"nvvm\.[a-z]+"="[^"]*"', "", text))
     module.verify()
     engine = llvm.create_mcjit_compiler(module, _host())
