@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nvbackend.builder.pipeline import Pipelines
+from nvbackend.builder.operations import Operations
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType
@@ -13,7 +13,7 @@ from nvbackend.isel.verify import verify
 
 
 @user_facing
-class AttachedBuilder(Pipelines):
+class AttachedBuilder(Operations):
     """The builder's calls on somebody else's function.
 
     Instructions go where the given llvmlite IRBuilder stands at each call, so blocks and branches may be its owner's.
@@ -38,7 +38,7 @@ class AttachedBuilder(Pipelines):
         return Value(self, value, element, self._regions[0])
 
     def verify(self) -> tuple[Diagnostic, ...]:
-        """Check everything emitted, once all blocks of the function end. Raises all errors together; returns warnings."""
+        """Check everything emitted, once all blocks of the function end. Raises all errors; returns warnings."""
         self._link()
         return raise_all(verify(self.machine))
 

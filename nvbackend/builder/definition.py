@@ -88,7 +88,7 @@ class KernelDefinition:
         )
 
     def _annotations(self) -> dict[str, Any]:
-        """Annotations as objects; text, from `from __future__ import annotations`, is evaluated where the function is."""
+        """Annotations as objects; those that are text (PEP 563) are evaluated in the function's scope."""
         closure = inspect.getclosurevars(self._function)
         names = {**closure.builtins, **closure.globals, **closure.nonlocals}
         found: dict[str, Any] = {}

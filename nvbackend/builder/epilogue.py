@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.memory import Address
 from nvbackend.builder.rules import UNSUPPORTED_OPERATION
-from nvbackend.builder.threads import WARP_THREADS, WARPGROUP_THREADS
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import matrix_move
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import bf16, f16, s32
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.pipeline import Pipelines
 
 MATRIX_ROWS = 8
-WARPGROUP_WARPS = WARPGROUP_THREADS // WARP_THREADS
+WARPGROUP_WARPS = WARPGROUP_SIZE // WARP_SIZE
 ROWS = 64
 GROUP_BYTES = 32
 """What one stmatrix of four matrices stores of a row: 16 columns of 16 bits."""
@@ -73,7 +73,7 @@ class TmaEpilogue:
         place = tuple(k.uniform(as_value(k, one, s32)) for one in at)
         with k.if_(self._is_leader()):
             k.tma_wait_stores(reading=True)
-        k.barrier(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_THREADS)
+        k.barrier(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
         return Reservation(self, place[0], place[1], warpgroup)
 
     def _store(self, accumulator: Accumulator, reserved: Reservation) -> None:
@@ -81,7 +81,7 @@ class TmaEpilogue:
         buffer = self._buffers.at(reserved.warpgroup)
         self._to_shared(accumulator, buffer)
         k.fence_proxy_async()
-        k.barrier(reserved.warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_THREADS)
+        k.barrier(reserved.warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
         with k.if_(self._is_leader()):
             k.tma_store(self._target, (reserved.row, reserved.column), buffer)
             k.tma_commit_stores()
@@ -99,9 +99,9 @@ class TmaEpilogue:
         """Each stmatrix moves 16 columns: lanes 0-15 address rows of its first 8 columns, lanes 16-31 of the rest."""
         k = self._k
         pairs = self._packed(accumulator.values())
-        thread = k.thread_id() % WARPGROUP_THREADS
-        lane = thread % WARP_THREADS
-        row = (thread // WARP_THREADS) * 16 + lane % 16
+        thread = k.thread_id() % WARPGROUP_SIZE
+        lane = thread % WARP_SIZE
+        row = (thread // WARP_SIZE) * 16 + lane % 16
         address = buffer.address.byte_offset(row * self._layout.pitch).bytes
         chunk = (lane // 16) ^ (lane % MATRIX_ROWS)
         for group in range(len(pairs) // 4):
@@ -126,8 +126,8 @@ def store_registers(k: Pipelines, accumulator: Accumulator, target: Address, str
 
     `target` is the tile's first element. 128 threads execute it; slower than the TMA epilogue, for any element type.
     """
-    thread = k.thread_id() % WARPGROUP_THREADS
-    row = (thread // WARP_THREADS) * 16 + (thread % WARP_THREADS) // 4
+    thread = k.thread_id() % WARPGROUP_SIZE
+    row = (thread // WARP_SIZE) * 16 + (thread % WARP_SIZE) // 4
     column = (thread % 4) * 2
     registers = accumulator.values()
     per_pair = 1 if accumulator.element is f16 else 2

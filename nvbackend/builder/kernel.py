@@ -13,10 +13,10 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.memory import GLOBAL_SPACE, Address
-from nvbackend.builder.pipeline import Pipelines
+from nvbackend.builder.operations import Operations
 from nvbackend.builder.values import Value, llvm_type
 from nvbackend.diagnostics import Diagnostic, gather, raise_all, user_facing
-from nvbackend.intrinsics.sync import WARP_SIZE
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.isel import family_rules
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.target import Target
@@ -41,7 +41,7 @@ class TensorMapParameter:
 
 
 @user_facing
-class KernelBuilder(Pipelines):
+class KernelBuilder(Operations):
     """Builds one kernel.
 
     `target` is a name such as "sm_90a" or a Target; `threads` the CTA's size; `cluster` the CTAs of a cluster along x;

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from nvbackend.builder import rules
 from nvbackend.builder.epilogue import TmaEpilogue
 from nvbackend.builder.memory import Address
-from nvbackend.builder.threads import WARPGROUP_THREADS
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tiled_mma import TiledMma
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warpgroup import Warpgroups
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.smem_layout import SmemLayout
 from nvbackend.intrinsics.types import s32, u32
 from nvbackend.isel.wgmma_rules import WgmmaRequest
@@ -104,7 +104,7 @@ class Ring:
     def _release(self, index: Value, when: Value | None) -> None:
         """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
         k = self._k
-        thread = k.thread_id() % WARPGROUP_THREADS
+        thread = k.thread_id() % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
         k.mbarrier_arrive_peer(self._empty + index, thread, when=chosen)
 

@@ -8,12 +8,10 @@ from contextlib import contextmanager
 from nvbackend.builder.memory import Memory
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import pred, s32, s64, u32
 from nvbackend.isel import family_rules
-
-WARP_THREADS = sync.WARP_SIZE
-WARPGROUP_THREADS = 4 * WARP_THREADS
 
 
 class Threads(Memory):
@@ -42,15 +40,15 @@ class Threads(Memory):
 
     def lane_id(self) -> Value:
         """The thread's index in its warp."""
-        return self.thread_id() % WARP_THREADS
+        return self.thread_id() % WARP_SIZE
 
     def warp_id(self) -> Value:
         """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp."""
-        return self.uniform(self.thread_id() // WARP_THREADS)
+        return self.uniform(self.thread_id() // WARP_SIZE)
 
     def warpgroup_id(self) -> Value:
         """The warpgroup's index in its CTA, likewise uniform."""
-        return self.uniform(self.thread_id() // WARPGROUP_THREADS)
+        return self.uniform(self.thread_id() // WARPGROUP_SIZE)
 
     def cluster_rank(self) -> Value:
         """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""

@@ -7,11 +7,10 @@ elements. An index counts the thread's elements: the lowest bits of register 0 f
 from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 
-WARPGROUP_THREADS = 128
 A_REGISTERS = 4
 """32-bit registers a thread that hold A, dense or sparse."""
-_WARP_THREADS = 32
 _WARP_ROWS = 16
 _QUAD = 4
 """Threads that hold one row of a core matrix."""
@@ -43,7 +42,7 @@ def accumulator_position(thread: int, index: int) -> tuple[int, int]:
 
     32-bit D: register `index`. f16 D: half `index` % 2 (0 is the lower one) of register `index` // 2.
     """
-    _check("thread", thread, WARPGROUP_THREADS)
+    _check("thread", thread, WARPGROUP_SIZE)
     _check("index", index, _MOST_ELEMENTS)
     pair, lower = divmod(index, 2)
     column_block, half = divmod(pair, 2)
@@ -56,7 +55,7 @@ def a_position(thread: int, index: int, bits: int) -> tuple[int, int]:
     Of a sparse A the column is one of the packed matrix, of K/2 columns.
     """
     _check_bits(bits, (1, 8, 16, 32))
-    _check("thread", thread, WARPGROUP_THREADS)
+    _check("thread", thread, WARPGROUP_SIZE)
     per_register = _REGISTER_BITS // bits
     _check("index", index, A_REGISTERS * per_register)
     register, lane = divmod(index, per_register)
@@ -69,7 +68,7 @@ def metadata_chunk(thread: int, chunk: int, bits: int) -> tuple[int, int]:
 
     The chunk covers `chunk_width(bits)` columns of the unpacked A. `bits` is the width of A's elements: 8, 16 or 32.
     """
-    _check("thread", thread, WARPGROUP_THREADS)
+    _check("thread", thread, WARPGROUP_SIZE)
     _check("chunk", chunk, _METADATA_CHUNKS)
     width = chunk_width(bits)
     if bits == 8:
@@ -80,7 +79,7 @@ def metadata_chunk(thread: int, chunk: int, bits: int) -> tuple[int, int]:
 
 def metadata_counts(thread: int, selector: int, bits: int) -> bool:
     """Whether the hardware reads the metadata register of `thread` under sparsity selector `selector`."""
-    _check("thread", thread, WARPGROUP_THREADS)
+    _check("thread", thread, WARPGROUP_SIZE)
     _check_bits(bits, (8, 16, 32))
     return bits == 8 or (thread // 2) % 2 == selector
 
@@ -105,7 +104,7 @@ def one_of_two(place: int) -> int:
 
 
 def _row(thread: int, half: int) -> int:
-    warp, lane = divmod(thread, _WARP_THREADS)
+    warp, lane = divmod(thread, WARP_SIZE)
     return warp * _WARP_ROWS + half * _CORE_ROWS + lane // _QUAD
 
 

@@ -15,7 +15,6 @@ from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, PtxVersion, Registe
 
 BARRIER_IDS = range(16)
 """The named barriers of a CTA."""
-WARP_SIZE = 32
 MAX_CTA_THREADS = 1024
 
 FENCE_SEMANTICS = ("acq_rel", "sc")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.intrinsics.axes import chosen
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Effect, Intrinsic, RegisterClass, Row, operand, output
 
 SHUFFLE_MODES = ("idx", "up", "down", "bfly")
-WARP_SIZE = 32
 ALL_LANES = (1 << WARP_SIZE) - 1
 WHOLE_WARP = WARP_SIZE - 1
 """The `clamp` operand that makes the whole warp one segment (0 for mode up)."""

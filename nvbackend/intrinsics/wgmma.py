@@ -14,7 +14,8 @@ from functools import cache
 
 from nvbackend.intrinsics.axes import chosen, spelled
 from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.fragments import A_REGISTERS, WARPGROUP_THREADS
+from nvbackend.intrinsics.fragments import A_REGISTERS
+from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row import (
     Asm,
     Effect,
@@ -102,7 +103,7 @@ def lowest_ptx_version(a: ElementType, b: ElementType, sparse: bool) -> PtxVersi
 
 def accumulator_registers(n: int, d: ElementType) -> int:
     """32-bit registers a thread that hold D of an m64`n` instruction."""
-    return M * n * d.bits // (32 * WARPGROUP_THREADS)
+    return M * n * d.bits // (32 * WARPGROUP_SIZE)
 
 
 def accumulator_class(d: ElementType) -> RegisterClass:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Diagnostic, Rule, Severity
 from nvbackend.intrinsics import cluster, matrix_move, mbarrier, register_budget, sync, tma
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target, dotted, target_names
 
@@ -154,13 +155,13 @@ BARRIER_THREADS = Rule(
 
 def is_barrier_threads(threads: int) -> bool:
     """Whether this many threads, whole warps, can meet at a barrier."""
-    return 0 < threads <= sync.MAX_CTA_THREADS and threads % sync.WARP_SIZE == 0
+    return 0 < threads <= sync.MAX_CTA_THREADS and threads % WARP_SIZE == 0
 
 
 def check_barrier_threads(threads: int) -> None:
     """Raises barrier.threads unless `threads` can take part in a counted barrier."""
     if not is_barrier_threads(threads):
-        BARRIER_THREADS.fail(threads=threads, warp=sync.WARP_SIZE, most=sync.MAX_CTA_THREADS)
+        BARRIER_THREADS.fail(threads=threads, warp=WARP_SIZE, most=sync.MAX_CTA_THREADS)
 
 
 MBARRIER_COUNT = Rule(

@@ -192,7 +192,7 @@ def test_launch_bounds_are_checked(rule, facts):
 
 
 def test_clusters_need_hopper():
-    with pytest.raises(nvb.DiagnosticError, match="sm_80 has no clusters"):
+    with pytest.raises(nvb.DiagnosticError, match=r"sm_80 at PTX 9\.0 has no clusters"):
         KernelBuilder("bounds", "sm_80", threads=128, cluster=2)
 
 

@@ -1,0 +1,9 @@
+"""Every call of the builder in one class: a family of operations is a base."""
+
+from __future__ import annotations
+
+from nvbackend.builder.pipeline import Pipelines
+
+
+class Operations(Pipelines):
+    """The calls of all families, for the kernel builder and for attached ones alike."""

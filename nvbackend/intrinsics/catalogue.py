@@ -1,0 +1,37 @@
+"""Every row there is, family by family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nvbackend.intrinsics import (
+    cluster,
+    matrix_move,
+    mbarrier,
+    register_budget,
+    special_registers,
+    sync,
+    tma,
+    warp,
+    wgmma,
+)
+from nvbackend.intrinsics.row import Row
+
+FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
+    "wgmma": wgmma.rows,
+    "matrix_move": matrix_move.rows,
+    "tma": tma.rows,
+    "mbarrier": mbarrier.rows,
+    "cluster": cluster.rows,
+    "sync": sync.rows,
+    "warp": warp.rows,
+    "register_budget": register_budget.rows,
+    "special_registers": special_registers.rows,
+}
+"""The modules' names and what gives their rows. A new family is one line."""
+
+
+def rows() -> Iterator[Row]:
+    """Every row of every family."""
+    for family in FAMILIES.values():
+        yield from family()
