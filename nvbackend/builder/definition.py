@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 @user_facing
 def kernel(
-    target: str | Target, *, threads: int, cluster: int = 1, min_ctas: int | None = None, name: str | None = None
+    target: str | Target,
+    *,
+    threads: int,
+    cluster: int = 1,
+    min_ctas: int | None = None,
+    max_registers: int | None = None,
+    name: str | None = None,
 ) -> Callable[[Callable[..., None]], KernelDefinition]:
     """Decorate a function that builds a kernel.
 
@@ -30,7 +36,7 @@ def kernel(
     found = Target.parse(target)
 
     def decorate(function: Callable[..., None]) -> KernelDefinition:
-        return KernelDefinition(function, found, threads, cluster, min_ctas, name or function.__name__)
+        return KernelDefinition(function, found, threads, cluster, min_ctas, max_registers, name or function.__name__)
 
     return decorate
 
@@ -46,6 +52,7 @@ class KernelDefinition:
         threads: int,
         cluster: int,
         min_ctas: int | None,
+        max_registers: int | None,
         name: str,
     ) -> None:
         functools.update_wrapper(cast(Any, self), function)
@@ -54,6 +61,7 @@ class KernelDefinition:
         self.threads = threads
         self.cluster = cluster
         self.min_ctas = min_ctas
+        self.max_registers = max_registers
         self.name = name
 
     def build(self, *, target: str | Target | None = None, **constants: Any) -> FinishedKernel:
@@ -66,6 +74,7 @@ class KernelDefinition:
             threads=self.threads,
             cluster=self.cluster,
             min_ctas=self.min_ctas,
+            max_registers=self.max_registers,
             parameters=self.parameters(),
         )
         self._function(k, *k.arguments, **constants)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 TRIPLE = "nvptx64-nvidia-cuda"
 MAX_THREADS = 1024
+MAX_REGISTERS = range(24, 256)
+"""What `.maxnreg` can ask for: ptxas takes at least 24, and a thread has at most 255."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*")
 
 
@@ -45,7 +47,8 @@ class KernelBuilder(Operations):
     """Builds one kernel.
 
     `target` is a name such as "sm_90a" or a Target; `threads` the CTA's size; `cluster` the CTAs of a cluster along x;
-    `min_ctas` the CTAs that must fit an SM (it bounds the registers of a thread). Emit with the calls of this object,
+    `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
+    use. Emit with the calls of this object,
     then `finish()`, or `compile()` which finishes too.
     """
 
@@ -57,12 +60,14 @@ class KernelBuilder(Operations):
         threads: int,
         cluster: int = 1,
         min_ctas: int | None = None,
+        max_registers: int | None = None,
         parameters: Sequence[Parameter] = (),
     ) -> None:
         found = Target.parse(target)
         if not _IDENTIFIER.fullmatch(name):
             rules.KERNEL_NAME.fail(given=name, suggested="k" + re.sub(r"[^\w$]", "_", name, flags=re.ASCII))
-        self._bounds = _checked_bounds(found, threads, cluster, min_ctas)
+        self._bounds = _checked_bounds(found, threads, cluster, min_ctas, max_registers)
+        self._max_registers = max_registers
         self._started = time.perf_counter()
         self.module = ir.Module(name)
         self.module.triple = TRIPLE
@@ -84,6 +89,11 @@ class KernelBuilder(Operations):
         if isinstance(parameter.type, Pointer):
             return self.global_address(argument, parameter.type.element, parameter.type.align)
         return TensorMapParameter(parameter.name, argument, parameter.type)
+
+    @property
+    def max_registers(self) -> int | None:
+        """The most registers a thread may have, None where nothing was asked for."""
+        return self._max_registers
 
     @property
     def signature(self) -> Signature:
@@ -154,6 +164,8 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     notes = [f'"nvvm.maxntid"="{bounds.threads}"']
     if bounds.min_ctas is not None:
         notes.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
+    if kernel.max_registers is not None:
+        notes.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
     if bounds.cluster > 1:
         notes.append(f'"nvvm.cluster_dim"="{bounds.cluster},1,1"')
     return f"{text[:start]}{header} {' '.join(notes)}\n{text[end:]}"
@@ -165,13 +177,16 @@ def _parameter_type(parameter: Parameter) -> ir.Type:
     return ir.PointerType(addrspace=GLOBAL_SPACE if isinstance(parameter.type, Pointer) else 0)
 
 
-def _checked_bounds(target: Target, threads: int, cluster: int, min_ctas: int | None) -> LaunchBounds:
+def _checked_bounds(
+    target: Target, threads: int, cluster: int, min_ctas: int | None, max_registers: int | None
+) -> LaunchBounds:
     """The bounds, if all of them are possible on `target`; raises everything that is wrong with them together."""
     found = gather(
         lambda: _check_threads(threads),
         lambda: family_rules.check_cluster_size(cluster),
         lambda: family_rules.check_cluster_target(target) if cluster > 1 else None,
         lambda: _check_min_ctas(min_ctas),
+        lambda: _check_max_registers(max_registers),
     )
     raise_all(found)
     return LaunchBounds(threads, cluster, 0, min_ctas)
@@ -191,4 +206,14 @@ def _check_min_ctas(min_ctas: int | None) -> None:
     if min_ctas is not None and min_ctas < 1:
         rules.LAUNCH_FACT.fail(
             fact="min_ctas", given=min_ctas, needs="at least one CTA runs on an SM", advice="use 1 or more"
+        )
+
+
+def _check_max_registers(max_registers: int | None) -> None:
+    if max_registers is not None and max_registers not in MAX_REGISTERS:
+        rules.LAUNCH_FACT.fail(
+            fact="max_registers",
+            given=max_registers,
+            needs=f"a thread has {MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]} registers",
+            advice=f"use {MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]}",
         )

@@ -183,6 +183,8 @@ def test_misuse_is_a_diagnostic_at_the_line(broken, rule):
         ("kernel.bounds", {"threads": 0}),
         ("cluster.size", {"threads": 128, "cluster": 17}),
         ("kernel.bounds", {"threads": 128, "min_ctas": 0}),
+        ("kernel.bounds", {"threads": 128, "max_registers": 23}),
+        ("kernel.bounds", {"threads": 128, "max_registers": 256}),
     ],
 )
 def test_launch_bounds_are_checked(rule, facts):

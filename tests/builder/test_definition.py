@@ -11,7 +11,7 @@ from nvbackend.builder.kernel import KernelBuilder
 MAP = nvb.TensorMap(f16, box=(64, 64))
 
 
-@nvb.kernel("sm_90a", threads=64, cluster=2, min_ctas=1)
+@nvb.kernel("sm_90a", threads=64, cluster=2, min_ctas=1, max_registers=40)
 def sample(k, out: nvb.Pointer(f32, align=4), source: MAP, count: i32, *, repeats=2):
     for index in range(repeats):
         out[index] = count.to(f32)
@@ -36,7 +36,13 @@ def test_keyword_only_parameters_are_constants_of_the_build():
 
 def test_attributes_of_the_kernel_reach_the_ptx():
     ptx = sample.compile(assemble=False).ptx
-    for text in (".maxntid 64", ".minnctapersm 1", ".reqnctapercluster 2", ".param .align 64 .b8 sample_param_1[128]"):
+    for text in (
+        ".maxntid 64",
+        ".minnctapersm 1",
+        ".maxnreg 40",
+        ".reqnctapercluster 2",
+        ".param .align 64 .b8 sample_param_1[128]",
+    ):
         assert text in ptx
 
 
