@@ -17,6 +17,7 @@ _SCALARS: dict[str, ir.Type] = {
     "i64": ir.IntType(64),
     "float": ir.FloatType(),
     "double": ir.DoubleType(),
+    "<2 x half>": ir.VectorType(ir.HalfType(), 2),
 }
 
 
@@ -54,10 +55,11 @@ def _lower_intrinsic(
     for argument in lowering.arguments:
         if isinstance(argument, str):
             operand = row.operand(argument)
-            arguments += [_as_pointer(builder, value, operand.register) for value in _values(operands, operand)]
+            arguments += [_as_argument(builder, value, operand.register) for value in _values(operands, operand)]
         else:
             arguments.append(ir.Constant(_SCALARS[argument[0]], argument[1]))
-    function = declare(builder.module, lowering.name, _result_type(row), [argument.type for argument in arguments])
+    result = _result_type(row, of_intrinsic=True)
+    function = declare(builder.module, lowering.name, result, [argument.type for argument in arguments])
     return _unpack(builder, row, builder.call(function, arguments, name=name))
 
 
@@ -85,9 +87,10 @@ def _as_scalar(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) 
     return value
 
 
-def _as_pointer(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
+def _as_argument(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
+    """`value` as the type that an intrinsic takes for `register`."""
     if register.addrspace is None:
-        return value
+        return value if register.intrinsic == register.llvm else builder.bitcast(value, _SCALARS[register.intrinsic])
     if isinstance(value.type, ir.PointerType):
         return _in_space(builder, value, register)
     return builder.inttoptr(value, ir.PointerType(addrspace=register.addrspace))
@@ -108,8 +111,9 @@ def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass)
     return builder.addrspacecast(pointer, wanted)
 
 
-def _result_type(row: Row) -> ir.Type:
-    types = [_SCALARS[operand.register.llvm] for operand in row.outputs for _ in range(operand.count)]
+def _result_type(row: Row, *, of_intrinsic: bool = False) -> ir.Type:
+    names = ((one.register.intrinsic if of_intrinsic else one.register.llvm, one.count) for one in row.outputs)
+    types = [_SCALARS[name] for name, count in names for _ in range(count)]
     if not types:
         return ir.VoidType()
     return types[0] if len(types) == 1 else ir.LiteralStructType(types)
@@ -120,8 +124,8 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
     position = 0
     single = sum(operand.count for operand in row.outputs) == 1
     for operand in row.outputs:
-        results[operand.name] = [
-            call if single else builder.extract_value(call, position + index) for index in range(operand.count)
-        ]
+        scalar = _SCALARS[operand.register.llvm]
+        values = (call if single else builder.extract_value(call, position + index) for index in range(operand.count))
+        results[operand.name] = [value if value.type == scalar else builder.bitcast(value, scalar) for value in values]
         position += operand.count
     return results

@@ -15,13 +15,15 @@ PtxVersion = tuple[int, int]
 class RegisterClass(enum.Enum):
     """A class of PTX register or address: its inline-asm constraint letter and its LLVM type.
 
-    Shared addresses are 32-bit in asm operands (`r`) and pointers of their address space in intrinsics.
+    Shared addresses are 32-bit in asm operands (`r`) and pointers of their address space in intrinsics. `intrinsic` is
+    the type that intrinsics have for a register where it is another one: a pair of f16 is an i32 to everybody else.
     """
 
     PRED = ("b", "i1", None)
     B16 = ("h", "i16", None)
     B32 = ("r", "i32", None)
     B64 = ("l", "i64", None)
+    F16X2 = ("r", "i32", None, "<2 x half>")
     F32 = ("f", "float", None)
     F64 = ("d", "double", None)
     SHARED = ("r", "i32", 3)
@@ -29,10 +31,11 @@ class RegisterClass(enum.Enum):
     GLOBAL = ("l", "i64", 1)
     GENERIC = ("l", "i64", 0)
 
-    def __init__(self, constraint: str, llvm: str, addrspace: int | None) -> None:
+    def __init__(self, constraint: str, llvm: str, addrspace: int | None, intrinsic: str | None = None) -> None:
         self.constraint = constraint
         self.llvm = llvm
         self.addrspace = addrspace
+        self.intrinsic = intrinsic or llvm
 
 
 class Role(enum.Enum):
