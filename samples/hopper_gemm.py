@@ -33,12 +33,14 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
     tiles = lambda: k.range(k.cluster_id(), pairs * tiles_n, k.cluster_count(), name="tile")  # noqa: E731
     place = lambda tile: k.grouped(tile, pairs, tiles_n, GROUP // CLUSTER)  # noqa: E731
 
-    with k.producer(registers=40), tiles() as tile:
-        m, n = place(tile)
-        with k.range(steps) as step, ring.fill() as stage:
-            row = (m * CLUSTER + k.cluster_rank()) * TILE_M
-            k.tma_load(stage.a, a, (row, step * TILE_K), stage.full)
-            k.tma_load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full, multicast=True)
+    with k.producer(registers=40):
+        with tiles() as tile:
+            m, n = place(tile)
+            with k.range(steps) as step, ring.fill() as stage:
+                row = (m * CLUSTER + k.cluster_rank()) * TILE_M
+                k.tma_load(stage.a, a, (row, step * TILE_K), stage.full)
+                k.tma_load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full, multicast=True)
+        ring.finish()
 
     with k.consumers(registers=232) as warpgroup:
         acc = mma.accumulator()
@@ -53,8 +55,6 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
             ring.release()
             reserved.store(acc)
         output.finish()
-
-    k.cluster_sync(relaxed=True)  # no CTA leaves while its peer may still arrive at its barriers
 
 
 def main() -> int:

@@ -101,6 +101,15 @@ class Ring:
         self._release(self._before(self._index.value), when=self._unreleased != 0)
         self._unreleased.set(0)
 
+    def finish(self) -> None:
+        """For the producer thread, at its end: wait until every stage has come back.
+
+        Then no consumer of the cluster has an arrival at this CTA's barriers outstanding, and the CTA may end.
+        """
+        with self._k.range(self.stages):
+            self._k.mbarrier_wait(self._empty + self._index.value, self._phase ^ 1)
+            self._advance()
+
     def _release(self, index: Value, when: Value | None) -> None:
         """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
         k = self._k
