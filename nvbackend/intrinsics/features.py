@@ -15,6 +15,7 @@ class Feature(enum.Flag):
     NONE = 0
     ARCH_CONDITIONAL = enum.auto()
     FAMILY_CONDITIONAL = enum.auto()
+    SM_72 = enum.auto()
     SM_75 = enum.auto()
     SM_80 = enum.auto()
     SM_89 = enum.auto()

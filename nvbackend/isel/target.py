@@ -196,6 +196,7 @@ def _checked_version(given: object) -> PtxVersion:
 def _features(number: int, suffix: str) -> Feature:
     features = Feature.NONE
     for floor, feature in (
+        (72, Feature.SM_72),
         (75, Feature.SM_75),
         (80, Feature.SM_80),
         (89, Feature.SM_89),
