@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from nvbackend.builder import rules
+from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.operations import Operations
-from nvbackend.builder.values import Value
+from nvbackend.builder.values import Value, llvm_type
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target
@@ -22,8 +24,11 @@ class AttachedBuilder(Operations):
     """
 
     def __init__(self, builder: ir.IRBuilder, target: str | Target, *, threads: int, cluster: int = 1) -> None:
-        function = builder.function
-        super().__init__(function.name, Target.parse(target), function, cached_storage=False)
+        if not isinstance(builder, ir.IRBuilder) or builder.block is None:
+            rules.ATTACH_PLACE.fail(given=builder)
+        function, found = builder.function, Target.parse(target)
+        checked_bounds(found, threads, cluster)
+        super().__init__(function.name, found, function, cached_storage=False)
         self._ir = builder
         self.threads, self.cluster = threads, cluster
         self.machine.attributes.update(threads=threads, cluster=cluster)
@@ -34,7 +39,12 @@ class AttachedBuilder(Operations):
         return self._shared_bytes
 
     def value(self, value: ir.Value, element: ElementType) -> Value:
-        """An llvmlite value of the function as a value of this builder. The owner vouches for where it is defined."""
+        """An llvmlite value of the function as a value of this builder. The owner vouches for where it is defined.
+
+        Raises value.llvm-type where its LLVM type is not that of `element`.
+        """
+        if value.type != llvm_type(element):
+            rules.LLVM_TYPE.fail(given=value.type, element=element, wanted=llvm_type(element))
         return Value(self, value, element, self._regions[0])
 
     def verify(self) -> tuple[Diagnostic, ...]:
@@ -45,5 +55,8 @@ class AttachedBuilder(Operations):
 
 @user_facing
 def attach(builder: ir.IRBuilder, target: str | Target, *, threads: int, cluster: int = 1) -> AttachedBuilder:
-    """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder. Raises target.unknown."""
+    """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder.
+
+    Raises target.unknown, kernel.bounds, cluster.size, cluster.target and attach.place.
+    """
     return AttachedBuilder(builder, target, threads=threads, cluster=cluster)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from nvbackend.builder import rules
+from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.memory import GLOBAL_SPACE, Address
 from nvbackend.builder.operations import Operations
+from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, check_parameters
 from nvbackend.builder.values import Value, llvm_type
-from nvbackend.diagnostics import Diagnostic, gather, raise_all, user_facing
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.isel import family_rules
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
 TRIPLE = "nvptx64-nvidia-cuda"
-MAX_THREADS = 1024
-MAX_REGISTERS = range(24, 256)
-"""What `.maxnreg` can ask for: ptxas takes at least 24, and a thread has at most 255."""
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*")
+_PREDEFINED = frozenset({"WARP_SZ"})
+"""Names that PTX has given away (PTX ISA 4.4)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +63,11 @@ class KernelBuilder(Operations):
         parameters: Sequence[Parameter] = (),
     ) -> None:
         found = Target.parse(target)
-        if not _IDENTIFIER.fullmatch(name):
-            rules.KERNEL_NAME.fail(given=name, suggested="k" + re.sub(r"[^\w$]", "_", name, flags=re.ASCII))
-        self._bounds = _checked_bounds(found, threads, cluster, min_ctas, max_registers)
+        if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in _PREDEFINED:
+            rules.KERNEL_NAME.fail(given=name, suggested="k" + re.sub(r"[^\w$]", "_", str(name), flags=re.ASCII))
+        self._bounds = checked_bounds(found, threads, cluster, min_ctas, max_registers)
         self._max_registers = max_registers
+        check_parameters(name, parameters)
         self._started = time.perf_counter()
         self.module = ir.Module(name)
         self.module.triple = TRIPLE
@@ -156,10 +156,11 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     start = text.index("define ptx_kernel void ")
     end = text.index("{", start)
     header = text[start:end].rstrip()
-    for parameter in kernel.signature.parameters:
+    for parameter, argument in zip(kernel.signature.parameters, kernel.function.args, strict=True):
         if isinstance(parameter.type, TensorMap):
-            attributes = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant"'
-            header = header.replace(f'ptr %"{parameter.name}"', f'{attributes} %"{parameter.name}"')
+            attributes = f'ptr byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT} "nvvm.grid_constant"'
+            name = argument.get_reference()  # not the parameter's: llvmlite escapes names, and renames a second one
+            header = header.replace(f"ptr {name}", f"{attributes} {name}")
     bounds = kernel.signature.bounds
     notes = [f'"nvvm.maxntid"="{bounds.threads}"']
     if bounds.min_ctas is not None:
@@ -175,45 +176,3 @@ def _parameter_type(parameter: Parameter) -> ir.Type:
     if isinstance(parameter.type, Scalar):
         return llvm_type(parameter.type.element)
     return ir.PointerType(addrspace=GLOBAL_SPACE if isinstance(parameter.type, Pointer) else 0)
-
-
-def _checked_bounds(
-    target: Target, threads: int, cluster: int, min_ctas: int | None, max_registers: int | None
-) -> LaunchBounds:
-    """The bounds, if all of them are possible on `target`; raises everything that is wrong with them together."""
-    found = gather(
-        lambda: _check_threads(threads),
-        lambda: family_rules.check_cluster_size(cluster),
-        lambda: family_rules.check_cluster_target(target) if cluster > 1 else None,
-        lambda: _check_min_ctas(min_ctas),
-        lambda: _check_max_registers(max_registers),
-    )
-    raise_all(found)
-    return LaunchBounds(threads, cluster, 0, min_ctas)
-
-
-def _check_threads(threads: int) -> None:
-    if not 1 <= threads <= MAX_THREADS or threads % WARP_SIZE:
-        rules.LAUNCH_FACT.fail(
-            fact="threads",
-            given=threads,
-            needs=f"a CTA has 1 to {MAX_THREADS} threads in whole warps of {WARP_SIZE}",
-            advice=f"use a multiple of {WARP_SIZE} up to {MAX_THREADS}",
-        )
-
-
-def _check_min_ctas(min_ctas: int | None) -> None:
-    if min_ctas is not None and min_ctas < 1:
-        rules.LAUNCH_FACT.fail(
-            fact="min_ctas", given=min_ctas, needs="at least one CTA runs on an SM", advice="use 1 or more"
-        )
-
-
-def _check_max_registers(max_registers: int | None) -> None:
-    if max_registers is not None and max_registers not in MAX_REGISTERS:
-        rules.LAUNCH_FACT.fail(
-            fact="max_registers",
-            given=max_registers,
-            needs=f"a thread has {MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]} registers",
-            advice=f"use {MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]}",
-        )

@@ -103,6 +103,13 @@ PARAMETER_TYPE = Rule(
     why="The type decides how the argument is passed.",
     reference="PTX ISA 7.1 (kernel parameters)",
 )
+PARAMETER_FACT = Rule(
+    id="kernel.parameter-fact",
+    message="{name} is declared {given}: {needs}",
+    fix="{advice}",
+    why="LLVM, ptxas or the driver would refuse it, far from the line that declares it.",
+    reference="PTX ISA 7.1 (kernel parameters), 5.5.3 (tensor maps: bounding box)",
+)
 LAUNCH_FACT = Rule(
     id="kernel.bounds",
     message="{fact} = {given}: {needs}",
@@ -172,4 +179,18 @@ TILE_MISMATCH = Rule(
     fix="give both tiles the same K extent, a multiple of {k}",
     why="The instruction would read past one of the tiles.",
     reference="PTX ISA 9.7.15.2 (wgmma shapes)",
+)
+ATTACH_PLACE = Rule(
+    id="attach.place",
+    message="{given!r} is no llvmlite IRBuilder that stands in a block of a function",
+    fix="position it first: ir.IRBuilder(function.append_basic_block('entry'))",
+    why="The calls are emitted where it stands.",
+    reference="llvmlite IR layer",
+)
+LLVM_TYPE = Rule(
+    id="value.llvm-type",
+    message="an LLVM value of type {given} is no {element}, which is {wanted} in LLVM",
+    fix="name the element type that it has, or convert it with the builder it comes from",
+    why="Every instruction that follows would be typed wrongly, and LLVM would refuse the module.",
+    reference="LLVM Language Reference, type system",
 )

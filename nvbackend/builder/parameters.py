@@ -1,0 +1,71 @@
+"""Kernel parameters as they are declared: what is no parameter is said before it becomes IR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from nvbackend.builder import rules
+from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.intrinsics.smem_layout import TMA_BOX_LIMIT
+from nvbackend.intrinsics.tma import RANKS
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+
+TENSOR_MAP_BYTES = 128
+TENSOR_MAP_ALIGNMENT = 64
+POINTER_BYTES = 8
+PARAMETER_BYTES = 32764
+"""What the parameters of a kernel take together at most (PTX ISA 7.1; ptxas 13.5 on every target)."""
+
+
+def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
+    """Raises kernel.parameter and kernel.parameter-fact, everything that is wrong together."""
+    raise_all([found for parameter in parameters for found in _faults(kernel, parameter)])
+    total = 0
+    for parameter in parameters:
+        size, align = _size(parameter)
+        total = -(-total // align) * align + size
+    if total > PARAMETER_BYTES:
+        needs = f"a kernel takes {PARAMETER_BYTES} bytes of parameters in all, these are {total}"
+        rules.PARAMETER_FACT.fail(
+            name=kernel, given=f"with {len(parameters)} parameters", needs=needs, advice="pass some of them in memory"
+        )
+
+
+def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
+    given = getattr(parameter, "type", None)
+    name = getattr(parameter, "name", parameter)
+    if not isinstance(parameter, Parameter) or not isinstance(given, (Scalar, Pointer, TensorMap)):
+        shown = given if isinstance(parameter, Parameter) else parameter
+        yield rules.PARAMETER_TYPE.diagnose(name=name, kernel=kernel, given=shown)
+        return
+    if not isinstance(given.element, ElementType):
+        needs, advice = "its element is no element type", "use one such as nvb.f16"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=repr(given.element), needs=needs, advice=advice)
+    elif isinstance(given, Pointer) and not _is_power_of_two(given.align):
+        needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={given.align!r}", needs=needs, advice=advice)
+    elif isinstance(given, TensorMap) and not _is_box(given.box):
+        needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
+        advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
+
+
+def _is_power_of_two(number: object) -> bool:
+    return type(number) is int and number > 0 and number & (number - 1) == 0
+
+
+def _is_box(box: object) -> bool:
+    return (
+        isinstance(box, tuple)
+        and len(box) in RANKS
+        and all(type(extent) is int and 1 <= extent <= TMA_BOX_LIMIT for extent in box)
+    )
+
+
+def _size(parameter: Parameter) -> tuple[int, int]:
+    """Bytes and alignment."""
+    if isinstance(parameter.type, TensorMap):
+        return TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT
+    size = POINTER_BYTES if isinstance(parameter.type, Pointer) else parameter.type.element.bytes_for(1)
+    return size, size
