@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
+from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.packed_words import decoder
 from nvbackend.isel.target import Target, dotted, target_names
@@ -120,6 +122,7 @@ def _immediate(row: Row, name: str, legal: Sequence[int], given: int, at: Locati
     )
 
 
+@cache
 def targets_with(features: Feature) -> str:
     """The names of the targets that have all of `features`, in words."""
     names = [name for name in target_names() if Target.parse(name).has(features)]
@@ -137,13 +140,19 @@ def in_words(values: Iterable[int]) -> str:
 
 def _gates(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
     """The gates of the instruction's family, which know what to use instead, or else those of every row."""
-    if instr.row is None:
-        return ()
-    if instr.row.opcode == MMA_ASYNC:
-        broken = violations(request_of(instr.row, instr.immediates), target, instr.location)
+    return gates(instr.row, target, instr.immediates, instr.location) if instr.row is not None else ()
+
+
+def gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location | None = None) -> Iterable[Diagnostic]:
+    """Everything that `target` and these immediates have against `row`; nothing where it is legal there.
+
+    Asks the family's own rules first, which know what to use instead.
+    """
+    if row.opcode == MMA_ASYNC:
+        broken = violations(request_of(row, immediates), target, at)
         if broken:
             return broken
-    return row_gates(instr.row, target, instr.immediates, instr.location)
+    return row_gates(row, target, immediates, at)
 
 
 def _packed_words(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001
@@ -165,7 +174,12 @@ def _successors(function: MachineFunction) -> Iterator[Diagnostic]:
                 yield SUCCESSOR.diagnose(at=last, block=block.name, function=function.name, successor=successor)
 
 
-INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, _packed_words)
+def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
+    """Legal, and not what the chip has: a warning."""
+    return emulation_warnings(instr.row, target, instr.location) if instr.row is not None else ()
+
+
+INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, _packed_words, _emulated)
 """What is checked of every instruction by itself."""
 PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol,)
 """What is checked of the function as a whole, along its control flow."""
