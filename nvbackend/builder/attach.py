@@ -49,6 +49,7 @@ class AttachedBuilder(Operations):
 
     def verify(self) -> tuple[Diagnostic, ...]:
         """Check everything emitted, once all blocks of the function end. Raises all errors; returns warnings."""
+        self._check_blocks()
         self._link()
         return raise_all(verify(self.machine))
 

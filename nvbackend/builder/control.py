@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.builder.core import RETURN, BuilderCore, Region
+from nvbackend.builder.blocks import Region, with_block
+from nvbackend.builder.core import RETURN, BuilderCore
 from nvbackend.builder.storage import Storage
-from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.builder.values import Arithmetic, Number, Operand, Value, as_value
 from nvbackend.builder.variables import Variable
 from nvbackend.intrinsics.types import ElementType, pred, s32
 
@@ -40,7 +40,7 @@ class Control(BuilderCore):
         self._write(storage, [value.ir])
         return Variable(self, storage, value.type)
 
-    @contextmanager
+    @with_block
     def if_(self, condition: Operand) -> Iterator[None]:
         """Run the block where `condition` (a predicate) holds. `k.else_()` may follow."""
         self._check_live()
@@ -55,12 +55,13 @@ class Control(BuilderCore):
         self._enter(merge, _unchanged(before, region))
         self._last_if = _If(branch, merge, region, before)
 
-    @contextmanager
+    @with_block
     def else_(self) -> Iterator[None]:
         """The other side of the if_ block that ends right above."""
         last = self._last_if
-        if last is None or self._ir.block is not last.merge or last.merge.instructions:
+        if last is None or self._ir.block is not last.merge or self._has_content(last.merge):
             rules.ELSE_WITHOUT_IF.fail()
+        self._last_if = None
         otherwise = self._new_block("else")
         last.branch.operands[2] = otherwise
         with self._region("else") as region:
@@ -69,7 +70,7 @@ class Control(BuilderCore):
             self._branch(last.merge)
         self._enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
 
-    @contextmanager
+    @with_block
     def range(
         self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i"
     ) -> Iterator[Value]:
@@ -77,13 +78,16 @@ class Control(BuilderCore):
 
         A step known at build time is checked (control.step); a run-time one must be positive.
         """
-        known = step if isinstance(step, (int, float)) else step._value().constant
+        known = step._value().constant if isinstance(step, Arithmetic) else step
         if known is not None and (not isinstance(known, int) or known <= 0):
             rules.ZERO_STEP.fail(step=known)
         if stop is None:
             start, stop = 0, start
-        element = next((bound.type for bound in (start, stop) if not isinstance(bound, (int, float))), s32)
+        element = next((bound.type for bound in (start, stop) if isinstance(bound, Arithmetic)), s32)
+        if not element.is_integer:
+            rules.UNSUPPORTED_OPERATION.fail(operation="k.range", element=element, advice="count in integers: .to(i32)")
         last = as_value(self, stop, element)
+        _check_last_count(start, last.constant, known, element)
         counter = self.var(as_value(self, start, element), name=name)
         header, body, latch, done = (self._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
         self._branch(header)
@@ -100,7 +104,7 @@ class Control(BuilderCore):
             self._branch(header)
         self._enter(done, _unchanged(before, region))
 
-    @contextmanager
+    @with_block
     def loop(self) -> Iterator[None]:
         """Repeat until break_if, break_ or return_ leaves."""
         body, done = self._new_block("loop"), self._new_block("loop.end")
@@ -111,11 +115,15 @@ class Control(BuilderCore):
             self._enter(body)
             yield
             self._branch(body)
+        if not region.left:
+            rules.ENDLESS.fail(at=region.location)
         self._enter(done, _unchanged(before, region))
 
     def break_(self) -> None:
         """Leave the innermost loop."""
-        self._leave("break_", self._loop("break_").exit_block)
+        loop = self._loop("break_")
+        self._leave("break_", loop.exit_block)
+        loop.left = True
 
     def continue_(self) -> None:
         """Go on with the next round of the innermost loop."""
@@ -127,11 +135,15 @@ class Control(BuilderCore):
         self._flush()
         self._pseudo(RETURN)
         self._ir.ret_void()
+        for region in self._regions:
+            region.left = True
         self._exit_kind = "return_"
 
     def break_if(self, condition: Operand) -> None:
         """Leave the innermost loop where `condition` holds."""
-        self._leave_if(condition, self._loop("break_if").exit_block)
+        loop = self._loop("break_if")
+        self._leave_if(condition, loop.exit_block)
+        loop.left = True
 
     def continue_if(self, condition: Operand) -> None:
         """Go on with the next round of the innermost loop where `condition` holds."""
@@ -141,6 +153,11 @@ class Control(BuilderCore):
         """End the kernel for the threads where `condition` holds."""
         with self.if_(condition):
             self.return_()
+
+    def _has_content(self, block: ir.Block) -> bool:
+        """Whether something was emitted in `block`, recorded there, or is still to be written at its end."""
+        recorded = self.machine.blocks.get(block.name)
+        return bool(block.instructions or self._dirty or (recorded and recorded.instructions))
 
     def _leave(self, kind: str, block: ir.Block | None) -> None:
         self._check_live()
@@ -165,3 +182,14 @@ class Control(BuilderCore):
 def _unchanged(known: Known, region: Region) -> Known:
     """The storages that `region` did not write: their registers are the same behind it."""
     return {storage: values for storage, values in known.items() if storage not in region.written}
+
+
+def _check_last_count(start: Operand, stop: Number | None, step: object, element: ElementType) -> None:
+    """The counter goes one step past the last round; where that does not fit its type, it would begin again."""
+    if not isinstance(stop, int) or not isinstance(step, int):
+        return
+    first = start._value().constant if isinstance(start, Arithmetic) else start
+    last = first + -(-(stop - first) // step) * step if isinstance(first, int) else stop - 1 + step
+    limit = (1 << element.bits - element.is_signed) - 1
+    if last > limit:
+        rules.RANGE_END.fail(stop=stop, step=step, last=last, element=element, limit=limit)

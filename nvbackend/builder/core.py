@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from nvbackend.builder import rules
+from nvbackend.builder.blocks import Asked, Region
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Value, llvm_type
-from nvbackend.diagnostics import Location, caller_location
+from nvbackend.diagnostics import caller_location, raise_all
 from nvbackend.intrinsics.row import Role, Row
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
@@ -24,24 +25,6 @@ if TYPE_CHECKING:
 
 RETURN = "ret"
 """The pseudo-instruction that ends a kernel's thread."""
-
-
-class Region:
-    """A with-block of the kernel. Values made in it may be used while it is open."""
-
-    __slots__ = ("exit_block", "kind", "location", "next_block", "open", "written")
-
-    def __init__(self, kind: str, location: Location | None) -> None:
-        self.kind = kind
-        self.location = location
-        self.open = True
-        self.written: set[Storage] = set()
-        self.exit_block: ir.Block | None = None
-        self.next_block: ir.Block | None = None
-
-    def describe(self) -> str:
-        """What diagnostics call it, with its place."""
-        return f"the {self.kind} block at {self.location}" if self.location else f"a {self.kind} block"
 
 
 class BuilderCore:
@@ -60,6 +43,8 @@ class BuilderCore:
         self._dirty: dict[Storage, None] = {}
         self._cached_storage = cached_storage
         self._exit_kind: str | None = None
+        self._asked = Asked()
+        self._torn: tuple[Region, str] | None = None
         self._finished = False
         self._allocas: ir.Block | None = None
 
@@ -117,11 +102,15 @@ class BuilderCore:
         return self._ir.call(function, list(arguments))
 
     def _wrap(self, value: ir.Value, element: ElementType) -> Value:
+        self._check_live()
         return Value(self, value, element, self._regions[-1])
 
     def _check_live(self) -> None:
         if self._finished:
             rules.FINISHED.fail(name=self.name)
+        if self._torn is not None:
+            region, error = self._torn
+            rules.TORN.fail(block=region.describe(), error=error)
         if self._exit_kind is not None:
             rules.UNREACHABLE.fail(exit=self._exit_kind)
 
@@ -133,10 +122,22 @@ class BuilderCore:
         self._regions.append(region)
         try:
             yield region
+        except BaseException as error:
+            self._torn = self._torn or (region, type(error).__name__)
+            raise
         finally:
-            self._regions.pop()
+            self._regions.remove(region)
             region.open = False
             self._regions[-1].written |= region.written
+
+    def _check_blocks(self) -> None:
+        """Raises what is wrong with the with-blocks as a whole: torn, open, asked for and never entered."""
+        if self._torn is not None:
+            self._exit_kind = None
+            self._check_live()
+        if len(self._regions) > 1:
+            rules.OPEN_BLOCK.fail(block=self._regions[-1].describe())
+        raise_all([rules.NOT_ENTERED.diagnose(at=place, call=call) for call, place in self._asked.waiting.values()])
 
     def _new_block(self, name: str) -> ir.Block:
         return self.function.append_basic_block(name)

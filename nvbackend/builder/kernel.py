@@ -106,6 +106,7 @@ class KernelBuilder(Operations):
         """Close the kernel and verify its machine form. Raises every error found, together."""
         if self._finished:
             rules.FINISHED.fail(name=self.name)
+        self._check_blocks()
         if self._exit_kind is None:
             self.return_()
         self._finished = True

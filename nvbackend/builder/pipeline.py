@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nvbackend.builder import rules
+from nvbackend.builder.blocks import with_block
 from nvbackend.builder.epilogue import TmaEpilogue
 from nvbackend.builder.memory import Address
 from nvbackend.builder.tile import SharedTile
@@ -64,7 +64,7 @@ class Ring:
         self._phase = k.var(0, s32, name="phase")
         self._unreleased = k.var(0, s32, name="unreleased")
 
-    @contextmanager
+    @with_block
     def fill(self) -> Iterator[Stage]:
         """For one producer thread: wait until the next stage is empty, announce its bytes, yield it to load into."""
         k = self._k
@@ -75,7 +75,7 @@ class Ring:
         yield self._stage(index)
         self._advance()
 
-    @contextmanager
+    @with_block
     def drain(self, in_flight: int = 0) -> Iterator[Stage]:
         """For every thread of a consumer warpgroup: wait until the next stage is full and yield it to read.
 
@@ -148,7 +148,7 @@ class Pipelines(Warpgroups):
         """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
         return TmaEpilogue(self, target, n, warpgroups)
 
-    @contextmanager
+    @with_block
     def producer(self, registers: int) -> Iterator[None]:
         """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each."""
         with self.if_(self.warpgroup_id() == 0):
@@ -156,7 +156,7 @@ class Pipelines(Warpgroups):
             with self.one_thread():
                 yield
 
-    @contextmanager
+    @with_block
     def consumers(self, registers: int) -> Iterator[Value]:
         """Run the block in all other warpgroups, with `registers` registers a thread; yields their number from 0.
 

@@ -62,9 +62,9 @@ UNREACHABLE = Rule(
 )
 ELSE_WITHOUT_IF = Rule(
     id="control.else",
-    message="k.else_() does not follow the end of a k.if_() block directly",
-    fix="open it right after the if block, in the same block as it",
-    why="There is no condition it could be the other side of.",
+    message="k.else_() (or k.consumers()) does not follow the end of a k.if_() (or k.producer()) block directly",
+    fix="open it once, right after the if block, in the same block as it; what stands between goes before the if",
+    why="There is no condition it could be the other side of, and what stands between would be lost on this side.",
     reference="DESIGN: control flow as with blocks",
 )
 NO_LOOP = Rule(
@@ -79,6 +79,41 @@ ZERO_STEP = Rule(
     message="k.range with a step of {step}: the step must be a positive integer",
     fix="count up and compute the index from the counter",
     why="The loop would not end, or not run.",
+    reference="DESIGN: control flow as with blocks",
+)
+RANGE_END = Rule(
+    id="control.range-end",
+    message="k.range up to {stop} by {step} counts to {last}, which is past the largest {element}, {limit}",
+    fix="count in a wider type, k.const(0, nvb.i64), or count steps and multiply",
+    why="The counter wraps to a negative number and the loop never ends.",
+    reference="DESIGN: what fails silently elsewhere is a clear error here",
+)
+ENDLESS = Rule(
+    id="control.endless",
+    message="nothing leaves this k.loop(): it has no break_, break_if, return_ or return_if",
+    fix="leave it with k.break_if(condition)",
+    why="The kernel would never end, and LLVM may take out a loop that does nothing visible.",
+    reference="LLVM Language Reference (forward progress)",
+)
+NOT_ENTERED = Rule(
+    id="control.not-entered",
+    message="k.{call}(...) was called here and its block never opened: what should stand inside runs unconditionally",
+    fix="write `with k.{call}(...):` and put the code inside",
+    why="The call alone emits nothing.",
+    reference="DESIGN: control flow as with blocks",
+)
+OPEN_BLOCK = Rule(
+    id="control.open",
+    message="the kernel ends while {block} is open",
+    fix="finish the kernel behind the block",
+    why="The rest of the block, and what follows it, would be missing.",
+    reference="DESIGN: control flow as with blocks",
+)
+TORN = Rule(
+    id="control.torn",
+    message="{block} was left by a Python exception ({error}), so the kernel is incomplete",
+    fix="let the exception end the build, or catch it inside the block; then build the kernel anew",
+    why="What should follow in the block is missing, and its end was never emitted.",
     reference="DESIGN: control flow as with blocks",
 )
 FINISHED = Rule(

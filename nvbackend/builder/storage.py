@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 if TYPE_CHECKING:
-    from nvbackend.builder.core import Region
+    from nvbackend.builder.blocks import Region
 
 
 class Storage:

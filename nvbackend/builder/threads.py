@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
+from nvbackend.builder.blocks import with_block
 from nvbackend.builder.memory import Memory
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
@@ -72,7 +72,7 @@ class Threads(Memory):
         results = self.emit(sync.elect(), {"mask": warp.ALL_LANES})
         return self._wrap(results["elected"][0], pred)
 
-    @contextmanager
+    @with_block
     def one_thread(self, warp_index: int = 0) -> Iterator[None]:
         """Run the block in one elected thread of the CTA's warp `warp_index`."""
         with self.if_((self.warp_id() == warp_index) & self.elect()):

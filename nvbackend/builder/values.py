@@ -13,7 +13,8 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import BY_NAME, ElementType, Kind, f16, pred, s32
 
 if TYPE_CHECKING:
-    from nvbackend.builder.core import BuilderCore, Region
+    from nvbackend.builder.blocks import Region
+    from nvbackend.builder.core import BuilderCore
 
 Number = int | float | bool
 _LLVM_TYPES: dict[str, ir.Type] = {

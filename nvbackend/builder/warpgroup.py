@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 
 from llvmlite import ir
 
 from nvbackend.builder.accumulator import Accumulator, Fragment
+from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
@@ -122,7 +122,7 @@ class Warpgroups(Copies):
         self._write(accumulator.storage, results["d"])
         self._write(accumulator.scale, results["scale_out"])
 
-    @contextmanager
+    @with_block
     def wgmma(self, in_flight: int = 0) -> Iterator[None]:
         """The four-op protocol around a block of mma: fence, (the block), commit, wait with `in_flight` groups left."""
         self.wgmma_fence()

@@ -1,0 +1,195 @@
+"""With-blocks used wrongly: never entered, left by an exception, left open, endless, an else that is none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import i32
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.signature import Parameter, Pointer, Scalar
+from tests.support.host import run_on_host
+
+LARGEST = 2**31 - 1
+
+
+def builder() -> tuple:
+    parameters = [Parameter("out", Pointer(i32)), Parameter("a", Scalar(i32))]
+    k = KernelBuilder("blocks", "sm_90a", threads=32, parameters=parameters)
+    return k, *k.arguments
+
+
+def never_entered(k, out, a):
+    k.if_(a > 0)
+    out[0] = 1
+    k.finish()
+
+
+def never_entered_role(k, out, a):
+    k.one_thread()
+    k.wgmma()
+    k.finish()
+
+
+def else_twice(k, out, a):
+    with k.if_(a > 0):
+        out[0] = 1
+    with k.else_():
+        out[0] = 2
+    with k.else_():
+        out[0] = 3
+
+
+def variable_between(k, out, a):
+    with k.if_(a > 0):
+        out[0] = 1
+    k.var(7)
+    with k.else_():
+        out[0] = 2
+
+
+def written_between(k, out, a):
+    x = k.var(1)
+    with k.if_(a > 0):
+        out[0] = 1
+    x.set(7)
+    with k.else_():
+        out[0] = 2
+
+
+def record_between(k, out, a):
+    acc = k.accumulator(8)
+    with k.if_(a > 0):
+        out[0] = 1
+    acc.values()
+    with k.else_():
+        out[0] = 2
+
+
+def endless(k, out, a):
+    with k.loop():
+        out[0] = 1
+
+
+def endless_inside(k, out, a):
+    with k.loop(), k.loop():
+        k.break_if(a > 0)
+
+
+def finished_inside(k, out, a):
+    with k.if_(a > 0):
+        k.finish()
+
+
+def left_open(k, out, a):
+    opened = k.if_(a > 0)
+    opened.__enter__()
+    k.finish()
+
+
+def torn(k, out, a):
+    with pytest.raises(KeyError, match="mine"), k.range(4):
+        raise KeyError("mine")
+    out[0] = 1
+
+
+def torn_by_a_generator(k, out, a):
+    def half() -> Iterator[None]:
+        with k.if_(a > 0):
+            yield
+
+    opened = half()
+    next(opened)
+    opened.close()
+    k.finish()
+
+
+def torn_and_returned(k, out, a):
+    def half() -> None:
+        with k.if_(a > 0):
+            k.return_()
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError):
+        half()
+    k.finish()
+
+
+def value_after_return(k, out, a):
+    k.return_()
+    a + 1
+
+
+@pytest.mark.parametrize(
+    ("broken", "rules"),
+    [
+        (never_entered, ["control.not-entered"]),
+        (never_entered_role, ["control.not-entered"] * 2),
+        (else_twice, ["control.else"]),
+        (variable_between, ["control.else"]),
+        (written_between, ["control.else"]),
+        (record_between, ["control.else"]),
+        (endless, ["control.endless"]),
+        (endless_inside, ["control.endless"]),
+        (finished_inside, ["control.open"]),
+        (left_open, ["control.open"]),
+        (torn, ["control.torn"]),
+        (torn_by_a_generator, ["control.torn"]),
+        (torn_and_returned, ["control.torn"]),
+        (value_after_return, ["control.unreachable"]),
+        (lambda k, out, a: k.range(0, LARGEST, 2).__enter__(), ["control.range-end"]),
+        (lambda k, out, a: k.range(a, LARGEST, 128).__enter__(), ["control.range-end"]),
+        (lambda k, out, a: k.range(a > 0).__enter__(), ["value.operation"]),
+        (lambda k, out, a: k.range(a.to(nvb.f32)).__enter__(), ["value.operation"]),
+        (lambda k, out, a: k.range(0, a, 1.0).__enter__(), ["control.step"]),
+    ],
+)
+def test_misuse_is_a_diagnostic_at_the_line(broken: Callable[..., None], rules: list[str]) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        broken(*builder())
+    assert [one.rule_id for one in caught.value.diagnostics] == rules
+    assert all(one.location is not None and one.location.file == __file__ for one in caught.value.diagnostics)
+
+
+def test_what_was_not_entered_is_told_at_its_own_line() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        never_entered(*builder())
+    (found,) = caught.value.diagnostics
+    assert found.location is not None and found.location.source == "k.if_(a > 0)"
+    assert re.search(r"k\.if_\(\.\.\.\)", found.message)
+
+
+def test_an_exception_caught_inside_a_block_tears_nothing() -> None:
+    k, out, a = builder()
+    with k.if_(a > 0):
+        with pytest.raises(nvb.DiagnosticError):
+            a + 0.5
+        out[0] = 5
+    found = np.zeros(1, np.int32)
+    run_on_host(k.finish(), found, 1)
+    assert found[0] == 5
+
+
+@pytest.mark.parametrize(("start", "stop", "step"), [(1, LARGEST, 2), (0, LARGEST, 1), (LARGEST - 3, LARGEST, 3)])
+def test_a_range_may_end_at_the_largest_number(start: int, stop: int, step: int) -> None:
+    k, out, _ = builder()
+    with k.range(start, stop, step) as i:
+        k.break_if(i - start > 10)
+        out[0] = i
+    found = np.zeros(1, np.int32)
+    run_on_host(k.finish(), found, 1)
+    assert found[0] == range(start, stop, step)[: 10 // step + 1][-1]
+
+
+def test_blocks_may_be_made_first_and_entered_later() -> None:
+    k, out, a = builder()
+    positive = k.if_(a > 0)
+    with positive:
+        out[0] = 3
+    found = np.zeros(1, np.int32)
+    run_on_host(k.finish(), found, 1)
+    assert found[0] == 3
