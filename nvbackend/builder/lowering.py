@@ -43,8 +43,7 @@ def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -
             arguments += _values(operands, operand)
     function = ir.FunctionType(_result_type(row), [argument.type for argument in arguments])
     asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=row.effects != Effect.NONE)
-    attributes = ("convergent",) if Effect.CONVERGENT in row.effects else ()
-    call = builder.call(asm, arguments, name=name, attrs=attributes)
+    call = builder.call(asm, arguments, name=name, attrs=_attributes(row))
     return _unpack(builder, row, call)
 
 
@@ -55,12 +54,27 @@ def _lower_intrinsic(
     for argument in lowering.arguments:
         if isinstance(argument, str):
             operand = row.operand(argument)
-            arguments += [_as_argument(builder, value, operand.register) for value in _values(operands, operand)]
+            values = [_as_argument(builder, value, operand.register) for value in _values(operands, operand)]
+            arguments += [_as_vector(builder, values)] if lowering.vectors and len(values) > 1 else values
         else:
             arguments.append(ir.Constant(_SCALARS[argument[0]], argument[1]))
     result = _result_type(row, of_intrinsic=True)
+    if lowering.vectors and isinstance(result, ir.LiteralStructType):
+        result = ir.VectorType(result.elements[0], len(result.elements))
     function = declare(builder.module, lowering.name, result, [argument.type for argument in arguments])
-    return _unpack(builder, row, builder.call(function, arguments, name=name))
+    return _unpack(builder, row, builder.call(function, arguments, name=name, attrs=_attributes(row)))
+
+
+def _as_vector(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
+    vector: ir.Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
+    for index, value in enumerate(values):
+        vector = builder.insert_element(vector, value, ir.Constant(_SCALARS["i32"], index))
+    return vector
+
+
+def _attributes(row: Row) -> tuple[str, ...]:
+    """Attributes of the call itself: LLVM declares its intrinsics of mma and wmma as if each thread ran them alone."""
+    return ("convergent",) if Effect.CONVERGENT in row.effects else ()
 
 
 def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
@@ -125,7 +139,13 @@ def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[i
     single = sum(operand.count for operand in row.outputs) == 1
     for operand in row.outputs:
         scalar = _SCALARS[operand.register.llvm]
-        values = (call if single else builder.extract_value(call, position + index) for index in range(operand.count))
+        values = (call if single else _element(builder, call, position + index) for index in range(operand.count))
         results[operand.name] = [value if value.type == scalar else builder.bitcast(value, scalar) for value in values]
         position += operand.count
     return results
+
+
+def _element(builder: ir.IRBuilder, results: ir.Value, index: int) -> ir.Value:
+    if isinstance(results.type, ir.VectorType):
+        return builder.extract_element(results, ir.Constant(_SCALARS["i32"], index))
+    return builder.extract_value(results, index)

@@ -11,15 +11,21 @@ from nvbackend.intrinsics import (
     register_budget,
     special_registers,
     sync,
+    tcgen05,
+    tcgen05_memory,
     tma,
     warp,
     wgmma,
+    wmma,
 )
 from nvbackend.intrinsics.row import Row
 
 FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "wgmma": wgmma.rows,
+    "wmma": wmma.rows,
     "matrix_move": matrix_move.rows,
+    "tcgen05": tcgen05.rows,
+    "tcgen05_memory": tcgen05_memory.rows,
     "tma": tma.rows,
     "mbarrier": mbarrier.rows,
     "cluster": cluster.rows,

@@ -30,6 +30,7 @@ class RegisterClass(enum.Enum):
     SHARED_CLUSTER = ("r", "i32", 7)
     GLOBAL = ("l", "i64", 1)
     GENERIC = ("l", "i64", 0)
+    TMEM = ("r", "i32", 6)
 
     def __init__(self, constraint: str, llvm: str, addrspace: int | None, intrinsic: str | None = None) -> None:
         self.constraint = constraint
@@ -101,10 +102,14 @@ class Asm:
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """Lower by an LLVM intrinsic. `arguments` are operand names or constants `(llvm type, value)` in call order."""
+    """Lower by an LLVM intrinsic. `arguments` are operand names or constants `(llvm type, value)` in call order.
+
+    With `vectors`, an operand of several registers is one LLVM vector: each of the arguments, and the result.
+    """
 
     name: str
     arguments: tuple[str | tuple[str, int], ...] = ()
+    vectors: bool = False
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,10 @@ _BY_NAME: dict[str, tuple[int, str]] = {
     f"sm_{number}{suffix}": (number, suffix) for number, (suffixes, _) in _CHIPS.items() for suffix in ("", *suffixes)
 }
 
-_TENSOR_MEMORY_CHIPS = (100, 101, 103, 110)
+_THOR_CHIPS = (101, 110)
+_TENSOR_MEMORY_CHIPS = (100, 103, *_THOR_CHIPS)
+_REDUCING_CHIPS = (103, *_THOR_CHIPS)
+_INT8_CHIPS = (100, *_THOR_CHIPS)
 _CONSUMER_BLACKWELL_CHIPS = (120, 121)
 
 
@@ -209,17 +212,34 @@ def _features(number: int, suffix: str) -> Feature:
         features |= Feature.ARCH_CONDITIONAL
     if suffix:
         features |= Feature.FAMILY_CONDITIONAL | Feature.SETMAXNREG
-        features |= _suffixed_features(number)
+        features |= _suffixed_features(number, suffix)
     return features
 
 
-def _suffixed_features(number: int) -> Feature:
+def _suffixed_features(number: int, suffix: str) -> Feature:
     """What a chip has only under a name with `a` or `f`."""
     if number == 90:
         return Feature.WGMMA
     if number in _TENSOR_MEMORY_CHIPS:
-        features = Feature.TMEM | Feature.WIDE_IM2COL | Feature.TWO_CTA_TMA
-        return features if number == 110 else features | Feature.SCALE_INPUT_ACCUMULATOR
+        return (
+            Feature.TMEM
+            | Feature.WIDE_IM2COL
+            | Feature.TWO_CTA_TMA
+            | Feature.TMA_GATHER
+            | _tensor_memory_features(number, suffix)
+        )
     if number in _CONSUMER_BLACKWELL_CHIPS:
         return Feature.BLOCK_SCALED_MMA
     return Feature.NONE
+
+
+def _tensor_memory_features(number: int, suffix: str) -> Feature:
+    """What some chips with tensor memory have and others do not (ptxas 13.5; sm_101 as LLVM 22.1 has it)."""
+    features = Feature.NONE
+    if number not in _THOR_CHIPS:
+        features |= Feature.SCALE_INPUT_ACCUMULATOR | Feature.REDUX_F32
+    if number in _REDUCING_CHIPS:
+        features |= Feature.TMEM_REDUCE
+    if number in _INT8_CHIPS and suffix == "a":
+        features |= Feature.TMEM_INT8
+    return features

@@ -24,6 +24,8 @@ from tests.support.process import ROOT
 
 FIRST_PTXAS_CHIP = 75
 """ptxas 13 knows no older chip."""
+RENAMED_CHIP = 101
+"""What ptxas 13 knows as sm_110 only."""
 PTX_VERSIONS: tuple[PtxVersion, ...] = (
     *((6, minor) for minor in range(6)),
     *((7, minor) for minor in range(9)),
@@ -173,7 +175,10 @@ def _fitting(row: Row, first_chip: int) -> list[Target]:
     return [
         target
         for target in targets
-        if target.number >= first_chip and target.has(row.requires) and target.ptx_version >= row.ptx_version
+        if target.number >= first_chip
+        and not (first_chip and target.number == RENAMED_CHIP)
+        and target.has(row.requires)
+        and target.ptx_version >= row.ptx_version
     ]
 
 
