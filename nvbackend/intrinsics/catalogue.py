@@ -16,11 +16,13 @@ from nvbackend.intrinsics import (
     tma,
     warp,
     wgmma,
+    wmma,
 )
 from nvbackend.intrinsics.row import Row
 
 FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "wgmma": wgmma.rows,
+    "wmma": wmma.rows,
     "matrix_move": matrix_move.rows,
     "tcgen05": tcgen05.rows,
     "tcgen05_memory": tcgen05_memory.rows,
