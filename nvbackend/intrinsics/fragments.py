@@ -19,7 +19,8 @@ _REGISTER_BITS = 32
 _MOST_ELEMENTS = 128
 """Elements of D a thread holds at the largest N, 256."""
 _CHUNK_BITS = 4
-_METADATA_CHUNKS = _REGISTER_BITS // _CHUNK_BITS
+METADATA_CHUNKS = _REGISTER_BITS // _CHUNK_BITS
+"""Chunks of 4 bits in the metadata register of a thread."""
 
 FRAGMENT_RANGE = Rule(
     id="fragment.range",
@@ -69,12 +70,12 @@ def metadata_chunk(thread: int, chunk: int, bits: int) -> tuple[int, int]:
     The chunk covers `chunk_width(bits)` columns of the unpacked A. `bits` is the width of A's elements: 8, 16 or 32.
     """
     _check("thread", thread, WARPGROUP_SIZE)
-    _check("chunk", chunk, _METADATA_CHUNKS)
+    _check("chunk", chunk, METADATA_CHUNKS)
     width = chunk_width(bits)
     if bits == 8:
-        return _row(thread, thread % 2), ((thread // 2) % 2 * _METADATA_CHUNKS + chunk) * width
-    half, place = divmod(chunk, _METADATA_CHUNKS // 2)
-    return _row(thread, half), (thread % 2 * (_METADATA_CHUNKS // 2) + place) * width
+        return _row(thread, thread % 2), ((thread // 2) % 2 * METADATA_CHUNKS + chunk) * width
+    half, place = divmod(chunk, METADATA_CHUNKS // 2)
+    return _row(thread, half), (thread % 2 * (METADATA_CHUNKS // 2) + place) * width
 
 
 def metadata_counts(thread: int, selector: int, bits: int) -> bool:

@@ -1,0 +1,93 @@
+"""`nvbackend catalogue`: every row, and where it is legal."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from nvbackend.cli import rules
+from nvbackend.cli.text import columns, count
+from nvbackend.cli.verdicts import every_target, in_short, row_data, target_data, verdict
+from nvbackend.intrinsics.catalogue import FAMILIES
+from nvbackend.intrinsics.emulation import emulation
+from nvbackend.intrinsics.row import Intrinsic, Row
+from nvbackend.isel.target import Target, dotted
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_to(commands: Commands) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser("catalogue", help="list the instructions", description=__doc__)
+    parser.add_argument("--family", metavar="F", help="only this family, such as wgmma")
+    parser.add_argument("--target", metavar="T", help="the verdict of this target, such as sm_90a; all without")
+    parser.add_argument("--json", action="store_true", help="a JSON list with an object for each row and target")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[str]:
+    """The command's output. Raises cli.family and target.unknown."""
+    targets = [Target.parse(arguments.target)] if arguments.target is not None else every_target()
+    found = rows_of(arguments.family)
+    if arguments.json:
+        return _json(found, targets)
+    return _text_of_one(found, targets[0]) if arguments.target is not None else _text(found, targets)
+
+
+def rows_of(family: str | None) -> Iterator[Row]:
+    """The rows of a family, by the name its rows carry or by that of its module; every row for None."""
+    if family is None or family in FAMILIES:
+        makers = FAMILIES.values() if family is None else [FAMILIES[family]]
+        return (row for maker in makers for row in maker())
+    matching = [row for maker in FAMILIES.values() for row in maker() if row.family == family]
+    if not matching:
+        names = sorted({*FAMILIES, *(row.family for maker in FAMILIES.values() for row in maker())})
+        nearest = difflib.get_close_matches(family, names, n=1)
+        hint = f"; the nearest is {nearest[0]}" if nearest else ""
+        rules.UNKNOWN_FAMILY.fail(given=family, known=", ".join(names), nearest=hint)
+    return iter(matching)
+
+
+def _json(rows: Iterator[Row], targets: Sequence[Target]) -> Iterator[str]:
+    """A list, written object by object: what the row is, is encoded once for all targets."""
+    before = "[\n"
+    for row in rows:
+        constant = json.dumps(row_data(row))[:-1]
+        for target in targets:
+            yield f"{before}{constant}, {json.dumps(target_data(row, target))[1:]}"
+            before = ",\n"
+    yield "[]\n" if before == "[\n" else "\n]\n"
+
+
+def _text(rows: Iterator[Row], targets: Sequence[Target]) -> Iterator[str]:
+    cells = [("PTX", "FAMILY", "LOWERING", "SINCE PTX", "TARGETS")]
+    for row in rows:
+        legal = [target for target in targets if not verdict(row, target)]
+        cells.append((row.ptx, row.family, _lowering(row), dotted(row.ptx_version), in_short(legal, targets)))
+    yield from columns(cells)
+    yield f"\n{count(len(cells) - 1, 'row')}\n"
+
+
+def _text_of_one(rows: Iterator[Row], target: Target) -> Iterator[str]:
+    cells = [("PTX", "FAMILY", "LOWERING", "SINCE PTX", target.name)]
+    legal = 0
+    for row in rows:
+        found = verdict(row, target)
+        legal += not found
+        cells.append((row.ptx, row.family, _lowering(row), dotted(row.ptx_version), _answer(row, target, found)))
+    yield from columns(cells)
+    yield f"\n{count(len(cells) - 1, 'row')}, {legal} legal on {target} (PTX {dotted(target.ptx_version)})\n"
+
+
+def _answer(row: Row, target: Target, found: Sequence[object]) -> str:
+    if found:
+        return f"no: {getattr(found[0], 'rule_id', '')}"
+    return "emulated" if emulation(row, target.number) is not None else "yes"
+
+
+def _lowering(row: Row) -> str:
+    return "intrinsic" if isinstance(row.lowering, Intrinsic) else "asm"

@@ -1,0 +1,131 @@
+"""`nvbackend explain`: what an instruction does, what it needs, and which thread holds what."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from nvbackend.cli import rules
+from nvbackend.cli.text import columns, count, paragraph
+from nvbackend.cli.verdicts import every_target, in_short, verdict
+from nvbackend.intrinsics.catalogue import rows as every_row
+from nvbackend.intrinsics.emulation import emulation
+from nvbackend.intrinsics.fragment_maps import FragmentMap, fragment_maps
+from nvbackend.intrinsics.row import Effect, Intrinsic, Operand, Role, Row
+from nvbackend.isel.target import Target, dotted
+from nvbackend.isel.verify import in_words
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+NEAREST = 5
+"""Spellings named where the one asked for is none."""
+_COMPARED = 60
+_THREADS_SHOWN = (0, 1, 4)
+_ELEMENTS_SHOWN = 8
+_EFFECTS = {
+    Effect.CONVERGENT: "All threads of the warp or warpgroup execute it together.",
+    Effect.ASYNC: "It goes on after it was issued: what it reads and writes is not free until it is waited for.",
+    Effect.ORDERS: "Other accesses may not move across it.",
+}
+
+
+def add_to(commands: Commands) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser("explain", help="explain one instruction", description=__doc__)
+    parser.add_argument("spelling", help="the PTX spelling with all qualifiers; operands may follow")
+    parser.add_argument("--target", metavar="T", help="also whether this target has it, such as sm_90a")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[str]:
+    """The command's output. Raises cli.spelling, with the nearest ones, and target.unknown."""
+    target = Target.parse(arguments.target) if arguments.target is not None else None
+    wanted = spelling_in(arguments.spelling)
+    every = list(every_row())
+    found = [row for row in every if row.ptx == wanted]
+    if not found:
+        near = nearest(wanted, sorted({row.ptx for row in every}))
+        rules.UNKNOWN_SPELLING.fail(given=wanted, nearest="use one of " + ", ".join(near))
+    for place, row in enumerate(found):
+        if place:
+            yield "\n"
+        yield from _explained(row, target)
+
+
+def spelling_in(text: str) -> str:
+    """The instruction in a line of PTX: without its guard, its operands and the semicolon."""
+    words = [word for word in text.replace(";", " ").split() if not word.startswith("@")]
+    return words[0] if words else ""
+
+
+def nearest(wanted: str, spellings: Sequence[str]) -> list[str]:
+    """The spellings that are most like `wanted`: those with the most qualifiers in common, then by their letters."""
+    asked = set(wanted.split("."))
+    likely = sorted(spellings, key=lambda one: -len(asked & set(one.split("."))))[:_COMPARED]
+    return difflib.get_close_matches(wanted, likely, n=NEAREST, cutoff=0.0)
+
+
+def _explained(row: Row, target: Target | None) -> Iterator[str]:
+    yield f"{row.ptx}\n"
+    yield paragraph(f"{row.family}; PTX ISA {row.section}" if row.section else row.family, "  ")
+    yield "\n"
+    yield paragraph(" ".join((row.summary, *(text for effect, text in _EFFECTS.items() if effect in row.effects))))
+    yield "\n"
+    yield paragraph(_needs(row))
+    if target is not None:
+        yield "\n"
+        yield paragraph(_on(row, target))
+    if row.operands:
+        yield "\nOperands\n"
+        titles = ("  name", "role", "registers", "meaning")
+        yield from columns([titles, *(_cells(operand) for operand in row.operands)])
+    for held in fragment_maps(row):
+        yield "\n"
+        yield from _held(held)
+
+
+def _needs(row: Row) -> str:
+    features = " and ".join(str(feature.name) for feature in row.requires)
+    every = every_target()
+    legal = in_short([one for one in every if not verdict(row, one)], every)
+    through = (
+        f"It is emitted through LLVM's {row.lowering.name}."
+        if isinstance(row.lowering, Intrinsic)
+        else "It is emitted as inline asm: LLVM has no intrinsic that prints it for every chip that has it."
+    )
+    needed = f"PTX {dotted(row.ptx_version)} or later" + (f" and {features}" if features else "")
+    return f"It needs {needed}: legal on {legal}. {through}"
+
+
+def _on(row: Row, target: Target) -> str:
+    found = verdict(row, target)
+    if found:
+        return "Not legal: " + " ".join(f"{one.message} ({one.rule_id}). Instead: {one.fix}." for one in found)
+    made = emulation(row, target.number)
+    if made is None:
+        return f"Legal on {target}, and the chip has it."
+    return f"Legal on {target}, but emulated: ptxas makes {made.expansion} of it. Instead: {made.instead}."
+
+
+def _cells(operand: Operand) -> tuple[str, str, str, str]:
+    if operand.role is Role.IMMEDIATE:
+        registers = in_words(operand.values) if operand.values is not None else "any integer"
+    else:
+        registers = f"{operand.count} x {operand.register.name.lower()}"
+    role = "read and written" if operand.tied else operand.role.value
+    return f"  {operand.name}", role, registers, operand.meaning
+
+
+def _held(held: FragmentMap) -> Iterator[str]:
+    yield f"{held.operand}: {count(held.elements, 'element')} a thread, as {held.tile}\n"
+    shown = min(held.elements, _ELEMENTS_SHOWN)
+    more = " ..." if held.elements > shown else ""
+    threads = [thread for thread in (*_THREADS_SHOWN, held.threads - 1) if thread < held.threads]
+    for thread in threads:
+        places = " ".join(
+            f"({', '.join(map(str, held.position(thread, index)))})".replace(", ", ",") for index in range(shown)
+        )
+        yield f"  thread {str(thread).rjust(len(str(held.threads)))}  {places}{more}\n"

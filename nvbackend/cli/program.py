@@ -1,0 +1,62 @@
+"""The program around the commands: arguments, output, and errors as diagnostics."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from nvbackend.cli import catalogue, explain, targets
+from nvbackend.cli.rules import USAGE
+from nvbackend.diagnostics import DiagnosticError
+
+FAILED = 2
+"""Exit status where a diagnostic was printed."""
+BROKEN_PIPE = 141
+"""Exit status where the reader went away: that of a program which SIGPIPE ended."""
+COMMANDS = (catalogue, targets, explain)
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """A wrong command line fails as everything does."""
+        USAGE.fail(problem=message, usage=" ".join(self.format_usage().split()))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The arguments of every command."""
+    whole = _Parser(prog="nvbackend", description="NVIDIA tensor-core instructions: what there is, and where.")
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return whole
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command with these arguments (those of the process for None); returns the exit status.
+
+    Prints the diagnostics of a wrong command line to stderr and returns 2.
+    """
+    try:
+        parsed = parser().parse_args(arguments)
+        return _print(parsed.run(parsed))
+    except DiagnosticError as error:
+        # The place is a line of the shell, not of a program.
+        found = [dataclasses.replace(one, location=None) for one in error.diagnostics]
+        sys.stderr.write("\n".join(map(str, found)) + "\n")
+        return FAILED
+
+
+def _print(parts: Iterable[str]) -> int:
+    try:
+        for part in parts:
+            sys.stdout.write(part)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes stdout once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    return 0

@@ -1,0 +1,85 @@
+"""Whether a row is legal on a target, by the gates of selector and verifier, and what the row is, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.emulation import emulation
+from nvbackend.intrinsics.row import Intrinsic, Operand, Row
+from nvbackend.isel.target import Target, dotted, target_names
+from nvbackend.isel.verify import gates
+
+
+def every_target() -> list[Target]:
+    """Each target at the newest PTX version that it takes, oldest chip first."""
+    return [Target.parse(name) for name in target_names()]
+
+
+def verdict(row: Row, target: Target) -> Sequence[Diagnostic]:
+    """What keeps `row` from `target`; empty where it is legal there."""
+    return tuple(gates(row, target, {}))
+
+
+def row_data(row: Row) -> dict[str, Any]:
+    """What a row is, whatever the target, in types that JSON has."""
+    return {
+        "ptx": row.ptx,
+        "family": row.family,
+        "opcode": row.opcode,
+        "lowering": "intrinsic" if isinstance(row.lowering, Intrinsic) else "asm",
+        "intrinsic": row.lowering.name if isinstance(row.lowering, Intrinsic) else None,
+        "constraints": row.constraints,
+        "operands": [operand_data(operand) for operand in row.operands],
+        "ptx_version": dotted(row.ptx_version),
+        "requires": [str(feature.name) for feature in row.requires],
+        "section": row.section,
+        "summary": row.summary,
+    }
+
+
+def operand_data(operand: Operand) -> dict[str, Any]:
+    """What an operand is; `values` are the legal immediates, null for any."""
+    return {
+        "name": operand.name,
+        "role": operand.role.value,
+        "register": operand.register.name,
+        "count": operand.count,
+        "tied": operand.tied,
+        "values": list(operand.values) if operand.values is not None else None,
+        "meaning": operand.meaning,
+    }
+
+
+def target_data(row: Row, target: Target) -> dict[str, Any]:
+    """What a target says of a row: legal or not, why not, and what ptxas makes of it where the chip lacks it."""
+    found = verdict(row, target)
+    emulated = emulation(row, target.number) if not found else None
+    return {
+        "target": target.name,
+        "legal": not found,
+        "rule": found[0].rule_id if found else None,
+        "message": found[0].message if found else None,
+        "fix": found[0].fix if found else None,
+        "emulated": dataclasses.asdict(emulated) if emulated is not None else None,
+    }
+
+
+def in_short(legal: Iterable[Target], every: Sequence[Target]) -> str:
+    """The names of targets: all from one chip on as `sm_80+`, suffixes of one chip together, as `sm_100a/f`."""
+    names = {target.name for target in legal}
+    if not names:
+        return "none"
+    for place, target in enumerate(every):
+        if target.name in names:
+            later = {other.name for other in every[place:]}
+            if names == later and not target.suffix and len(later) > 1:
+                return f"{target.name}+"
+            break
+    chips: dict[int, list[str]] = {}
+    for target in every:
+        if target.name in names:
+            chips.setdefault(target.number, []).append(target.suffix)
+    return " ".join(f"sm_{number}{'/'.join(suffixes)}" for number, suffixes in chips.items())

@@ -1,0 +1,114 @@
+"""`nvbackend catalogue`: what it lists, and that its verdicts are those of LLVM and ptxas."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import random
+from typing import Any
+
+import pytest
+
+from nvbackend.cli import main
+from nvbackend.intrinsics.catalogue import FAMILIES, rows
+from nvbackend.isel.target import Target, target_names
+from tests.support.rows import compile_rows, spelled_in
+
+Printed = pytest.CaptureFixture[str]
+KEYS = {
+    *("ptx", "family", "target", "legal", "rule", "message", "lowering", "intrinsic", "constraints", "operands"),
+    "ptx_version",
+}
+
+
+@functools.cache
+def _every(target: str) -> list[dict[str, Any]]:
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(["catalogue", "--json", "--target", target]) == 0
+    found: list[dict[str, Any]] = json.loads(printed.getvalue())
+    return found
+
+
+def test_json_has_every_row_with_all_that_is_promised() -> None:
+    found = _every("sm_90a")
+    assert [one["ptx"] for one in found] == [row.ptx for row in rows()]
+    assert [one for one in found if not one.keys() >= KEYS] == []
+    assert {one["target"] for one in found} == {"sm_90a"}
+    assert {one["lowering"] for one in found} == {"intrinsic", "asm"}
+    assert [one for one in found if (one["intrinsic"] is None) != (one["lowering"] == "asm")] == []
+    assert [one for one in found if one["legal"] != (one["rule"] is None and one["message"] is None)] == []
+
+
+def test_json_without_a_target_has_every_target(capsys: Printed) -> None:
+    assert main(["catalogue", "--json", "--family", "register_budget"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["ptx"].split(".")[1], one["target"]) for one in found] == [
+        (action, target) for action in ("inc", "dec") for target in target_names()
+    ]
+    legal = {one["target"] for one in found if one["legal"]}
+    assert legal == {name for name in target_names() if name[-1] in "af"}
+
+
+def test_json_of_one_row_is_what_the_issue_describes() -> None:
+    (found,) = [one for one in _every("sm_80") if one["ptx"] == "wgmma.commit_group.sync.aligned"]
+    assert found["family"] == "wgmma"
+    assert (found["legal"], found["rule"]) == (False, "target.feature")
+    assert found["message"].startswith("wgmma.commit_group.sync.aligned needs ")
+    assert (found["lowering"], found["intrinsic"]) == ("intrinsic", "llvm.nvvm.wgmma.commit_group.sync.aligned")
+    assert (found["operands"], found["ptx_version"]) == ([], "8.0")
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_what_is_called_legal_compiles_to_that_spelling(target: str) -> None:
+    """LLVM is the witness: it ends its process on what the target does not have."""
+    legal = [row for row, one in zip(rows(), _every(target), strict=True) if one["legal"]]
+    sample = random.Random(4).sample(legal, 25)
+    compiled = compile_rows([(row, Target.parse(target)) for row in sample])
+    assert [row.ptx for row, made in zip(sample, compiled, strict=True) if not spelled_in(row.ptx, made.ptx)] == []
+
+
+def test_text_is_aligned_and_counts(capsys: Printed) -> None:
+    assert main(["catalogue", "--family", "special_registers"]) == 0
+    title, *lines, empty, last = capsys.readouterr().out.splitlines()
+    places = [title.index(word) for word in ("FAMILY", "LOWERING", "SINCE PTX", "TARGETS")]
+    assert lines
+    assert [line for line in lines if any(line[place - 1] != " " or line[place] == " " for place in places)] == []
+    assert (empty, last) == ("", f"{len(lines)} rows")
+
+
+def test_text_of_a_target_says_why_not(capsys: Printed) -> None:
+    assert main(["catalogue", "--family", "wgmma", "--target", "sm_100a"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].endswith("  sm_100a")
+    assert all(line.endswith(("no: wgmma.target", "no: target.feature")) for line in printed[1:-2])
+    assert printed[-1].endswith(" 0 legal on sm_100a (PTX 9.0)")
+
+
+def test_a_family_may_be_named_by_its_rows(capsys: Printed) -> None:
+    assert main(["catalogue", "--family", "stmatrix"]) == 0
+    assert "stmatrix.sync.aligned" in capsys.readouterr().out
+    assert "stmatrix" not in FAMILIES
+
+
+@pytest.mark.parametrize(
+    ("ptx", "where"),
+    [
+        ("wgmma.fence.sync.aligned", "sm_90a"),
+        ("setmaxnreg.inc.sync.aligned.u32", "sm_90a sm_100a/f sm_101a/f sm_103a/f sm_110a/f sm_120a/f sm_121a/f"),
+        ("barrier.cluster.arrive.aligned", "sm_90+"),
+    ],
+)
+def test_targets_in_short(ptx: str, where: str, capsys: Printed) -> None:
+    assert main(["catalogue"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{ptx} ")]
+    assert line.endswith(f"  {where}")
+
+
+def test_the_output_is_the_same_each_time(capsys: Printed) -> None:
+    printed = set()
+    for _ in range(2):
+        assert main(["catalogue", "--json", "--family", "mbarrier", "--target", "sm_90"]) == 0
+        printed.add(capsys.readouterr().out)
+    assert len(printed) == 1

@@ -1,0 +1,78 @@
+"""`nvbackend explain`."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from nvbackend.cli import main
+from nvbackend.cli.explain import nearest, spelling_in
+
+Printed = pytest.CaptureFixture[str]
+MMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
+
+
+def explained(capsys: Printed, *arguments: str) -> str:
+    assert main(["explain", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_what_it_does_needs_and_where_it_is_legal(capsys: Printed) -> None:
+    said = words(explained(capsys, MMA, "--target", "sm_90a"))
+    assert said.startswith(f"{MMA} wgmma; PTX ISA 9.7.15.5.2 Multiplies A with B into registers. ")
+    assert "It needs PTX 8.0 or later and SM_90 and WGMMA: legal on sm_90a. It is emitted as inline asm" in said
+    assert "Legal on sm_90a, and the chip has it." in said
+    assert "d read and written 128 x f32 accumulator" in said
+    assert "scale_a immediate -1 or 1 -1 negates A" in said
+
+
+def test_what_to_use_where_it_is_not_legal(capsys: Printed) -> None:
+    said = words(explained(capsys, MMA, "--target", "sm_100a"))
+    assert "Not legal: sm_100a has no wgmma (wgmma.target). Instead: use tcgen05.mma over tensor memory." in said
+
+
+def test_who_holds_what_in_every_form_of_the_spelling(capsys: Printed) -> None:
+    """PTX ISA 9.7.15.5.1: lane 4 r + q of warp w holds rows 16 w + r and 16 w + r + 8, columns 2 q and 2 q + 1."""
+    said = explained(capsys, MMA)
+    descriptors, registers = said.split(f"\n\n{MMA}\n")
+    assert "a_desc" in descriptors
+    assert "\na: 8 elements a thread, as (row, column) of A, 64 x 16\n" in registers
+    assert "\nd: 128 elements a thread, as (row, column) of D, 64 x 256\n" in registers
+    assert re.findall(r"thread +4  (.*)", registers) == [
+        "(1,0) (1,1) (9,0) (9,1) (1,8) (1,9) (9,8) (9,9) ...",
+        "(1,0) (1,1) (9,0) (9,1) (1,8) (1,9) (9,8) (9,9)",
+    ]
+    assert "thread 127  (55,6) (55,7) (63,6) (63,7)" in registers
+
+
+def test_an_intrinsic_is_named(capsys: Printed) -> None:
+    said = words(explained(capsys, "wgmma.fence.sync.aligned"))
+    assert "It is emitted through LLVM's llvm.nvvm.wgmma.fence.sync.aligned." in said
+
+
+def test_lines_are_no_longer_than_a_terminal(capsys: Printed) -> None:
+    assert [line for line in explained(capsys, MMA, "--target", "sm_75").splitlines() if len(line) > 100] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "wgmma.fence.sync.aligned",
+        "  wgmma.fence.sync.aligned ;",
+        "wgmma.fence.sync.aligned;",
+        "@%p1 wgmma.fence.sync.aligned;",
+        "wgmma.fence.sync.aligned {%f0, %f1}, %rd1;",
+    ],
+)
+def test_the_instruction_is_found_in_a_line_of_ptx(text: str) -> None:
+    assert spelling_in(text) == "wgmma.fence.sync.aligned"
+
+
+def test_the_nearest_have_the_qualifiers_in_common() -> None:
+    known = ("mma.sync.m16n8k16.f32", "mma.sync.m16n8k8.f32", "ldmatrix.sync.x4.b16", "bar.sync")
+    assert nearest("mma.sync.m16n8k17.f32", known)[:2] == ["mma.sync.m16n8k16.f32", "mma.sync.m16n8k8.f32"]

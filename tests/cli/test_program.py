@@ -1,0 +1,77 @@
+"""The program around the commands: exit status, errors, pipes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+import nvbackend.cli
+from nvbackend.cli import main
+from tests.support.process import ROOT
+
+Printed = pytest.CaptureFixture[str]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule", "words"),
+    [
+        ([], "cli.usage", "COMMAND"),
+        (["catalog"], "cli.usage", "'catalogue'"),
+        (["catalogue", "--colour"], "cli.usage", "--colour"),
+        (["explain"], "cli.usage", "spelling"),
+        (["catalogue", "--family", "wgma"], "cli.family", "the nearest is wgmma"),
+        (["catalogue", "--target", "sm_90b"], "target.unknown", "the nearest is sm_90"),
+        (["catalogue", "--target", ""], "target.unknown", "''"),
+        (["explain", "wgmma.fence.sync.aligned", "--target", "hopper"], "target.unknown", "'hopper'"),
+        (["explain", "wgmma.fence.sync"], "cli.spelling", "wgmma.fence.sync.aligned"),
+        (["explain", ""], "cli.spelling", "use one of "),
+        (["explain", "ﬀ\x00 {"], "cli.spelling", "use one of "),
+    ],
+)
+def test_a_wrong_command_line_is_a_diagnostic(arguments: list[str], rule: str, words: str, capsys: Printed) -> None:
+    assert main(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"error[{rule}]: ")
+    assert words in printed.err
+    assert "Traceback" not in printed.err
+    assert "  at " not in printed.err
+
+
+def test_help_names_every_command(capsys: Printed) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--help"])
+    assert ended.value.code == 0
+    printed = capsys.readouterr().out
+    assert [name for name in ("catalogue", "targets", "explain") if name not in printed] == []
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    """As `nvbackend catalogue --json | head -1`."""
+    arguments = [sys.executable, "-m", "nvbackend", "catalogue", "--json", "--target", "sm_90a"]
+    with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == b"[\n"
+        process.stdout.close()
+        said = process.stderr.read()
+    assert said == b""
+    assert process.returncode == 141
+
+
+def test_the_module_is_the_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "nvbackend", "explain", "nothing"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error[cli.spelling]: 'nothing' ")
+
+
+def test_the_script_that_is_installed_calls_main() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    module, _, name = scripts["nvbackend"].partition(":")
+    assert module == nvbackend.cli.__name__
+    assert getattr(nvbackend.cli, name) is main
