@@ -10,11 +10,14 @@ from contextlib import AbstractContextManager
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
+from nvbackend.diagnostics.arguments import wrong_arguments
 from nvbackend.diagnostics.diagnostic import DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
+_MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError)
+"""What Python raises inside a call that was given something of another kind."""
 MARK = "_is_boundary"
 """The attribute that a wrapper carries."""
 
@@ -25,7 +28,8 @@ def user_facing(decorated: _Decorated) -> _Decorated:
     Of a class, every public function is covered, also those it inherits from classes of this package: methods, static
     and class methods, the functions of properties, operators and other dunder methods, and the with-blocks made by
     `contextlib.contextmanager`. Decorate with it outermost, above `dataclass`. A generator's own frames stay.
-    Any other exception keeps its whole traceback: that one is a bug of ours and its inside matters.
+    An exception of Python's own for arguments of the wrong kind becomes `call.argument`. Any other exception keeps its
+    whole traceback: that one is a bug of ours and its inside matters.
     """
     if isinstance(decorated, type):
         for name, member in _public_members(decorated).items():
@@ -69,7 +73,11 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except _MISUSE as error:
+                _blame(error, function, args, kwargs)
+                raise
         except DiagnosticError as error:
             _cut(error)
             raise
@@ -80,22 +88,35 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
 def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Callable[..., _Block]:
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> _Block:
-        return _Block(function(*args, **kwargs))
+        return _Block(_cutting(function)(*args, **kwargs), lambda error: _blame(error, function, args, kwargs))
 
     return boundary
+
+
+def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raises the diagnostics of a call that stopped inside this package for the kind of what it was given."""
+    if _users_frames(error.__traceback__) is None:
+        found = wrong_arguments(function, args, kwargs)
+        if found:
+            raise DiagnosticError(found) from None
 
 
 class _Block(AbstractContextManager[Any]):
     """A with-block of ours whose entry and exit are boundaries too."""
 
-    __slots__ = ("_inside",)
+    __slots__ = ("_blame", "_inside")
 
-    def __init__(self, inside: AbstractContextManager[Any]) -> None:
+    def __init__(self, inside: AbstractContextManager[Any], blame: Callable[[Exception], None]) -> None:
         self._inside = inside
+        self._blame = blame
 
     def __enter__(self) -> Any:
         try:
-            return self._inside.__enter__()
+            try:
+                return self._inside.__enter__()
+            except _MISUSE as error:
+                self._blame(error)
+                raise
         except DiagnosticError as error:
             _cut(error)
             raise

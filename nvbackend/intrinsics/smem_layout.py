@@ -72,7 +72,7 @@ class SmemLayout:
     """An operand tile of `rows` (M or N) by `columns` (K) elements in one of the canonical layouts.
 
     A sparse A is described as stored, with half the columns. Sub-byte elements are addressed by the byte they stand in.
-    Raises, all together, layout.element, layout.major, layout.rows and layout.columns.
+    Raises, all together, layout.element, layout.major, layout.rows and layout.columns; call.argument for other kinds.
     """
 
     major: Major
@@ -82,6 +82,10 @@ class SmemLayout:
     columns: int
 
     def __post_init__(self) -> None:
+        kinds = (Major, Swizzle, ElementType, int, int)
+        given = (self.major, self.swizzle, self.element, self.rows, self.columns)
+        if not all(map(isinstance, given, kinds)):
+            raise TypeError("the boundary says which")  # what is no Major would be taken for the other one
         raise_all(self._faults())
 
     def _faults(self) -> Iterator[Diagnostic]:

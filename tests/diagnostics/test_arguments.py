@@ -1,0 +1,76 @@
+"""Arguments of the wrong kind: a diagnostic that names the argument and shows the call, never a traceback of ours."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, i32
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.diagnostics.arguments import wrong_arguments
+from nvbackend.signature import Parameter, Pointer, Scalar
+
+
+def builder() -> tuple:
+    parameters = [Parameter("out", Pointer(i32)), Parameter("a", Scalar(i32))]
+    k = KernelBuilder("arguments", "sm_90a", threads=128, parameters=parameters)
+    return k, *k.arguments
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda k, out, a: k.mbarrier_arrive(a), "KernelBuilder.mbarrier_arrive: barrier is <s32"),
+        (lambda k, out, a: k.shared("f16", 4), "element is 'f16', a str, and takes ElementType"),
+        (lambda k, out, a: k.wgmma_wait_group(a), "pending is <s32"),
+        (lambda k, out, a: k.wgmma_wait_group(1.0), "pending is 1.0, a float, and takes int"),
+        (lambda k, out, a: k.shared(), "missing a required argument: 'element'"),
+        (lambda k, out, a: k.barrier(id=3), "unexpected keyword argument 'id'"),
+        (lambda k, out, a: out["x"], "a str, and takes Operand"),
+        (lambda k, out, a: out[1:2], "a slice, and takes Operand"),
+        (lambda k, out, a: nvb.SmemLayout("K", nvb.Swizzle.B128, f16, 64, 64), "major is 'K', a str, and takes Major"),
+        (lambda k, out, a: k.compile(cache="here"), "cache is 'here', a str, and takes Cache | None"),
+        (lambda k, out, a: nvb.kernel("sm_90a"), "kernel: missing a required argument: 'threads'"),
+    ],
+)
+def test_the_argument_is_named_at_the_users_line(call: Callable[..., object], says: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call(*builder())
+    found = caught.value.diagnostics[0]
+    assert found.rule_id == "call.argument"
+    assert says in found.message
+    assert found.location is not None and found.location.file == __file__
+    assert all(frame.filename == __file__ for frame in traceback.extract_tb(caught.value.__traceback__))
+
+
+def typed(one: int, many: tuple[int, ...] = (), *rest: str, maybe: float | None = None, some: Pointer = None) -> None:  # type: ignore[assignment]
+    """A function whose annotations are texts."""
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "wrong"),
+    [
+        ((1,), {}, []),
+        ((True, (1, 2), "a", 3), {"maybe": 3}, []),
+        (("1",), {}, ["one"]),
+        ((1, [2]), {}, ["many"]),
+        ((1.0, 2), {"maybe": "x"}, ["one", "many", "maybe"]),
+        ((1,), {"maybe": None, "some": Pointer(i32)}, []),
+        ((1,), {"some": i32}, ["some"]),
+    ],
+)
+def test_kinds_are_compared_with_annotations(args: tuple, kwargs: dict, wrong: list[str]) -> None:
+    found = wrong_arguments(typed, args, kwargs)
+    assert [one.message.split(": ", 1)[1].split(" ", 1)[0] for one in found] == wrong
+
+
+def test_an_exception_of_the_users_own_code_stays() -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def broken(k: nvb.KernelBuilder, a: i32) -> None:
+        {}[k]
+
+    with pytest.raises(KeyError):
+        broken.build()
