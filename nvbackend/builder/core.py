@@ -11,6 +11,7 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import Asked, Region
 from nvbackend.builder.lowering import Operands, declare, lower
+from nvbackend.builder.operands import check_operands
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Value, llvm_type
 from nvbackend.diagnostics import caller_location, raise_all
@@ -71,9 +72,10 @@ class BuilderCore:
         immediates = {
             operand.name: given
             for operand in row.operands
-            if operand.role is Role.IMMEDIATE and isinstance(given := operands[operand.name], int)
+            if operand.role is Role.IMMEDIATE and isinstance(given := operands.get(operand.name), int)
         }
         check_row(row, self.target, immediates)
+        check_operands(self.function, row, operands)
         results = lower(self._ir, row, operands, name)
         self._record(
             MachineInstr(

@@ -229,3 +229,10 @@ LLVM_TYPE = Rule(
     why="Every instruction that follows would be typed wrongly, and LLVM would refuse the module.",
     reference="LLVM Language Reference, type system",
 )
+OPERAND = Rule(
+    id="machine.operand",
+    message="{instruction}, operand {operand}: {problem}; given: {given}",
+    fix="pass what the instruction takes; a value is converted with .to() or .bitcast()",
+    why="LLVM would refuse the module, or the instruction would read other registers.",
+    reference="PTX ISA, the instruction's syntax",
+)

@@ -1,0 +1,75 @@
+"""What an instruction is given, against what its row takes: number, LLVM type and owner of every operand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from llvmlite import ir
+
+from nvbackend.builder import rules
+from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.intrinsics.row import Operand, RegisterClass, Role, Row
+
+_REACHABLE = {
+    space: {space, RegisterClass.GENERIC.addrspace} for space in {one.addrspace for one in RegisterClass} - {None}
+}
+"""The address spaces whose pointers can be one of a space: its own, and generic ones, which are converted."""
+_REACHABLE[RegisterClass.SHARED_CLUSTER.addrspace].add(RegisterClass.SHARED.addrspace)
+
+
+def check_operands(function: ir.Function, row: Row, operands: Mapping[str, object]) -> None:
+    """Raises machine.operand for everything that is missing, unknown, or of another number or type than `row` takes.
+
+    Raises value.kernel for a register of another function than `function`.
+    """
+    wanted = {one.name: one for one in row.operands if one.role is not Role.OUTPUT or one.tied}
+    found = [
+        _diagnose(row, name, "it has none of that name", operands[name]) for name in operands if name not in wanted
+    ]
+    for name, operand in wanted.items():
+        if name not in operands:
+            found.append(_diagnose(row, name, "it needs one", None))
+        else:
+            found += _faults(function, row, operand, operands[name])
+    raise_all(found)
+
+
+def _faults(function: ir.Function, row: Row, operand: Operand, given: object) -> Iterator[Diagnostic]:
+    if type(given) is int:
+        return
+    values = [given] if isinstance(given, ir.Value) else given
+    if not isinstance(values, (list, tuple)) or not all(isinstance(value, ir.Value) for value in values):
+        yield _diagnose(row, operand.name, f"it takes {_described(operand)}", given)
+        return
+    strange = next((value for value in values if not _fits(value.type, operand.register)), None)
+    if len(values) != operand.count or strange is not None:
+        shown = f"{len(values)} of {(strange if strange is not None else values[0]).type}" if values else "none"
+        yield _diagnose(row, operand.name, f"it takes {_described(operand)}", shown)
+    for value in values:
+        owner = _owner(value)
+        if owner is not None and owner is not function:
+            yield rules.FOREIGN_VALUE.diagnose(owner=owner.name, user=function.name)
+            return
+
+
+def _fits(kind: ir.Type, register: RegisterClass) -> bool:
+    if isinstance(kind, ir.PointerType):
+        return kind.addrspace in _REACHABLE.get(register.addrspace, ())
+    text = str(kind)
+    return text in (register.llvm, register.intrinsic) or (register is RegisterClass.B16 and text in ("half", "bfloat"))
+
+
+def _owner(value: ir.Value) -> ir.Function | None:
+    parent = getattr(value, "parent", None)
+    if isinstance(parent, ir.Block):
+        return parent.parent
+    return parent if isinstance(parent, ir.Function) else None
+
+
+def _described(operand: Operand) -> str:
+    return f"{operand.count} of {operand.register.llvm}" if operand.role is not Role.IMMEDIATE else "an integer"
+
+
+def _diagnose(row: Row, name: str, problem: str, given: object) -> Diagnostic:
+    shown = given if isinstance(given, str) else "nothing" if given is None else repr(given)
+    return rules.OPERAND.diagnose(instruction=row.ptx, operand=name, problem=problem, given=shown)
