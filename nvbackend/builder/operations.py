@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nvbackend.builder.pipeline import Pipelines
+from nvbackend.builder.wmma import Wmmas
 
 
-class Operations(Pipelines):
+class Operations(Pipelines, Wmmas):
     """The calls of all families, for the kernel builder and for attached ones alike."""

@@ -13,9 +13,18 @@ SHAPE_TEXT = Rule(
     message="{given!r} is not the name of an instruction shape",
     fix='write it as PTX does: "m64n256k16"',
     why="Nothing can be selected for it.",
-    reference="PTX ISA 9.7.15.2 (wgmma shapes)",
+    reference="PTX ISA 9.7.14.1 (mma shapes), 9.7.15.2 (wgmma shapes)",
 )
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+
+
+def shape_extents(shape: str) -> tuple[int, int, int]:
+    """M, N and K of a shape by its name, "m64n256k16" (mma.shape for another text)."""
+    found = _SHAPE.fullmatch(shape) if isinstance(shape, str) else None
+    if found is None:
+        SHAPE_TEXT.fail(given=shape)
+    m, n, k = (int(extent) for extent in found.groups())
+    return m, n, k
 
 
 @user_facing
@@ -35,10 +44,7 @@ def wgmma(
 
     Whether it exists on a target is told where it is selected.
     """
-    found = _SHAPE.fullmatch(shape) if isinstance(shape, str) else None
-    if found is None:
-        SHAPE_TEXT.fail(given=shape)
-    m, n, k = (int(extent) for extent in found.groups())
+    m, n, k = shape_extents(shape)
     return WgmmaRequest(
         n=n,
         k=k,
