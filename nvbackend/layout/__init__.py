@@ -1,0 +1,71 @@
+"""The layout algebra of CuTe: layouts as functions from coordinates to indices, and what can be done with them.
+
+Names are CuTe's. `str(layout)` is CuTe's text, `parse` reads it; Python integers are static (`_64`), `Dynamic`
+ones are not (`512`). Layouts do not change, can be compared and hashed, and are exact. An operation whose result would
+not be what its name promises raises a diagnostic with a rule `layout-algebra.*`. Called with a builder's values, a
+layout emits its address arithmetic. Importing this loads neither LLVM nor NumPy.
+"""
+
+from nvbackend.layout.composed import AnyLayout, ComposedLayout, SmemPtr
+from nvbackend.layout.composition import composition
+from nvbackend.layout.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
+from nvbackend.layout.gmma import gmma_atom
+from nvbackend.layout.inttuple import Dynamic, IntTuple, _
+from nvbackend.layout.inverse import complement, left_inverse, right_inverse
+from nvbackend.layout.layout import Layout, cosize, depth, make_layout, make_ordered_layout, rank, size
+from nvbackend.layout.parse import parse
+from nvbackend.layout.product import (
+    blocked_product,
+    flat_product,
+    logical_product,
+    raked_product,
+    tile_to_shape,
+    tiled_product,
+    zipped_product,
+)
+from nvbackend.layout.recast import downcast, recast_layout, upcast
+from nvbackend.layout.simplify import coalesce, filter, filter_zeros, flatten, group, replace  # noqa: A004
+from nvbackend.layout.swizzle import Swizzle
+
+__all__ = [
+    "AnyLayout",
+    "ComposedLayout",
+    "Dynamic",
+    "IntTuple",
+    "Layout",
+    "SmemPtr",
+    "Swizzle",
+    "_",
+    "blocked_product",
+    "coalesce",
+    "complement",
+    "composition",
+    "cosize",
+    "depth",
+    "downcast",
+    "filter",
+    "filter_zeros",
+    "flat_divide",
+    "flat_product",
+    "flatten",
+    "gmma_atom",
+    "group",
+    "left_inverse",
+    "logical_divide",
+    "logical_product",
+    "make_layout",
+    "make_ordered_layout",
+    "parse",
+    "raked_product",
+    "rank",
+    "recast_layout",
+    "replace",
+    "right_inverse",
+    "size",
+    "tile_to_shape",
+    "tiled_divide",
+    "tiled_product",
+    "upcast",
+    "zipped_divide",
+    "zipped_product",
+]

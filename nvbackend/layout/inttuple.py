@@ -1,0 +1,165 @@
+"""Integers, static or dynamic, and nested tuples of them: shapes, strides, coordinates.
+
+Plain Python integers are CuTe's static ones, printed with an underscore: `_64`. `Dynamic` integers are those that CuTe
+would know at run time only, printed without; what is computed with one is dynamic again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias
+
+from nvbackend.layout.rules import CONGRUENT, EXTENT
+
+IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
+Coordinate: TypeAlias = "Any"
+"""Integers, builder values and `_`, nested in tuples."""
+
+_ = None
+"""The whole mode: CuTe's underscore in coordinates and tilers."""
+
+
+class Dynamic(int):
+    """An integer that a CuTe program knows at run time only. Everything but its text is as with any other integer.
+
+    As in CuTe, 0 times it is the static 0.
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: int) -> Dynamic:
+        return Dynamic(int(self) + int(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: int) -> Dynamic:
+        return Dynamic(int(self) - int(other))
+
+    def __rsub__(self, other: int) -> Dynamic:
+        return Dynamic(int(other) - int(self))
+
+    def __mul__(self, other: int) -> int:
+        static_zero = other == 0 and not isinstance(other, Dynamic)
+        return 0 if static_zero else Dynamic(int(self) * int(other))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: int) -> Dynamic:
+        return Dynamic(int(self) // int(other))
+
+    def __rfloordiv__(self, other: int) -> Dynamic:
+        return Dynamic(int(other) // int(self))
+
+    def __mod__(self, other: int) -> Dynamic:
+        return Dynamic(int(self) % int(other))
+
+    def __rmod__(self, other: int) -> Dynamic:
+        return Dynamic(int(other) % int(self))
+
+    def __neg__(self) -> Dynamic:
+        return Dynamic(-int(self))
+
+    def __abs__(self) -> Dynamic:
+        return Dynamic(abs(int(self)))
+
+    def __repr__(self) -> str:
+        return f"Dynamic({int(self)})"
+
+
+def text(given: Any) -> str:
+    """CuTe's text of integers, tuples and `_`: `((_64,_2),512)`."""
+    if isinstance(given, tuple):
+        return "(" + ",".join(map(text, given)) + ")"
+    if given is None:
+        return "_"
+    if isinstance(given, int):
+        return str(int(given)) if isinstance(given, Dynamic) else f"_{given}"
+    return str(given)
+
+
+def extents(given: Any, what: str, least: int | None = None) -> IntTuple:
+    """`given` as an IntTuple whose integers are at least `least`. Raises layout-algebra.extent."""
+    if isinstance(given, tuple | list):
+        return tuple(extents(each, what, least) for each in given)
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        EXTENT.fail(given=given, what=what)
+    number = given if isinstance(given, int) else operator.index(given)
+    if least is not None and number < least:
+        EXTENT.fail(given=number, what=what)
+    return number
+
+
+def check_congruent(shape: IntTuple, stride: IntTuple) -> None:
+    """Raises layout-algebra.congruent where the two are nested differently."""
+    if not is_congruent(shape, stride):
+        CONGRUENT.fail(shape=text(shape), stride=text(stride))
+
+
+def is_congruent(a: IntTuple, b: IntTuple) -> bool:
+    """Whether both are nested alike."""
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(is_congruent, a, b))
+    return not isinstance(a, tuple) and not isinstance(b, tuple)
+
+
+def is_compatible(coarse: IntTuple, fine: IntTuple) -> bool:
+    """Whether every coordinate of a shape `coarse` is one of `fine`: equal sizes, mode by mode."""
+    if isinstance(coarse, tuple):
+        return isinstance(fine, tuple) and len(coarse) == len(fine) and all(map(is_compatible, coarse, fine))
+    return coarse == product(fine)
+
+
+def leaves(given: IntTuple) -> Iterator[int]:
+    """The integers, left to right."""
+    if isinstance(given, tuple):
+        for each in given:
+            yield from leaves(each)
+    else:
+        yield given
+
+
+def modes(given: IntTuple) -> tuple[IntTuple, ...]:
+    """The top-level modes: of an integer, itself."""
+    return given if isinstance(given, tuple) else (given,)
+
+
+def product(given: IntTuple) -> int:
+    """The product of all integers."""
+    return math.prod(leaves(given))
+
+
+def depth_of(given: IntTuple) -> int:
+    """How deep it is nested: 0 for an integer, 1 for a tuple of integers."""
+    return 1 + max(map(depth_of, given), default=0) if isinstance(given, tuple) else 0
+
+
+def compact(shape: IntTuple, first: int = 1, *, right: bool = False) -> IntTuple:
+    """Strides of a shape without gaps, the first mode (with `right` the last) fastest; 0 for static modes of 1."""
+    order: list[int] = list(leaves(shape))
+    if right:
+        order.reverse()
+    steps = list(itertools.accumulate(order, operator.mul, initial=first))
+    strides = [
+        0 if each == 1 and not isinstance(each, Dynamic) else step for each, step in zip(order, steps, strict=False)
+    ]
+    if right:
+        strides.reverse()
+    return nested_as(shape, strides)
+
+
+def nested_as(profile: IntTuple, numbers: Iterable[int]) -> IntTuple:
+    """The numbers, as many as `profile` has, nested as it is."""
+    stream = iter(numbers)
+
+    def take(part: IntTuple) -> IntTuple:
+        return tuple(map(take, part)) if isinstance(part, tuple) else next(stream)
+
+    return take(profile)
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return (a + b - 1) // b
