@@ -8,6 +8,7 @@ from nvbackend.intrinsics import (
     cluster,
     matrix_move,
     mbarrier,
+    mma,
     register_budget,
     special_registers,
     sync,
@@ -23,6 +24,7 @@ from nvbackend.intrinsics.row import Row
 FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "wgmma": wgmma.rows,
     "wmma": wmma.rows,
+    "mma": mma.rows,
     "matrix_move": matrix_move.rows,
     "tcgen05": tcgen05.rows,
     "tcgen05_memory": tcgen05_memory.rows,

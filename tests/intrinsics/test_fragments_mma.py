@@ -1,0 +1,216 @@
+"""Fragments of mma.sync against the formulas of PTX ISA 9.7.14.5 and 9.7.14.6, written down here a second time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics import fragments_mma as fragments
+from nvbackend.intrinsics.types import f16, f32
+
+LANES = range(32)
+Formula = Callable[[int, int, int], tuple[int, int]]
+"""(row, column) from groupID, threadID_in_group and i."""
+
+A = {
+    # shape, bits: elements a thread and where they are, each from its own section
+    ((8, 8, 16), 8): (4, lambda g, t, i: (g, t * 4 + i)),
+    ((8, 8, 32), 4): (8, lambda g, t, i: (g, t * 8 + i)),
+    ((8, 8, 128), 1): (32, lambda g, t, i: (g, t * 32 + i)),
+    ((8, 8, 4), 64): (1, lambda g, t, _: (g, t)),
+    ((16, 8, 4), 32): (2, lambda g, t, i: (g + 8 * i, t)),
+    ((16, 8, 4), 64): (2, lambda g, t, i: (g if i == 0 else g + 8, t)),
+    ((16, 8, 8), 16): (4, lambda g, t, i: (g if i < 2 else g + 8, t * 2 + (i & 1))),
+    ((16, 8, 8), 32): (4, lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4)),
+    ((16, 8, 8), 64): (4, lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4)),
+    ((16, 8, 16), 16): (
+        8,
+        lambda g, t, i: (g if i in (0, 1, 4, 5) else g + 8, t * 2 + (i & 1) + (0 if i < 4 else 8)),
+    ),
+    ((16, 8, 16), 64): (
+        8,
+        lambda g, t, i: (g if i % 2 == 0 else g + 8, i * 2 + t if i % 2 == 0 else i * 2 - 2 + t),
+    ),
+    ((16, 8, 16), 8): (8, lambda g, t, i: (g if i < 4 else g + 8, t * 4 + (i & 3))),
+    ((16, 8, 32), 4): (16, lambda g, t, i: (g if i < 8 else g + 8, t * 8 + (i & 7))),
+    ((16, 8, 32), 8): (
+        16,
+        lambda g, t, i: (g if i < 4 or 8 <= i < 12 else g + 8, t * 4 + (i & 3) + (0 if i < 8 else 16)),
+    ),
+    ((16, 8, 64), 4): (
+        32,
+        lambda g, t, i: (g if i < 8 or 16 <= i < 24 else g + 8, t * 8 + (i & 7) + (0 if i < 16 else 32)),
+    ),
+    ((16, 8, 128), 1): (64, lambda g, t, i: (g if i < 32 else g + 8, t * 32 + (i & 31))),
+    ((16, 8, 256), 1): (
+        128,
+        lambda g, t, i: (g if i < 32 or 64 <= i < 96 else g + 8, t * 32 + (i & 31) + (0 if i < 64 else 128)),
+    ),
+}
+B = {
+    ((8, 8, 16), 8): (4, lambda g, t, i: (t * 4 + i, g)),
+    ((8, 8, 32), 4): (8, lambda g, t, i: (t * 8 + i, g)),
+    ((8, 8, 128), 1): (32, lambda g, t, i: (t * 32 + i, g)),
+    ((8, 8, 4), 64): (1, lambda g, t, _: (t, g)),
+    ((16, 8, 4), 32): (1, lambda g, t, _: (t, g)),
+    ((16, 8, 8), 16): (2, lambda g, t, i: (t * 2 + i, g)),
+    ((16, 8, 8), 32): (2, lambda g, t, i: (t if i == 0 else t + 4, g)),
+    ((16, 8, 16), 16): (4, lambda g, t, i: (t * 2 + (i & 1) + (0 if i < 2 else 8), g)),
+    ((16, 8, 16), 64): (4, lambda g, t, i: (t + i * 4, g)),
+    ((16, 8, 16), 8): (4, lambda g, t, i: (t * 4 + i, g)),
+    ((16, 8, 32), 4): (8, lambda g, t, i: (t * 8 + i, g)),
+    ((16, 8, 32), 8): (8, lambda g, t, i: (t * 4 + (i & 3) + (0 if i < 4 else 16), g)),
+    ((16, 8, 64), 4): (16, lambda g, t, i: (t * 8 + (i & 7) + (0 if i < 8 else 32), g)),
+    ((16, 8, 128), 1): (32, lambda g, t, i: (t * 32 + i, g)),
+    ((16, 8, 256), 1): (64, lambda g, t, i: (t * 32 + (i & 31) + (0 if i < 32 else 128), g)),
+    # of the sparse shapes that no dense one has
+    ((16, 8, 32), 16): (8, lambda g, t, i: (t * 2 + (i & 1) + i // 2 * 8, g)),
+    ((16, 8, 16), 32): (4, lambda g, t, i: (t + i * 4, g)),
+    ((16, 8, 64), 8): (16, lambda g, t, i: (t * 4 + (i & 3) + i // 4 * 16, g)),
+    ((16, 8, 128), 4): (32, lambda g, t, i: (t * 8 + (i & 7) + i // 8 * 32, g)),
+}
+
+
+@pytest.mark.parametrize(("shape", "bits"), A)
+def test_a(shape: tuple[int, int, int], bits: int) -> None:
+    count, formula = A[shape, bits]
+    held = {(lane, i): fragments.a_position(shape, bits, lane, i) for lane in LANES for i in range(count)}
+    assert held == {(lane, i): formula(lane >> 2, lane % 4, i) for lane, i in held}
+    assert set(held.values()) == set(itertools.product(range(shape[0]), range(shape[2])))
+    assert fragments.a_registers(shape, bits) * max(1, 32 // bits) == count
+
+
+@pytest.mark.parametrize(("shape", "bits"), B)
+def test_b(shape: tuple[int, int, int], bits: int) -> None:
+    count, formula = B[shape, bits]
+    held = {(lane, i): fragments.b_position(shape, bits, lane, i) for lane in LANES for i in range(count)}
+    assert held == {(lane, i): formula(lane >> 2, lane % 4, i) for lane, i in held}
+    assert set(held.values()) == set(itertools.product(range(shape[2]), range(8)))
+    assert fragments.b_registers(shape, bits) * max(1, 32 // bits) == count
+
+
+@pytest.mark.parametrize("shape", [(8, 8, 16), (16, 8, 16)])
+def test_d(shape: tuple[int, int, int]) -> None:
+    held = {(lane, i): fragments.d_position(shape, lane, i) for lane in LANES for i in range(shape[0] // 4)}
+    assert held == {(lane, i): ((lane >> 2) if i < 2 else (lane >> 2) + 8, lane % 4 * 2 + (i & 1)) for lane, i in held}
+    assert set(held.values()) == set(itertools.product(range(shape[0]), range(8)))
+
+
+def high(lane: int) -> int:
+    return 0 if lane < 16 else 4
+
+
+FOUR_MATRICES: dict[str, tuple[int, Formula, Callable[[int, int], tuple[int, int]]]] = {
+    "A row": (
+        4,
+        lambda lane, _, i: (lane % 4 + high(lane), i),
+        lambda lane, i: fragments.four_matrices_a_position("row", lane, i),
+    ),
+    "A col": (
+        4,
+        lambda lane, _, i: (i % 4 + high(lane), lane % 4),
+        lambda lane, i: fragments.four_matrices_a_position("col", lane, i),
+    ),
+    "B row": (
+        4,
+        lambda lane, _, i: (lane % 4, i + high(lane)),
+        lambda lane, i: fragments.four_matrices_b_position("row", lane, i),
+    ),
+    "B col": (
+        4,
+        lambda lane, _, i: (i, lane % 4 + high(lane)),
+        lambda lane, i: fragments.four_matrices_b_position("col", lane, i),
+    ),
+    "D f16": (
+        8,
+        lambda lane, _, i: (lane % 4 + high(lane), i),
+        lambda lane, i: fragments.four_matrices_d_position(f16, lane, i),
+    ),
+    "D f32": (
+        8,
+        lambda lane, _, i: ((lane & 1) + (i & 2) + high(lane), (i & 4) + (lane & 2) + (i & 1)),
+        lambda lane, i: fragments.four_matrices_d_position(f32, lane, i),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUR_MATRICES)
+def test_m8n8k4_of_f16(name: str) -> None:
+    count, formula, position = FOUR_MATRICES[name]
+    assert [fragments.matrix_of(lane) for lane in LANES] == [*(0,) * 4, *(1,) * 4, *(2,) * 4, *(3,) * 4] * 2
+    for lane, i in itertools.product(LANES, range(count)):
+        assert position(lane, i) == formula(lane, 0, i)
+    of_first = {position(lane, i) for lane in LANES if fragments.matrix_of(lane) == 0 for i in range(count)}
+    assert len(of_first) == 8 * count
+
+
+METADATA = {
+    # bits, K: threads of a quad that count, and row and column of chunk c of the r-th of them; from the figures
+    (16, 16): (1, lambda g, _, c: (g + 8 * (c // 4), c % 4 * 4)),
+    (16, 32): (2, lambda g, r, c: (g + 8 * (c // 4), r * 16 + c % 4 * 4)),
+    (32, 8): (1, lambda g, _, c: (g + 8 * (c // 4), c % 4 * 2)),
+    (32, 16): (2, lambda g, r, c: (g + 8 * (c // 4), r * 8 + c % 4 * 2)),
+    (8, 32): (2, lambda g, r, c: (g + 8 * r, c * 4)),
+    (8, 64): (4, lambda g, r, c: (g + 8 * (r % 2), r // 2 * 32 + c * 4)),
+    (4, 64): (2, lambda g, r, c: (g + 8 * r, c * 8)),
+    (4, 128): (4, lambda g, r, c: (g + 8 * (r % 2), r // 2 * 64 + c * 8)),
+}
+
+
+@pytest.mark.parametrize(("bits", "k"), METADATA)
+def test_metadata(bits: int, k: int) -> None:
+    threads, formula = METADATA[bits, k]
+    shape = (16, 8, k)
+    assert fragments.selectors(shape, bits) == tuple(range(4 // threads))
+    for selector in range(4 // threads):
+        counting = [lane for lane in LANES if fragments.metadata_counts(shape, bits, lane, selector)]
+        assert counting == [lane for lane in LANES if selector * threads <= lane % 4 < (selector + 1) * threads]
+        spoken = [fragments.metadata_chunk(shape, bits, lane, chunk) for lane in counting for chunk in range(8)]
+        assert spoken == [formula(lane // 4, lane % 4 % threads, chunk) for lane in counting for chunk in range(8)]
+        width = {32: 2, 16: 4, 8: 4, 4: 8}[bits]
+        assert sorted(spoken) == [(row, column) for row in range(16) for column in range(0, k, width)]
+
+
+@pytest.mark.parametrize("thread_id", [0, 1])
+def test_scale_factors_of_a(thread_id: int) -> None:
+    rows = {lane: fragments.scale_a_row(lane, thread_id) for lane in LANES}
+    giving = {lane: row for lane, row in rows.items() if row is not None}
+    assert list(giving) == [lane for lane in LANES if lane % 4 in (2 * thread_id, 2 * thread_id + 1)]
+    assert giving == {lane: lane // 4 + 8 * (lane % 2) for lane in giving}
+    assert sorted(giving.values()) == list(range(16))
+
+
+@pytest.mark.parametrize("thread_id", [0, 1, 2, 3])
+def test_scale_factors_of_b(thread_id: int) -> None:
+    columns = {lane: fragments.scale_b_column(lane, thread_id) for lane in LANES}
+    assert {lane: column for lane, column in columns.items() if column is not None} == {
+        4 * column + thread_id: column for column in range(8)
+    }
+
+
+def test_bytes_of_scale_factors() -> None:
+    assert {vector: fragments.scale_bytes(vector) for vector in (1, 2, 4)} == {1: (0, 1, 2, 3), 2: (0, 2), 4: (0,)}
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: fragments.a_position((16, 8, 16), 16, 32, 0),
+        lambda: fragments.a_position((16, 8, 16), 16, 0, 8),
+        lambda: fragments.b_position((16, 8, 16), 16, 0, 4),
+        lambda: fragments.d_position((16, 8, 16), 0, 4),
+        lambda: fragments.metadata_chunk((16, 8, 16), 16, 0, 8),
+        lambda: fragments.metadata_counts((16, 8, 64), 8, 0, 1),
+        lambda: fragments.four_matrices_a_position("row", 0, 4),
+        lambda: fragments.four_matrices_d_position(f32, -1, 0),
+        lambda: fragments.matrix_of(32),
+        lambda: fragments.scale_a_row(0, 2),
+        lambda: fragments.scale_b_column(0, 4),
+    ],
+)
+def test_what_is_outside_of_the_tile_is_refused(ask: Callable[[], object]) -> None:
+    with pytest.raises(DiagnosticError, match=r"fragment\.range"):
+        ask()
