@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nvbackend.intrinsics import (
+    async_store,
+    cache_control,
     cluster,
+    cp_async,
+    launch_control,
     matrix_move,
     mbarrier,
+    mbarrier_phases,
     mma,
     register_budget,
     special_registers,
@@ -30,6 +35,11 @@ FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "tcgen05_memory": tcgen05_memory.rows,
     "tma": tma.rows,
     "mbarrier": mbarrier.rows,
+    "mbarrier_phases": mbarrier_phases.rows,
+    "cp_async": cp_async.rows,
+    "async_store": async_store.rows,
+    "cache_control": cache_control.rows,
+    "launch_control": launch_control.rows,
     "cluster": cluster.rows,
     "sync": sync.rows,
     "warp": warp.rows,

@@ -17,12 +17,13 @@ PORTABLE_SIZES = range(1, 9)
 SIZES = range(1, 17)
 """Clusters that some chips launch once the kernel allows a non-portable size, in CTAs."""
 
-_ARRIVE_SEMANTICS = (None, "relaxed")
+_ARRIVE_SEMANTICS = (None, "relaxed", "release")
+_WAIT_SEMANTICS = (None, "acquire")
 
 
 @cache
 def barrier_arrive(semantics: str | None = None, *, aligned: bool = True) -> Row:
-    """barrier.cluster.arrive: release by default; `semantics` "relaxed" orders no memory access.
+    """barrier.cluster.arrive: release, which can be spelled; `semantics` "relaxed" orders no memory access.
 
     `aligned`: all threads of the warp execute it together. Raises NoSuchRow for other semantics.
     """
@@ -33,7 +34,9 @@ def barrier_arrive(semantics: str | None = None, *, aligned: bool = True) -> Row
         opcode="barrier.cluster.arrive",
         ptx=spelled("barrier.cluster.arrive", qualifiers),
         operands=(),
-        lowering=Intrinsic(spelled("llvm.nvvm.barrier.cluster.arrive", qualifiers)),
+        lowering=Asm("{ptx};")
+        if semantics == "release"
+        else Intrinsic(spelled("llvm.nvvm.barrier.cluster.arrive", qualifiers)),
         requires=Feature.SM_90,
         ptx_version=(8, 0) if semantics else (7, 8),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
@@ -44,21 +47,23 @@ def barrier_arrive(semantics: str | None = None, *, aligned: bool = True) -> Row
 
 
 @cache
-def barrier_wait(*, aligned: bool = True) -> Row:
-    """barrier.cluster.wait: wait for every thread of the cluster; acquires what they released."""
-    qualifier = "aligned" if aligned else None
+def barrier_wait(semantics: str | None = None, *, aligned: bool = True) -> Row:
+    """barrier.cluster.wait: wait for every thread of the cluster; acquires what they released, which can be spelled."""
+    chosen("semantics", semantics, _WAIT_SEMANTICS)
+    qualifiers = spelled(*filter(None, (semantics, "aligned" if aligned else None))) or None
+    ptx = spelled("barrier.cluster.wait", qualifiers)
     return Row(
         family="cluster",
         opcode="barrier.cluster.wait",
-        ptx=spelled("barrier.cluster.wait", qualifier),
+        ptx=ptx,
         operands=(),
-        lowering=Intrinsic(spelled("llvm.nvvm.barrier.cluster.wait", qualifier)),
+        lowering=Asm("{ptx};") if semantics else Intrinsic(f"llvm.nvvm.{ptx}"),
         requires=Feature.SM_90,
-        ptx_version=(7, 8),
+        ptx_version=(8, 0) if semantics else (7, 8),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
         section="9.7.13 (barrier.cluster)",
         summary="Waits until all threads of the cluster have arrived.",
-        axes={"aligned": aligned},
+        axes={"semantics": semantics, "aligned": aligned},
     )
 
 
@@ -105,5 +110,5 @@ def rows() -> Iterator[Row]:
     """Every cluster row."""
     for aligned in (True, False):
         yield from (barrier_arrive(semantics, aligned=aligned) for semantics in _ARRIVE_SEMANTICS)
-        yield barrier_wait(aligned=aligned)
+        yield from (barrier_wait(semantics, aligned=aligned) for semantics in _WAIT_SEMANTICS)
     yield from (mapa(), getctarank())

@@ -8,6 +8,7 @@ row addresses of the first matrix, 8-15 of the second and so on, each 16-byte al
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
 from nvbackend.intrinsics.axes import chosen, spelled
@@ -21,47 +22,96 @@ _SECTION = "9.7.14"
 _ADDRESS = operand("address", RegisterClass.SHARED, meaning="this lane's row of one of the matrices, 16-byte aligned")
 
 
-def _move(opcode: str, count: int, transposed: bool) -> tuple[str, str]:
-    """The qualifiers after the opcode, with and without the state space: as PTX has them, and as LLVM does."""
-    shape = spelled("sync.aligned.m8n8", f"x{chosen('count', count, MATRIX_COUNTS)}", "trans" if transposed else None)
-    return f"{opcode}.{shape}.shared.b16", f"llvm.nvvm.{opcode}.{shape}.b16.p{RegisterClass.SHARED.addrspace}"
+@dataclass(frozen=True, slots=True)
+class MatrixShape:
+    """A kind of matrix that ldmatrix or stmatrix moves: the counts and transpositions that exist, and its registers.
+
+    `name` and `element` are the PTX qualifiers; `registers` a lane has for one matrix.
+    """
+
+    name: str
+    element: str
+    counts: tuple[int, ...] = MATRIX_COUNTS
+    transposed: tuple[bool, ...] = (False, True)
+    registers: int = 1
+
+
+_PACKED = ("b8x16.b6x16_p32", "b8x16.b4x16_p64")
+"""Bytes in registers, 6- or 4-bit elements with padding in shared memory."""
+HALVES = MatrixShape("m8n8", "b16")
+LOADED: tuple[MatrixShape, ...] = (
+    HALVES,
+    *(MatrixShape("m16n16", element, (1, 2), (True,), registers=2) for element in ("b8", *_PACKED)),
+    *(MatrixShape("m8n16", element, transposed=(False,)) for element in _PACKED),
+)
+"""What ldmatrix moves."""
+STORED: tuple[MatrixShape, ...] = (HALVES, MatrixShape("m16n8", "b8", transposed=(True,)))
+"""What stmatrix moves."""
+_NARROW = Feature.SM_100 | Feature.FAMILY_CONDITIONAL
+_NARROW_PTX: PtxVersion = (8, 6)
+
+
+def _found(shapes: tuple[MatrixShape, ...], shape: str, element: str, count: int, transposed: bool) -> MatrixShape:
+    by_name = {(each.name, each.element): each for each in shapes}
+    found = by_name[chosen("shape", (shape, element), by_name)]
+    chosen("count", count, found.counts)
+    chosen("transposed", transposed, found.transposed)
+    return found
+
+
+def _move(opcode: str, found: MatrixShape, count: int, transposed: bool) -> tuple[str, str]:
+    """The spelling and the intrinsic's name."""
+    shape = spelled(f"sync.aligned.{found.name}.x{count}", "trans" if transposed else None)
+    space = RegisterClass.SHARED.addrspace
+    return f"{opcode}.{shape}.shared.{found.element}", f"llvm.nvvm.{opcode}.{shape}.{found.element}.p{space}"
 
 
 @cache
-def ldmatrix(count: int, transposed: bool = False) -> Row:
-    """ldmatrix: `count` 8x8 matrices of 16-bit elements from shared memory into `count` `fragment` registers."""
-    ptx, intrinsic = _move("ldmatrix", count, transposed)
+def ldmatrix(count: int, transposed: bool = False, shape: str = HALVES.name, element: str = HALVES.element) -> Row:
+    """ldmatrix: `count` matrices from shared memory into `fragment`, one register a matrix (two for m16n16).
+
+    `shape` and `element` are one of LOADED: m8n8 of b16; m16n16, always transposed, and m8n16 of narrow elements.
+    """
+    found = _found(LOADED, shape, element, count, transposed)
+    ptx, intrinsic = _move("ldmatrix", found, count, transposed)
     return Row(
         family="ldmatrix",
         opcode="ldmatrix",
         ptx=ptx,
-        operands=(output("fragment", RegisterClass.B32, count, meaning="one register a matrix"), _ADDRESS),
+        operands=(
+            output("fragment", RegisterClass.B32, count * found.registers, meaning="the matrices, one after another"),
+            _ADDRESS,
+        ),
         lowering=Intrinsic(intrinsic, ("address",)),
-        requires=Feature.SM_75,
-        ptx_version=(6, 5),
+        requires=Feature.SM_75 if found is HALVES else _NARROW,
+        ptx_version=(6, 5) if found is HALVES else _NARROW_PTX,
         effects=Effect.CONVERGENT | Effect.READS_MEMORY,
         section=f"{_SECTION} (ldmatrix)",
-        summary="Loads 8x8 matrices of 16-bit elements from shared memory, a warp together.",
-        axes={"count": count, "transposed": transposed},
+        summary=f"Loads {shape} matrices of {element} elements from shared memory, a warp together.",
+        axes={"count": count, "transposed": transposed, "shape": shape, "element": element},
     )
 
 
 @cache
-def stmatrix(count: int, transposed: bool = False) -> Row:
-    """stmatrix: `count` `fragment` registers into 8x8 matrices of 16-bit elements in shared memory."""
-    ptx, intrinsic = _move("stmatrix", count, transposed)
+def stmatrix(count: int, transposed: bool = False, shape: str = HALVES.name, element: str = HALVES.element) -> Row:
+    """stmatrix: `count` `fragment` registers into as many matrices in shared memory.
+
+    `shape` and `element` are one of STORED: m8n8 of b16, or m16n8 of b8, always transposed.
+    """
+    found = _found(STORED, shape, element, count, transposed)
+    ptx, intrinsic = _move("stmatrix", found, count, transposed)
     return Row(
         family="stmatrix",
         opcode="stmatrix",
         ptx=ptx,
         operands=(_ADDRESS, operand("fragment", RegisterClass.B32, count, meaning="one register a matrix")),
         lowering=Intrinsic(intrinsic, ("address", "fragment")),
-        requires=Feature.SM_90,
-        ptx_version=(7, 8),
+        requires=Feature.SM_90 if found is HALVES else _NARROW,
+        ptx_version=(7, 8) if found is HALVES else _NARROW_PTX,
         effects=Effect.CONVERGENT | Effect.WRITES_MEMORY,
         section=f"{_SECTION} (stmatrix)",
-        summary="Stores 8x8 matrices of 16-bit elements to shared memory, a warp together.",
-        axes={"count": count, "transposed": transposed},
+        summary=f"Stores {shape} matrices of {element} elements to shared memory, a warp together.",
+        axes={"count": count, "transposed": transposed, "shape": shape, "element": element},
     )
 
 
@@ -138,9 +188,10 @@ def prmt() -> Row:
 
 def rows() -> Iterator[Row]:
     """Every row of this module."""
-    for count in MATRIX_COUNTS:
-        for transposed in (False, True):
-            yield from (ldmatrix(count, transposed), stmatrix(count, transposed))
+    for move, shapes in ((ldmatrix, LOADED), (stmatrix, STORED)):
+        for shape in shapes:
+            for count in shape.counts:
+                yield from (move(count, transposed, shape.name, shape.element) for transposed in shape.transposed)
     yield movmatrix()
     yield from (pack(pair, relu) for pair in PACKED_TYPES for relu in (False, True))
     yield prmt()

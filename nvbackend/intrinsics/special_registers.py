@@ -62,7 +62,26 @@ _SPECIAL: dict[str, _Special] = {
     "clock": _Special("clock", "cycle counter, low 32 bits", volatile=True),
     "clock64": _Special("clock64", "cycle counter", RegisterClass.B64, volatile=True),
     "globaltimer": _Special("globaltimer", "nanoseconds", RegisterClass.B64, volatile=True),
+    "clock_hi": _Special(None, "cycle counter, high 32 bits", volatile=True),
     "globaltimer_lo": _Special("globaltimer.lo", "nanoseconds, low 32 bits", volatile=True),
+    "globaltimer_hi": _Special(None, "nanoseconds, high 32 bits", volatile=True),
+    **{f"pm{n}": _Special(None, f"performance counter {n}, low 32 bits", volatile=True) for n in range(8)},
+    **{f"pm{n}_64": _Special(None, f"performance counter {n}", RegisterClass.B64, volatile=True) for n in range(8)},
+    **{f"envreg{n}": _Special(None, f"word {n} that the driver sets before the launch") for n in range(32)},
+    **{
+        f"reserved_smem_offset_{part}": _Special(
+            None, f"shared memory that the system reserves, {part}", requires=Feature.SM_80, ptx_version=(7, 6)
+        )
+        for part in ("begin", "end", "cap", "0", "1")
+    },
+    "is_explicit_cluster": _Special(
+        "is_explicit_cluster",
+        "whether the launch gave the cluster's size",
+        RegisterClass.PRED,
+        requires=Feature.SM_90,
+        ptx_version=(7, 8),
+    ),
+    "current_graph_exec": _Special(None, "the graph that runs the kernel, or 0", RegisterClass.B64, ptx_version=(8, 0)),
     "dynamic_smem_size": _Special("dynamic_smem_size", "bytes of dynamic shared memory"),
     "total_smem_size": _Special("total_smem_size", "bytes of shared memory, static and dynamic"),
     "aggr_smem_size": _Special(
@@ -77,15 +96,15 @@ NAMES = tuple(_SPECIAL)
 def special_register(name: str) -> Row:
     """The row that reads register `name` (as in NAMES, without percent sign). Raises NoSuchRow for another name."""
     special = _SPECIAL[chosen("special register", name, NAMES)]
-    width = special.register.llvm[1:]
+    opcode = "mov.pred" if special.register is RegisterClass.PRED else f"mov.u{special.register.llvm[1:]}"
     return Row(
         family="special_registers",
-        opcode=f"mov.u{width}",
+        opcode=opcode,
         ptx=f"%{name}",
         operands=(output("value", special.register),),
-        lowering=Asm(f"mov.u{width} {{value}}, {{ptx}};")
+        lowering=Asm(f"{opcode} {{value}}, {{ptx}};")
         if special.llvm is None
-        else Intrinsic(f"llvm.nvvm.read.ptx.sreg.{special.llvm}"),
+        else Intrinsic(f"llvm.nvvm.{'' if opcode == 'mov.pred' else 'read.ptx.sreg.'}{special.llvm}"),
         requires=special.requires,
         ptx_version=special.ptx_version,
         effects=Effect.READS_MEMORY if special.volatile else Effect.NONE,

@@ -17,7 +17,8 @@ BARRIER_IDS = range(16)
 """The named barriers of a CTA."""
 MAX_CTA_THREADS = 1024
 
-FENCE_SEMANTICS = ("acq_rel", "sc")
+FENCE_SEMANTICS = ("acq_rel", "sc", "acquire", "release")
+_ONE_WAY = ("acquire", "release")
 FENCE_SCOPES = ("cta", "cluster", "gpu", "sys")
 MEMBAR_LEVELS = ("cta", "gl", "sys")
 PROXY_SPACES: dict[str | None, str | None] = {
@@ -28,6 +29,7 @@ PROXY_SPACES: dict[str | None, str | None] = {
 }
 """State space of fence.proxy.async (None: all of them) and what LLVM calls it."""
 
+_ONE_WAY_PTX: PtxVersion = (8, 6)
 _ID = operand("id", RegisterClass.B32, meaning="named barrier, 0 to 15")
 _THREADS = operand("threads", RegisterClass.B32, meaning="participating threads, a multiple of 32")
 _MASK = operand("mask", RegisterClass.B32, meaning="one bit a lane")
@@ -67,6 +69,37 @@ def _barrier(action: str, participants: str, aligned: bool) -> Row:
     )
 
 
+BARRIER_REDUCTIONS: dict[str, RegisterClass] = {
+    "popc": RegisterClass.B32,
+    "and": RegisterClass.PRED,
+    "or": RegisterClass.PRED,
+}
+"""What a reducing barrier computes of the threads' predicates, and the register of its result."""
+
+
+@cache
+def barrier_reduce(operation: str, *, counted: bool = False, aligned: bool = True) -> Row:
+    """bar.red: wait as bar.sync does, and give each thread the count, the and, or the or of all `predicate`s."""
+    register = BARRIER_REDUCTIONS[chosen("operation", operation, BARRIER_REDUCTIONS)]
+    opcode = "bar.red" if aligned else "barrier.red"
+    operands = (_ID, *([_THREADS] if counted else []), operand("predicate", RegisterClass.PRED))
+    participants = "count" if counted else "all"
+    return Row(
+        family="sync",
+        opcode=opcode,
+        ptx=f"{opcode}.{operation}.{'u32' if register is RegisterClass.B32 else 'pred'}",
+        operands=(output("result", register), *operands),
+        lowering=Intrinsic(
+            spelled("llvm.nvvm.barrier.cta.red", operation, "aligned" if aligned else None, participants),
+            tuple(given.name for given in operands),
+        ),
+        effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
+        section="9.7.13.1",
+        summary="Waits at a barrier of the CTA and reduces a predicate.",
+        axes={"operation": operation, "counted": counted, "aligned": aligned},
+    )
+
+
 @cache
 def warp_sync() -> Row:
     """bar.warp.sync: wait for the lanes of `mask`, and make their memory accesses visible to each other."""
@@ -100,18 +133,49 @@ def _fence(ptx: str, lowering: Asm | Intrinsic, requires: Feature, ptx_version: 
 
 @cache
 def fence(semantics: str, scope: str) -> Row:
-    """fence.{acq_rel,sc}.{cta,cluster,gpu,sys}. LLVM prints one for its own `fence`, but may weaken or drop that."""
-    chosen("semantics", semantics, FENCE_SEMANTICS)
-    chosen("scope", scope, FENCE_SCOPES)
-    cluster = scope == "cluster"
+    """fence.{acq_rel,sc,acquire,release}.{cta,cluster,gpu,sys}. LLVM may weaken or drop those of its own `fence`."""
+    one_way = chosen("semantics", semantics, FENCE_SEMANTICS) in _ONE_WAY
+    cluster = chosen("scope", scope, FENCE_SCOPES) == "cluster"
     return _fence(
         f"fence.{semantics}.{scope}",
         Asm("{ptx};"),
-        Feature.SM_90 if cluster else Feature.NONE,
-        (7, 8) if cluster else (6, 0),
+        Feature.SM_90 if cluster or one_way else Feature.NONE,
+        _ONE_WAY_PTX if one_way else (7, 8) if cluster else (6, 0),
         semantics=semantics,
         scope=scope,
     )
+
+
+SYNC_RESTRICT: dict[str, tuple[str, str]] = {
+    "acquire": ("shared::cluster", "space.cluster"),
+    "release": ("shared::cta", "space.cta"),
+}
+"""Semantics of a fence on shared memory alone, the state space each has, and what LLVM calls that."""
+
+
+@cache
+def fence_shared(semantics: str, *, proxy: bool = False) -> Row:
+    """fence.{acquire,release}.sync_restrict: order accesses to shared memory of the cluster, at cluster scope.
+
+    With `proxy` those of the generic proxy with those of the async proxy.
+    """
+    space, llvm = SYNC_RESTRICT[chosen("semantics", semantics, SYNC_RESTRICT)]
+    prefix, name = ("fence.proxy.async::generic", "fence.proxy.async_generic") if proxy else ("fence", "fence")
+    return _fence(
+        f"{prefix}.{semantics}.sync_restrict::{space}.cluster",
+        Intrinsic(f"llvm.nvvm.{name}.{semantics}.sync_restrict.{llvm}.scope.cluster"),
+        Feature.SM_90,
+        _ONE_WAY_PTX,
+        semantics=semantics,
+        space=space,
+        proxy=proxy,
+    )
+
+
+@cache
+def fence_proxy_alias() -> Row:
+    """fence.proxy.alias: order accesses to the same memory through different virtual addresses."""
+    return _fence("fence.proxy.alias", Intrinsic("llvm.nvvm.fence.proxy.alias"), Feature.NONE, (7, 5))
 
 
 @cache
@@ -202,10 +266,14 @@ def rows() -> Iterator[Row]:
     for aligned in (True, False):
         yield from (barrier_sync(counted=counted, aligned=aligned) for counted in (False, True))
         yield barrier_arrive(aligned=aligned)
+        for operation in BARRIER_REDUCTIONS:
+            yield from (barrier_reduce(operation, counted=counted, aligned=aligned) for counted in (False, True))
     yield warp_sync()
     yield from (fence(semantics, scope) for semantics in FENCE_SEMANTICS for scope in FENCE_SCOPES)
     yield from (membar(level) for level in MEMBAR_LEVELS)
-    yield fence_mbarrier_init()
+    for semantics in SYNC_RESTRICT:
+        yield from (fence_shared(semantics, proxy=proxy) for proxy in (False, True))
+    yield from (fence_proxy_alias(), fence_mbarrier_init())
     yield from (fence_proxy_async(space) for space in PROXY_SPACES)
     yield from (griddepcontrol(action) for action in GRID_ACTIONS)
     yield from (elect(), nanosleep())

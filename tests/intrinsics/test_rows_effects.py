@@ -8,16 +8,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from nvbackend.intrinsics import cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma, warp
+from nvbackend.intrinsics import matrix_move, mbarrier
 from nvbackend.intrinsics.row import Effect, Intrinsic, Row
 from tests.support.process import python_output
+from tests.support.row_families import FAMILIES
 from tests.support.rows import kernel_text
 
 _ASK_LLVM = """
 import json, re, sys
 import llvmlite.binding as llvm
 answers = []
-for text in json.loads(sys.argv[1]):
+for text in json.load(open(sys.argv[1], encoding="utf-8")):
     printed = str(llvm.parse_assembly(text))
     number = re.search(r"declare .* @llvm\\.nvvm.*#(\\d+)", printed).group(1)
     answers.append(re.search(r"attributes #" + number + r" = \\{(.*)\\}", printed).group(1))
@@ -26,15 +27,17 @@ print(json.dumps(answers))
 
 
 def _intrinsic_rows() -> Iterator[Row]:
-    for module in (cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma, warp):
+    for module in FAMILIES:
         yield from (row for row in module.rows() if isinstance(row.lowering, Intrinsic))
 
 
 @pytest.fixture(scope="module")
-def attributes() -> list[tuple[Row, str]]:
+def attributes(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Row, str]]:
     """Each row that lowers through an intrinsic, with LLVM's attributes of that intrinsic."""
     rows = list(_intrinsic_rows())
-    answers = json.loads(python_output(_ASK_LLVM, json.dumps([kernel_text(row) for row in rows])))
+    kernels = tmp_path_factory.mktemp("kernels") / "kernels.json"
+    kernels.write_text(json.dumps([kernel_text(row) for row in rows]), encoding="utf-8")
+    answers = json.loads(python_output(_ASK_LLVM, str(kernels)))
     return list(zip(rows, answers, strict=True))
 
 

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import random
 from types import ModuleType
 
 import pytest
 
-from nvbackend.intrinsics import cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma, warp
 from nvbackend.intrinsics.row import Row
+from tests.support.row_families import FAMILIES
 from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
 
-FAMILIES = (cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma, warp)
+ORDINARY = 40
+"""Rows of a family that an ordinary run tries; the others wait for an exhaustive one."""
 
 
-@pytest.fixture(params=FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])
-def rows(request: pytest.FixtureRequest) -> list[Row]:
-    module: ModuleType = request.param
+def _name(module: ModuleType) -> str:
+    return module.__name__.rpartition(".")[2]
+
+
+def _everything(module: ModuleType) -> list[Row]:
     return list(module.rows())
+
+
+@pytest.fixture(params=FAMILIES, ids=_name)
+def rows(request: pytest.FixtureRequest) -> list[Row]:
+    """Rows of a family: all, or as many as an ordinary run tries, spread over the family."""
+    found = _everything(request.param)
+    return found if len(found) <= ORDINARY else random.Random(0).sample(found, ORDINARY)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("module", FAMILIES, ids=_name)
+def test_every_row_of_a_family_against_llvm_and_ptxas(module: ModuleType) -> None:
+    rows = _everything(module)
+    for faults in (spelling_faults, acceptance_faults, feature_faults, version_faults):
+        assert faults(rows) == []
 
 
 def test_llvm_prints_the_spelling_for_lowest_and_newest_target(rows: list[Row]) -> None:
@@ -35,7 +54,7 @@ def test_ptxas_refuses_the_row_one_ptx_version_earlier(rows: list[Row]) -> None:
     assert version_faults(rows) == []
 
 
-@pytest.mark.parametrize("module", FAMILIES, ids=lambda module: module.__name__.rpartition(".")[2])
+@pytest.mark.parametrize("module", FAMILIES, ids=_name)
 def test_no_two_rows_are_the_same_instruction(module: ModuleType) -> None:
-    seen = [(row.ptx, tuple(operand.name for operand in row.operands)) for row in module.rows()]
+    seen = [(row.ptx, tuple(operand.name for operand in row.operands), str(row.lowering)) for row in module.rows()]
     assert len(seen) == len(set(seen))
