@@ -208,6 +208,20 @@ RING = Rule(
     why="{because}",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
+TILE_INDEX = Rule(
+    id="shared.tile",
+    message="tile {given} of {count}: they are numbered 0 to {last}",
+    fix="use 0 to {last}, or make more of them",
+    why="What lies behind the last tile is another buffer, which would be read or overwritten.",
+    reference="DESIGN: what fails silently elsewhere is a clear error here",
+)
+ACCUMULATOR_REGISTERS = Rule(
+    id="wgmma.registers",
+    message="accumulator {accumulator} has {registers} registers a thread, and {given} values were given",
+    fix="give {registers} values, or use fill() for one value in all of them",
+    why="Some registers would keep what they had.",
+    reference="PTX ISA 9.7.15.5.1 (register fragments)",
+)
 TILE_MISMATCH = Rule(
     id="mma.tile",
     message="an A tile of {a} columns and a B tile of {b} columns can not be multiplied in steps of K = {k}",

@@ -6,24 +6,46 @@ import dataclasses
 from dataclasses import dataclass
 
 from nvbackend.builder.memory import Address
+from nvbackend.builder.rules import TILE_INDEX
 from nvbackend.builder.values import Operand
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.smem_layout import SmemLayout
+from nvbackend.intrinsics.smem_layout_rules import BOUNDS
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class SharedTile:
-    """A tile of shared memory in a canonical layout. A whole tile starts at a multiple of `layout.alignment`."""
+    """A tile of shared memory in a canonical layout. A whole tile starts at a multiple of `layout.alignment`.
+
+    `view` is how many of its rows belong to it where it is a part of a larger tile, None for a whole one.
+    """
 
     address: Address
     layout: SmemLayout
+    view: int | None = None
 
     def rows_from(self, block: Operand, rows: int) -> SharedTile:
-        """The same tile seen from row `block * rows` on, which must be whole core matrices."""
-        if isinstance(block, int) and block == 0:
+        """The same tile seen from row `block * rows` on, `rows` rows, which must be whole core matrices.
+
+        Raises layout.step where the tile is no whole number of such blocks, layout.bounds for a block that is none.
+        """
+        step = self.layout.row_step_bytes(rows)
+        number = block if isinstance(block, int) else getattr(block, "constant", None)
+        if isinstance(number, int) and not 0 <= number * rows < self.layout.rows:
+            BOUNDS.fail(row=number * rows, column=0, rows=self.layout.rows, columns=self.layout.columns)
+        if rows == self.layout.rows:
             return self
-        return dataclasses.replace(self, address=self.address.byte_offset(block * self.layout.row_step_bytes(rows)))
+        address = self.address if isinstance(block, int) and block == 0 else self.address.byte_offset(block * step)
+        return dataclasses.replace(self, address=address, view=rows)
+
+    def check_view(self, row: int, rows: int) -> None:
+        """Raises layout.bounds unless `rows` rows from `row` on lie in the part that this tile is."""
+        if self.view is not None and row + rows > self.view:
+            BOUNDS.fail(row=row + rows - 1, column=0, rows=self.view, columns=self.layout.columns)
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class SharedTiles:
     """Equal tiles one after another, such as the stages of a ring."""
@@ -33,5 +55,8 @@ class SharedTiles:
     count: int
 
     def at(self, index: Operand) -> SharedTile:
-        """The tile with this index."""
+        """The tile with this index (shared.tile for a number that is none)."""
+        number = index if isinstance(index, int) else getattr(index, "constant", None)
+        if isinstance(number, int) and not 0 <= number < self.count:
+            TILE_INDEX.fail(given=number, count=self.count, last=self.count - 1)
         return SharedTile(self.first.byte_offset(index * self.layout.bytes, align=self.first.align), self.layout)

@@ -11,6 +11,7 @@ from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.builder.wgmma_operands import check_accumulator, check_fragment, check_operands, check_threads
 from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
@@ -24,7 +25,11 @@ class Warpgroups(Copies):
     """The wgmma calls of the builder (PTX ISA 9.7.15)."""
 
     def accumulator(self, n: int, element: ElementType = f32, *, name: str = "acc") -> Accumulator:
-        """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it."""
+        """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it.
+
+        Raises wgmma.accumulator where no instruction has this N or element.
+        """
+        check_accumulator(name, n, element)
         registers = n // (4 if element is f16 else 2)
         register = ir.FloatType() if element is f32 else ir.IntType(32)
         block = self._register_block(name)
@@ -38,6 +43,7 @@ class Warpgroups(Copies):
     def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str = "a") -> Fragment:
         """A of an instruction in registers: four u32 values a thread, packed as the figures of PTX ISA 9.7.15.5.1."""
         values = [as_value(self, register, u32) for register in registers]
+        check_fragment(len(values))
         block = self._register_block(name)
         self._pseudo("registers.write", [Touch(block, Access.WRITE)])
         return Fragment(self, block, values, element)
@@ -93,9 +99,12 @@ class Warpgroups(Copies):
         """D = A * B (+ D): one `wgmma.mma_async`, asynchronous until a wait drains its group.
 
         `a` and `b` are tiles of shared memory (`a_at`, `b_at`: the element where the operand starts), descriptors (u64)
-        or, for A, a fragment. Raises every broken rule of the request (wgmma.*), at this line.
+        or, for A, a fragment. Raises every broken rule of the request and of what it is given (wgmma.*, layout.*), at
+        this line.
         """
         row = select_wgmma(request, self.target)
+        check_threads(self.threads)
+        check_operands(request, accumulator, a, b)
         stored_k = request.k // 2 if request.sparse else request.k
         operands: dict[str, object] = {}
         words: dict[str, int] = {}
@@ -136,6 +145,7 @@ class Warpgroups(Copies):
         """The descriptor of an operand of `extent` (rows, columns) elements; a tile's constant bits go to `words`."""
         if not isinstance(given, SharedTile):
             return as_value(self, given, u64).ir
+        given.check_view(at[0], extent[0])
         value, words[name] = self._descriptor(given, given.layout.origin(*at, rows=extent[0], columns=extent[1]))
         return value.ir
 
