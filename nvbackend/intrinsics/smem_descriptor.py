@@ -151,18 +151,26 @@ class SmemDescriptor:
 
         Raises descriptor.advance-unit and descriptor.advance-carry.
         """
-        advance_units(bytes)
-        end = self.start_address + bytes
-        if not 0 <= end <= _ADDRESS.highest:
-            ADVANCE_CARRY.fail(
-                given=bytes,
-                start=self.start_address,
-                end=end,
-                highest=_ADDRESS.highest,
-                least=-self.start_address,
-                most=_ADDRESS.highest - self.start_address,
-            )
-        return replace(self, start_address=end)
+        return replace(self, start_address=advanced(self.start_address, bytes))
+
+
+def advanced(start: int, bytes: int) -> int:
+    """The shared address `bytes` further on than `start`, which a descriptor's address field must hold.
+
+    Raises descriptor.advance-unit and descriptor.advance-carry.
+    """
+    advance_units(bytes)
+    end = start + bytes
+    if not 0 <= end <= _ADDRESS.highest:
+        ADVANCE_CARRY.fail(
+            given=bytes,
+            start=start,
+            end=end,
+            highest=_ADDRESS.highest,
+            least=-start,
+            most=_ADDRESS.highest - start,
+        )
+    return end
 
 
 def advance_units(bytes: int) -> int:

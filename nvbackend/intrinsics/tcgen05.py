@@ -119,7 +119,7 @@ SCALE_VECTORS = tuple(dict.fromkeys(one for kind in KINDS.values() for one in ki
 
 def is_explicit(scale_vector: str | None) -> bool:
     """Whether it is one of `scale_vec::NX`, which only targets with the suffix `a` take."""
-    return scale_vector is not None and scale_vector.startswith(_EXPLICIT)
+    return isinstance(scale_vector, str) and scale_vector.startswith(_EXPLICIT)
 
 
 @cache
@@ -139,23 +139,22 @@ def mma(
 
     Shape, element types and layouts are in the instruction descriptor. Raises NoSuchRow outside of the lattice.
     """
+    axes: dict[str, object] = {
+        "kind": kind,
+        "cta_group": cta_group,
+        "a_in_tmem": a_in_tmem,
+        "sparse": sparse,
+        "weight_stationary": False,
+        "scale_vector": scale_vector,
+        "collector": collector,
+        "ashift": ashift,
+        "scale_input_d": scale_input_d,
+        "disable_output_lane": disable_output_lane,
+    }
     of = KINDS[chosen("kind", kind, KINDS)]
-    chosen("cta_group", cta_group, CTA_GROUPS)
-    chosen("scale_vector", scale_vector, of.scale_vectors or (None,))
-    chosen("ashift", ashift, (False, True) if a_in_tmem and not of.block_scale else (False,))
-    chosen("collector", collector, ASHIFT_COLLECTORS if ashift else COLLECTORS)
-    chosen("scale_input_d", scale_input_d, (False, True) if of.scales_input_d else (False,))
-    chosen("disable_output_lane", disable_output_lane, (False,) if of.block_scale else (False, True))
-    ptx = spelled(
-        MMA,
-        "sp" if sparse else None,
-        f"cta_group::{cta_group}",
-        f"kind::{kind}",
-        "block_scale" if of.block_scale else None,
-        scale_vector,
-        "ashift" if ashift else None,
-        _collected(collector),
-    )
+    for axis, legal in _legal(of, a_in_tmem, ashift).items():
+        chosen(axis, axes[axis], legal)
+    qualifiers = ("block_scale" if of.block_scale else None, scale_vector, "ashift" if ashift else None)
     operands = (
         *_multiplicands(a_in_tmem, sparse),
         *(_scale_factors() if of.block_scale else ()),
@@ -166,27 +165,36 @@ def mma(
     return Row(
         family="tcgen05",
         opcode=MMA,
-        ptx=ptx,
+        ptx=spelled(_opening(MMA, sparse, cta_group, kind), *qualifiers, _collected(collector)),
         operands=operands,
         lowering=_mma_lowering(of, operands, cta_group, scale_vector, collector, ashift, disable_output_lane),
-        requires=of.needs(sparse, scale_vector) | (Feature.SCALE_INPUT_ACCUMULATOR if scale_input_d else Feature.NONE),
+        requires=of.needs(sparse, scale_vector) | (_SCALES_D if scale_input_d else Feature.NONE),
         ptx_version=of.first_ptx(scale_vector),
         effects=Effect.READS_MEMORY | Effect.ASYNC,
         section="9.7.16.10.9.1 (tcgen05.mma)",
         summary="Multiplies A with B into tensor memory.",
-        axes={
-            "kind": kind,
-            "cta_group": cta_group,
-            "a_in_tmem": a_in_tmem,
-            "sparse": sparse,
-            "weight_stationary": False,
-            "scale_vector": scale_vector,
-            "collector": collector,
-            "ashift": ashift,
-            "scale_input_d": scale_input_d,
-            "disable_output_lane": disable_output_lane,
-        },
+        axes=axes,
     )
+
+
+_SCALES_D = Feature.SCALE_INPUT_ACCUMULATOR
+_BOTH = (False, True)
+
+
+def _legal(kind: MmaKind, a_in_tmem: bool, ashift: bool) -> dict[str, tuple[object, ...]]:
+    """What the axes of a tcgen05.mma of this kind can be."""
+    return {
+        "cta_group": CTA_GROUPS,
+        "scale_vector": kind.scale_vectors or (None,),
+        "ashift": _BOTH if a_in_tmem and not kind.block_scale else (False,),
+        "collector": ASHIFT_COLLECTORS if ashift else COLLECTORS,
+        "scale_input_d": _BOTH if kind.scales_input_d else (False,),
+        "disable_output_lane": (False,) if kind.block_scale else _BOTH,
+    }
+
+
+def _opening(opcode: str, sparse: bool, cta_group: int, kind: str) -> str:
+    return spelled(opcode, "sp" if sparse else None, f"cta_group::{cta_group}", f"kind::{kind}")
 
 
 @cache
@@ -213,7 +221,7 @@ def mma_ws(
     return Row(
         family="tcgen05",
         opcode=MMA_WS,
-        ptx=spelled(MMA_WS, "sp" if sparse else None, f"cta_group::{group}", f"kind::{kind}", _collected(collector)),
+        ptx=spelled(_opening(MMA_WS, sparse, group, kind), _collected(collector)),
         operands=operands,
         lowering=_ws_lowering(of, operands, collector),
         requires=of.needs(sparse, None),
@@ -329,9 +337,6 @@ def _ws_lowering(kind: MmaKind, operands: tuple[Operand, ...], collector: str | 
     return Intrinsic(name, _arguments(operands, (kind.code, WS_BUFFERS.index(buffer), USAGES.index(usage))))
 
 
-_BOTH = (False, True)
-
-
 def rows() -> Iterator[Row]:
     """Every mma row, dense and block-scaled, then the weight-stationary ones."""
     for kind in KINDS.values():
@@ -345,18 +350,19 @@ def rows() -> Iterator[Row]:
 
 def _modified(kind: MmaKind, cta_group: int, a_in_tmem: bool, sparse: bool, scale_vector: str | None) -> Iterator[Row]:
     for ashift in _BOTH if a_in_tmem and not kind.block_scale else (False,):
-        for scaled, masked in itertools.product(
-            _BOTH if kind.scales_input_d else (False,), (False,) if kind.block_scale else _BOTH
+        for scaled, masked, collector in itertools.product(
+            _BOTH if kind.scales_input_d else (False,),
+            (False,) if kind.block_scale else _BOTH,
+            ASHIFT_COLLECTORS if ashift else COLLECTORS,
         ):
-            for collector in ASHIFT_COLLECTORS if ashift else COLLECTORS:
-                yield mma(
-                    kind.name,
-                    cta_group=cta_group,
-                    a_in_tmem=a_in_tmem,
-                    sparse=sparse,
-                    scale_vector=scale_vector,
-                    collector=collector,
-                    ashift=ashift,
-                    scale_input_d=scaled,
-                    disable_output_lane=masked,
-                )
+            yield mma(
+                kind.name,
+                cta_group=cta_group,
+                a_in_tmem=a_in_tmem,
+                sparse=sparse,
+                scale_vector=scale_vector,
+                collector=collector,
+                ashift=ashift,
+                scale_input_d=scaled,
+                disable_output_lane=masked,
+            )

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
+from nvbackend.intrinsics.tcgen05 import MMA as TCGEN05_MMA
+from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.isel.machine import MachineInstr
 
+Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor
+
 _SHARED_OPERANDS = ("a_desc", "b_desc")
+_INSTRUCTION_OPERAND = "idesc"
 _MMA_ASYNC = "wgmma.mma_async"
 
 
-def decoder(instr: MachineInstr, word: str) -> Callable[[int], SmemDescriptor] | None:
+def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
     """What decodes the packed word called `word` of `instr`, and raises on bits without meaning; None: none does."""
     if instr.opcode.startswith(_MMA_ASYNC) and word in _SHARED_OPERANDS:
         return SmemDescriptor.decode
+    if instr.opcode.startswith(TCGEN05_MMA) and instr.row is not None:
+        if word in _SHARED_OPERANDS:
+            return Tcgen05SmemDescriptor.decode
+        if word == _INSTRUCTION_OPERAND:
+            return partial(InstructionDescriptor.decode, kind=str(instr.row.axes["kind"]))
     return None

@@ -19,9 +19,8 @@ import enum
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
-from nvbackend.isel.packed_words import decoder
+from nvbackend.isel.packed_words import Decoded, decoder
 from nvbackend.isel.target import dotted
 
 
@@ -68,7 +67,7 @@ def _comments(instr: MachineInstr) -> Iterator[str]:
     yield from (_touch(touch) for touch in instr.touches)
 
 
-def _fields(decoded: SmemDescriptor) -> str:
+def _fields(decoded: Decoded) -> str:
     parts = []
     for field in dataclasses.fields(decoded):
         value = getattr(decoded, field.name)

@@ -11,12 +11,15 @@ from dataclasses import replace
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
+from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
+from nvbackend.isel import tcgen05_request, tcgen05_rules
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.packed_words import decoder
 from nvbackend.isel.target import Target, dotted, target_names
+from nvbackend.isel.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
 from nvbackend.isel.wgmma_protocol_state import MMA_ASYNC, PENDING, WAIT_GROUP
@@ -148,11 +151,15 @@ def gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location 
 
     Asks the family's own rules first, which know what to use instead.
     """
+    return _family_gates(row, target, immediates, at) or row_gates(row, target, immediates, at)
+
+
+def _family_gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location | None) -> Sequence[Diagnostic]:
     if row.opcode == MMA_ASYNC:
-        broken = violations(request_of(row, immediates), target, at)
-        if broken:
-            return broken
-    return row_gates(row, target, immediates, at)
+        return violations(request_of(row, immediates), target, at)
+    if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
+        return tcgen05_rules.violations(tcgen05_request.request_of(row), target, at)
+    return ()
 
 
 def _packed_words(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001
@@ -181,5 +188,5 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
 
 INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, _packed_words, _emulated)
 """What is checked of every instruction by itself."""
-PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol,)
+PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups)
 """What is checked of the function as a whole, along its control flow."""

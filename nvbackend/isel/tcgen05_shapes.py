@@ -1,0 +1,74 @@
+"""Which shapes a tcgen05.mma has: what its instruction descriptor may say beside its qualifiers.
+
+ptxas does not see the descriptor, so nobody else checks it. PTX ISA 9.7.16.2.1 (table of kinds and shapes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.tcgen05_request import Tcgen05Request
+
+_REFERENCE = "PTX ISA 9.7.16.2.1 (matrix shape)"
+M = Rule(
+    id="tcgen05.m",
+    message="{form} has M = {legal}, not {given}",
+    fix="use M = {nearest}, or another cta_group",
+    why="The descriptor is data: neither LLVM nor ptxas see it, and the GPU stops the kernel or writes other lanes.",
+    reference=_REFERENCE,
+)
+N = Rule(
+    id="tcgen05.n",
+    message="{form} has no N = {given}",
+    fix="use N = {nearest}",
+    why="The descriptor is data: neither LLVM nor ptxas see it, and the GPU stops the kernel or writes other columns.",
+    reference=_REFERENCE,
+)
+DESCRIPTOR = Rule(
+    id="tcgen05.descriptor",
+    message="the instruction is {form}, and its instruction descriptor is of {given}",
+    fix="make both of the same kind, and sparse or dense",
+    why="The bits of the descriptor have another meaning in another kind.",
+    reference="PTX ISA 9.7.16.4.2 (instruction descriptor)",
+)
+
+
+def legal_m(request: Tcgen05Request) -> tuple[int, ...]:
+    """The rows of D that the instruction can have, over all CTAs of its group."""
+    scaled = request.of is not None and request.of.block_scale
+    if request.weight_stationary:
+        return (32, 64, 128)
+    if request.cta_group == 1:
+        return (128,) if scaled else (64, 128)
+    return (256,) if scaled and request.sparse else (128, 256)
+
+
+def legal_n(request: Tcgen05Request) -> Collection[int]:
+    """The columns of D that the instruction can have."""
+    if request.weight_stationary:
+        return (64, 128) if request.sparse else (64, 128, 256)
+    if request.kind == "i8":
+        return (8, 16, 24, *range(32, 257, 16)) if request.cta_group == 1 else range(32, 257, 32)
+    return range(8 * request.cta_group, 257, 8 * request.cta_group)
+
+
+def shape_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -> Iterator[Diagnostic]:
+    """What the descriptor says that an instruction as in `request` does not do (tcgen05.m, .n, .descriptor)."""
+    form = f"{'sparse' if request.sparse else 'dense'} kind::{request.kind}"
+    if (descriptor.kind, descriptor.sparse) != (request.kind, request.sparse):
+        given = f"{'sparse' if descriptor.sparse else 'dense'} kind::{descriptor.kind}"
+        yield DESCRIPTOR.diagnose(form=form, given=given)
+        return
+    form += " with weight stationary" if request.weight_stationary else f" of {request.cta_group} CTA(s)"
+    rows, columns = legal_m(request), legal_n(request)
+    if descriptor.m not in rows:
+        legal = " or ".join(map(str, rows))
+        yield M.diagnose(form=form, legal=legal, given=descriptor.m, nearest=_nearest(rows, descriptor.m))
+    if descriptor.n not in columns:
+        yield N.diagnose(form=form, given=descriptor.n, nearest=_nearest(columns, descriptor.n))
+
+
+def _nearest(legal: Collection[int], given: int) -> int:
+    return min(legal, key=lambda one: abs(one - given))
