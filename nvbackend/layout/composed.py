@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.inttuple import Coordinate, IntTuple, text
-from nvbackend.layout.layout import Layout
+from nvbackend.layout.layout import Layout, drawn
 from nvbackend.layout.rules import ELEMENT_WIDTH, RECAST
 from nvbackend.layout.swizzle import Swizzle
 
@@ -88,6 +88,13 @@ class ComposedLayout:
         if shift >= 0:
             return [index ^ (index & mask) >> shift for index in indices]
         return [index ^ (index & mask) << -shift for index in indices]
+
+    def svg(self) -> str:
+        """A picture as `Layout.svg` makes one, of the swizzled indices. Raises layout-algebra.element-width."""
+        return drawn(str(self), self.shape, self.offsets())
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
     def with_layout(self, function: Callable[[Layout], Layout]) -> ComposedLayout:
         """The same swizzle and offset after `function` of the layout within."""

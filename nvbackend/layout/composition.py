@@ -59,12 +59,10 @@ def _tiled(left: Layout, tiler: Tiler) -> Layout:
 
 def _composed(left: Layout, right: Layout) -> Layout:
     """Leaf by leaf of `right`; each leaf's indices are sums over the modes of `left`, which must never carry."""
-    flat = flat_modes(left)
-    if len(flat) > 1 and flat[-1][0] == 1:
+    flat = flat_modes(left) or [(1, 0)]
+    if flat[-1][0] == 1:
         flat[-1] = (2, flat[-1][1])  # so that its stride stays, which indices past the end go on with
     flat = merged(flat)
-    if not flat:
-        flat = [(1, flat_modes(left)[-1][1] if flat_modes(left) else 0)]
     reached = [0] * len(flat)
 
     def compose(shape: IntTuple, stride: IntTuple) -> Layout:

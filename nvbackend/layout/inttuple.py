@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 from nvbackend.layout.rules import CONGRUENT, EXTENT
@@ -31,33 +31,42 @@ class Dynamic(int):
     __slots__ = ()
 
     def __add__(self, other: int) -> Dynamic:
-        return Dynamic(int(self) + int(other))
+        return self._with(operator.add, self, other)
 
-    __radd__ = __add__
+    def __radd__(self, other: int) -> Dynamic:
+        return self._with(operator.add, other, self)
 
     def __sub__(self, other: int) -> Dynamic:
-        return Dynamic(int(self) - int(other))
+        return self._with(operator.sub, self, other)
 
     def __rsub__(self, other: int) -> Dynamic:
-        return Dynamic(int(other) - int(self))
+        return self._with(operator.sub, other, self)
 
     def __mul__(self, other: int) -> int:
-        static_zero = other == 0 and not isinstance(other, Dynamic)
-        return 0 if static_zero else Dynamic(int(self) * int(other))
+        if isinstance(other, int) and other == 0 and not isinstance(other, Dynamic):
+            return 0
+        return self._with(operator.mul, self, other)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: int) -> Dynamic:
-        return Dynamic(int(self) // int(other))
+        return self._with(operator.floordiv, self, other)
 
     def __rfloordiv__(self, other: int) -> Dynamic:
-        return Dynamic(int(other) // int(self))
+        return self._with(operator.floordiv, other, self)
 
     def __mod__(self, other: int) -> Dynamic:
-        return Dynamic(int(self) % int(other))
+        return self._with(operator.mod, self, other)
 
     def __rmod__(self, other: int) -> Dynamic:
-        return Dynamic(int(other) % int(self))
+        return self._with(operator.mod, other, self)
+
+    @staticmethod
+    def _with(operation: Callable[[int, int], int], left: int, right: int) -> Dynamic:
+        """The result for two integers; anything else (a list, a builder's value) has operators of its own."""
+        if not (isinstance(left, int) and isinstance(right, int)):
+            return NotImplemented
+        return Dynamic(operation(int(left), int(right)))
 
     def __neg__(self) -> Dynamic:
         return Dynamic(-int(self))

@@ -21,6 +21,7 @@ from nvbackend.layout.inttuple import (
     text,
 )
 from nvbackend.layout.rules import COORDINATE, EXTENT, MODE
+from nvbackend.layout.svg import table
 
 Strides: TypeAlias = "IntTuple | None"
 
@@ -101,6 +102,13 @@ class Layout:
             found = [start + index for start in starts for index in found]
         return found
 
+    def svg(self) -> str:
+        """A picture, as an SVG document: first mode downwards, others to the right, indices in the cells."""
+        return drawn(str(self), self.shape, self.offsets())
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
     def __str__(self) -> str:
         return f"{text(self.shape)}:{text(self.stride)}"
 
@@ -119,6 +127,12 @@ def trusted(shape: IntTuple, stride: IntTuple) -> Layout:
 def joined(parts: tuple[Layout, ...] | list[Layout]) -> Layout:
     """The layout whose modes are `parts`."""
     return trusted(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+
+
+def drawn(title: str, shape: IntTuple, indices: list[int]) -> str:
+    """The picture of the indices of all coordinates of a shape."""
+    rows = product(modes(shape)[0]) if modes(shape) else 1
+    return table(title, [indices[row::rows] for row in range(rows)])
 
 
 def _is_open(place: Coordinate) -> bool:

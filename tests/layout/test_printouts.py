@@ -136,6 +136,7 @@ def test_what_is_computed_with_a_dynamic_integer_is_dynamic() -> None:
         abs(two),
     ]
     assert all(isinstance(number, Dynamic) for number in dynamic)
+    assert [7] * two == [7, 7] and parse("(2,2):(0,2)").offsets() == [0, 0, 2, 2]
     assert dynamic == [5, 5, -1, 1, 6, 6, 0, 1, 2, 1, -2, 2]
     assert str(Layout((2, 2), (two * 0, two))) == "(_2,_2):(_0,2)"
     assert str(Layout((Dynamic(4), 8))) == "(4,_8):(_1,4)"
