@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 
+from nvbackend.codegen.ptxas import assemble
+from nvbackend.codegen.sass import count_instructions, disassemble
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.types import b1, bf16, e4m3, f16, f32, f64, s4, s8, s32, tf32, u4, u8
@@ -221,6 +223,22 @@ def test_what_is_left_out_is_taken_by_ptxas_and_refused_here() -> None:
         assert all(left_out(one) and broken(one, HOPPER) for one in found)
         said = refusals([text(one) for one in found], DECLARATIONS, "sm_90a", "9.0")
         assert said == [""] * len(found)
+
+
+@pytest.mark.parametrize(("shape", "multiplies"), [((8, 8, 4), True), ((16, 16, 16), False), ((16, 16, 8), False)])
+def test_ptxas_emits_no_multiplication_for_the_undocumented_f64_shapes(shape, multiplies: bool) -> None:
+    request = WmmaRequest(shape, f64, f64, f64, f64)
+    lines = [
+        ".version 9.0\n.target sm_90a\n.address_size 64",
+        f".visible .entry k(.param .u64 memory) {{ {DECLARATIONS} ld.param.u64 %p, [memory];",
+        *(f"ld.global.f64 %d{place}, [%p+{8 * place}];" for place in range(8)),
+        text(request),
+        *(f"st.global.f64 [%p+{8 * place}], %d{place};" for place in range(8)),
+        "ret; }",
+    ]
+    counts = count_instructions(disassemble(assemble("\n".join(lines), HOPPER).data))
+    assert counts["STG"] > 0
+    assert ("DMMA" in counts) == multiplies
 
 
 def test_ptxas_dropped_saturating_f16_in_ptx_6_5() -> None:
