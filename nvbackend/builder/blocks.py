@@ -21,7 +21,7 @@ Yielded = TypeVar("Yielded")
 class Region:
     """A with-block of the kernel. Values made in it may be used while it is open."""
 
-    __slots__ = ("exit_block", "kind", "left", "location", "next_block", "open", "written")
+    __slots__ = ("alone", "exit_block", "kind", "left", "location", "next_block", "open", "written")
 
     def __init__(self, kind: str, location: Location | None) -> None:
         self.kind = kind
@@ -32,6 +32,8 @@ class Region:
         self.next_block: ir.Block | None = None
         self.left = False
         """Whether some thread leaves it by break or return."""
+        self.alone = False
+        """Whether at most one thread of a warp runs it."""
 
     def describe(self) -> str:
         """What diagnostics call it, with its place."""

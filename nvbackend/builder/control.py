@@ -49,6 +49,7 @@ class Control(BuilderCore):
         branch = self._branch_if(test, then, merge)
         before = dict(self._known)
         with self._region("if") as region:
+            region.alone = self._is_alone(test.ir)
             self._enter(then, before)
             yield
             self._branch(merge)

@@ -15,7 +15,7 @@ from nvbackend.builder.operands import check_operands
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Value, llvm_type
 from nvbackend.diagnostics import caller_location, raise_all
-from nvbackend.intrinsics.row import Role, Row
+from nvbackend.intrinsics.row import Effect, Role, Row
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
 from nvbackend.isel.target import Target
@@ -45,6 +45,7 @@ class BuilderCore:
         self._cached_storage = cached_storage
         self._exit_kind: str | None = None
         self._asked = Asked()
+        self._elected: list[ir.Value] = []
         self._torn: tuple[Region, str] | None = None
         self._finished = False
         self._allocas: ir.Block | None = None
@@ -69,6 +70,7 @@ class BuilderCore:
         Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
         """
         self._check_live()
+        self._check_together(row)
         immediates = {
             operand.name: given
             for operand in row.operands
@@ -89,6 +91,20 @@ class BuilderCore:
             )
         )
         return results
+
+    def _check_together(self, row: Row) -> None:
+        """Raises control.one-thread for what whole warps execute, inside a block that one thread runs."""
+        if Effect.CONVERGENT in row.effects:
+            alone = next((region for region in self._regions if region.alone), None)
+            if alone is not None:
+                rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
+
+    def _is_alone(self, condition: ir.Value) -> bool:
+        """Whether at most one lane of a warp has this predicate: elect.sync's, or one that is and-ed with it."""
+        if any(condition is elected for elected in self._elected):
+            return True
+        both = isinstance(condition, ir.Instruction) and condition.opname == "and"
+        return both and any(self._is_alone(one) for one in condition.operands)
 
     def _pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
         self._record(MachineInstr(opcode=opcode, touches=tuple(touches), location=caller_location()))

@@ -37,6 +37,8 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
 def _faults(function: ir.Function, row: Row, operand: Operand, given: object) -> Iterator[Diagnostic]:
     if type(given) is int:
         return
+    if operand.role is Role.IMMEDIATE:
+        raise TypeError(f"{operand.name} is no integer")  # the boundary knows which argument of the call that is
     values = [given] if isinstance(given, ir.Value) else given
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, ir.Value) for value in values):
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", given)
@@ -67,7 +69,7 @@ def _owner(value: ir.Value) -> ir.Function | None:
 
 
 def _described(operand: Operand) -> str:
-    return f"{operand.count} of {operand.register.llvm}" if operand.role is not Role.IMMEDIATE else "an integer"
+    return f"{operand.count} of {operand.register.llvm}"
 
 
 def _diagnose(row: Row, name: str, problem: str, given: object) -> Diagnostic:

@@ -152,6 +152,27 @@ LAUNCH_FACT = Rule(
     why="The launch would be refused, or the kernel would wait for threads that do not exist.",
     reference="PTX ISA 11.4 (performance-tuning directives), 11.7 (cluster dimension directives)",
 )
+ONE_THREAD = Rule(
+    id="control.one-thread",
+    message="{instruction} is executed by all threads of a warp together, and {block} is run by one",
+    fix="put it outside the block; a value that it makes can be made before and used inside",
+    why="The thread would wait for lanes that never come, or the result would be undefined.",
+    reference="PTX ISA 9.7 (.sync, .aligned)",
+)
+WARP = Rule(
+    id="kernel.warp",
+    message="warp {given} of a CTA of {warps} warp(s)",
+    fix="use 0 to {last}, or give the kernel more threads",
+    why="No thread would ever run the block.",
+    reference="PTX ISA 10 (special registers: tid)",
+)
+BARRIER_WAITS = Rule(
+    id="barrier.waits",
+    message="this barrier waits for {threads} threads; the CTA has {there}",
+    fix="count the threads that come here, at most {there}",
+    why="The kernel would wait for threads that do not exist.",
+    reference="PTX ISA 9.7.13.1 (barrier)",
+)
 SHARED_SIZE = Rule(
     id="shared.size",
     message="{name} brings the kernel's shared memory to {total} bytes; {target} has {limit} for a CTA",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.memory import Memory
 from nvbackend.builder.values import Operand, Value, as_value
@@ -69,12 +70,19 @@ class Threads(Memory):
 
     def elect(self) -> Value:
         """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
-        results = self.emit(sync.elect(), {"mask": warp.ALL_LANES})
-        return self._wrap(results["elected"][0], pred)
+        elected = self.emit(sync.elect(), {"mask": warp.ALL_LANES})["elected"][0]
+        self._elected.append(elected)
+        return self._wrap(elected, pred)
 
     @with_block
     def one_thread(self, warp_index: int = 0) -> Iterator[None]:
-        """Run the block in one elected thread of the CTA's warp `warp_index`."""
+        """Run the block in one elected thread of the CTA's warp `warp_index`.
+
+        Raises control.one-thread inside for what a whole warp executes, and kernel.warp where there is no such warp.
+        """
+        warps = self.threads // WARP_SIZE
+        if not 0 <= warp_index < warps:
+            rules.WARP.fail(given=warp_index, warps=warps, last=warps - 1)
         with self.if_((self.warp_id() == warp_index) & self.elect()):
             yield
 
@@ -87,6 +95,8 @@ class Threads(Memory):
             self.emit(sync.barrier_sync(), {"id": number.ir})
         else:
             family_rules.check_barrier_threads(threads)
+            if threads > self.threads:
+                rules.BARRIER_WAITS.fail(threads=threads, there=self.threads)
             self.emit(sync.barrier_sync(counted=True), {"id": number.ir, "threads": threads})
 
     def cluster_sync(self, *, relaxed: bool = False) -> None:

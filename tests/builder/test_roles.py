@@ -1,0 +1,75 @@
+"""Who executes what: one thread of a warp, warps that there are, barriers that all can reach."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import i32
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.signature import Parameter, Scalar
+
+
+def builder(threads=128, **bounds):
+    return KernelBuilder("roles", "sm_90a", threads=threads, parameters=[Parameter("a", Scalar(i32))], **bounds)
+
+
+def in_one_thread(call):
+    def broken(k):
+        with k.one_thread():
+            call(k)
+
+    return broken
+
+
+def elected_by_hand(k):
+    chosen = k.elect()
+    with k.if_((k.arguments[0] > 0) & (chosen & (k.thread_id() < 32))), k.if_(k.arguments[0] > 1):
+        k.barrier()
+
+
+TOGETHER = {
+    "barrier": lambda k: k.barrier(),
+    "wgmma fence": lambda k: k.wgmma_fence(),
+    "shuffle": lambda k: k.uniform(k.arguments[0]),
+    "election": lambda k: k.elect(),
+    "registers": lambda k: k.increase_registers(40),
+}
+
+
+@pytest.mark.parametrize("call", TOGETHER.values(), ids=TOGETHER)
+def test_what_a_warp_executes_does_not_stand_where_one_thread_runs(call):
+    for broken in (in_one_thread(call), elected_by_hand):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            broken(builder())
+        (found,) = caught.value.diagnostics
+        assert found.rule_id == "control.one-thread"
+        assert found.location is not None and found.location.file == __file__
+
+
+def test_what_one_thread_may_execute():
+    """The other side: mbarriers in one thread, a whole warp's work behind the block and in other branches."""
+    k = builder()
+    barriers = k.mbarriers(1, arrivals=1)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(barriers, 16)
+    with k.else_():
+        k.barrier(1, 96)
+    with k.if_(~k.elect()):
+        k.uniform(k.arguments[0])
+    k.barrier()
+    assert "bar.sync" in str(k.finish().machine)
+
+
+@pytest.mark.parametrize("warp", [4, -1])
+def test_a_warp_that_there_is_not(warp):
+    with pytest.raises(nvb.DiagnosticError, match="use 0 to 3") as caught:
+        builder().one_thread(warp).__enter__()
+    assert caught.value.diagnostics[0].rule_id == "kernel.warp"
+
+
+def test_a_barrier_waits_for_threads_that_there_are():
+    builder(256).barrier(1, 256)
+    with pytest.raises(nvb.DiagnosticError, match="waits for 256 threads; the CTA has 128") as caught:
+        builder().barrier(1, 256)
+    assert caught.value.diagnostics[0].rule_id == "barrier.waits"
