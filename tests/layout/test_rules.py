@@ -56,6 +56,7 @@ REFUSED: dict[str, tuple[str, Callable[[], object]]] = {
     "a count that leaves a mode early": ("divisibility", lambda: composition(MATRIX, Layout(9))),
     "negative steps": ("divisibility", lambda: composition(MATRIX, Layout(4, -1))),
     "modes that carry": ("carry", lambda: composition(Layout((4, 2), (1, 100)), Layout((3, 2), (1, 3)))),
+    "modes that carry into the last": ("carry", lambda: composition(Layout((4, 4), (1, 100)), Layout((8, 2), (1, 2)))),
     "modes among each other": ("complement", lambda: complement(Layout((4, 4), (1, 2)), 64)),
     "an index twice": ("inverse", lambda: left_inverse(Layout((4, 2), (1, 0)))),
     "a gap that is no multiple": ("inverse", lambda: left_inverse(Layout((2, 2), (2, 5)))),
