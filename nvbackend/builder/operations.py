@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from nvbackend.builder.pipeline import Pipelines
+from nvbackend.builder.tcgen05 import TensorMemory
 from nvbackend.builder.wmma import Wmmas
 
 
-class Operations(Pipelines, Wmmas):
+class Operations(Pipelines, TensorMemory, Wmmas):
     """The calls of all families, for the kernel builder and for attached ones alike."""
