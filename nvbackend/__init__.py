@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         ue4m3 as ue4m3,
         ue8m0 as ue8m0,
     )
+    from nvbackend.isel.mma_request import MmaRequest as MmaRequest
+    from nvbackend.isel.mma_request import mma as mma
     from nvbackend.isel.request import wgmma as wgmma
     from nvbackend.isel.target import Target as Target
     from nvbackend.isel.wgmma_rules import WgmmaRequest as WgmmaRequest
@@ -84,6 +86,7 @@ _NAMES: dict[str, str] = {
         "nvbackend.intrinsics.smem_descriptor": "SmemDescriptor Swizzle",
         "nvbackend.intrinsics.smem_layout": "Major SmemLayout",
         "nvbackend.intrinsics.types": _TYPES,
+        "nvbackend.isel.mma_request": "MmaRequest mma",
         "nvbackend.isel.request": "wgmma",
         "nvbackend.isel.target": "Target",
         "nvbackend.isel.wgmma_rules": "WgmmaRequest",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from nvbackend.builder.mma import Mmas
 from nvbackend.builder.pipeline import Pipelines
 from nvbackend.builder.tcgen05 import TensorMemory
 from nvbackend.builder.wmma import Wmmas
 
 
-class Operations(Pipelines, TensorMemory, Wmmas):
+class Operations(Pipelines, TensorMemory, Mmas, Wmmas):
     """The calls of all families, for the kernel builder and for attached ones alike."""

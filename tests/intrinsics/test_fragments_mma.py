@@ -10,68 +10,7 @@ import pytest
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import fragments_mma as fragments
 from nvbackend.intrinsics.types import f16, f32
-
-LANES = range(32)
-Formula = Callable[[int, int, int], tuple[int, int]]
-"""(row, column) from groupID, threadID_in_group and i."""
-
-A = {
-    # shape, bits: elements a thread and where they are, each from its own section
-    ((8, 8, 16), 8): (4, lambda g, t, i: (g, t * 4 + i)),
-    ((8, 8, 32), 4): (8, lambda g, t, i: (g, t * 8 + i)),
-    ((8, 8, 128), 1): (32, lambda g, t, i: (g, t * 32 + i)),
-    ((8, 8, 4), 64): (1, lambda g, t, _: (g, t)),
-    ((16, 8, 4), 32): (2, lambda g, t, i: (g + 8 * i, t)),
-    ((16, 8, 4), 64): (2, lambda g, t, i: (g if i == 0 else g + 8, t)),
-    ((16, 8, 8), 16): (4, lambda g, t, i: (g if i < 2 else g + 8, t * 2 + (i & 1))),
-    ((16, 8, 8), 32): (4, lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4)),
-    ((16, 8, 8), 64): (4, lambda g, t, i: (g if i in (0, 2) else g + 8, t if i < 2 else t + 4)),
-    ((16, 8, 16), 16): (
-        8,
-        lambda g, t, i: (g if i in (0, 1, 4, 5) else g + 8, t * 2 + (i & 1) + (0 if i < 4 else 8)),
-    ),
-    ((16, 8, 16), 64): (
-        8,
-        lambda g, t, i: (g if i % 2 == 0 else g + 8, i * 2 + t if i % 2 == 0 else i * 2 - 2 + t),
-    ),
-    ((16, 8, 16), 8): (8, lambda g, t, i: (g if i < 4 else g + 8, t * 4 + (i & 3))),
-    ((16, 8, 32), 4): (16, lambda g, t, i: (g if i < 8 else g + 8, t * 8 + (i & 7))),
-    ((16, 8, 32), 8): (
-        16,
-        lambda g, t, i: (g if i < 4 or 8 <= i < 12 else g + 8, t * 4 + (i & 3) + (0 if i < 8 else 16)),
-    ),
-    ((16, 8, 64), 4): (
-        32,
-        lambda g, t, i: (g if i < 8 or 16 <= i < 24 else g + 8, t * 8 + (i & 7) + (0 if i < 16 else 32)),
-    ),
-    ((16, 8, 128), 1): (64, lambda g, t, i: (g if i < 32 else g + 8, t * 32 + (i & 31))),
-    ((16, 8, 256), 1): (
-        128,
-        lambda g, t, i: (g if i < 32 or 64 <= i < 96 else g + 8, t * 32 + (i & 31) + (0 if i < 64 else 128)),
-    ),
-}
-B = {
-    ((8, 8, 16), 8): (4, lambda g, t, i: (t * 4 + i, g)),
-    ((8, 8, 32), 4): (8, lambda g, t, i: (t * 8 + i, g)),
-    ((8, 8, 128), 1): (32, lambda g, t, i: (t * 32 + i, g)),
-    ((8, 8, 4), 64): (1, lambda g, t, _: (t, g)),
-    ((16, 8, 4), 32): (1, lambda g, t, _: (t, g)),
-    ((16, 8, 8), 16): (2, lambda g, t, i: (t * 2 + i, g)),
-    ((16, 8, 8), 32): (2, lambda g, t, i: (t if i == 0 else t + 4, g)),
-    ((16, 8, 16), 16): (4, lambda g, t, i: (t * 2 + (i & 1) + (0 if i < 2 else 8), g)),
-    ((16, 8, 16), 64): (4, lambda g, t, i: (t + i * 4, g)),
-    ((16, 8, 16), 8): (4, lambda g, t, i: (t * 4 + i, g)),
-    ((16, 8, 32), 4): (8, lambda g, t, i: (t * 8 + i, g)),
-    ((16, 8, 32), 8): (8, lambda g, t, i: (t * 4 + (i & 3) + (0 if i < 4 else 16), g)),
-    ((16, 8, 64), 4): (16, lambda g, t, i: (t * 8 + (i & 7) + (0 if i < 8 else 32), g)),
-    ((16, 8, 128), 1): (32, lambda g, t, i: (t * 32 + i, g)),
-    ((16, 8, 256), 1): (64, lambda g, t, i: (t * 32 + (i & 31) + (0 if i < 32 else 128), g)),
-    # of the sparse shapes that no dense one has
-    ((16, 8, 32), 16): (8, lambda g, t, i: (t * 2 + (i & 1) + i // 2 * 8, g)),
-    ((16, 8, 16), 32): (4, lambda g, t, i: (t + i * 4, g)),
-    ((16, 8, 64), 8): (16, lambda g, t, i: (t * 4 + (i & 3) + i // 4 * 16, g)),
-    ((16, 8, 128), 4): (32, lambda g, t, i: (t * 8 + (i & 7) + i // 8 * 32, g)),
-}
+from tests.support.mma_formulas import FOUR_MATRICES, LANES, METADATA, A, B, d_formula, matrix_of
 
 
 @pytest.mark.parametrize(("shape", "bits"), A)
@@ -95,69 +34,28 @@ def test_b(shape: tuple[int, int, int], bits: int) -> None:
 @pytest.mark.parametrize("shape", [(8, 8, 16), (16, 8, 16)])
 def test_d(shape: tuple[int, int, int]) -> None:
     held = {(lane, i): fragments.d_position(shape, lane, i) for lane in LANES for i in range(shape[0] // 4)}
-    assert held == {(lane, i): ((lane >> 2) if i < 2 else (lane >> 2) + 8, lane % 4 * 2 + (i & 1)) for lane, i in held}
+    assert held == {(lane, i): d_formula(lane >> 2, lane % 4, i) for lane, i in held}
     assert set(held.values()) == set(itertools.product(range(shape[0]), range(8)))
 
 
-def high(lane: int) -> int:
-    return 0 if lane < 16 else 4
-
-
-FOUR_MATRICES: dict[str, tuple[int, Formula, Callable[[int, int], tuple[int, int]]]] = {
-    "A row": (
-        4,
-        lambda lane, _, i: (lane % 4 + high(lane), i),
-        lambda lane, i: fragments.four_matrices_a_position("row", lane, i),
-    ),
-    "A col": (
-        4,
-        lambda lane, _, i: (i % 4 + high(lane), lane % 4),
-        lambda lane, i: fragments.four_matrices_a_position("col", lane, i),
-    ),
-    "B row": (
-        4,
-        lambda lane, _, i: (lane % 4, i + high(lane)),
-        lambda lane, i: fragments.four_matrices_b_position("row", lane, i),
-    ),
-    "B col": (
-        4,
-        lambda lane, _, i: (i, lane % 4 + high(lane)),
-        lambda lane, i: fragments.four_matrices_b_position("col", lane, i),
-    ),
-    "D f16": (
-        8,
-        lambda lane, _, i: (lane % 4 + high(lane), i),
-        lambda lane, i: fragments.four_matrices_d_position(f16, lane, i),
-    ),
-    "D f32": (
-        8,
-        lambda lane, _, i: ((lane & 1) + (i & 2) + high(lane), (i & 4) + (lane & 2) + (i & 1)),
-        lambda lane, i: fragments.four_matrices_d_position(f32, lane, i),
-    ),
+LIBRARY = {
+    "A row": lambda lane, i: fragments.four_matrices_a_position("row", lane, i),
+    "A col": lambda lane, i: fragments.four_matrices_a_position("col", lane, i),
+    "B row": lambda lane, i: fragments.four_matrices_b_position("row", lane, i),
+    "B col": lambda lane, i: fragments.four_matrices_b_position("col", lane, i),
+    "D f16": lambda lane, i: fragments.four_matrices_d_position(f16, lane, i),
+    "D f32": lambda lane, i: fragments.four_matrices_d_position(f32, lane, i),
 }
 
 
 @pytest.mark.parametrize("name", FOUR_MATRICES)
 def test_m8n8k4_of_f16(name: str) -> None:
-    count, formula, position = FOUR_MATRICES[name]
-    assert [fragments.matrix_of(lane) for lane in LANES] == [*(0,) * 4, *(1,) * 4, *(2,) * 4, *(3,) * 4] * 2
+    count, formula = FOUR_MATRICES[name]
+    assert [fragments.matrix_of(lane) for lane in LANES] == [matrix_of(lane) for lane in LANES]
     for lane, i in itertools.product(LANES, range(count)):
-        assert position(lane, i) == formula(lane, 0, i)
-    of_first = {position(lane, i) for lane in LANES if fragments.matrix_of(lane) == 0 for i in range(count)}
+        assert LIBRARY[name](lane, i) == formula(lane, i)
+    of_first = {LIBRARY[name](lane, i) for lane in LANES if fragments.matrix_of(lane) == 0 for i in range(count)}
     assert len(of_first) == 8 * count
-
-
-METADATA = {
-    # bits, K: threads of a quad that count, and row and column of chunk c of the r-th of them; from the figures
-    (16, 16): (1, lambda g, _, c: (g + 8 * (c // 4), c % 4 * 4)),
-    (16, 32): (2, lambda g, r, c: (g + 8 * (c // 4), r * 16 + c % 4 * 4)),
-    (32, 8): (1, lambda g, _, c: (g + 8 * (c // 4), c % 4 * 2)),
-    (32, 16): (2, lambda g, r, c: (g + 8 * (c // 4), r * 8 + c % 4 * 2)),
-    (8, 32): (2, lambda g, r, c: (g + 8 * r, c * 4)),
-    (8, 64): (4, lambda g, r, c: (g + 8 * (r % 2), r // 2 * 32 + c * 4)),
-    (4, 64): (2, lambda g, r, c: (g + 8 * r, c * 8)),
-    (4, 128): (4, lambda g, r, c: (g + 8 * (r % 2), r // 2 * 64 + c * 8)),
-}
 
 
 @pytest.mark.parametrize(("bits", "k"), METADATA)
