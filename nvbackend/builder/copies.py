@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.builder.memory import Address
+from nvbackend.builder.memory import SHARED_SPACE, Address
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.tile import SharedTile, SharedTiles
-from nvbackend.builder.values import Operand, as_value
+from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics import mbarrier, tma
 from nvbackend.intrinsics.guard import GUARD, guarded
@@ -46,32 +46,44 @@ class Copies(Threads):
     def mbarrier_init(self, barrier: Address, arrivals: int) -> None:
         """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
         family_rules.check_arrival_count(arrivals)
-        self.emit(mbarrier.init(), {"barrier": barrier.bytes.ir, "count": arrivals})
+        self.emit(mbarrier.init(), {"barrier": self._mbarrier(barrier).ir, "count": arrivals})
+
+    def _mbarrier(self, barrier: Address) -> Value:
+        """The shared address of an mbarrier. Raises mbarrier.address where it can not be one."""
+        if barrier.space != SHARED_SPACE or barrier.align % MBARRIER_BYTES:
+            rules.MBARRIER_ADDRESS.fail(given=barrier, bytes=MBARRIER_BYTES)
+        return self._own(barrier).bytes
+
+    def _own(self, address: Address) -> Address:
+        """`address`, which must be one of this kernel's (value.kernel)."""
+        if address._k is not self:
+            rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
+        return address
 
     def mbarrier_arrive(self, barrier: Address) -> None:
         """Count one arrival on this CTA's mbarrier (release, CTA scope)."""
-        self.emit(mbarrier.arrive(), {"barrier": barrier.bytes.ir})
+        self.emit(mbarrier.arrive(), {"barrier": self._mbarrier(barrier).ir})
 
     def mbarrier_arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None:
         """Count one arrival and announce `transaction_bytes` bytes of copies, in this phase."""
         count = as_value(self, transaction_bytes, s32)
         if isinstance(count.constant, int):
             family_rules.check_transaction_count(count.constant)
-        self.emit(mbarrier.arrive_expect_tx(), {"barrier": barrier.bytes.ir, "bytes": count.ir})
+        self.emit(mbarrier.arrive_expect_tx(), {"barrier": self._mbarrier(barrier).ir, "bytes": count.ir})
 
     def mbarrier_wait(self, barrier: Address, parity: Operand) -> None:
         """Wait until the phase of this `parity` (0 for the first) has completed."""
         phase = as_value(self, parity, s32)
         if isinstance(phase.constant, int):
             family_rules.check_parity(phase.constant)
-        self.emit(mbarrier.wait_parity(), {"barrier": barrier.bytes.ir, "parity": phase.ir})
+        self.emit(mbarrier.wait_parity(), {"barrier": self._mbarrier(barrier).ir, "parity": phase.ir})
 
     def mbarrier_arrive_peer(self, barrier: Address, rank: Operand, *, when: Operand) -> None:
         """Count one arrival on the same mbarrier of the cluster's CTA `rank`, in the threads where `when` holds.
 
         Without a cluster it is this CTA's own. The plain form: no fence of GPU scope in the SASS.
         """
-        row, address = mbarrier.arrive(), barrier.bytes
+        row, address = mbarrier.arrive(), self._mbarrier(barrier)
         if self.cluster > 1:
             row, address = mbarrier.arrive_remote(), self.map_to_peer(address, rank)
         self.emit(guarded(row), {"barrier": address.ir, GUARD: as_value(self, when, pred).ir})
@@ -100,7 +112,7 @@ class Copies(Threads):
         them, and all must ask for the same tile. Raises tma.box, tma.swizzle, tma.element, tma.multicast.
         """
         share = self._boxes_a_panel(tile, source)
-        operands: dict[str, object] = {"barrier": barrier.bytes.ir, "tensor_map": source.address}
+        operands: dict[str, object] = {"barrier": self._mbarrier(barrier).ir, "tensor_map": source.address}
         first: Operand = 0
         if multicast and self.cluster > 1:
             if share % self.cluster:
@@ -127,7 +139,12 @@ class Copies(Threads):
         self.emit(tma.commit_group(), {})
 
     def tma_wait_stores(self, pending: int = 0, *, reading: bool = False) -> None:
-        """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources."""
+        """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources.
+
+        Raises tma.pending for a number below 0.
+        """
+        if pending < 0:
+            rules.TMA_PENDING.fail(given=pending)
         self.emit(tma.wait_group(read=reading), {"pending": pending})
 
     def tma_prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
@@ -150,7 +167,7 @@ class Copies(Threads):
         if kind.rank != 2 or kind.box[1] != across or along % kind.box[0]:
             described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
             found.append(
-                rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=(along, across))
+                rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=layout.tma_box)
             )
         raise_all(found)
         return along // kind.box[0]
@@ -160,6 +177,8 @@ class Copies(Threads):
     ) -> tuple[Address, list[ir.Value]]:
         """Where box number `box` of a panel lies in shared memory, and its coordinates, innermost first."""
         layout, (extent, across) = tile.layout, tensor_map.type.box
+        if len(at) != len(tensor_map.type.box):
+            rules.TMA_PLACE.fail(name=tensor_map.name, given=len(at), rank=len(tensor_map.type.box))
         row, column = at
         step = box * extent
         if layout.major is Major.K:
@@ -167,4 +186,4 @@ class Copies(Threads):
         else:
             inner, outer = row + panel * across, column + step
         offset = panel * layout.panel_bytes + step * layout.pitch
-        return tile.address.byte_offset(offset), [as_value(self, one, s32).ir for one in (inner, outer)]
+        return self._own(tile.address).byte_offset(offset), [as_value(self, one, s32).ir for one in (inner, outer)]

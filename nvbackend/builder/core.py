@@ -205,10 +205,15 @@ class BuilderCore:
                 slots.append(self._ir.alloca(kind, name=name if len(types) == 1 else f"{name}.{index}"))
         return Storage(name, tuple(slots), self._regions[-1])
 
-    def _read(self, storage: Storage) -> list[ir.Value]:
+    def _check_storage(self, storage: Storage) -> None:
         self._check_live()
         if not storage.region.open:
             rules.OUT_OF_SCOPE.fail(block=storage.region.describe())
+        if storage.slots[0].function is not self.function:
+            rules.FOREIGN_VALUE.fail(owner=storage.slots[0].function.name, user=self.name)
+
+    def _read(self, storage: Storage) -> list[ir.Value]:
+        self._check_storage(storage)
         found = self._known.get(storage)
         if found is None:
             found = [self._ir.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
@@ -217,9 +222,7 @@ class BuilderCore:
         return found
 
     def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
-        self._check_live()
-        if not storage.region.open:
-            rules.OUT_OF_SCOPE.fail(block=storage.region.describe())
+        self._check_storage(storage)
         self._regions[-1].written.add(storage)
         if self._cached_storage:
             self._known[storage] = list(values)

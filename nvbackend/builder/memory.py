@@ -55,7 +55,10 @@ class Address:
         if align is None:
             align = _alignment_after(self.align, step, 1)
         kind = u32 if self.space == SHARED_SPACE else s64
-        moved = step.to(kind) if not isinstance(step, (int, float)) else as_value(self._k, step, kind)
+        number = as_value(self._k, step, kind if isinstance(step, (int, float)) else None)
+        if not number.type.is_integer:
+            rules.UNSUPPORTED_OPERATION.fail(operation="an index", element=number.type, advice="index with integers")
+        moved = number.to(kind)
         offset = moved if self._offset is None else self._offset.to(kind) + moved
         return Address(self._k, self._base, self.element, self.space, align, offset)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from nvbackend.builder import rules
 from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import TMA_BOX_LIMIT
 from nvbackend.intrinsics.tma import RANKS
 from nvbackend.intrinsics.types import ElementType
@@ -49,6 +50,10 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
         needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
+    elif isinstance(given, TensorMap) and given.swizzle not in [mode.span for mode in Swizzle]:
+        needs = f"a tensor map swizzles by one of {', '.join(str(span) for span in sorted(mode.span for mode in Swizzle))} bytes"
+        advice = "pass the number: swizzle=128"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"swizzle={given.swizzle!r}", needs=needs, advice=advice)
 
 
 def _is_power_of_two(number: object) -> bool:

@@ -222,6 +222,27 @@ TMA_MULTICAST = Rule(
     why="Each CTA loads its share for all; a share must be whole boxes.",
     reference="PTX ISA 9.7.9.27 (cp.async.bulk.tensor, .multicast::cluster)",
 )
+TMA_PLACE = Rule(
+    id="tma.place",
+    message="{given} coordinates were given for tensor map {name!r}, which has {rank} dimensions",
+    fix="give {rank} coordinates, outermost first: (row, column)",
+    why="The instruction takes one coordinate for each dimension.",
+    reference="PTX ISA 9.7.9.27 (cp.async.bulk.tensor: tensorCoords)",
+)
+TMA_PENDING = Rule(
+    id="tma.pending",
+    message="{given} bulk groups can not be left pending",
+    fix="give how many of the newest groups may stay, 0 or more",
+    why="ptxas takes the number as a large one without a word, and the wait waits for nothing.",
+    reference="PTX ISA 9.7.9.28 (cp.async.bulk.wait_group)",
+)
+MBARRIER_ADDRESS = Rule(
+    id="mbarrier.address",
+    message="{given!r} can not be an mbarrier, which is {bytes} bytes of shared memory at a multiple of {bytes}",
+    fix="make it with k.mbarriers(count, arrivals)",
+    why="The address would be cut to 32 bits, or the access would fault.",
+    reference="PTX ISA 9.7.13.15 (mbarrier: size and alignment)",
+)
 RING = Rule(
     id="pipeline.stages",
     message="a ring of {stages} stage(s)",

@@ -152,5 +152,5 @@ class Warpgroups(Copies):
     def _descriptor(self, tile: SharedTile, offset: int) -> tuple[Value, int]:
         """The descriptor and its constant part. The address field is filled at run time from the tile's address."""
         word = tile.layout.descriptor().template_word
-        address = tile.address.byte_offset(offset).bytes
+        address = self._own(tile.address).byte_offset(offset).bytes
         return ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | word, word

@@ -52,6 +52,7 @@ def test_all_bounds_that_are_wrong_are_told_together() -> None:
         (Parameter("a", TensorMap(f16, box=(0, 64))), "kernel.parameter-fact", "1 to 256"),
         (Parameter("a", TensorMap(f16, box=(512, 64))), "kernel.parameter-fact", "1 to 256"),
         (Parameter("a", TensorMap(f16, box=(1,) * 6)), "kernel.parameter-fact", "1 to 5"),
+        (Parameter("a", TensorMap(f16, (64, 64), swizzle=100)), "kernel.parameter-fact", "0, 32, 64, 128"),
     ],
 )
 def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
