@@ -7,7 +7,7 @@ from typing import Any, overload
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.composed import AnyLayout, ComposedLayout
 from nvbackend.layout.inttuple import IntTuple, modes, text
-from nvbackend.layout.layout import Layout, joined, size, trusted
+from nvbackend.layout.layout import Layout, joined, must_be_known, size, trusted
 from nvbackend.layout.rules import CARRY, DIVISIBILITY, SWIZZLE_THROUGH, TILER
 from nvbackend.layout.simplify import Flat, flat_modes, from_flat, merged
 from nvbackend.layout.swizzle import Swizzle, swizzle_of_masks
@@ -27,7 +27,8 @@ def composition(left: AnyLayout | Swizzle, right: Any) -> AnyLayout:
     `right` may be a tiler: an integer n stands for n:1, and a tuple composes mode by mode (modes of `left` without an
     entry are dropped). A swizzle on either side gives a swizzled layout. An index past the end of `left` goes on in its
     last mode, as in CuTe. Unlike there the result is always checked to be the composition. Raises
-    layout-algebra.divisibility, layout-algebra.carry, layout-algebra.tiler, layout-algebra.swizzle-through.
+    layout-algebra.divisibility, layout-algebra.carry, layout-algebra.tiler, layout-algebra.swizzle-through,
+    layout-algebra.run-time.
     CUTLASS documentation, CuTe layout algebra.
     """
     if isinstance(left, Swizzle):
@@ -42,6 +43,7 @@ def composition(left: AnyLayout | Swizzle, right: Any) -> AnyLayout:
             SWIZZLE_THROUGH.fail(layout=left, swizzle=right, problem="it does not begin at 0")
         return composition(_through(left, right.swizzle), right.layout_b)
     if isinstance(right, Layout):
+        must_be_known(right, "a composition whose right side is")
         return _composed(left, right)
     return _tiled(left, right)
 
@@ -68,7 +70,7 @@ def _composed(left: Layout, right: Layout) -> Layout:
     def compose(shape: IntTuple, stride: IntTuple) -> Layout:
         if isinstance(shape, tuple):
             return joined([compose(*pair) for pair in zip(shape, modes(stride), strict=True)])
-        assert isinstance(stride, int)
+        assert not isinstance(stride, tuple)
         if stride == 0:
             return trusted(shape, stride)
         if len(flat) == 1:
@@ -120,6 +122,7 @@ def _through(left: Layout, swizzle: Swizzle) -> AnyLayout:
     """`left o swizzle` as another swizzle after `left`, which is checked for every index of `left`."""
     if swizzle.bits == 0:
         return left
+    must_be_known(left, "a swizzle before")
     source, target = left(swizzle.source_mask), left(swizzle.target_mask)
     found = swizzle_of_masks(source, target)
     if found is None:

@@ -84,15 +84,29 @@ def text(given: Any) -> str:
         return "(" + ",".join(map(text, given)) + ")"
     if given is None:
         return "_"
+    if is_run_time(given):
+        return "?"
     if isinstance(given, int):
         return str(int(given)) if isinstance(given, Dynamic) else f"_{given}"
     return str(given)
 
 
-def extents(given: Any, what: str, least: int | None = None) -> IntTuple:
-    """`given` as an IntTuple whose integers are at least `least`. Raises layout-algebra.extent."""
+def is_run_time(given: Any) -> bool:
+    """Whether it computes like an integer and is none: a builder's value."""
+    arithmetic = hasattr(given, "__floordiv__") and hasattr(given, "__mod__")
+    return arithmetic and not hasattr(given, "__index__") and not isinstance(given, float)
+
+
+def extents(given: Any, what: str, least: int | None = None, *, run_time: bool = False) -> IntTuple:
+    """`given` as an IntTuple whose integers are at least `least`, where `run_time` values may stand in their place.
+
+    Raises layout-algebra.extent.
+    """
     if isinstance(given, tuple | list):
-        return tuple(extents(each, what, least) for each in given)
+        return tuple(extents(each, what, least, run_time=run_time) for each in given)
+    if run_time and is_run_time(given):
+        value: int = given
+        return value
     if isinstance(given, bool) or not hasattr(given, "__index__"):
         EXTENT.fail(given=given, what=what)
     number = given if isinstance(given, int) else operator.index(given)

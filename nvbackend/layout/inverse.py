@@ -6,7 +6,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.layout.composed import AnyLayout, ComposedLayout
 from nvbackend.layout.composition import composition
 from nvbackend.layout.inttuple import IntTuple, ceil_div, leaves, product, text
-from nvbackend.layout.layout import Layout, cosize, joined
+from nvbackend.layout.layout import Layout, cosize, joined, must_be_known
 from nvbackend.layout.rules import COMPLEMENT, INVERSE, SWIZZLE_THROUGH
 from nvbackend.layout.simplify import Flat, coalesce, filter_zeros, flat_modes, from_flat, merged
 
@@ -18,6 +18,7 @@ def complement(layout: Layout, cotarget: IntTuple | Layout | None = None) -> Lay
     Sums of one index of each are never the same twice, and together they reach at least `cotarget` indices (a number,
     the size of a shape or a layout; by default the layout's cosize). Raises layout-algebra.complement.
     """
+    must_be_known(layout, "the complement")
     plain = coalesce(filter_zeros(layout))
     if isinstance(cotarget, Layout):
         cotarget = cotarget.shape
@@ -43,6 +44,7 @@ def right_inverse(layout: AnyLayout) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return _inverse_of_swizzled(layout, right_inverse(layout.layout_b))
+    must_be_known(layout, "the inverse")
     flat = flat_modes(coalesce(layout))
     return from_flat(merged(_chain(flat)))
 
@@ -73,6 +75,7 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     """
     if isinstance(layout, ComposedLayout):
         return _inverse_of_swizzled(layout, left_inverse(layout.layout_b))
+    must_be_known(layout, "the inverse")
     flat = flat_modes(coalesce(layout))
     if any(extent != 1 and stride <= 0 for extent, stride in flat):
         INVERSE.fail(

@@ -14,13 +14,14 @@ from nvbackend.layout.inttuple import (
     compact,
     depth_of,
     extents,
+    is_run_time,
     leaves,
     modes,
     nested_as,
     product,
     text,
 )
-from nvbackend.layout.rules import COORDINATE, EXTENT, MODE
+from nvbackend.layout.rules import COORDINATE, EXTENT, MODE, RUN_TIME
 from nvbackend.layout.svg import table
 
 Strides: TypeAlias = "IntTuple | None"
@@ -32,7 +33,9 @@ class Layout:
     """Shape:stride as in CuTe: coordinate (i, j, ...) goes to the sum of indices times strides.
 
     Both are integers or nested tuples of them; without `stride` the layout is compact, the first mode fastest. Equal
-    layouts have equal numbers, static or dynamic. Raises layout-algebra.extent and layout-algebra.congruent.
+    layouts have equal numbers, static or dynamic. Strides may be a builder's values, printed `?`: such a layout can be
+    called, sliced, coalesced, divided, and composed with one of integers; what must compare its strides raises
+    layout-algebra.run-time. Raises layout-algebra.extent and layout-algebra.congruent.
     CUTLASS documentation, CuTe layouts.
     """
 
@@ -44,7 +47,7 @@ class Layout:
         if stride is None:
             stride = compact(shape)
         else:
-            stride = extents(stride, "a stride")
+            stride = extents(stride, "a stride", run_time=True)
             check_congruent(shape, stride)
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "stride", stride)
@@ -77,13 +80,14 @@ class Layout:
         place = coordinate[0] if len(coordinate) == 1 else coordinate
         if _is_open(place):
             return self.slice_and_offset(*coordinate)[0]
-        known, unknown = 0, 0
+        known: int = 0
+        unknown: Any = 0
         for index, stride in _terms(place, self.shape, self.stride, place, self.shape):
-            if isinstance(index, int):
-                known += index * stride
-            elif stride != 0:
-                unknown = unknown + index * int(stride)
-        return int(known) if isinstance(unknown, int) else unknown + int(known)
+            if isinstance(index, int) and isinstance(stride, int):
+                known += index * int(stride)
+            elif not is_zero(index) and not is_zero(stride):
+                unknown = unknown + _plain(index) * _plain(stride)
+        return known if isinstance(unknown, int) else unknown + known
 
     def slice_and_offset(self, *coordinate: Coordinate) -> tuple[Layout, Any]:
         """The layout of the modes given as `_`, and the index at which it begins. Raises layout-algebra.coordinate."""
@@ -95,7 +99,11 @@ class Layout:
         return trusted(shape, stride), self(_closed(place))
 
     def offsets(self) -> list[int]:
-        """The indices of all coordinates, in the order of the coordinate as one integer."""
+        """The indices of all coordinates, in the order of the coordinate as one integer.
+
+        Raises layout-algebra.run-time.
+        """
+        must_be_known(self, "the indices")
         found = [0]
         for extent, stride in zip(leaves(self.shape), leaves(self.stride), strict=True):
             starts = range(0, extent * stride, stride) if stride else [0] * extent
@@ -103,7 +111,10 @@ class Layout:
         return found
 
     def svg(self) -> str:
-        """A picture, as an SVG document: first mode downwards, others to the right, indices in the cells."""
+        """A picture, as an SVG document: first mode downwards, others to the right, indices in the cells.
+
+        Raises layout-algebra.run-time.
+        """
         return drawn(str(self), self.shape, self.offsets())
 
     def _repr_svg_(self) -> str:
@@ -127,6 +138,21 @@ def trusted(shape: IntTuple, stride: IntTuple) -> Layout:
 def joined(parts: tuple[Layout, ...] | list[Layout]) -> Layout:
     """The layout whose modes are `parts`."""
     return trusted(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+
+
+def must_be_known(layout: Layout, operation: str) -> None:
+    """Raises layout-algebra.run-time where a stride is no integer."""
+    if any(not isinstance(stride, int) for stride in leaves(layout.stride)):
+        RUN_TIME.fail(operation=operation, layout=layout)
+
+
+def is_zero(given: Any) -> bool:
+    """Whether it is known to be 0."""
+    return isinstance(given, int) and given == 0
+
+
+def _plain(given: Any) -> Any:
+    return int(given) if isinstance(given, int) else given
 
 
 def drawn(title: str, shape: IntTuple, indices: list[int]) -> str:
@@ -153,7 +179,7 @@ def _terms(
             yield from _terms(inner, part, step, whole, domain)
         return
     if not isinstance(shape, tuple):
-        assert isinstance(stride, int)
+        assert not isinstance(stride, tuple)
         yield _number(place, whole, domain), stride
         return
     rest = _number(place, whole, domain)
@@ -162,7 +188,7 @@ def _terms(
         COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem="a negative index has no place in a tuple")
     for extent, step in flat[:-1]:
         if extent != 1:
-            if step != 0:
+            if not is_zero(step):
                 yield rest % int(extent), step
             rest = rest // int(extent)
     if flat:
@@ -193,7 +219,7 @@ def _number(place: Any, whole: Coordinate, domain: IntTuple) -> Any:
         return int(place)
     if hasattr(place, "__index__"):
         return place.__index__()
-    if isinstance(place, float) or not (hasattr(place, "__floordiv__") and hasattr(place, "__mod__")):
+    if not is_run_time(place):
         COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem=f"{place!r} is no index")
     return place
 
@@ -264,7 +290,11 @@ def depth(given: Any, *mode: int) -> int:
 
 @user_facing
 def cosize(given: Any) -> int:
-    """One more than the largest index of a layout: what it needs of memory. A swizzle is not counted."""
+    """One more than the largest index of a layout: what it needs of memory. A swizzle is not counted.
+
+    Raises layout-algebra.run-time.
+    """
     layout: Layout = given if isinstance(given, Layout) else given.layout_b
+    must_be_known(layout, "the cosize")
     steps = zip(leaves(layout.shape), leaves(layout.stride), strict=True)
     return 1 + sum((extent - 1) * stride for extent, stride in steps if stride > 0)

@@ -8,7 +8,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.layout.composed import AnyLayout, ComposedLayout
 from nvbackend.layout.inttuple import Dynamic, nested_as
-from nvbackend.layout.layout import Layout, trusted
+from nvbackend.layout.layout import Layout, must_be_known, trusted
 from nvbackend.layout.rules import RECAST
 from nvbackend.layout.simplify import Flat, flat_modes
 
@@ -41,6 +41,7 @@ def upcast(layout: Layout | ComposedLayout, factor: int) -> Layout | ComposedLay
             fail(extent, stride)
         return extent // (factor // stride), 1
 
+    must_be_known(layout, "a recast")
     _check_factor(layout, factor, "wide")
     return _from_flat(layout, [wider(*mode) for mode in flat_modes(layout)])
 
@@ -62,6 +63,7 @@ def downcast(layout: Layout | ComposedLayout, factor: int) -> Layout | ComposedL
             downcast(layout.layout_b, factor),
         )
 
+    must_be_known(layout, "a recast")
     _check_factor(layout, factor, "narrow")
     flat = flat_modes(layout)
     contiguous = _contiguous(layout, flat, factor)

@@ -10,7 +10,7 @@ _LAYOUT = "CUTLASS documentation, CuTe layouts"
 EXTENT = Rule(
     id="layout-algebra.extent",
     message="{given!r} in {what}: shapes are nested tuples of positive integers, strides of integers",
-    fix="use integers that are known when the kernel is built; run-time values may be coordinates",
+    fix="use integers that are known when the kernel is built; run-time values may be coordinates and strides",
     why="The algebra divides and compares extents; it can not do that with numbers it does not have.",
     reference=_LAYOUT,
 )
@@ -20,6 +20,13 @@ CONGRUENT = Rule(
     fix="give each mode of the shape one stride, in the same parentheses",
     why="A stride without a mode, or a mode without a stride, has no meaning.",
     reference=_LAYOUT,
+)
+RUN_TIME = Rule(
+    id="layout-algebra.run-time",
+    message="{operation} of {layout}: a stride (?) is known at run time only",
+    fix="use a layout of integers here; layouts with run-time strides can be called, divided, and composed with others",
+    why="The result depends on how the strides compare, and is no layout without knowing it.",
+    reference=_ALGEBRA,
 )
 COORDINATE = Rule(
     id="layout-algebra.coordinate",

@@ -8,7 +8,7 @@ from typing import Any, overload
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.composed import ComposedLayout
 from nvbackend.layout.inttuple import IntTuple, leaves, modes, text
-from nvbackend.layout.layout import Layout, joined, trusted
+from nvbackend.layout.layout import Layout, is_zero, joined, trusted
 from nvbackend.layout.rules import MODE, TILER
 
 Flat = list[tuple[int, int]]
@@ -26,11 +26,16 @@ def merged(flat: Flat) -> Flat:
     for extent, stride in flat:
         if extent == 1:
             continue
-        if kept and kept[-1][0] * kept[-1][1] == stride:
+        if kept and _goes_on(*kept[-1], stride):
             kept[-1] = (kept[-1][0] * extent, kept[-1][1])
         else:
             kept.append((extent, stride))
     return kept
+
+
+def _goes_on(extent: int, stride: int, following: int) -> bool:
+    """Whether a stride is where a mode ends; of run-time strides nobody knows."""
+    return isinstance(stride, int) and isinstance(following, int) and extent * stride == following
 
 
 def from_flat(flat: Flat) -> Layout:
@@ -82,7 +87,7 @@ def filter_zeros(layout: Layout | ComposedLayout) -> Layout | ComposedLayout:
     def kept(shape: IntTuple, stride: IntTuple) -> IntTuple:
         if isinstance(shape, tuple):
             return tuple(map(kept, shape, modes(stride)))
-        return 1 if stride == 0 else shape
+        return 1 if is_zero(stride) else shape
 
     return trusted(kept(layout.shape, layout.stride), layout.stride)
 

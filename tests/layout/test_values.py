@@ -11,7 +11,24 @@ import pytest
 from nvbackend import DiagnosticError, Major, f16, i32, u32
 from nvbackend import Swizzle as Mode
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.layout import AnyLayout, Layout, Swizzle, composition, gmma_atom, parse, tile_to_shape
+from nvbackend.layout import (
+    AnyLayout,
+    Layout,
+    Swizzle,
+    coalesce,
+    complement,
+    composition,
+    cosize,
+    downcast,
+    gmma_atom,
+    left_inverse,
+    make_layout,
+    parse,
+    right_inverse,
+    tile_to_shape,
+    upcast,
+    zipped_divide,
+)
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
 from tests.support.process import python_output
@@ -83,10 +100,64 @@ def test_a_layout_of_dynamic_integers_emits_numbers() -> None:
     assert emitted(parse("(8,16):(16,1)"), lambda a: (a, 2)) == ["mul", "add"]
 
 
-def test_extents_are_known_at_build_time() -> None:
-    k = KernelBuilder("address", "sm_90a", threads=32, parameters=[Parameter("a", Scalar(i32))])
-    with pytest.raises(DiagnosticError, match=r"layout-algebra\.extent"):
-        Layout((8, 4), (k.arguments[0], 1))
+def with_pitch(make: Any) -> Any:
+    """A kernel that writes `make(pitch, a)` to out[0]."""
+    names = ("pitch", "a")
+    parameters = [Parameter("out", Pointer(i32)), *(Parameter(name, Scalar(i32)) for name in names)]
+    k = KernelBuilder("address", "sm_90a", threads=32, parameters=parameters)
+    out, pitch, a = k.arguments
+    out[0] = make(pitch, a)
+    return k.finish()
+
+
+def test_strides_may_be_known_at_run_time_only() -> None:
+    """The tile of C that thread 0 owns (tCgC of the notes), with a leading dimension that the kernel is given."""
+
+    def owned(pitch: Any, index: Any) -> Any:
+        tile, rest = zipped_divide(Layout((128, 128), (1, pitch)), (64, 64)).modes
+        value = composition(tile, parse("((_4,_8,_4),(_2,_2,_8)):((_128,_1,_16),(_64,_8,_512))"))
+        assert isinstance(value, Layout)
+        return coalesce(make_layout(value.mode(1), *rest.modes), (1, 1, 1))(index)
+
+    kernel = with_pitch(owned)
+    known = parse("((_2,_2,_8),_2,_2):((512,_8,4096),_64,32768)")
+    for index in (0, 1, 2, 3, 4, 31, 32, 64, 127):
+        assert computed(kernel, np.int32, 512, index) == known(index)
+
+
+def test_run_time_strides_print_as_question_marks_and_fold() -> None:
+    shown: list[str] = []
+
+    def address(pitch: Any, a: Any) -> Any:
+        layout = Layout((4, 8), (pitch, 1))
+        shown.extend([str(layout), str(layout(None, 3))])
+        assert layout(0, 5) == 5
+        return layout(a, 5)
+
+    kernel = with_pitch(address)
+    assert shown == ["(_4,_8):(?,_1)", "(_4):(?)"]
+    assert computed(kernel, np.int32, 100, 3) == 305
+
+
+@pytest.mark.parametrize(
+    ("rule", "operation"),
+    [
+        ("extent", lambda pitch, layout: Layout((pitch, 8))),
+        ("run-time", lambda pitch, layout: layout.offsets()),
+        ("run-time", lambda pitch, layout: cosize(layout)),
+        ("run-time", lambda pitch, layout: complement(layout, 64)),
+        ("run-time", lambda pitch, layout: right_inverse(layout)),
+        ("run-time", lambda pitch, layout: left_inverse(layout)),
+        ("run-time", lambda pitch, layout: upcast(layout, 2)),
+        ("run-time", lambda pitch, layout: downcast(layout, 2)),
+        ("run-time", lambda pitch, layout: composition(Layout(64), layout)),
+        ("run-time", lambda pitch, layout: composition(layout, Swizzle(1, 0, 2))),
+    ],
+)
+def test_what_compares_strides_needs_to_know_them(rule: str, operation: Any) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        with_pitch(lambda pitch, a: operation(pitch, Layout((4, 8), (pitch, 1))))
+    assert [found.rule_id for found in caught.value.diagnostics] == [f"layout-algebra.{rule}"]
 
 
 def test_the_algebra_loads_no_llvm_and_no_numpy() -> None:
