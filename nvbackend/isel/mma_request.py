@@ -13,6 +13,7 @@ from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.request import shape_extents
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class MmaRequest:
     """One mma with its immediates: the sparsity selector, and which bytes of which threads are scale factors.
