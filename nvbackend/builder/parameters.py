@@ -51,7 +51,7 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
     elif isinstance(given, TensorMap) and given.swizzle not in [mode.span for mode in Swizzle]:
-        needs = f"a tensor map swizzles by one of {', '.join(str(span) for span in sorted(mode.span for mode in Swizzle))} bytes"
+        needs = f"a tensor map swizzles by one of {sorted(mode.span for mode in Swizzle)} bytes"
         advice = "pass the number: swizzle=128"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"swizzle={given.swizzle!r}", needs=needs, advice=advice)
 

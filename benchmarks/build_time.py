@@ -1,0 +1,57 @@
+"""How long the Hopper GEMM takes from Python to a cubin: each stage in fresh processes, imports aside, no cache.
+
+    PYTHONPATH=. python benchmarks/build_time.py [--repeats N]
+
+Prints the least and the median of each stage, and the sums that the project promises.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+
+IR_TARGET_S, PTX_TARGET_S = 0.1, 0.3
+ONE_BUILD = """
+import importlib, json, time
+start = time.perf_counter()
+import nvbackend
+from samples import hopper_gemm
+for module in ("builder.kernel", "codegen.compiled", "codegen.llvm"):
+    importlib.import_module(f"nvbackend.{module}")
+import llvmlite.binding
+imported = time.perf_counter()
+compiled = hopper_gemm.gemm.compile(cache=nvbackend.Cache.disabled(), assemble=None)
+print(json.dumps({"import": imported - start, **compiled.timings, "wall": time.perf_counter() - imported}))
+"""
+PYTHON_TO_IR = ("build",)
+PYTHON_TO_PTX = ("build", "verify", "optimise", "print")
+
+
+def measure() -> dict[str, float]:
+    """Seconds by stage of one build in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", ONE_BUILD], check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=7)
+    runs = [measure() for _ in range(parser.parse_args().repeats)]
+    stages = {name: [run[name] for run in runs] for name in runs[0]}
+    sums = {"Python to IR": (PYTHON_TO_IR, IR_TARGET_S), "Python to PTX": (PYTHON_TO_PTX, PTX_TARGET_S)}
+    print(f"{'stage':<16}{'least':>10}{'median':>10}   (ms)")
+    for name, seconds in stages.items():
+        print(f"{name:<16}{min(seconds) * 1e3:10.1f}{statistics.median(seconds) * 1e3:10.1f}")
+    for name, (parts, wanted) in sums.items():
+        totals = [sum(run[part] for part in parts) for run in runs]
+        least, median = min(totals) * 1e3, statistics.median(totals) * 1e3
+        print(f"{name:<16}{least:10.1f}{median:10.1f}   wanted: under {wanted * 1e3:.0f}")
+
+
+if __name__ == "__main__":
+    main()
