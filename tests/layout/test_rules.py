@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 
 import pytest
 
-from nvbackend import DiagnosticError, Major, f16
+from nvbackend import DiagnosticError, Major, f16, layout
 from nvbackend import Swizzle as Mode
+from nvbackend.diagnostics.boundary import MARK
 from nvbackend.layout import (
     ComposedLayout,
     Layout,
@@ -143,6 +145,14 @@ def test_a_text_that_is_no_layout_is_marked_where_it_ends_to_be_one(text: str) -
     *_, line, mark = found.message.splitlines()
     assert line == f"    {text}".rstrip() or text == ""
     assert mark.index("^") - 4 == position
+
+
+FUNCTIONS = sorted(name for name in layout.__all__ if isinstance(getattr(layout, name), FunctionType))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_public_functions_are_boundaries(name: str) -> None:
+    assert hasattr(getattr(layout, name), MARK), "decorate it with user_facing"
 
 
 def test_the_fix_names_what_would_fit() -> None:
