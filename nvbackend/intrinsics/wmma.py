@@ -31,6 +31,9 @@ _ALIGNED_PTX: PtxVersion = (6, 3)
 _AMPERE_PTX: PtxVersion = (7, 0)
 _AND_POPC_PTX: PtxVersion = (7, 1)
 
+FAMILY = "wmma"
+MMA = "wmma.mma"
+"""The opcode of the multiplication."""
 SPACES: dict[str | None, RegisterClass] = {
     None: RegisterClass.GENERIC,
     "global": RegisterClass.GLOBAL,
@@ -166,7 +169,7 @@ def _move(
         operands += (operand("stride", RegisterClass.B32, meaning="elements from one row (column) to the next"),)
     features, ptx_version = kind.gate
     return Row(
-        family="wmma",
+        family=FAMILY,
         opcode=opcode,
         ptx=spelled(opcode, "sync.aligned", layout, spelled_shape(shape), space, element.ptx),
         operands=operands,
@@ -223,9 +226,9 @@ def mma(
     named = spelled(d.ptx, c.ptx) if a is f16 else a.ptx
     tail = "satfinite" if satfinite else None
     return Row(
-        family="wmma",
-        opcode="wmma.mma",
-        ptx=spelled("wmma.mma", operation, "sync.aligned", *layouts, spelled_shape(shape), rounding, types, tail),
+        family=FAMILY,
+        opcode=MMA,
+        ptx=spelled(MMA, operation, "sync.aligned", *layouts, spelled_shape(shape), rounding, types, tail),
         operands=operands,
         lowering=Intrinsic(
             spelled("llvm.nvvm.wmma", spelled_shape(shape), "mma", operation, *layouts, rounding, named, tail),

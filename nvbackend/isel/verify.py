@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
-from nvbackend.intrinsics import tcgen05
+from nvbackend.intrinsics import mma, tcgen05, wmma
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel import tcgen05_request, tcgen05_rules
+from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, wmma_rules
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.packed_words import decoder
@@ -157,8 +157,12 @@ def gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location 
 def _family_gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location | None) -> Sequence[Diagnostic]:
     if row.opcode == MMA_ASYNC:
         return violations(request_of(row, immediates), target, at)
+    if row.family == mma.FAMILY:
+        return mma_rules.violations(mma_request.request_of(row, immediates), target, at)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
         return tcgen05_rules.violations(tcgen05_request.request_of(row), target, at)
+    if row.family == wmma.FAMILY:
+        return wmma_rules.row_violations(row, target, at)
     return ()
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.fragments_wmma import Shape
+from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.intrinsics.wmma import Kind
 
@@ -55,3 +57,9 @@ class WmmaMoveRequest:
     def kind(self) -> Kind | None:
         """The first kind that has the fragment, None where none does."""
         return wmma.kind_of_fragment(self.fragment, self.shape, self.element)
+
+
+def request_of(row: Row) -> WmmaRequest | WmmaMoveRequest:
+    """The request that selects `row` of this family."""
+    axes: dict[str, Any] = dict(row.axes)
+    return WmmaRequest(**axes) if row.opcode == wmma.MMA else WmmaMoveRequest(**axes)

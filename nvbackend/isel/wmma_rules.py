@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.fragments_wmma import FRAGMENTS, Shape, spelled_shape
+from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType, e4m3, e5m2, f32, f64, tf32
 from nvbackend.isel.gates import RequestGate, Values, broken_gates
 from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest
+from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest, request_of
 
 SEED = "NVVM WMMA Ops"
 AnyRequest = WmmaRequest | WmmaMoveRequest
@@ -351,3 +352,11 @@ def mma_violations(request: WmmaRequest, target: Target, at: Location | None = N
 def move_violations(request: WmmaMoveRequest, target: Target, at: Location | None = None) -> list[Diagnostic]:
     """Every rule that a load or store breaks on `target`, at `at` or else at the caller's line."""
     return broken_gates(MOVE_GATES, request, target, at)
+
+
+def row_violations(row: Row, target: Target, at: Location | None = None) -> list[Diagnostic]:
+    """Every rule that `row` of this family breaks on `target`, at `at` or else at the caller's line."""
+    request = request_of(row)
+    if isinstance(request, WmmaRequest):
+        return mma_violations(request, target, at)
+    return move_violations(request, target, at)

@@ -127,6 +127,16 @@ def test_every_kind_goes_from_memory_to_memory(shape, element, result, options):
     assert not any(one.startswith("llvm.") for one in ptx.split())
 
 
+@pytest.mark.parametrize("layouts", [("row", "row"), ("row", "col"), ("col", "row"), ("col", "col")])
+def test_layouts_are_those_of_the_loads(layouts):
+    s = Scene()
+    a, b = (s.k.wmma_load(which, CUBE, f16, s.a, layout=one) for which, one in zip("ab", layouts, strict=True))
+    s.k.wmma_store(s.c, s.k.wmma_mma(a, b, s.k.wmma_accumulator(CUBE)))
+    first, second, multiplication, _ = names(s.ptx())
+    assert (first.split(".")[5], second.split(".")[5]) == layouts
+    assert f".aligned.{'.'.join(layouts)}.{CUBE}." in multiplication
+
+
 def test_f16_and_f32_accumulators_mix():
     s = Scene()
     a, b, c = s.fragments()

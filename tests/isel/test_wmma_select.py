@@ -15,7 +15,8 @@ from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.types import b1, bf16, e4m3, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest
+from nvbackend.isel.verify import gates
+from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest, request_of
 from nvbackend.isel.wmma_rules import MMA_GATES, MOVE_GATES, mma_violations, move_violations
 from nvbackend.isel.wmma_select import select_wmma, select_wmma_move
 from tests.support.ptxas import refusals
@@ -264,6 +265,16 @@ def test_the_selected_row_says_what_was_asked_for() -> None:
     for found in legal_moves():
         axes = select_wmma_move(found, HOPPER).axes
         assert axes == {name: getattr(found, name) for name in WmmaMoveRequest.__slots__}
+
+
+def test_the_verifier_asks_the_same_rules() -> None:
+    volta = Target.parse("sm_70")
+    for row in (select_wmma(BITS, HOPPER), select_wmma_move(replace(LOAD, element=s8), HOPPER)):
+        assert [found.rule_id for found in gates(row, volta, {})] == ["wmma.target"]
+        assert list(gates(row, HOPPER, {})) == []
+    for row in wmma.rows():
+        request = request_of(row)
+        assert (select_wmma if isinstance(request, WmmaRequest) else select_wmma_move)(request, HOPPER) is row
 
 
 F16 = WmmaRequest((16, 16, 16), f16, f16, f32, f32)
