@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from nvbackend.builder.async_operations import AsyncOperations
 from nvbackend.builder.mma import Mmas
 from nvbackend.builder.pipeline import Pipelines
 from nvbackend.builder.tcgen05 import TensorMemory
+from nvbackend.builder.tensor_copies import TensorCopies
+from nvbackend.builder.warp_operations import WarpOperations
 from nvbackend.builder.wmma import Wmmas
 
 
-class Operations(Pipelines, TensorMemory, Mmas, Wmmas):
+class Operations(Pipelines, TensorMemory, Mmas, Wmmas, TensorCopies, WarpOperations, AsyncOperations):
     """The calls of all families, for the kernel builder and for attached ones alike."""

@@ -1,0 +1,237 @@
+"""TMA copies of boxes, one instruction a call: every mode, destination and option; reductions and prefetches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from nvbackend.builder.core import BuilderCore
+from nvbackend.builder.memory import Address
+from nvbackend.builder.threads import Threads
+from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics import tensormap, tma_bulk
+from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.types import ElementType, s32, s64, u16, u32, u64
+from nvbackend.isel import family_rules
+from nvbackend.isel.tma_request import TmaRequest
+from nvbackend.isel.tma_rules import select_tma
+from nvbackend.isel.variants import variant
+
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel import TensorMapParameter
+
+PLACE = Rule(
+    id="tma.box-operands",
+    message="{instruction} takes {wanted} {name}, not {given}",
+    fix="give one coordinate for each dimension, innermost first; im2col also wants its offsets",
+    why="The operands would not be those of the instruction.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), tensorCoords and im2colInfo",
+)
+
+
+def _all(k: BuilderCore, row: Row, name: str, given: Sequence[Operand], element: ElementType) -> list[ir.Value]:
+    """The operand `name` of `row` out of `given`. Raises tma.box-operands where their number is another."""
+    wanted = next((operand.count for operand in row.operands if operand.name == name), 0)
+    if len(given) != wanted:
+        PLACE.fail(instruction=row.ptx, wanted=wanted, name=name, given=len(given))
+    return [as_value(k, each, element).ir for each in given]
+
+
+class TensorCopies(Threads):
+    """Single TMA instructions (PTX ISA 9.7.9); one thread executes each of them."""
+
+    def tma_load_box(
+        self,
+        destination: Address,
+        source: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        barrier: Address,
+        *,
+        mode: str = "tile",
+        offsets: Sequence[Operand] = (),
+        space: str = "cluster",
+        multicast_mask: Operand | None = None,
+        cta_group: int | None = None,
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk.tensor: the box at `coordinates` (elements, innermost first) of the map to `destination`.
+
+        Its bytes complete on `barrier`. `mode` is tile, tile::gather4 (a column and four rows are the coordinates),
+        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). `space` is
+        "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be
+        the peer's. Raises every broken rule of `tma.*`.
+        """
+        row = self._tensor_row(
+            TmaRequest(
+                source.type.rank,
+                mode=mode,
+                destination=space,
+                multicast=multicast_mask is not None,
+                cta_group=cta_group,
+                cache_hint=cache_policy is not None,
+            )
+        )
+        given = self._place(row, source, coordinates, offsets, cache_policy)
+        if multicast_mask is not None:
+            given["multicast_mask"] = as_value(self, multicast_mask, u16).ir
+        self.emit(row, {**given, "destination": destination.bytes.ir, "barrier": barrier.bytes.ir})
+
+    def tma_store_box(
+        self,
+        target: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        source: Address,
+        *,
+        mode: str = "tile",
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk.tensor to global memory: the box at `source` to `coordinates`, in this thread's bulk group.
+
+        `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. Raises rules of `tma.*`.
+        """
+        row = self._tensor_row(
+            TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None),
+        )
+        self.emit(row, {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir})
+
+    def tma_reduce_box(
+        self,
+        target: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        source: Address,
+        operation: str,
+        *,
+        mode: str = "tile",
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.reduce.async.bulk.tensor: combine the box at `source` with the tensor, element by element, atomically.
+
+        `operation` is add, min, max, inc, dec, and, or, xor; the type is the map's. In this thread's bulk group.
+        """
+        request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
+        row = self._tensor_row(request)
+        self.emit(row, {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir})
+
+    def tma_prefetch_box(
+        self,
+        source: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        *,
+        mode: str = "tile",
+        offsets: Sequence[Operand] = (),
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache; modes as of a load."""
+        row = self._tensor_row(TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None))
+        self.emit(row, self._place(row, source, coordinates, offsets, cache_policy))
+
+    def _tensor_row(self, request: TmaRequest) -> Row:
+        return select_tma(request, self.target)
+
+    def _place(
+        self,
+        row: Row,
+        tensor_map: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        offsets: Sequence[Operand],
+        cache_policy: Value | None,
+    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
+        given: dict[str, ir.Value | int | Sequence[ir.Value]] = {
+            "tensor_map": tensor_map.address,
+            "coordinates": _all(self, row, "coordinates", coordinates, s32),
+        }
+        filter_offsets = _all(self, row, "offsets", offsets, u16)
+        if filter_offsets:
+            given["offsets"] = filter_offsets
+        if cache_policy is not None:
+            given["cache_policy"] = as_value(self, cache_policy, u64).ir
+        return given
+
+    def bulk_load(self, destination: Address, source: Address, size: Operand, barrier: Address) -> None:
+        """cp.async.bulk: `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`."""
+        self.emit(tma_bulk.load_bulk(), {**self._bytes(destination, source, size), "barrier": barrier.bytes.ir})
+
+    def bulk_store(
+        self, destination: Address, source: Address, size: Operand, *, byte_mask: Operand | None = None
+    ) -> None:
+        """cp.async.bulk: `size` bytes from shared to global memory, in this thread's bulk group.
+
+        Bit i of `byte_mask` says whether byte i of every 16 is written (from compute capability 10.0 on).
+        """
+        given = self._bytes(destination, source, size)
+        if byte_mask is not None:
+            given["byte_mask"] = as_value(self, byte_mask, u16).ir
+        self.emit(tma_bulk.store_bulk(byte_mask=byte_mask is not None), given)
+
+    def bulk_reduce(
+        self, destination: Address, source: Address, size: Operand, operation: str, element: ElementType | str
+    ) -> None:
+        """cp.reduce.async.bulk: combine `size` bytes of shared memory with global memory, in the bulk group.
+
+        `operation` and `element` ("b32" and "b64" for the bitwise ones) are a pair the instruction has, else
+        instruction.variant.
+        """
+        row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "global", operation, str(element))
+        self.emit(row, self._bytes(destination, source, size))
+
+    def bulk_copy_peer(
+        self, destination: Address, source: Address, size: Operand, barrier: Address, rank: Operand
+    ) -> None:
+        """cp.async.bulk between CTAs: `size` bytes to `destination` in CTA `rank`, completed on `barrier` there."""
+        given = self._bytes(destination, source, size)
+        given["destination"] = self.map_to_peer(destination.bytes, rank).ir
+        self.emit(tma_bulk.copy_bulk(), {**given, "barrier": self.map_to_peer(barrier.bytes, rank).ir})
+
+    def bulk_prefetch(self, source: Address, size: Operand) -> None:
+        """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache."""
+        self.emit(tma_bulk.prefetch_bulk(), {"source": source.bytes.ir, "bytes": self._size(size)})
+
+    def _bytes(
+        self, destination: Address, source: Address, size: Operand
+    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
+        return {"destination": destination.bytes.ir, "source": source.bytes.ir, "bytes": self._size(size)}
+
+    def _size(self, size: Operand) -> ir.Value:
+        found = as_value(self, size, s32)
+        if isinstance(found.constant, int):
+            family_rules.check_bulk_size(found.constant)
+        return found.ir
+
+    def tensormap_replace(
+        self, tensor_map: Address, field: str, value: Operand, *, dimension: int | None = None
+    ) -> None:
+        """tensormap.replace: set `field` of the 128-byte map in shared or global memory at `tensor_map`.
+
+        Fields: global_address, rank (less one), box_dim, global_dim, global_stride (bytes), element_stride, elemtype,
+        packed_elemtype, interleave_layout, swizzle_mode, swizzle_atomicity, fill_mode. Those that are lists take a
+        `dimension`, innermost 0; those that are codes take a constant.
+        """
+        space = "global" if tensor_map.space == tensormap.SPACES["global"].addrspace else "shared::cta"
+        row = variant("tensormap.replace", tensormap.replace, field, space)
+        given: dict[str, ir.Value | int | Sequence[ir.Value]] = {"tensor_map": tensor_map.bytes.ir}
+        if dimension is not None:
+            given["ordinal"] = dimension
+        constant = [operand.name for operand in row.immediates if operand.name != "ordinal"]
+        if constant and type(value) is int:
+            given[constant[0]] = value
+        else:
+            wide = not constant and row.operand("value").register.llvm == "i64"
+            given["value"] = as_value(self, value, s64 if wide else u32).ir
+        self.emit(row, given)
+
+    def tensormap_publish(self, destination: Address, source: Address, *, scope: str = "gpu") -> None:
+        """tensormap.cp_fenceproxy: copy a map from shared to global memory and release it; a whole warp executes it."""
+        row = variant("tensormap.cp_fenceproxy", tensormap.copy_and_publish, scope)
+        self.emit(row, {"destination": destination.bytes.ir, "source": source.bytes.ir})
+
+    def tensormap_acquire(self, tensor_map: Address, *, scope: str = "gpu") -> None:
+        """fence.proxy.tensormap acquire: copies after it use the map in global memory as it was released."""
+        row = variant("fence.proxy.tensormap", tensormap.fence, "acquire", scope)
+        self.emit(row, {"tensor_map": tensor_map.bytes.ir})
+
+    def tensormap_release(self, *, scope: str = "gpu") -> None:
+        """fence.proxy.tensormap release: this thread's changes of maps so far, for who acquires them."""
+        self.emit(variant("fence.proxy.tensormap", tensormap.fence, "release", scope), {})

@@ -1,0 +1,114 @@
+"""Exchange, votes and reductions between the lanes of a warp, and matrices moved by a warp together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nvbackend.builder.memory import Address
+from nvbackend.builder.threads import Threads
+from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.intrinsics import matrix_move, warp
+from nvbackend.intrinsics.types import pred, s32, u32
+from nvbackend.isel.variants import variant
+
+_UP = "up"
+
+
+class WarpOperations(Threads):
+    """Warp-wide calls (PTX ISA 9.7.9 shfl, 9.7.13 vote, match, redux; 9.7.14 ldmatrix, stmatrix, movmatrix).
+
+    Every lane of `members` (a mask, all lanes by default) executes the same call.
+    """
+
+    def shuffle(
+        self, value: Value, mode: str, lane: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
+    ) -> Value:
+        """shfl.sync: the 32-bit `value` of another lane, by `mode`: idx, up, down or bfly.
+
+        `lane` is its number (idx), a distance (up, down) or a mask (bfly), within segments of `width` lanes. A lane
+        that would read beyond its segment keeps its own value.
+        """
+        clamp = (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8
+        operands = {
+            "members": as_value(self, members, u32).ir,
+            "value": value.ir,
+            "lane": as_value(self, lane, s32).ir,
+            "clamp": clamp,
+        }
+        return self._wrap(self.emit(variant("shfl.sync", warp.shuffle, mode), operands)["result"][0], value.type)
+
+    def vote(self, mode: str, predicate: Operand, *, members: Operand = warp.ALL_LANES) -> Value:
+        """vote.sync: a predicate that says whether `predicate` holds in all or any lanes, or is the same in them (uni).
+
+        Mode ballot gives a u32 with a bit for each lane where it holds.
+        """
+        row = variant("vote.sync", warp.vote, mode)
+        operands = {"members": as_value(self, members, u32).ir, "predicate": as_value(self, predicate, pred).ir}
+        return self._wrap(self.emit(row, operands)["result"][0], u32 if mode == "ballot" else pred)
+
+    def match(self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES) -> Value:
+        """match.sync: a u32 mask of the lanes with this lane's `value` (any), or of all if all are equal, else 0 (all).
+
+        `value` is an integer of 32 or 64 bits.
+        """
+        row = variant("match.sync", warp.match, mode, value.type.bits)
+        operands = {"members": as_value(self, members, u32).ir, "value": value.ir}
+        return self._wrap(self.emit(row, operands)["lanes"][0], u32)
+
+    def active_lanes(self) -> Value:
+        """activemask: a u32 mask of the lanes that happen to be here; never a substitute for known `members`."""
+        return self._wrap(self.emit(warp.activemask(), {})["lanes"][0], u32)
+
+    def warp_reduce(
+        self,
+        operation: str,
+        value: Value,
+        *,
+        members: Operand = warp.ALL_LANES,
+        absolute: bool = False,
+        nan: bool = False,
+    ) -> Value:
+        """redux.sync: `value` of all `members` combined, in each of them: add, min, max on s32 and u32; and, or, xor.
+
+        f32 has min and max, on chips that have them, of the values or of their magnitudes; with `nan` a NaN wins.
+        """
+        bitwise = operation in warp.REDUCTIONS and warp.REDUCTIONS[operation] == ("b32",)
+        element = "b32" if bitwise and value.type in (s32, u32) else str(value.type)
+        row = variant("redux.sync", warp.reduce, operation, element, absolute=absolute, nan=nan)
+        operands = {"members": as_value(self, members, u32).ir, "value": value.ir}
+        return self._wrap(self.emit(row, operands)["result"][0], value.type)
+
+    def ldmatrix(
+        self,
+        address: Address,
+        count: int,
+        *,
+        transposed: bool = False,
+        shape: str = matrix_move.HALVES.name,
+        element: str = matrix_move.HALVES.element,
+    ) -> list[Value]:
+        """ldmatrix: `count` matrices from shared memory, as u32 registers: one a matrix, two for m16n16.
+
+        Lanes give the addresses of the rows, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix and so on.
+        """
+        row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
+        return [self._wrap(one, u32) for one in self.emit(row, {"address": address.bytes.ir})["fragment"]]
+
+    def stmatrix(
+        self,
+        address: Address,
+        fragment: Sequence[Value],
+        *,
+        transposed: bool = False,
+        shape: str = matrix_move.HALVES.name,
+        element: str = matrix_move.HALVES.element,
+    ) -> None:
+        """stmatrix: u32 registers, one a matrix, to matrices in shared memory; addresses as of ldmatrix."""
+        row = variant("stmatrix", matrix_move.stmatrix, len(fragment), transposed, shape, element)
+        registers = [as_value(self, one, u32).ir for one in fragment]
+        self.emit(row, {"address": address.bytes.ir, "fragment": registers})
+
+    def movmatrix(self, fragment: Value) -> Value:
+        """movmatrix: the transpose of an m8n8 matrix of 16-bit elements that lies across the warp's registers."""
+        source = as_value(self, fragment, u32).ir
+        return self._wrap(self.emit(matrix_move.movmatrix(), {"source": source})["fragment"][0], u32)
