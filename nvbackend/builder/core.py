@@ -94,10 +94,12 @@ class BuilderCore:
 
     def _check_together(self, row: Row) -> None:
         """Raises control.one-thread for what whole warps execute, inside a block that one thread runs."""
-        if Effect.CONVERGENT in row.effects:
-            alone = next((region for region in self._regions if region.alone), None)
-            if alone is not None:
-                rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
+        if Effect.CONVERGENT in row.effects and (alone := self._alone()) is not None:
+            rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
+
+    def _alone(self) -> Region | None:
+        """The outermost open block that one thread of a warp runs."""
+        return next((region for region in self._regions if region.alone), None)
 
     def _is_alone(self, condition: ir.Value) -> bool:
         """Whether at most one lane of a warp has this predicate: elect.sync's, or one that is and-ed with it."""

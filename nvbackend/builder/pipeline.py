@@ -15,13 +15,19 @@ from nvbackend.builder.tiled_mma import TiledMma
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warpgroup import Warpgroups
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics import cluster, mbarrier, sync
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.register_budget import REGISTER_COUNTS
 from nvbackend.intrinsics.smem_layout import SmemLayout
 from nvbackend.intrinsics.types import s32, u32
 from nvbackend.isel.wgmma_rules import WgmmaRequest
 
 if TYPE_CHECKING:
     from nvbackend.builder.kernel import TensorMapParameter
+
+REGISTER_FILE = 65536
+"""32-bit registers of an SM (CUDA C++ Programming Guide, compute capabilities)."""
+REGISTER_STEP = REGISTER_COUNTS.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +38,9 @@ class Stage:
     full: Address
 
     def __getattr__(self, name: str) -> SharedTile:
-        try:
-            return self.tiles[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        if name not in self.tiles:
+            raise AttributeError(f"a stage of this ring has the tiles {', '.join(self.tiles)}, and no {name}")
+        return self.tiles[name]
 
 
 @user_facing
@@ -52,6 +57,11 @@ class Ring:
     ) -> None:
         if stages < 1:
             rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
+        if not layouts or not layouts.keys().isdisjoint(Stage.__slots__):
+            rules.RING_TILES.fail(given=", ".join(layouts) or "none", taken=", ".join(Stage.__slots__))
+        warpgroups = k.threads // WARPGROUP_SIZE
+        if not 1 <= consumers <= warpgroups:
+            rules.RING_CONSUMERS.fail(given=consumers, there=warpgroups)
         self._k = k
         self.stages = stages
         self.consumers = consumers
@@ -68,6 +78,7 @@ class Ring:
     def fill(self) -> Iterator[Stage]:
         """For one producer thread: wait until the next stage is empty, announce its bytes, yield it to load into."""
         k = self._k
+        self._check_role("fill", "one producer thread", wrong=k._consuming is not None)
         index = self._index.value
         k.mbarrier_wait(self._empty + index, self._phase ^ 1)
         full = self._full + index
@@ -83,9 +94,12 @@ class Ring:
         the block has drained; `release` then gives back the last one.
         """
         k = self._k
-        if in_flight >= self.stages or in_flight > 1:
+        if k._consuming not in (None, self.consumers):
+            rules.RING_CONSUMERS.fail(given=self.consumers, there=k._consuming)
+        if not 0 <= in_flight <= 1 or in_flight >= self.stages:
             because = "The stage that is held back would never come free, and the producer would wait for ever."
             rules.RING.fail(stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because)
+        self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
         index = self._index.value
         k.mbarrier_wait(self._full + index, self._phase)
         yield self._stage(index)
@@ -95,6 +109,16 @@ class Ring:
             self._release(self._before(index), when=self._unreleased != 0)
             self._unreleased.set(1)
         self._advance()
+
+    def _check_role(self, call: str, who: str, *, wrong: bool) -> None:
+        """Raises pipeline.role in the wrong role, pipeline.not-ready where no barrier followed the set-up."""
+        if wrong:
+            rules.RING_ROLE.fail(call=call, who=who, block=self._k._regions[-1].describe())
+        for instruction in reversed(list(self._k.machine.instructions())):
+            if instruction.opcode in _SYNCHRONISES:
+                return
+            if instruction.opcode == mbarrier.init().opcode:
+                rules.RING_NOT_READY.fail(call=call)
 
     def release(self) -> None:
         """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained."""
@@ -130,8 +154,16 @@ class Ring:
         self._index.set(self._k.select(wrapped, 0, following))
 
 
+_SYNCHRONISES = frozenset({sync.barrier_sync().opcode, cluster.barrier_wait().opcode})
+"""What every thread of the CTA waits at, after which mbarriers that one thread has initialised are there for all."""
+
+
 class Pipelines(Warpgroups):
     """Rings, roles and tiles: the calls that a GEMM is written with. Each stands on public single operations."""
+
+    _consuming: int | None = None
+    """Consumer warpgroups of the consumers block that is open."""
+    _producer_registers = 0
 
     def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
         """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
@@ -150,7 +182,13 @@ class Pipelines(Warpgroups):
 
     @with_block
     def producer(self, registers: int) -> Iterator[None]:
-        """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each."""
+        """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each.
+
+        Raises pipeline.roles where the kernel has no second whole warpgroup to consume.
+        """
+        if self.threads % WARPGROUP_SIZE or self.threads < 2 * WARPGROUP_SIZE:
+            rules.ROLES.fail(threads=self.threads, warpgroup=WARPGROUP_SIZE, least=2 * WARPGROUP_SIZE)
+        self._producer_registers = registers
         with self.if_(self.warpgroup_id() == 0):
             self.decrease_registers(registers)
             with self.one_thread():
@@ -160,11 +198,33 @@ class Pipelines(Warpgroups):
     def consumers(self, registers: int) -> Iterator[Value]:
         """Run the block in all other warpgroups, with `registers` registers a thread; yields their number from 0.
 
-        It follows the producer block directly, so that the two roles are the sides of one branch.
+        It follows the producer block directly, so that the two roles are the sides of one branch. Raises
+        pipeline.registers where the roles together want more registers than the CTA is launched with.
         """
+        consumers = self.threads // WARPGROUP_SIZE - 1
         with self.else_():
+            self._check_registers(registers, consumers)
             self.increase_registers(registers)
-            yield self.warpgroup_id() - 1
+            self._consuming = consumers
+            try:
+                yield self.warpgroup_id() - 1
+            finally:
+                self._consuming = None
+
+    def _check_registers(self, registers: int, consumers: int) -> None:
+        """The pool is what the CTA gets at its launch, an even share of the register file for each thread."""
+        share = REGISTER_FILE // self.threads // REGISTER_STEP * REGISTER_STEP
+        wanted = (self._producer_registers + consumers * registers) * WARPGROUP_SIZE
+        if wanted > share * self.threads:
+            left = share * (consumers + 1) - self._producer_registers
+            rules.ROLE_REGISTERS.fail(
+                producer=self._producer_registers,
+                consumers=consumers,
+                registers=registers,
+                wanted=wanted,
+                pool=share * self.threads,
+                most=left // consumers // REGISTER_STEP * REGISTER_STEP,
+            )
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
