@@ -207,6 +207,22 @@ class Wmmas(Threads):
         self._write(storage, [number.ir] * count)
         return WmmaAccumulator(self, extents, element, storage)
 
+    def wmma_fragment(
+        self, fragment: str, shape: str, element: ElementType, registers: Sequence[Operand], *, layout: str = "row"
+    ) -> WmmaFragment:
+        """A fragment of registers from elsewhere: another fragment's `values`, carried by code of one's own.
+
+        `fragment` is "a", "b" or "c", `layout` the one that A or B was loaded from; registers as `values` gives them.
+        Raises wmma.arity where there are more or fewer than the fragment has, wmma.fragment, wmma.fragment-type,
+        wmma.layout and wmma.target. PTX ISA 9.7.14.4.1.
+        """
+        extents = shape_extents(shape)
+        select_wmma_move(WmmaMoveRequest("load", fragment, extents, element, layout), self.target)
+        kind = register_type(element)
+        wmma_operand_rules.check_arity(fragment, extents, element, kind, len(registers))
+        values = [as_value(self, register, kind) for register in registers]
+        return WmmaFragment(self, fragment, extents, element, None if fragment == "c" else layout, values)
+
     def _memory_operands(
         self, request: WmmaMoveRequest, instruction: str, address: Address | Value, stride: Operand | None
     ) -> dict[str, ir.Value]:

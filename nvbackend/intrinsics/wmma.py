@@ -42,6 +42,7 @@ SPACES: dict[str | None, RegisterClass] = {
 """State spaces of loads and stores, None for a generic address, and the class of the address."""
 STORED = "d"
 """The one fragment that is stored; the others are loaded."""
+_OPAQUE = "an opaque fragment: only wmma knows which element is where"
 LayoutPair = tuple[str, str]
 Gate = tuple[Feature, PtxVersion]
 """What a target must have: features, and a PTX version at least."""
@@ -160,10 +161,9 @@ def _move(
     register = SPACES[chosen("space", space, SPACES)]
     opcode = f"wmma.{operation}.{fragment}"
     count = register_count(fragment, shape, element)
-    meaning = "an opaque fragment: only wmma knows which element is where"
     address = operand("address", register, meaning="the matrix's first element, aligned to the fragment's bytes")
     make = output if operation == "load" else operand
-    values = make("fragment", register_class(element), count, meaning=meaning)
+    values = make("fragment", register_class(element), count, meaning=_OPAQUE)
     operands: tuple[Operand, ...] = (values, address) if operation == "load" else (address, values)
     if strided:
         operands += (operand("stride", RegisterClass.B32, meaning="elements from one row (column) to the next"),)
@@ -217,7 +217,9 @@ def mma(
     kind = _chosen_kind(shape, a, c, d, layouts, satfinite, rounding, popc)
     elements = {"d": d, "a": a, "b": a, "c": c}
     operands = tuple(
-        (output if name == "d" else operand)(name, register_class(element), register_count(name, shape, element))
+        (output if name == "d" else operand)(
+            name, register_class(element), register_count(name, shape, element), meaning=_OPAQUE
+        )
         for name, element in elements.items()
     )
     operation = f"{popc}.popc" if popc else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.fragments_wmma import Shape, fragment_bytes, spelled_shape
+from nvbackend.intrinsics.fragments_wmma import Shape, fragment_bytes, register_count, spelled_shape
 from nvbackend.intrinsics.types import ElementType
 
 _STRIDE_BYTES = 16
@@ -43,6 +43,13 @@ OPERAND = Rule(
     fix="give {wanted}",
     why="The registers would be taken for other elements: how they lie in a fragment depends on all of it.",
     reference="PTX ISA 9.7.14.4.1 (shape, layout and element type must match)",
+)
+ARITY = Rule(
+    id="wmma.arity",
+    message="a fragment {fragment} of {shape} {element} is {count} registers a thread, not {given}",
+    fix="give {count} registers of type {register}",
+    why="The intrinsic has as many operands as the fragment has registers; LLVM takes any other for a function.",
+    reference="PTX ISA 9.7.14.4.1; NVVM WMMA Ops, Verification Invariants",
 )
 OPAQUE = Rule(
     id="wmma.opaque",
@@ -93,6 +100,20 @@ def address_violations(
     if align % needed:
         found.append(ALIGNMENT.diagnose(instruction=instruction, bytes=needed, align=align))
     return found
+
+
+def check_arity(fragment: str, shape: Shape, element: ElementType, register: ElementType, given: int) -> None:
+    """Raises wmma.arity unless the fragment has as many registers as `given`; `register` is the type of each."""
+    count = register_count(fragment, shape, element)
+    if given != count:
+        ARITY.fail(
+            fragment=fragment.upper(),
+            shape=spelled_shape(shape),
+            element=element,
+            count=count,
+            given=given,
+            register=register,
+        )
 
 
 def operand_violations(

@@ -137,6 +137,15 @@ def test_layouts_are_those_of_the_loads(layouts):
     assert f".aligned.{'.'.join(layouts)}.{CUBE}." in multiplication
 
 
+def test_registers_of_ones_own_make_a_fragment():
+    s = Scene()
+    a, b, c = s.fragments()
+    carried = s.k.wmma_fragment("b", CUBE, f16, b.values(), layout="col")
+    sums = s.k.wmma_fragment("c", CUBE, f32, [value + 1.0 for value in c.values()])
+    s.k.wmma_store(s.c, s.k.wmma_mma(a, carried, sums))
+    assert "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32" in names(s.ptx())
+
+
 def test_f16_and_f32_accumulators_mix():
     s = Scene()
     a, b, c = s.fragments()
@@ -221,6 +230,11 @@ def bad_rounding(s):
     s.k.wmma_mma(*s.fragments(), rounding="rn")
 
 
+def bad_arity(s):
+    a, _, _ = s.fragments()
+    s.k.wmma_fragment("a", CUBE, f16, a.values()[:4])
+
+
 def bad_popc(s):
     s.k.wmma_mma(*s.fragments(), popc="xor")
 
@@ -261,6 +275,7 @@ MISTAKES = [
     (bad_satfinite, "wmma.satfinite"),
     (bad_rounding, "wmma.rounding"),
     (bad_popc, "wmma.popc"),
+    (bad_arity, "wmma.arity"),
     (bad_position, "wmma.opaque"),
     (bad_fill, "value.constant"),
     (bad_accumulator_type, "wmma.fragment-type"),
