@@ -92,8 +92,11 @@ def test_the_loaded_registers_leave_through_the_wait():
     k.tcgen05_wait_ld(load)
     first, second = load.values
     out[0] = first + second
-    ptx = k.finish().compile(assemble=False).ptx
-    assert ptx.index("tcgen05.ld") < ptx.index("tcgen05.wait::ld") < ptx.index("add.s32")
+    text = k.finish().ir
+    (waited,) = re.findall(r"(%\S+) = call .* asm .*tcgen05\.wait::ld", text)
+    parts = re.findall(rf"(%\S+) = extractvalue .*{re.escape(waited)}, ", text)
+    assert len(parts) == 2
+    assert f"{parts[0]}, {parts[1]}" in text
 
 
 def test_every_other_operation_assembles_for_a_pair():
