@@ -89,6 +89,7 @@ def test_what_is_known_is_folded() -> None:
     assert emitted(Layout((8, 16), (0, 1)), lambda a: (a, 5)) == []
     assert emitted(layout, lambda a: (3, 5)) == []
     assert emitted(Layout((1, 16)), lambda a: (a,)) == []
+    assert emitted(Layout((8, 16), (0, 1)), lambda a: (a,)).count("ashr") == 1
 
 
 def test_powers_of_two_are_shifts_and_masks() -> None:
