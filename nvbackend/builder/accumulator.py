@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from nvbackend.builder.rules import ACCUMULATOR_REGISTERS
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.fragments import accumulator_position
+from nvbackend.intrinsics.fragments import accumulator_position, check_index
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import ElementType, f16, f32, s32, u32
 from nvbackend.isel.machine import Access, RegisterBlock, Touch
@@ -64,7 +65,9 @@ class Accumulator:
         self.set([number] * self.registers)
 
     def set(self, values: Sequence[Operand]) -> None:
-        """Write the thread's registers, in order; the next mma adds to them."""
+        """Write the thread's registers, in order, all of them; the next mma adds to them (wgmma.registers)."""
+        if len(values) != self.registers:
+            ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
         given = [as_value(self._k, value, self.register_type).ir for value in values]
         self._k._pseudo("registers.write", [Touch(self.block, Access.WRITE)])
         self._k._write(self.storage, given)
@@ -75,7 +78,14 @@ class Accumulator:
         self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
         return [self._k._wrap(register, self.register_type) for register in self._k._read(self.storage)]
 
+    def __len__(self) -> int:
+        return self.registers
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.values())
+
     def __getitem__(self, index: int) -> Value:
+        check_index("register", index, self.registers)
         return self.values()[index]
 
     def position(self, thread: int, index: int) -> tuple[int, int]:

@@ -19,27 +19,29 @@ class Arithmetics(Control):
 
     def select(self, condition: Operand, yes: Operand, no: Operand) -> Value:
         """`yes` where the predicate holds, else `no`; both are evaluated."""
-        a, b = pair("select", yes, no) if not _both_numbers(yes, no) else (as_value(self, yes), as_value(self, no))
+        a, b = self._pair("select", yes, no)
         return self._wrap(self._ir.select(as_value(self, condition, pred).ir, a.ir, b.ir), a.type)
 
     def min(self, left: Operand, right: Operand) -> Value:
         """The lesser of two values of one type."""
-        a, b = pair("min", left, right)
+        a, b = self._pair("min", left, right)
         return self.select(a < b, a, b)
 
     def max(self, left: Operand, right: Operand) -> Value:
         """The greater of two values of one type."""
-        a, b = pair("max", left, right)
+        a, b = self._pair("max", left, right)
         return self.select(a > b, a, b)
 
     def fma(self, a: Operand, b: Operand, c: Operand) -> Value:
         """a * b + c with one rounding (f32, f64)."""
-        x, y = pair("fma", a, b)
+        x, y = self._pair("fma", a, b)
         z = as_value(self, c, x.type)
         if x.type not in (f32, f64):
             rules.UNSUPPORTED_OPERATION.fail(operation="fma", element=x.type, advice="convert to f32 or f64")
         return self._wrap(self._intrinsic(f"llvm.fma.{x.type}", x.type, [x.ir, y.ir, z.ir]), x.type)
 
-
-def _both_numbers(*values: Operand) -> bool:
-    return all(isinstance(value, (int, float)) for value in values)
+    def _pair(self, operation: str, left: Operand, right: Operand) -> tuple[Value, Value]:
+        """Both as values of one type; two numbers get the type of the first."""
+        if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+            left = as_value(self, left)
+        return pair(operation, left, right)

@@ -116,8 +116,8 @@ class Control(BuilderCore):
             self._enter(body)
             yield
             self._branch(body)
-        if not region.left:
-            rules.ENDLESS.fail(at=region.location)
+            if not region.left:
+                rules.ENDLESS.fail(at=region.location)
         self._enter(done, _unchanged(before, region))
 
     def break_(self) -> None:
@@ -169,8 +169,9 @@ class Control(BuilderCore):
     def _leave_if(self, condition: Operand, block: ir.Block | None) -> None:
         self._check_live()
         assert block is not None
+        test = as_value(self, condition, pred)
         stay = self._new_block("stay")
-        self._branch_if(as_value(self, condition, pred), block, stay)
+        self._branch_if(test, block, stay)
         self._enter(stay, self._known)
 
     def _loop(self, exit_kind: str) -> Region:

@@ -126,13 +126,16 @@ class BuilderCore:
         return Value(self, value, element, self._regions[-1])
 
     def _check_live(self) -> None:
+        self._check_whole()
+        if self._exit_kind is not None:
+            rules.UNREACHABLE.fail(exit=self._exit_kind)
+
+    def _check_whole(self) -> None:
         if self._finished:
             rules.FINISHED.fail(name=self.name)
         if self._torn is not None:
             region, error = self._torn
             rules.TORN.fail(block=region.describe(), error=error)
-        if self._exit_kind is not None:
-            rules.UNREACHABLE.fail(exit=self._exit_kind)
 
     # -- regions and blocks -------------------------------------------------------------------------------------
 
@@ -176,12 +179,14 @@ class BuilderCore:
 
     def _branch(self, block: ir.Block) -> None:
         """End the current block with a jump, unless an exit ended it already."""
+        self._check_whole()
         if self._exit_kind is not None:
             return
         self._flush()
         self._ir.branch(block)
 
     def _branch_if(self, condition: Value, then: ir.Block, otherwise: ir.Block) -> ir.Instruction:
+        self._check_whole()
         self._flush()
         return self._ir.cbranch(condition.ir, then, otherwise)
 
@@ -201,6 +206,8 @@ class BuilderCore:
 
     def _new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
         """Registers that can be set again: stack slots, which LLVM turns into registers and phis."""
+        if not isinstance(name, str):
+            raise TypeError("names are text")  # the boundary knows which argument of the call it is
         slots = []
         with self._ir.goto_entry_block():
             for index, kind in enumerate(types):

@@ -7,7 +7,7 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.values import Operand, Value, as_value, llvm_type
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, s64, u32
 
 GLOBAL_SPACE = 1
@@ -15,6 +15,21 @@ SHARED_SPACE = 3
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.6: 128-byte mode)."""
 _ACCESS_BYTES = (1, 2, 4, 8, 16)
+
+SHARED_EXTENT = Rule(
+    id="shared.extent",
+    message="{name}: {count} elements at a multiple of {align} bytes can not be laid out",
+    fix="ask for at least one element, at an alignment that is a power of two",
+    why="The memory would overlap with what was laid out before.",
+    reference="PTX ISA 5.4.5 (alignment)",
+)
+GLOBAL_POINTER = Rule(
+    id="memory.pointer",
+    message="{given!r} is not an LLVM pointer in address space {space}",
+    fix="take the address of a Pointer parameter, or give an llvmlite value of type ptr addrspace({space})",
+    why="A pointer of another space is another number, and the access would go elsewhere or fault.",
+    reference="LLVM NVPTX usage guide, address spaces",
+)
 
 
 @user_facing
@@ -29,6 +44,9 @@ class Address:
     def __init__(
         self, k: Memory, base: ir.Value, element: ElementType, space: int, align: int, offset: Value | None = None
     ):
+        if not isinstance(element, ElementType) or not isinstance(align, int):
+            # The boundary knows which argument of the call that is.
+            raise TypeError("elements have a type, alignments are integers")
         self._k = k
         self._base = base
         self._offset = offset
@@ -123,14 +141,22 @@ def _alignment_after(align: int, step: Operand, unit: int) -> int:
     return align if number == 0 else min(align, number & -number)
 
 
+def _check_extent(name: str, count: int, align: int) -> None:
+    if not isinstance(count, int) or not isinstance(align, int):
+        raise TypeError("extents are integers")  # the boundary knows which argument of the call it is
+    if count < 1 or align < 1 or align & (align - 1):
+        SHARED_EXTENT.fail(name=name, count=count, align=align)
+
+
 class Memory(Arithmetics):
     """The memory calls of the builder."""
 
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str = "shared") -> Address:
         """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
 
-        Raises shared.size where the kernel's total is more than the target has for one CTA.
+        Raises shared.size where the kernel's total is more than the target has for one CTA, and shared.extent.
         """
+        _check_extent(name, count, align)
         start = -(-self._shared_bytes // align) * align
         end = start + element.bytes_for(count)
         limit = SHARED_LIMIT[self.target.number]
@@ -140,7 +166,8 @@ class Memory(Arithmetics):
         return Address(self, self._shared_base(), element, SHARED_SPACE, align).byte_offset(start, align=align)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
-        """`count` elements of statically allocated shared memory (48 KB a CTA in all)."""
+        """`count` elements of statically allocated shared memory (48 KB a CTA in all). Raises shared.extent."""
+        _check_extent(name, count, align)
         array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
         variable = ir.GlobalVariable(
             self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}__{name}"), SHARED_SPACE
@@ -150,7 +177,9 @@ class Memory(Arithmetics):
         return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align)
 
     def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
-        """An address of global memory from an LLVM pointer in address space 1."""
+        """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
+        if getattr(pointer, "type", None) != ir.PointerType(addrspace=GLOBAL_SPACE):
+            GLOBAL_POINTER.fail(given=pointer, space=GLOBAL_SPACE)
         return Address(self, pointer, element, GLOBAL_SPACE, align)
 
     def shared_address(self, address: Value, element: ElementType, align: int) -> Address:

@@ -14,6 +14,9 @@ from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import pred, s32, s64, u32
 from nvbackend.isel import family_rules
 
+_SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
+"""The values that special registers are, where not s32."""
+
 
 class Threads(Memory):
     """Special registers, CTA and cluster barriers, election, fences, register budgets."""
@@ -22,10 +25,16 @@ class Threads(Memory):
     cluster: int
 
     def special_register(self, name: str) -> Value:
-        """A special register by its PTX name without the percent sign, such as "tid.x"; s32, or s64 for 64-bit ones."""
+        """A special register by its PTX name without the percent sign, such as "tid.x".
+
+        It is an s32, an s64 where it has 64 bits, or a predicate.
+
+        Raises register.name for a name that is none.
+        """
+        family_rules.check_special_register(name)
         row = special_registers.special_register(name)
-        wide = row.operand("value").register is RegisterClass.B64
-        return self._wrap(self.emit(row, {}, name=name)["value"][0], s64 if wide else s32)
+        element = _SPECIAL_TYPES.get(row.operand("value").register, s32)
+        return self._wrap(self.emit(row, {}, name=name)["value"][0], element)
 
     def thread_id(self, axis: str = "x") -> Value:
         """The thread's index in its CTA."""

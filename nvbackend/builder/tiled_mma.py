@@ -9,7 +9,7 @@ from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.rules import TILE_MISMATCH
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.isel.select import select_wgmma
@@ -17,6 +17,14 @@ from nvbackend.isel.wgmma_rules import WgmmaRequest
 
 if TYPE_CHECKING:
     from nvbackend.builder.warpgroup import Warpgroups
+
+WARPGROUPS = Rule(
+    id="mma.warpgroups",
+    message="warpgroups = {given!r} is not how many there are along M and along N",
+    fix="give a pair of positive integers, such as (2, 1)",
+    why="There would be no tile, or one that no warpgroup works on.",
+    reference="PTX ISA 9.7.15 (warpgroups)",
+)
 
 
 @user_facing
@@ -29,6 +37,11 @@ class TiledMma:
 
     def __init__(self, k: Warpgroups, instruction: WgmmaRequest, warpgroups: tuple[int, int]) -> None:
         select_wgmma(instruction, k.target)
+        match warpgroups:
+            case (int(along_m), int(along_n)) if along_m > 0 and along_n > 0:
+                pass
+            case _:
+                WARPGROUPS.fail(given=warpgroups)
         self._k = k
         self.instruction = instruction
         self.warpgroups = warpgroups

@@ -209,8 +209,11 @@ class Value(Arithmetic):
         found = self._ir.constant if isinstance(self._ir, ir.Constant) else None
         return found if isinstance(found, (int, float)) else None
 
+    @user_facing
     def named(self, name: str) -> Value:
         """The same value under `name` in the IR, for whoever reads it."""
+        if not isinstance(name, str):
+            raise TypeError("names are text")  # the boundary knows which argument of the call it is
         if isinstance(self._ir, ir.Instruction):
             self._ir.name = name
         return self

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import reprlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import UnionType
+from types import GenericAlias, UnionType
 from typing import Any
 
 from nvbackend.diagnostics.diagnostic import Diagnostic
@@ -35,21 +37,63 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         given = signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         return [_diagnose(name, str(error), signature)]
-    found = []
-    for parameter, argument in given.items():
-        described = signature.parameters[parameter]
-        if (
-            parameter != "self"
-            and described.kind not in _VARIADIC
-            and not _fits(argument, described.annotation, function)
-        ):
-            shown = reprlib.repr(argument)
-            problem = f"{parameter} is {shown}, a {type(argument).__name__}, and takes {described.annotation}"
-            found.append(_diagnose(name, problem, signature))
-    return found
+    scope = getattr(function, "__globals__", {})
+    return [
+        _diagnose(name, f"{place} is {reprlib.repr(value)}, a {type(value).__name__}, and takes {wanted}", signature)
+        for parameter, argument in given.items()
+        if parameter != "self"
+        for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope)
+    ]
 
 
-_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+Misfit = tuple[str, object, str]
+"""Where something stands in the call, what it is, and the annotation that it does not fit."""
+
+
+def _misfits_of(parameter: inspect.Parameter, given: Any, scope: Mapping[str, Any]) -> Iterator[Misfit]:
+    """What does not fit in the argument of one parameter, or in each of those that a starred one takes."""
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        each = [(f"{parameter.name}[{place}]", one) for place, one in enumerate(given)]
+    elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+        each = list(given.items())
+    else:
+        each = [(parameter.name, given)]
+    for place, one in each:
+        yield from _misfits(place, one, parameter.annotation, scope)
+
+
+def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, Any]) -> Iterator[Misfit]:
+    """`given` where it does not fit; else what does not fit of its elements or, where it is a record, of its fields."""
+    if not isinstance(annotation, str):
+        return
+    alternatives = [
+        one for node in _names(ast.parse(annotation, mode="eval").body) for one in _names(_spelled_out(node, scope))
+    ]
+    fitting = [node for node in alternatives if _is(given, ast.unparse(_outer(node)), scope)]
+    if not fitting:
+        yield place, given, annotation
+        return
+    if isinstance(given, (tuple, list)) and len(alternatives) == 1 and isinstance(fitting[0], ast.Subscript):
+        yield from _misfits_of_elements(place, given, fitting[0], scope)
+    elif dataclasses.is_dataclass(given) and not isinstance(given, type):
+        inner = vars(sys.modules[type(given).__module__])
+        for field in dataclasses.fields(given):
+            yield from _misfits(f"{place}.{field.name}", getattr(given, field.name, None), field.type, inner)
+
+
+def _misfits_of_elements(
+    place: str, given: tuple[object, ...] | list[object], annotation: ast.Subscript, scope: Mapping[str, Any]
+) -> Iterator[Misfit]:
+    inside = annotation.slice
+    wanted = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]
+    of_any_length = not isinstance(inside, ast.Tuple) or ast.unparse(wanted[-1]) == "..."
+    if of_any_length:
+        wanted = wanted[:1] * len(given)
+    if len(wanted) != len(given):
+        yield place, given, ast.unparse(annotation)
+        return
+    for index, (one, kind) in enumerate(zip(given, wanted, strict=True)):
+        yield from _misfits(f"{place}[{index}]", one, ast.unparse(kind), scope)
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
@@ -78,32 +122,43 @@ class _Plain:
         return self.text
 
 
-def _fits(argument: object, annotation: object, function: Callable[..., Any]) -> bool:
-    """Whether `argument` may be what the annotation, a text, names; True for what can not be told."""
-    if not isinstance(annotation, str):
-        return True
-    return any(_is(argument, name, function) for name in _names(ast.parse(annotation, mode="eval").body))
-
-
-def _names(node: ast.expr) -> Iterator[str]:
-    """The alternatives of a union by name; what stands in brackets is left out."""
+def _names(node: ast.expr) -> Iterator[ast.expr]:
+    """The alternatives of a union."""
     if isinstance(node, ast.BinOp):
         yield from _names(node.left)
         yield from _names(node.right)
-    elif isinstance(node, ast.Subscript):
-        yield from _names(node.value)
     else:
-        yield ast.unparse(node)
+        yield node
 
 
-def _is(argument: object, name: str, function: Callable[..., Any]) -> bool:
+def _spelled_out(node: ast.expr, scope: Mapping[str, Any]) -> ast.expr:
+    """What a name of a kind in brackets, such as `Shape = tuple[int, int, int]`, stands for."""
+    known = _known(ast.unparse(node), scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    return ast.parse(str(known), mode="eval").body if isinstance(known, GenericAlias) else node
+
+
+def _outer(node: ast.expr) -> ast.expr:
+    """A kind without what stands in brackets."""
+    return node.value if isinstance(node, ast.Subscript) else node
+
+
+def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
+    """Whether `argument` may be what is called `name`; True for what can not be told."""
     if name == "None":
         return argument is None
     names = {one.__name__ for one in type(argument).__mro__}
     if name in names or (name == "float" and "int" in names):
         return True
-    scope = getattr(function, "__globals__", {})
-    known = scope.get(name, getattr(builtins, name, None))
+    known = _known(name, scope)
     if isinstance(known, (type, UnionType)):
         return isinstance(argument, known)
-    return known is not None or "." in name  # a form of typing or a dotted name: not told; a name unknown here: no
+    return known is not None or "." in name  # a form of typing or a module not loaded: not told; a name unknown: no
+
+
+def _known(name: str, scope: Mapping[str, Any]) -> Any:
+    """What a name, dotted or not, stands for where it was written; None where it is known to type checkers alone."""
+    first, *rest = name.split(".")
+    found = scope.get(first, getattr(builtins, first, sys.modules.get(first)))
+    for part in rest:
+        found = getattr(found, part, None)
+    return found

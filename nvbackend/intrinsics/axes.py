@@ -5,14 +5,33 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TypeVar
 
+from nvbackend.diagnostics import DiagnosticError, Rule
+
 Choice = TypeVar("Choice")
 
 
-class NoSuchRow(LookupError):
-    """A row was asked for that no loop over the axes makes.
+NO_ROW = Rule(
+    id="row.axis",
+    message="{problem}",
+    fix="use what nvbackend catalogue lists",
+    why="There is no such instruction, or it is not one that ptxas and the PTX ISA agree on.",
+    reference="PTX ISA, the instruction's syntax",
+)
 
-    Not for users: whoever takes a request from one checks its rule first.
+
+class NoSuchRow(DiagnosticError, LookupError):
+    """A row was asked for that no loop over the axes makes (row.axis).
+
+    Whoever takes a request from users checks the request's own rules first, which say more. `problem` says what was
+    asked for.
     """
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__([NO_ROW.diagnose(problem=problem)])
+
+    def __reduce__(self) -> tuple[type[NoSuchRow], tuple[str]]:
+        return type(self), (self.problem,)
 
 
 def chosen(axis: str, value: Choice, legal: Collection[Choice]) -> Choice:

@@ -89,7 +89,6 @@ MULTIPLICANDS: tuple[Multiplicands, ...] = (
 )
 
 
-@cache
 def multiplicands_of(element: ElementType) -> Multiplicands | None:
     """The set that `element` belongs to, None where no wgmma multiplies it."""
     return next((found for found in MULTIPLICANDS if element in found.types), None)

@@ -6,8 +6,10 @@ rule's diagnostic at the user's line. The legal values themselves stand with the
 
 from __future__ import annotations
 
+import difflib
+
 from nvbackend.diagnostics import Diagnostic, Rule, Severity
-from nvbackend.intrinsics import cluster, matrix_move, mbarrier, register_budget, sync, tma
+from nvbackend.intrinsics import cluster, matrix_move, mbarrier, register_budget, special_registers, sync, tma
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target, dotted, target_names
@@ -226,6 +228,27 @@ def check_parity(parity: int) -> None:
         MBARRIER_PARITY.fail(parity=parity)
 
 
+SPECIAL_REGISTER = Rule(
+    id="register.name",
+    message="{given!r} is not a special register that nvbackend reads{nearest}",
+    fix="name it as PTX does, without its percent sign and with its axis: tid.x",
+    why="LLVM takes an intrinsic that it does not know for a function from elsewhere.",
+    reference="PTX ISA 10 (special registers)",
+)
+
+
+def is_special_register(name: str) -> bool:
+    """Whether there is a row that reads it."""
+    return name in special_registers.NAMES
+
+
+def check_special_register(name: str) -> None:
+    """Raises register.name unless `name` is a special register that has a row."""
+    if not is_special_register(name):
+        nearest = difflib.get_close_matches(str(name), special_registers.NAMES, n=1)
+        SPECIAL_REGISTER.fail(given=name, nearest=f"; the nearest is {nearest[0]}" if nearest else "")
+
+
 CLUSTER_SIZE = Rule(
     id="cluster.size",
     message="a cluster has {lowest} to {highest} CTAs, not {size}",
@@ -309,6 +332,7 @@ RULES: tuple[Rule, ...] = (
     *(SETMAXNREG_RANGE, SETMAXNREG_TARGET),
     *(BARRIER_ID, BARRIER_THREADS),
     *(MBARRIER_COUNT, MBARRIER_EXPECT_TX, MBARRIER_PARITY),
+    SPECIAL_REGISTER,
     *(CLUSTER_SIZE, CLUSTER_PORTABLE_SIZE, CLUSTER_TARGET),
     *(LDMATRIX_TARGET, STMATRIX_TARGET),
 )

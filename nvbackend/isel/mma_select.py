@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.diagnostics import raise_all
+from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import mma
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.mma_request import MmaRequest
@@ -10,6 +10,7 @@ from nvbackend.isel.mma_rules import violations
 from nvbackend.isel.target import Target
 
 
+@user_facing
 def select_mma(request: MmaRequest, target: Target) -> Row:
     """The row of mma.sync, mma.sp or block-scaled mma that does `request` on `target`.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from nvbackend.diagnostics import raise_all
+from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target
 from nvbackend.isel.wgmma_rules import WgmmaRequest, violations
 
 
+@user_facing
 def select_wgmma(request: WgmmaRequest, target: Target) -> Row:
     """The row of `wgmma.mma_async` that does `request` on `target`.
 

@@ -65,4 +65,4 @@ def existing(instruction: str, make: Callable[[], Row]) -> Row:
     try:
         return make()
     except NoSuchRow as error:
-        VARIANT.fail(instruction=instruction, reason=str(error))
+        VARIANT.fail(instruction=instruction, reason=error.problem)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from nvbackend.diagnostics import raise_all
+from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target
 from nvbackend.isel.tcgen05_rules import Tcgen05Request, violations
 
 
+@user_facing
 def select_tcgen05(request: Tcgen05Request, target: Target) -> Row:
     """The row of `tcgen05.mma` or `tcgen05.mma.ws` that does `request` on `target`.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.diagnostics import raise_all
+from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target
@@ -10,6 +10,7 @@ from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest
 from nvbackend.isel.wmma_rules import mma_violations, move_violations
 
 
+@user_facing
 def select_wmma(request: WmmaRequest, target: Target) -> Row:
     """The row of `wmma.mma` that does `request` on `target`.
 
@@ -28,6 +29,7 @@ def select_wmma(request: WmmaRequest, target: Target) -> Row:
     )
 
 
+@user_facing
 def select_wmma_move(request: WmmaMoveRequest, target: Target) -> Row:
     """The row of `wmma.load` or `wmma.store` that does `request` on `target`.
 

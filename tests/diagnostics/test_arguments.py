@@ -54,7 +54,8 @@ def typed(one: int, many: tuple[int, ...] = (), *rest: str, maybe: float | None 
     ("args", "kwargs", "wrong"),
     [
         ((1,), {}, []),
-        ((True, (1, 2), "a", 3), {"maybe": 3}, []),
+        ((True, (1, 2), "a", "b"), {"maybe": 3}, []),
+        ((1, (1, "2"), "a", 3), {}, ["many[1]", "rest[1]"]),
         (("1",), {}, ["one"]),
         ((1, [2]), {}, ["many"]),
         ((1.0, 2), {"maybe": "x"}, ["one", "many", "maybe"]),

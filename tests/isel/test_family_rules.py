@@ -38,6 +38,13 @@ KEPT_AND_BROKEN: list[tuple[str, Check, object, object, str]] = [
     ("mbarrier.parity", family_rules.check_parity, 1, 2, "0 or 1, not 2"),
     ("cluster.size", family_rules.check_cluster_size, 16, 17, "1 to 16 CTAs, not 17"),
     (
+        "register.name",
+        family_rules.check_special_register,
+        "tid.x",
+        "tid.w",
+        "'tid.w' is not a special register that nvbackend reads; the nearest is tid.z",
+    ),
+    (
         "cluster.target",
         family_rules.check_cluster_target,
         Target.parse("sm_90"),
