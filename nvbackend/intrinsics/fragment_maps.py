@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nvbackend.intrinsics import fragments, wgmma
-from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics import fragments, fragments_mma, mma, wgmma
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.types import ElementType, f16
 
 Position = tuple[int, ...]
 
@@ -61,8 +61,47 @@ def _wgmma(row: Row) -> Iterator[FragmentMap]:
         )
 
 
+def _mma(row: Row) -> Iterator[FragmentMap]:
+    """Each operand of an mma.sync; of metadata and scale factors, as a thread has them whose register counts."""
+    axes: dict[str, Any] = dict(row.axes)
+    shape, bits, sparse = axes["shape"], mma.element_bits(row), axes["sparsity"] is not None
+    m, n, k = shape
+    if shape == fragments_mma.FOUR_MATRICES and axes["a"] is f16:
+        yield from _four_matrices(axes)
+        return
+    stored = (m, n, k // 2) if sparse else shape
+    packed = ", without the elements left out" if sparse else ""
+    held = (
+        ("d", m * n, f"D, {m} x {n}", partial(fragments_mma.d_position, shape)),
+        ("a", m * stored[2], f"A, {m} x {stored[2]}{packed}", partial(fragments_mma.a_position, stored, bits)),
+        ("b", k * n, f"B, {k} x {n}", partial(fragments_mma.b_position, shape, bits)),
+        ("c", m * n, f"C, {m} x {n}", partial(fragments_mma.d_position, shape)),
+    )
+    for name, elements, tile, position in held:
+        yield FragmentMap(name, WARP_SIZE, elements // WARP_SIZE, f"(row, column) of {tile}", position)
+    if sparse:
+        tile = f"(row, first column) of A, {m} x {k}, that each 4 bits speak of"
+        position = partial(fragments_mma.metadata_chunk, shape, bits)
+        yield FragmentMap("metadata", WARP_SIZE, fragments.METADATA_CHUNKS, tile, position)
+
+
+def _four_matrices(axes: dict[str, Any]) -> Iterator[FragmentMap]:
+    layouts = {"a": axes["a_layout"], "b": axes["b_layout"]}
+    elements = fragments_mma.QUAD
+    for name, position in (
+        ("d", partial(fragments_mma.four_matrices_d_position, axes["d"])),
+        ("a", partial(fragments_mma.four_matrices_a_position, layouts["a"])),
+        ("b", partial(fragments_mma.four_matrices_b_position, layouts["b"])),
+        ("c", partial(fragments_mma.four_matrices_d_position, axes["c"])),
+    ):
+        count = elements if name in layouts else 2 * elements
+        tile = f"(row, column) of {name.upper()} number lane / {elements} % {elements}"
+        yield FragmentMap(name, WARP_SIZE, count, tile, position)
+
+
 FRAGMENT_MAPS: dict[str, Callable[[Row], Iterator[FragmentMap]]] = {
     wgmma.fence().family: _wgmma,
+    mma.FAMILY: _mma,
 }
 """By the rows' family. A new family is one line."""
 

@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache
+from typing import Any
 
 from nvbackend.intrinsics import fragments_mma, mma_block_scale, mma_dense, mma_sparse
 from nvbackend.intrinsics.axes import NoSuchRow, spelled
@@ -32,6 +33,8 @@ from nvbackend.intrinsics.types import ElementType, b1, f16, f32, f64
 
 FORMS: tuple[Form, ...] = (*mma_dense.FORMS, *mma_sparse.FORMS, *mma_block_scale.FORMS)
 """The whole lattice."""
+FAMILY = "mma"
+"""What the rows call themselves."""
 
 
 @cache
@@ -43,7 +46,7 @@ def mma(instruction: MmaInstruction) -> Row:
     (form,) = found.forms
     operands = tuple(_operands(form, instruction))
     return Row(
-        family="mma",
+        family=FAMILY,
         opcode="mma" if instruction.sparsity is None else f"mma.{SP}",
         ptx=_spelling(instruction),
         operands=operands,
@@ -81,6 +84,17 @@ def instructions(form: Form) -> Iterator[MmaInstruction]:
             satfinite=satfinite,
             operation=form.operation,
         )
+
+
+def element_bits(row: Row) -> int:
+    """What an element of A or B of `row` takes in its register."""
+    return narrow(FORMS, instruction_of(row)).forms[0].bits
+
+
+def instruction_of(row: Row) -> MmaInstruction:
+    """The choice that `row` was made from."""
+    axes: dict[str, Any] = dict(row.axes)
+    return MmaInstruction(**axes)
 
 
 def _shape(instruction: MmaInstruction) -> str:

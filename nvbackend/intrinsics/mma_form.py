@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -48,8 +48,8 @@ class Form:
     """A set of instructions that share a gate: every combination of the axes below is legal.
 
     A and B are each any of `types`; `accumulators` are (D, C), `layouts` those of (A, B), `scales` (scale_vec, type).
-    `element_bits` is what an element takes in a register where that is not the type's own width; `by_asm` says that LLVM
-    does not select its intrinsic for every target of the gate.
+    `element_bits` is what an element takes in a register where that is not the type's own width; `by_asm` says that
+    LLVM does not select its intrinsic for every target of the gate.
     """
 
     types: tuple[ElementType, ...]
@@ -82,29 +82,19 @@ class Form:
         return (False, True) if self.saturates else (False,)
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A part of the choice: how an instruction has it, and which values a form has for it."""
-
-    name: str
-    of: Callable[[MmaInstruction], object]
-    legal: Callable[[Form], Collection[object]]
-
-
+Axis = Callable[[Form, MmaInstruction], bool]
+"""A part of the choice: whether a form has the instruction's."""
 AXES: Mapping[str, Axis] = MappingProxyType(
     {
-        axis.name: axis
-        for axis in (
-            Axis("types", lambda one: (one.a, one.b), lambda form: form.pairs),
-            Axis("kind", lambda one: one.kind, lambda form: (form.kind,)),
-            Axis("sparsity", lambda one: one.sparsity, lambda form: (form.sparsity,)),
-            Axis("operation", lambda one: one.operation, lambda form: (form.operation,)),
-            Axis("shape", lambda one: one.shape, lambda form: form.shapes),
-            Axis("accumulators", lambda one: (one.d, one.c), lambda form: form.accumulators),
-            Axis("layouts", lambda one: (one.a_layout, one.b_layout), lambda form: form.layouts),
-            Axis("scaling", lambda one: (one.scale_vec, one.scale), lambda form: form.scales),
-            Axis("satfinite", lambda one: one.satfinite, lambda form: form.saturations),
-        )
+        "types": lambda form, one: one.a in form.types and one.b in form.types,
+        "kind": lambda form, one: one.kind == form.kind,
+        "sparsity": lambda form, one: one.sparsity == form.sparsity,
+        "operation": lambda form, one: one.operation == form.operation,
+        "shape": lambda form, one: one.shape in form.shapes,
+        "accumulators": lambda form, one: (one.d, one.c) in form.accumulators,
+        "layouts": lambda form, one: (one.a_layout, one.b_layout) in form.layouts,
+        "scaling": lambda form, one: (one.scale_vec, one.scale) in form.scales,
+        "satfinite": lambda form, one: form.saturates or not one.satfinite,
     }
 )
 """In the order in which a choice narrows the forms."""
@@ -127,12 +117,11 @@ def narrow(forms: Sequence[Form], instruction: MmaInstruction) -> Narrowing:
     """Which of `forms` have `instruction`, and the axes that fit none."""
     left = tuple(forms)
     misses, before = [], {}
-    for axis in AXES.values():
-        before[axis.name] = left
-        wanted = axis.of(instruction)
-        kept = tuple(form for form in left if wanted in axis.legal(form))
+    for axis, fits in AXES.items():
+        before[axis] = left
+        kept = tuple(form for form in left if fits(form, instruction))
         if kept:
             left = kept
         else:
-            misses.append(axis.name)
+            misses.append(axis)
     return Narrowing(left, tuple(misses), MappingProxyType(before))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.mma import instruction_of
 from nvbackend.intrinsics.mma_form import MmaInstruction
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType
@@ -76,5 +76,4 @@ def mma(
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> MmaRequest:
     """The request that selects `row` of the family mma, with the instruction's `immediates` where they are known."""
-    axes: dict[str, Any] = dict(row.axes)
-    return MmaRequest(MmaInstruction(**axes), **(immediates or {}))
+    return MmaRequest(instruction_of(row), **(immediates or {}))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics import mma
+from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.mma_form import Form, MmaInstruction, narrow
 from nvbackend.intrinsics.row import Role, Row
 from nvbackend.isel.gates import Values
@@ -248,7 +250,8 @@ def _target_violations(
 ) -> Iterator[Diagnostic]:
     there = [form for form in forms if target.has(form.requires)]
     if not there:
-        yield TARGET.diagnose(at=at, product=values["product"], target=target, targets=_targets(forms))
+        targets = _targets(tuple(dict.fromkeys(form.requires for form in forms)))
+        yield TARGET.diagnose(at=at, product=values["product"], target=target, targets=targets)
     elif all(target.ptx_version < form.ptx_version for form in there):
         yield PTX_VERSION.diagnose(
             at=at,
@@ -259,10 +262,11 @@ def _target_violations(
         )
 
 
-def _targets(forms: Sequence[Form]) -> str:
-    """The targets that have one of `forms`, in words."""
+@cache
+def _targets(requirements: tuple[Feature, ...]) -> str:
+    """The targets that have all of one of `requirements`, in words."""
     every = [Target.parse(name) for name in target_names()]
-    having = [target for target in every if any(target.has(form.requires) for form in forms)]
+    having = [target for target in every if any(target.has(features) for features in requirements)]
     if having == every[every.index(having[0]) :]:
         return f"{having[0]} or later"
     return _distinct(target.name for target in having)
