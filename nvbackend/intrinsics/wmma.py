@@ -120,6 +120,8 @@ def kind_of(element: ElementType) -> Kind | None:
 
 def kind_of_fragment(fragment: str, shape: Shape, element: ElementType) -> Kind | None:
     """The first kind that has such a fragment, None where there is none."""
+    if fragment not in FRAGMENTS:
+        return None
     return next((kind for kind in KINDS if shape in kind.shapes and element in kind.types_of(fragment)), None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import count_instructions, disassemble
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import wmma
-from nvbackend.intrinsics.types import b1, bf16, e4m3, f16, f32, f64, s4, s8, s32, tf32, u4, u8
+from nvbackend.intrinsics.types import ELEMENT_TYPES, b1, bf16, e4m3, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.verify import gates
 from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest, request_of
@@ -317,6 +318,7 @@ ONE_RULE = [
     ("wmma.popc", replace(BITS, popc=None), "sm_90a", "a bit operation, xor or and; None is none", "popc=xor or and"),
     ("wmma.fragment", replace(LOAD, fragment="d", element=f32), "sm_90a", "load does not move", "'a' or 'b' or 'c'"),
     ("wmma.fragment", replace(LOAD, operation="store"), "sm_90a", "does not move a fragment 'a'", "use 'd'"),
+    ("wmma.fragment", replace(LOAD, fragment="e"), "sm_90a", "does not move a fragment 'e'", "'a' or 'b' or 'c'"),
     ("wmma.fragment", replace(LOAD, operation="move"), "sm_90a", "wmma.move", "the operations load and store"),
     (
         "wmma.fragment-type",
@@ -365,6 +367,28 @@ def test_ptx_version(request_: AnyRequest, target: Target, message: str) -> None
 def test_every_rule_has_a_request_that_breaks_it() -> None:
     shown = {rule for rule, *_ in ONE_RULE} | {"wmma.ptx-version"}
     assert {gate.rule.id for gate in (*MMA_GATES, *MOVE_GATES)} == shown
+
+
+def test_random_requests_are_rows_or_diagnostics() -> None:
+    chooser = random.Random(3)
+    targets = [Target.parse(name) for name in target_names()]
+    extents = (0, 1, 4, 8, 16, 32, 128)
+    selected = 0
+    for _ in range(4000):
+        shape = chooser.choice([*SHAPES, tuple(chooser.choices(extents, k=3))])
+        a, b, c, d = chooser.choices(ELEMENT_TYPES, k=4)
+        layouts = chooser.choices(("row", "col", "", None), (4, 4, 1, 1), k=2)
+        popc, rounding = chooser.choice((None, None, "xor", "or")), chooser.choice((None, None, "rz", ""))
+        requests = (
+            WmmaRequest(shape, a, chooser.choice((a, b)), c, d, *layouts, chooser.random() < 0.2, rounding, popc),
+            WmmaMoveRequest(chooser.choice(("load", "store", "")), chooser.choice("abcde"), shape, a, layouts[0]),
+        )
+        for request in requests:
+            with contextlib.suppress(DiagnosticError):
+                select = select_wmma if isinstance(request, WmmaRequest) else select_wmma_move
+                select(request, chooser.choice(targets))
+                selected += 1
+    assert selected > 10
 
 
 def test_all_broken_rules_come_together() -> None:
