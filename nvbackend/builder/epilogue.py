@@ -6,29 +6,57 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.memory import Address
-from nvbackend.builder.rules import UNSUPPORTED_OPERATION
+from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics import matrix_move
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.smem_descriptor import Swizzle
+from nvbackend.intrinsics.smem_descriptor import UNIT, Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import bf16, f16, s32
+from nvbackend.intrinsics.types import bf16, f16, f32, s32
+from nvbackend.intrinsics.wgmma import M as ROWS
 
 if TYPE_CHECKING:
     from nvbackend.builder.kernel import TensorMapParameter
     from nvbackend.builder.pipeline import Pipelines
 
 MATRIX_ROWS = 8
+"""Rows, and columns of 16 bits, of the matrix that a warp's stmatrix moves: a core matrix."""
 WARPGROUP_WARPS = WARPGROUP_SIZE // WARP_SIZE
-ROWS = 64
+WARP_ROWS = ROWS // WARPGROUP_WARPS
+QUAD = 4
+"""Threads that hold one row of a core matrix of the accumulator, two neighbouring columns each."""
+PAIR = 2
 GROUP_BYTES = 32
 """What one stmatrix of four matrices stores of a row: 16 columns of 16 bits."""
 FIRST_NAMED_BARRIER = 1
 
+STORE_TARGET = Rule(
+    id="accumulator.store",
+    message="accumulator {name} of {element} can not be stored to {given!r}",
+    fix="give an address of this kernel's global memory that holds {element}, or convert: acc.values() and .to(...)",
+    why="The registers would be written as another type, or to another memory.",
+    reference="PTX ISA 9.7.15.5.1 (register fragments)",
+)
+STORE_STRIDE = Rule(
+    id="accumulator.stride",
+    message="a stride of {given} elements a row: two columns are stored in one access, so rows begin at even elements",
+    fix="pad the rows to {nearest} elements, or store element by element with acc.position()",
+    why="Every other row would be misaligned; the access faults at run time, and ends the context.",
+    reference="PTX ISA 6.4.1 (alignment of vectors)",
+)
+TILE_OF_ANOTHER_SHAPE = Rule(
+    id="epilogue.accumulator",
+    message="the epilogue stores f32 accumulators of {wanted} columns; {name} is {given} of {columns}",
+    fix="make the epilogue with n={columns}, and accumulate in f32",
+    why="The rest of the buffer would be stored as it was, or the buffer next to it overwritten.",
+    reference="PTX ISA 9.7.15.5.1 (register fragments)",
+)
 
+
+@user_facing
 @dataclass(frozen=True, slots=True)
 class Reservation:
     """The buffer of one warpgroup, free to take the tile that goes to (row, column) of the tensor."""
@@ -63,14 +91,17 @@ class TmaEpilogue:
         self._layout = SmemLayout(Major.K, Swizzle.B128, element, ROWS, n)
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
 
-    def reserve(self, at: tuple[Operand, Operand], warpgroup: Value) -> Reservation:
+    def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
 
         All 128 threads of the warpgroup execute it, best while the last mma of the tile still run: where the tile goes
         is computed here too, and not between the mma of two tiles.
         """
         k = self._k
+        if len(at) != 2:
+            TMA_PLACE.fail(name=self._target.name, given=len(at), rank=2)
         place = tuple(k.uniform(as_value(k, one, s32)) for one in at)
+        warpgroup = as_value(k, warpgroup, s32)
         with k.if_(self._is_leader()):
             k.tma_wait_stores(reading=True)
         k.barrier(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
@@ -78,6 +109,10 @@ class TmaEpilogue:
 
     def _store(self, accumulator: Accumulator, reserved: Reservation) -> None:
         k = self._k
+        if (accumulator.element, accumulator.n) != (f32, self._layout.columns):
+            TILE_OF_ANOTHER_SHAPE.fail(
+                wanted=self._layout.columns, name=accumulator.name, given=accumulator.element, columns=accumulator.n
+            )
         buffer = self._buffers.at(reserved.warpgroup)
         self._to_shared(accumulator, buffer)
         k.fence_proxy_async()
@@ -101,12 +136,12 @@ class TmaEpilogue:
         pairs = self._packed(accumulator.values())
         thread = k.thread_id() % WARPGROUP_SIZE
         lane = thread % WARP_SIZE
-        row = (thread // WARP_SIZE) * 16 + lane % 16
+        row = (thread // WARP_SIZE) * WARP_ROWS + lane % WARP_ROWS
         address = buffer.address.byte_offset(row * self._layout.pitch).bytes
-        chunk = (lane // 16) ^ (lane % MATRIX_ROWS)
+        chunk = (lane // WARP_ROWS) ^ (lane % MATRIX_ROWS)
         for group in range(len(pairs) // 4):
             panel, part = divmod(group, self._layout.pitch // GROUP_BYTES)
-            place = address + ((chunk ^ (2 * part)) * 16).to(address.type) + panel * self._layout.panel_bytes
+            place = address + ((chunk ^ (2 * part)) * UNIT).to(address.type) + panel * self._layout.panel_bytes
             k.emit(
                 matrix_move.stmatrix(4),
                 {"address": place.ir, "fragment": [pair.ir for pair in pairs[4 * group : 4 * group + 4]]},
@@ -122,20 +157,21 @@ class TmaEpilogue:
 
 
 def store_registers(k: Pipelines, accumulator: Accumulator, target: Address, stride: Operand) -> None:
-    """Write an accumulator straight to global memory, row-major with `stride` elements a row, two columns an access.
-
-    `target` is the tile's first element. 128 threads execute it; slower than the TMA epilogue, for any element type.
-    """
+    """Write an accumulator straight to global memory: see Pipelines.store_accumulator."""
+    element = accumulator.element
+    if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k:
+        STORE_TARGET.fail(name=accumulator.name, element=element, given=target)
+    if isinstance(stride, int) and stride % PAIR:
+        STORE_STRIDE.fail(given=stride, nearest=stride + 1)
     thread = k.thread_id() % WARPGROUP_SIZE
-    row = (thread // WARP_SIZE) * 16 + (thread % WARP_SIZE) // 4
-    column = (thread % 4) * 2
-    registers = accumulator.values()
-    per_pair = 1 if accumulator.element is f16 else 2
-    for pair in range(len(registers) // per_pair):
+    row = (thread // WARP_SIZE) * WARP_ROWS + (thread % WARP_SIZE) // QUAD
+    first = row * stride + (thread % QUAD) * PAIR
+    values = accumulator.values()
+    kind = values[0].type  # two f16 are one register, and one 32-bit access
+    registers = PAIR * element.bits // kind.bits
+    size = element.bytes_for(PAIR)
+    for pair in range(len(values) // registers):
         group, lower = divmod(pair, 2)
-        index = (row + lower * MATRIX_ROWS) * stride + column + group * MATRIX_ROWS
-        place = (target + index) if per_pair == 2 else (target + index).cast(registers[0].type)
-        size = per_pair * registers[0].type.bits // 8
-        Address(k, place._base, place.element, place.space, size, place._offset).store(
-            *registers[pair * per_pair : (pair + 1) * per_pair]
-        )
+        index = first + lower * MATRIX_ROWS * stride + group * MATRIX_ROWS
+        place = target.byte_offset(index * element.bytes_for(1), align=min(size, target.align)).cast(kind)
+        place.store(*values[pair * registers : (pair + 1) * registers])

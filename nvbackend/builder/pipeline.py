@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nvbackend.builder import rules
+from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.blocks import with_block
-from nvbackend.builder.epilogue import TmaEpilogue
+from nvbackend.builder.epilogue import TmaEpilogue, store_registers
 from nvbackend.builder.memory import Address
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tiled_mma import TiledMma
@@ -179,6 +180,15 @@ class Pipelines(Warpgroups):
     def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
         """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
         return TmaEpilogue(self, target, n, warpgroups)
+
+    def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
+        """Write an accumulator straight to global memory, row-major with `stride` elements a row.
+
+        `target` is the tile's first element, of the accumulator's own type and aligned to two of them; `stride` is
+        even. The 128 threads of a warpgroup execute it; slower than the TMA epilogue, and for any accumulator. Raises
+        accumulator.store, accumulator.stride and memory.alignment; the accumulator must be drained.
+        """
+        store_registers(self, accumulator, target, stride)
 
     @with_block
     def producer(self, registers: int) -> Iterator[None]:
