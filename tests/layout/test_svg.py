@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from xml.etree import ElementTree
 
 import pytest
@@ -54,8 +53,11 @@ def test_cells_lie_side_by_side_and_equal_numbers_look_alike() -> None:
     boxes = [each for each in ElementTree.fromstring(picture).iter(f"{SVG}rect") if each.get("x") is not None]
     places = {(float(each.get("x", "")), float(each.get("y", ""))) for each in boxes}
     assert len(places) == len(boxes) == 32
-    fills = Counter(each.get("fill") for each in boxes)
-    assert len(fills) == 8 and set(fills.values()) == {4}
+    by_place = sorted((float(each.get("y", "")), float(each.get("x", "")), each.get("fill")) for each in boxes)
+    numbers = [int(number) for *_, number in texts(picture, "cell")]
+    fills = {(number, fill) for number, (*_, fill) in zip(numbers, by_place, strict=True)}
+    assert sorted(number for number, _ in fills) == [0, 1, 2, 3, 4, 5, 6, 7, *range(8, 16)]
+    assert len({fill for _, fill in fills}) == 8
 
 
 def test_notebooks_show_the_picture() -> None:
