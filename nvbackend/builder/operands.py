@@ -37,6 +37,9 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
 def _faults(function: ir.Function, row: Row, operand: Operand, given: object) -> Iterator[Diagnostic]:
     if type(given) is int:
         return
+    if isinstance(given, bool):
+        yield _diagnose(row, operand.name, "it takes an integer, not a truth value", given)
+        return
     if operand.role is Role.IMMEDIATE:
         raise TypeError(f"{operand.name} is no integer")  # the boundary knows which argument of the call that is
     values = [given] if isinstance(given, ir.Value) else given

@@ -25,6 +25,7 @@ def builder() -> KernelBuilder:
     ("call", "rule", "words"),
     [
         (lambda k: k.accumulator(64).set([1.0] * 31), "wgmma.registers", "has 32 registers a thread, and 31 values"),
+        (lambda k: k.wgmma_wait_group(False), "machine.operand", "an integer, not a truth value"),
         (lambda k: k.accumulator(64)[32], "fragment.range", "register 32 is outside of 0 to 31"),
         (lambda k: k.accumulator(64)[-1], "fragment.range", "register -1"),
         (lambda k: k.special_register("tid.w"), "register.name", "'tid.w' is not a special register"),

@@ -1,0 +1,1 @@
+"""Random requests, legal and not."""
