@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from nvbackend.intrinsics.seed_descriptor import TileirasDescriptor as TileirasDescriptor
     from nvbackend.intrinsics.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
     from nvbackend.intrinsics.smem_layout import Major as Major, SmemLayout as SmemLayout
+    from nvbackend.intrinsics.tcgen05_descriptor import (
+        InstructionDescriptor as InstructionDescriptor,
+        Tcgen05SmemDescriptor as Tcgen05SmemDescriptor,
+        Tcgen05Swizzle as Tcgen05Swizzle,
+    )
     from nvbackend.intrinsics.types import (
         ElementType as ElementType,
         b1 as b1,
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
     from nvbackend.isel.mma_request import mma as mma
     from nvbackend.isel.request import wgmma as wgmma
     from nvbackend.isel.target import Target as Target
+    from nvbackend.isel.tcgen05_request import Tcgen05Request as Tcgen05Request
     from nvbackend.isel.wgmma_rules import WgmmaRequest as WgmmaRequest
     from nvbackend.signature import (
         Parameter as Parameter,
@@ -85,10 +91,12 @@ _NAMES: dict[str, str] = {
         "nvbackend.intrinsics.seed_descriptor": "TileirasDescriptor",
         "nvbackend.intrinsics.smem_descriptor": "SmemDescriptor Swizzle",
         "nvbackend.intrinsics.smem_layout": "Major SmemLayout",
+        "nvbackend.intrinsics.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
         "nvbackend.intrinsics.types": _TYPES,
         "nvbackend.isel.mma_request": "MmaRequest mma",
         "nvbackend.isel.request": "wgmma",
         "nvbackend.isel.target": "Target",
+        "nvbackend.isel.tcgen05_request": "Tcgen05Request",
         "nvbackend.isel.wgmma_rules": "WgmmaRequest",
         "nvbackend.signature": "Parameter Pointer Scalar Signature TensorMap",
     }.items()

@@ -204,6 +204,13 @@ FORMS: dict[str, DescriptorForm] = {
 }
 """Every kind's form; the keys are those of `tcgen05.KINDS`. K is that of a dense instruction, in elements."""
 
+KIND = Rule(
+    id="tcgen05.descriptor-kind",
+    message="no instruction descriptor is defined for kind {given!r}",
+    fix="use one of {legal}",
+    why="The meaning of the bits depends on the kind.",
+    reference=_REFERENCE,
+)
 TYPES = Rule(
     id="tcgen05.types",
     message="kind::{kind} has no {operand} of type {given}",
@@ -220,6 +227,13 @@ MODIFIER = Rule(
 )
 
 
+def _form(kind: str) -> DescriptorForm:
+    found = FORMS.get(kind) if isinstance(kind, str) else None
+    if found is None:
+        KIND.fail(given=kind, legal=", ".join(FORMS))
+    return found
+
+
 @user_facing
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionDescriptor:
@@ -227,8 +241,8 @@ class InstructionDescriptor:
 
     `kind` is the instruction's. `scale` is the type of the scale factors of an mx kind, which `scale_a_id` and
     `scale_b_id` place. `transpose_a` and `transpose_b`: the operand is MN-major. `max_shift` columns of a
-    weight-stationary instruction: 0, 8, 16 or 32. Raises, all together, tcgen05.types, tcgen05.modifier,
-    descriptor.range, descriptor.alignment; KeyError for another kind. Whether the shape exists is told by
+    weight-stationary instruction: 0, 8, 16 or 32. Raises tcgen05.descriptor-kind, or, all together, tcgen05.types,
+    tcgen05.modifier, descriptor.range, descriptor.alignment. Whether the shape exists is told by
     `isel.tcgen05_shapes`.
     """
 
@@ -258,7 +272,7 @@ class InstructionDescriptor:
     @property
     def form(self) -> DescriptorForm:
         """What descriptors of this kind can say."""
-        return FORMS[self.kind]
+        return _form(self.kind)
 
     @property
     def k(self) -> int:
@@ -329,9 +343,10 @@ class InstructionDescriptor:
     def decode(cls, word: int, kind: str) -> InstructionDescriptor:
         """The descriptor of a word of an instruction of this kind.
 
-        Raises descriptor.reserved-bits, and descriptor.range for more than 32 bits or a code without meaning.
+        Raises descriptor.reserved-bits, descriptor.range for more than 32 bits or a code without meaning, and
+        tcgen05.descriptor-kind.
         """
-        form = FORMS[kind]
+        form = _form(kind)
         values = form.word.decode(word)
         shifts = {code: columns for columns, code in MAX_SHIFTS.items()}
         flags = ("sparse", "saturate", "negate_a", "negate_b", "transpose_a", "transpose_b", "k96")

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.tcgen05 import KINDS, MmaKind
 from nvbackend.isel.target import Target
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class Tcgen05Request:
     """One `tcgen05.mma` as asked for, by its PTX qualifiers without dots: kind "f16", scale_vector "block32", ...

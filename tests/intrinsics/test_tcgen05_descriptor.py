@@ -254,3 +254,11 @@ def test_a_code_without_meaning_in_the_kind_is_refused(word: int, kind: str) -> 
     with pytest.raises(DiagnosticError) as error:
         InstructionDescriptor.decode(word, kind)
     assert set(rules(error)) == {"descriptor.range"}
+
+
+@pytest.mark.parametrize("kind", ["f32", "", None, ["f16"]])
+def test_another_kind_has_no_descriptor(kind: Any) -> None:
+    for ask in (lambda: InstructionDescriptor(**HALF | {"kind": kind}), lambda: InstructionDescriptor.decode(0, kind)):
+        with pytest.raises(DiagnosticError) as error:
+            ask()
+        assert rules(error) == ["tcgen05.descriptor-kind"]
