@@ -1,8 +1,7 @@
 """The block-scaled forms of mma.sync: D = (A * scale_A) * (B * scale_B) + C. PTX ISA 9.7.14.3, 9.7.14.5.14.
 
 A scale factor covers K / scale_vec elements of a row of A or a column of B: 32 for the mx kinds, and 16 of NVFP4, which
-is `kind::mxf4nvf4` with four factors of ue4m3. Newer editions of the PTX ISA list it with four of ue8m0 as well; ptxas
-refuses that up to PTX 9.0.
+is `kind::mxf4nvf4` with four factors of ue4m3. With four of ue8m0 it needs PTX 9.1, which LLVM 22.1 does not print.
 """
 
 from __future__ import annotations
