@@ -1,0 +1,61 @@
+"""The general families, axes crossed: there is a row that the target has exactly where ptxas takes the instruction."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from nvbackend.intrinsics.axes import NoSuchRow
+from nvbackend.isel.family_rules import is_available
+from nvbackend.isel.target import Target, dotted
+from tests.support.async_text import DECLARATIONS, FAMILIES, SCOPES, Variant
+from tests.support.ptxas import refusals
+from tests.support.ptxas_rounds import Judge, known_to_ptxas, quick_refusals
+
+SAMPLE = 6
+"""Variants of a family on a chip that an ordinary run asks about, each in a file of its own where it is refused."""
+UNDOCUMENTED = {
+    f"fence.proxy.tensormap::generic.acq_rel.{scope};": "the PTX ISA has the release and, with an address, the acquire"
+    for scope in SCOPES
+}
+"""What ptxas takes and no row stands for, and why."""
+
+
+def _verdict(variant: Variant, target: Target) -> bool:
+    try:
+        row = variant.row()
+    except NoSuchRow:
+        return False
+    assert variant.text.startswith(row.ptx)
+    return is_available(row, target)
+
+
+def _disagreements(variants: list[Variant], target: Target, judge: Judge) -> list[str]:
+    said = judge([each.text for each in variants], DECLARATIONS, target.name, dotted(target.ptx_version))
+    return [
+        f"{target}: {variant.text} legal={_verdict(variant, target)}, ptxas: {refusal}"
+        for variant, refusal in zip(variants, said, strict=True)
+        if _verdict(variant, target) == bool(refusal) and variant.text not in UNDOCUMENTED
+    ]
+
+
+@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
+def test_rows_are_where_ptxas_takes_them_on_a_sample(target: Target) -> None:
+    chooser = random.Random(target.name)
+    faults = []
+    for family in FAMILIES.values():
+        everything = list(family())
+        legal = [each for each in everything if _verdict(each, target)]
+        chosen = chooser.sample(everything, SAMPLE // 3) + chooser.sample(legal, min(len(legal), SAMPLE))
+        faults += _disagreements(chosen, target, refusals)
+    assert faults == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
+def test_rows_are_where_ptxas_takes_them(target: Target) -> None:
+    faults = []
+    for family in FAMILIES.values():
+        faults += _disagreements(list(family()), target, quick_refusals)
+    assert faults == []
