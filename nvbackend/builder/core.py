@@ -24,6 +24,7 @@ from nvbackend.isel.verify import check_row
 if TYPE_CHECKING:
     from nvbackend.builder.accumulator import Accumulator
 
+_THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 RETURN = "ret"
 """The pseudo-instruction that ends a kernel's thread."""
 
@@ -46,6 +47,7 @@ class BuilderCore:
         self._exit_kind: str | None = None
         self._asked = Asked()
         self._elected: list[ir.Value] = []
+        self._latest: dict[str, ir.Value] = {}
         self._torn: tuple[Region, str] | None = None
         self._finished = False
         self._allocas: ir.Block | None = None
@@ -92,6 +94,15 @@ class BuilderCore:
         )
         return results
 
+    def _check_order(self) -> None:
+        """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block."""
+        block, place = self._ir.block, self._ir._anchor
+        latest = self._latest.get(block.name)
+        if latest is not None and latest not in block.instructions[:place]:
+            rules.ATTACH_ORDER.fail(block=block.name)
+        if place:
+            self._latest[block.name] = block.instructions[place - 1]
+
     def _check_together(self, row: Row) -> None:
         """Raises control.one-thread for what whole warps execute, inside a block that one thread runs."""
         if Effect.CONVERGENT in row.effects and (alone := self._alone()) is not None:
@@ -102,16 +113,23 @@ class BuilderCore:
         return next((region for region in self._regions if region.alone), None)
 
     def _is_alone(self, condition: ir.Value) -> bool:
-        """Whether at most one lane of a warp has this predicate: elect.sync's, or one that is and-ed with it."""
+        """Whether at most one lane of a warp has this predicate: elected, one index, or and-ed with that."""
         if any(condition is elected for elected in self._elected):
             return True
-        both = isinstance(condition, ir.Instruction) and condition.opname == "and"
-        return both and any(self._is_alone(one) for one in condition.operands)
+        if not isinstance(condition, ir.Instruction):
+            return False
+        if condition.opname == "and":
+            return any(self._is_alone(one) for one in condition.operands)
+        names = [one.callee.name for one in condition.operands if isinstance(one, ir.CallInstr)]
+        constant = any(isinstance(one, ir.Constant) for one in condition.operands)
+        return condition.opname == "icmp" and condition.op == "eq" and constant and names == [_THREAD_INDEX]
 
     def _pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
         self._record(MachineInstr(opcode=opcode, touches=tuple(touches), location=caller_location()))
 
     def _record(self, instruction: MachineInstr) -> None:
+        if not self._cached_storage:
+            self._check_order()
         self.machine.block(self._ir.block.name).instructions.append(instruction)
 
     def _intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:

@@ -321,6 +321,13 @@ ATTACH_PLACE = Rule(
     why="The calls are emitted where it stands.",
     reference="llvmlite IR layer",
 )
+ATTACH_ORDER = Rule(
+    id="attach.order",
+    message="the IRBuilder stands in block {block} in front of what nvbackend emitted there before",
+    fix="emit each block in the order of its instructions; make another block for what comes earlier",
+    why="The protocols are checked in the order of the calls: what runs earlier would be taken for what runs later.",
+    reference="DESIGN: two validations",
+)
 LLVM_TYPE = Rule(
     id="value.llvm-type",
     message="an LLVM value of type {given} is no {element}, which is {wanted} in LLVM",

@@ -28,6 +28,11 @@ def elected_by_hand(k):
         k.barrier()
 
 
+def one_index_by_hand(k):
+    with k.if_(k.thread_id() == 5):
+        k.barrier()
+
+
 TOGETHER = {
     "barrier": lambda k: k.barrier(),
     "wgmma fence": lambda k: k.wgmma_fence(),
@@ -39,7 +44,7 @@ TOGETHER = {
 
 @pytest.mark.parametrize("call", TOGETHER.values(), ids=TOGETHER)
 def test_what_a_warp_executes_does_not_stand_where_one_thread_runs(call):
-    for broken in (in_one_thread(call), elected_by_hand):
+    for broken in (in_one_thread(call), elected_by_hand, one_index_by_hand):
         with pytest.raises(nvb.DiagnosticError) as caught:
             broken(builder())
         (found,) = caught.value.diagnostics

@@ -29,7 +29,6 @@ def builder() -> tuple:
         (lambda k, out, a: k.wgmma_wait_group(1.0), "pending is 1.0, a float, and takes int"),
         (lambda k, out, a: k.shared(), "missing a required argument: 'element'"),
         (lambda k, out, a: k.barrier(id=3), "unexpected keyword argument 'id'"),
-        (lambda k, out, a: out["x"], "a str, and takes Operand"),
         (lambda k, out, a: out[1:2], "a slice, and takes Operand"),
         (lambda k, out, a: nvb.SmemLayout("K", nvb.Swizzle.B128, f16, 64, 64), "major is 'K', a str, and takes Major"),
         (lambda k, out, a: k.compile(cache="here"), "cache is 'here', a str, and takes Cache | None"),
