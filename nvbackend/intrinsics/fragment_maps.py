@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nvbackend.intrinsics import fragments, fragments_mma, mma, wgmma
+from nvbackend.intrinsics import fragments, fragments_mma, fragments_tcgen05, mma, tcgen05, wgmma
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType, f16
@@ -99,9 +99,24 @@ def _four_matrices(axes: dict[str, Any]) -> Iterator[FragmentMap]:
         yield FragmentMap(name, WARP_SIZE, count, tile, position)
 
 
+def _tcgen05(row: Row) -> Iterator[FragmentMap]:
+    """The registers of a load or store; the second half of 16x32bx2 as if its half_split were 0."""
+    shape = row.axes.get("shape")
+    if not isinstance(shape, str) or all(operand.name != "values" for operand in row.operands):
+        return
+    registers = row.operand("values").count
+    if row.axes.get("pack") or row.axes.get("unpack"):
+        tile = "(lane, 16-bit column) from the tensor-memory address on"
+        yield FragmentMap("values", WARP_SIZE, 2 * registers, tile, partial(fragments_tcgen05.packed_element, shape))
+    else:
+        tile = "(lane, 32-bit column) from the tensor-memory address on"
+        yield FragmentMap("values", WARP_SIZE, registers, tile, partial(fragments_tcgen05.tmem_position, shape))
+
+
 FRAGMENT_MAPS: dict[str, Callable[[Row], Iterator[FragmentMap]]] = {
     wgmma.fence().family: _wgmma,
     mma.FAMILY: _mma,
+    tcgen05.FAMILY: _tcgen05,
 }
 """By the rows' family. A new family is one line."""
 

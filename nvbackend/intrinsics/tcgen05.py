@@ -29,6 +29,7 @@ from nvbackend.intrinsics.row import (
     operand,
 )
 
+FAMILY = "tcgen05"
 MMA = "tcgen05.mma"
 MMA_WS = "tcgen05.mma.ws"
 CTA_GROUPS = (1, 2)
@@ -163,7 +164,7 @@ def mma(
         *((_SCALE_D,) if scale_input_d else ()),
     )
     return Row(
-        family="tcgen05",
+        family=FAMILY,
         opcode=MMA,
         ptx=spelled(_opening(MMA, sparse, cta_group, kind), *qualifiers, _collected(collector)),
         operands=operands,
@@ -219,7 +220,7 @@ def mma_ws(
     )
     group = CTA_GROUPS[0]
     return Row(
-        family="tcgen05",
+        family=FAMILY,
         opcode=MMA_WS,
         ptx=spelled(_opening(MMA_WS, sparse, group, kind), _collected(collector)),
         operands=operands,

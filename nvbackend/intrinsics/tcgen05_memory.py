@@ -25,7 +25,7 @@ from nvbackend.intrinsics.row import (
     operand,
     output,
 )
-from nvbackend.intrinsics.tcgen05 import CTA_GROUPS, PTX
+from nvbackend.intrinsics.tcgen05 import CTA_GROUPS, FAMILY, PTX
 
 COLUMNS = 512
 """Columns of tensor memory a CTA has."""
@@ -70,7 +70,7 @@ def _row(
     **axes: object,
 ) -> Row:
     return Row(
-        family="tcgen05",
+        family=FAMILY,
         opcode=f"tcgen05.{opcode}",
         ptx=ptx,
         operands=operands,

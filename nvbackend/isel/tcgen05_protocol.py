@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.tcgen05 import FAMILY
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 
 GROUP_AXIS = "cta_group"
@@ -39,6 +40,6 @@ def check_cta_groups(function: MachineFunction) -> Iterator[Diagnostic]:
 
 
 def _group(instr: MachineInstr) -> object:
-    if instr.row is None or instr.row.family != "tcgen05":
+    if instr.row is None or instr.row.family != FAMILY:
         return None
     return instr.row.axes.get(GROUP_AXIS)
