@@ -206,8 +206,8 @@ class TensorCopies(Threads):
         """tensormap.replace: set `field` of the 128-byte map in shared or global memory at `tensor_map`.
 
         Fields: global_address, rank (less one), box_dim, global_dim, global_stride (bytes), element_stride, elemtype,
-        packed_elemtype, interleave_layout, swizzle_mode, swizzle_atomicity, fill_mode. Those that are lists take a
-        `dimension`, innermost 0; those that are codes take a constant.
+        packed_elemtype, interleave_layout, swizzle_mode, wide_swizzle_mode (96 bytes), swizzle_atomicity, fill_mode.
+        Those that are lists take a `dimension`, innermost 0; those that are codes take a constant.
         """
         space = "global" if tensor_map.space == tensormap.SPACES["global"].addrspace else "shared::cta"
         row = variant("tensormap.replace", tensormap.replace, field, space)

@@ -31,5 +31,6 @@ class Feature(enum.Flag):
     WIDE_IM2COL = enum.auto()
     TWO_CTA_TMA = enum.auto()
     TMA_GATHER = enum.auto()
+    TMA_SWIZZLE_96 = enum.auto()
     REDUX_F32 = enum.auto()
     BLOCK_SCALED_MMA = enum.auto()

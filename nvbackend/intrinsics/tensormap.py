@@ -62,12 +62,19 @@ FIELDS: dict[str, Field] = {
     "packed_elemtype": Field("elemtype", values=(13, 14, 15), requires=Feature.SM_100, ptx_version=(8, 7)),
     "interleave_layout": Field("interleave_layout", values=(0, 1, 2)),
     "swizzle_mode": Field("swizzle_mode", values=(0, 1, 2, 3)),
+    "wide_swizzle_mode": Field(
+        "swizzle_mode", values=(4,), requires=Feature.SM_100 | Feature.TMA_SWIZZLE_96, ptx_version=(8, 8), in_llvm=False
+    ),
     "swizzle_atomicity": Field(
         "swizzle_atomicity", values=(0, 1, 2, 3), requires=Feature.SM_100, ptx_version=(8, 6), in_llvm=False
     ),
     "fill_mode": Field("fill_mode", values=(0, 1)),
 }
-"""The fields by name. `packed_elemtype` is the values of elemtype for packed 4- and 6-bit types, a later addition."""
+"""The fields by name.
+
+Later values, which fewer chips have, are fields of their own: `packed_elemtype` for packed 4- and 6-bit types,
+`wide_swizzle_mode` for 96 bytes.
+"""
 
 
 @cache
@@ -92,7 +99,7 @@ def replace(field: str, space: str = "shared::cta") -> Row:
             f"llvm.nvvm.tensormap.replace.{suffix}", ("tensor_map", *(given.name for given in ordinal), value.name)
         )
         if found.in_llvm
-        else Asm("{ptx} [{tensor_map}], {value};"),
+        else Asm(f"{{ptx}} [{{tensor_map}}], {{{value.name}}};"),
         requires=Feature.SM_90 | Feature.FAMILY_CONDITIONAL | found.requires,
         ptx_version=found.ptx_version,
         effects=Effect.READS_MEMORY | Effect.WRITES_MEMORY,
@@ -103,7 +110,8 @@ def replace(field: str, space: str = "shared::cta") -> Row:
 
 
 def _value(field: str) -> str:
-    return "packed_value" if field == "packed_elemtype" else "value"
+    kind, _, rest = field.partition("_")
+    return f"{kind}_value" if field != FIELDS[field].name and rest else "value"
 
 
 @cache

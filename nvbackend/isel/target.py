@@ -242,4 +242,6 @@ def _tensor_memory_features(number: int, suffix: str) -> Feature:
         features |= Feature.TMEM_REDUCE
     if number in _INT8_CHIPS and suffix == "a":
         features |= Feature.TMEM_INT8
+    if number == 103 and suffix == "a":
+        features |= Feature.TMA_SWIZZLE_96
     return features

@@ -120,11 +120,10 @@ def tensor_maps() -> Iterator[Variant]:
 
 
 def _field_with(field: str, space: str, value: int, width: str) -> Row:
-    """The row of a field that takes `value`; values of packed types have a row of their own."""
+    """The row of a field that takes `value`; later values have rows of their own."""
     if width != "b32":
         return tensormap.replace(f"{field} of {width}", space)
-    packed = f"packed_{field}"
-    for name in (field, packed):
+    for name in (field, f"packed_{field}", f"wide_{field}"):
         if name in tensormap.FIELDS:
             row = tensormap.replace(name, space)
             if value in (row.immediates[-1].values or ()):
