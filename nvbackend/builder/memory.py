@@ -104,6 +104,9 @@ class Address:
                 packed = self._k._ir.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
         self._k._ir.store(packed, self._pointer(), align=size)
 
+    __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
+    __contains__ = None
+
     def __getitem__(self, index: Operand) -> Value:
         return (self + index).load()[0]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import struct
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -244,13 +246,32 @@ def as_value(k: BuilderCore, given: object, element: ElementType | None = None) 
 def constant(k: BuilderCore, given: Number, element: ElementType) -> Value:
     """A constant of `element`; integers must be in its range, integer types take no fractions."""
     if element.is_float:
-        return k._wrap(ir.Constant(llvm_type(element), float(given)), element)
+        return k._wrap(ir.Constant(llvm_type(element), _float_constant(given, element)), element)
     low, high = (
         (-(1 << element.bits - 1), (1 << element.bits - 1) - 1) if element.is_signed else (0, (1 << element.bits) - 1)
     )
     if not isinstance(given, int) or not low <= given <= high:
         rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"an integer from {low} to {high}")
     return k._wrap(ir.Constant(llvm_type(element), int(given)), element)
+
+
+def _float_constant(given: Number, element: ElementType) -> float:
+    """`given` as a float, if `element` holds numbers of its size: LLVM would print another (value.constant)."""
+    if _is_packed(element):
+        advice = "pack it on the host, and load it as bits"
+        rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
+    largest = _LARGEST.get(element.llvm, sys.float_info.max)
+    if largest < abs(given) != math.inf:
+        rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"a number from -{largest} to {largest}")
+    return float(given)
+
+
+_LARGEST = {
+    "half": 65504.0,
+    "bfloat": float.fromhex("0x1.fep127"),
+    "float": float.fromhex("0x1.fffffep127"),
+}
+"""The largest finite numbers."""
 
 
 def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
@@ -280,6 +301,12 @@ def _binary(
     if method is None or (element is pred and operation not in "&|^"):
         advice = "use // for integers" if operation == "/" else "convert the operands with .to() first"
         rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
+    if _is_packed(element):
+        advice = "convert the operands to f16 or f32 first, with an instruction that unpacks them"
+        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
+    if operation in ("<<", ">>") and isinstance(b.constant, int) and not 0 <= b.constant < element.bits:
+        allowed = f"a shift from 0 to {element.bits - 1}"
+        rules.CONSTANT_RANGE.fail(given=b.constant, element=element, allowed=allowed)
     if fold is not None and not element.is_float:
         x, y = a.constant, b.constant
         if isinstance(x, int) and isinstance(y, int):

@@ -122,6 +122,14 @@ def test_bfloat_constants_are_rounded_to_nearest_even():
         (lambda k, a, f: a + 2**40, "value.constant", str(2**31 - 1)),
         (lambda k, a, f: a + 0.5, "value.constant", "0.5"),
         (lambda k, a, f: a % 0, "value.constant", "divisor"),
+        (lambda k, a, f: a << 32, "value.constant", "0 to 31"),
+        (lambda k, a, f: a >> -1, "value.constant", "0 to 31"),
+        (lambda k, a, f: k.const(1, i64) << -1, "value.constant", "0 to 63"),
+        (lambda k, a, f: k.const(65536.0, f16), "value.constant", "65504.0"),
+        (lambda k, a, f: k.const(-1e39, nvb.bf16), "value.constant", "-1e+39"),
+        (lambda k, a, f: f * 1e39, "value.constant", "f32"),
+        (lambda k, a, f: k.const(10**400, f64), "value.constant", "f64"),
+        (lambda k, a, f: k.const(1.0, nvb.e4m3), "value.operation", "pack"),
         (lambda k, a, f: bool(a < 3), "value.truth", "k.if_"),
         (lambda k, a, f: k.select(a, 1, 2), "value.type", "pred"),
         (lambda k, a, f: k.var("x"), "value.kind", "'x'"),
@@ -137,6 +145,27 @@ def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
     assert diagnostic.rule_id == rule
     assert says in str(diagnostic)
     assert diagnostic.location is not None and diagnostic.location.file == __file__
+
+
+def test_infinity_and_the_largest_numbers_are_constants():
+    parameters = [Parameter("out", Pointer(f32))]
+    k = KernelBuilder("constants", "sm_90a", threads=32, parameters=parameters)
+    (out,) = k.arguments
+    numbers = [float("inf"), -float("inf"), float(np.finfo(np.float32).max), float("nan")]
+    for index, number in enumerate(numbers):
+        out[index] = number
+    out[4] = k.const(65504, f16).to(f32)
+    found = np.zeros(5, np.float32)
+    run_on_host(k.finish(), found)
+    assert np.array_equal(found, np.array([*numbers, 65504], np.float32), equal_nan=True)
+
+
+def test_addresses_are_no_sequences():
+    """Python would ask for elements 0, 1, 2, ... and never come to an end."""
+    k = KernelBuilder("sequence", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(i32))])
+    (out,) = k.arguments
+    with pytest.raises(TypeError, match="not iterable"):
+        list(out)
 
 
 def test_a_value_of_another_kernel_is_refused():
