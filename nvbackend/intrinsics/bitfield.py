@@ -78,7 +78,7 @@ class Field:
     def check(self, word: str, value: int) -> Iterator[Diagnostic]:
         """What keeps `value` out of this field of the word called `word`."""
         legal = 0 <= value <= self.highest if self.values is None else value in self.values
-        if not legal:
+        if not legal or not isinstance(value, int):
             yield RANGE.diagnose(word=word, field=self.name, given=value, meaning=self.meaning, allowed=self.allowed)
         elif value % self.unit:
             below = value - value % self.unit

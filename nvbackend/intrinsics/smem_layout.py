@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
-from nvbackend.intrinsics.smem_descriptor import UNIT, SmemDescriptor, Swizzle
+from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, UNIT, SmemDescriptor, Swizzle
 from nvbackend.intrinsics.smem_layout_rules import (
     ALIGNMENT,
     ARRAY,
@@ -28,6 +28,7 @@ from nvbackend.intrinsics.smem_layout_rules import (
     MAJOR,
     ORIGIN,
     ROWS,
+    SIZE,
     STEP,
     STRADDLE,
 )
@@ -112,6 +113,9 @@ class SmemLayout:
                 nearest=max(step, math.ceil(extent / step) * step),
                 other="".join(fitting),
             )
+        size, most = self.element.bytes_for(self.rows * self.columns), ADDRESS_MASK + 1
+        if size > most:
+            yield SIZE.diagnose(rows=self.rows, columns=self.columns, element=self.element, bytes=size, most=most)
 
     def _extent_step(self, swizzle: Swizzle) -> tuple[int, int]:
         """What rows and columns must be multiples of under `swizzle`: whole panels, core matrices and MMA K steps."""

@@ -21,6 +21,13 @@ MAJOR = Rule(
     why="wgmma has transpose immediates for f16 and bf16 alone; other types are always taken as K-major.",
     reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: imm-trans-a, imm-trans-b)",
 )
+SIZE = Rule(
+    id="layout.size",
+    message="a tile of {rows} x {columns} {element} takes {bytes} bytes; a descriptor reaches {most}",
+    fix="use a smaller tile, and more of them",
+    why="The address field of the descriptor would wrap around, and the chip has no such shared memory.",
+    reference=_DESCRIPTOR,
+)
 ROWS = Rule(
     id="layout.rows",
     message="{given} rows: a {major} tile of {element} with {swizzle} swizzle takes a positive multiple of {step}",

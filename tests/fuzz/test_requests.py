@@ -33,12 +33,16 @@ CALLS_A_PROGRAM = 40
 
 
 class Fuzz:
-    """A run: how many requests it made, and what went wrong, by the kind and place of the exception."""
+    """A run: how many requests it made, how many were answered, how many kernels compiled, and what went wrong.
+
+    `failures` are by the kind and place of the exception.
+    """
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.requests = 0
         self.answered = 0
+        self.compiled = 0
         self.failures: dict[str, str] = {}
 
     def attempt(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -135,7 +139,11 @@ class Fuzz:
                     self._call(getattr(owner, rng.choice(callables)), arguments, blocks)
         while blocks:
             self.attempt(blocks.pop().__exit__, None, None, None)
-        self.attempt(k.finish)
+        finished = self.attempt(k.finish)
+        if finished is not None:
+            # LLVM would end this process on what it can not select, so nothing of the kind may come out of a builder.
+            compiled = self.attempt(finished.compile, assemble=False)
+            self.compiled += compiled is not None
 
     def _kernel(self, target: str, arguments: Arguments) -> Any:
         parameters = (
@@ -208,6 +216,7 @@ def test_a_few_thousand_requests(seed: int) -> None:
     assert fuzz.failures == {}
     assert fuzz.answered > fuzz.requests // 10
     assert fuzz.requests - fuzz.answered > fuzz.requests // 10
+    assert fuzz.compiled > 0
 
 
 @pytest.mark.exhaustive
@@ -215,3 +224,4 @@ def test_a_hundred_thousand_requests() -> None:
     fuzz = run(3, 100_000)
     assert fuzz.failures == {}
     assert fuzz.answered > 10_000
+    assert fuzz.compiled > 50
