@@ -74,7 +74,7 @@ def asked(choice: dict[str, Any]) -> Tcgen05Request | None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_request_is_selected_exactly_where_ptxas_takes_it(name: str) -> None:
     target = Target.parse(name)
-    cases = [(choice, request) for choice in choices(60) if (request := asked(choice)) is not None]
+    cases = [(choice, request) for choice in choices(40) if (request := asked(choice)) is not None]
     texts = [mma(choice) for choice, _ in cases]
     said = refusals([one.text for one in texts], DECLARATIONS, name, dotted(target.ptx_version))
     for text, (_, request), message in zip(texts, cases, said, strict=True):
