@@ -1,7 +1,7 @@
 """The dense forms of mma.sync, as ptxas 13.5 takes them and the PTX ISA documents them. PTX ISA 9.7.14.5.14.
 
-Left out although ptxas takes them: m8n8k4 of bf16 and of tf32, for which it emits no MMA; `.kind` on fp8 outside of
-`kind::f8f6f4` m16n8k32, and that on chips other than 12.x, where it is not looked at.
+Left out although ptxas takes them: m8n8k4 of bf16 and of tf32, for which it emits no MMA; a `.kind` on fp8 other than
+`kind::f8f6f4` of m16n8k32, and any on chips but 12.x; a bit operation on integers of 4 bits. It does not look at these.
 """
 
 from __future__ import annotations

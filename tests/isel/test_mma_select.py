@@ -186,6 +186,8 @@ def test_every_ptx_version_gate_is_that_of_ptxas(name: str) -> None:
         (mma("m8n8k4", bf16, bf16, f32), "sm_90a"),
         (mma("m16n8k32", e4m3, e5m2, f32, kind="f8f6f4"), "sm_100a"),
         (mma("m16n8k16", e4m3, e5m2, f32, kind="f8f6f4"), "sm_120a"),
+        (mma("m16n8k32", e4m3, e5m2, f32, kind="mxf4"), "sm_120a"),
+        (mma("m16n8k32", s4, u4, s32, operation="xor"), "sm_90a"),
         (mma("m16n8k64", e4m3, e5m2, f16, sparsity="sp::ordered_metadata"), "sm_120a"),
         (mma("m16n8k32", f16, f16, f32, sparsity="sp", selector=3), "sm_90a"),
     ],

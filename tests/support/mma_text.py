@@ -80,15 +80,18 @@ UNDOCUMENTED: dict[str, Callable[[MmaRequest, Target], bool]] = {
     "m8n8k4 of bf16 and tf32: not in the PTX ISA, and no MMA in the SASS": lambda request, _: (
         request.instruction.shape == (8, 8, 4) and str(request.instruction.a) in ("bf16", "tf32")
     ),
-    "a kind on dense fp8 without scale factors, other than f8f6f4 of m16n8k32: not looked at": lambda request, target: (
-        _is_fp8(request.instruction)
-        and request.instruction.kind is not None
-        and request.instruction.scale is None
-        and (
-            target.has_tmem
-            or request.instruction.shape[2] == 16
-            or request.instruction.kind not in ("f8f6f4", *_PACKED_KINDS)
+    "a kind on fp8 without scale factors, other than f8f6f4 of m16n8k32 and m16n8k64: not looked at": (
+        lambda request, target: (
+            _is_fp8(request.instruction)
+            and request.instruction.kind is not None
+            and request.instruction.scale is None
+            and (target.has_tmem or request.instruction.shape[2] == 16 or request.instruction.kind != "f8f6f4")
         )
+    ),
+    "a bit operation on dense integers of 4 bits: not looked at": lambda request, _: (
+        request.instruction.operation is not None
+        and request.instruction.sparsity is None
+        and all(str(element) in ("s4", "u4") for element in (request.instruction.a, request.instruction.b))
     ),
     "sparse fp8 with f16 accumulators and no kind: the PTX ISA has f32, and it is refused but for 12.x": (
         lambda request, _: (
