@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import reprlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GenericAlias, UnionType
 from typing import Any
 
@@ -73,7 +73,7 @@ def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, 
     if not fitting:
         yield place, given, annotation
         return
-    if isinstance(given, (tuple, list)) and len(alternatives) == 1 and isinstance(fitting[0], ast.Subscript):
+    if isinstance(given, (tuple, list, str)) and len(alternatives) == 1 and isinstance(fitting[0], ast.Subscript):
         yield from _misfits_of_elements(place, given, fitting[0], scope)
     elif dataclasses.is_dataclass(given) and not isinstance(given, type):
         inner = vars(sys.modules[type(given).__module__])
@@ -82,7 +82,7 @@ def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, 
 
 
 def _misfits_of_elements(
-    place: str, given: tuple[object, ...] | list[object], annotation: ast.Subscript, scope: Mapping[str, Any]
+    place: str, given: Sequence[object], annotation: ast.Subscript, scope: Mapping[str, Any]
 ) -> Iterator[Misfit]:
     inside = annotation.slice
     wanted = list(inside.elts) if isinstance(inside, ast.Tuple) else [inside]

@@ -25,6 +25,7 @@ def builder() -> KernelBuilder:
     ("call", "rule", "words"),
     [
         (lambda k: k.accumulator(64).set([1.0] * 31), "wgmma.registers", "has 32 registers a thread, and 31 values"),
+        (lambda k: k.wgmma_wait_group(0, "acc"), "call.argument", "drains[0] is 'a', a str, and takes Accumulator"),
         (lambda k: k.wgmma_wait_group(False), "machine.operand", "an integer, not a truth value"),
         (lambda k: k.accumulator(64)[32], "fragment.range", "register 32 is outside of 0 to 31"),
         (lambda k: k.accumulator(64)[-1], "fragment.range", "register -1"),
@@ -58,7 +59,7 @@ def test_it_is_a_diagnostic(call: Callable[[Any], object], rule: str, words: str
     k = builder()
     with pytest.raises(DiagnosticError) as raised:
         call(k)
-    (found,) = raised.value.diagnostics
+    found = raised.value.diagnostics[0]
     assert found.rule_id == rule
     assert words in f"{found.message} {found.fix}"
     assert found.location is not None
