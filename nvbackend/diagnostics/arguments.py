@@ -150,6 +150,8 @@ def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
     if name in names or (name == "float" and "int" in names):
         return True
     known = _known(name, scope)
+    if known is Any:  # a class since Python 3.11, that isinstance refuses
+        return True
     if isinstance(known, (type, UnionType)):
         return isinstance(argument, known)
     return known is not None or "." in name  # a form of typing or a module not loaded: not told; a name unknown: no

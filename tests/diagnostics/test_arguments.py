@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -74,3 +75,11 @@ def test_an_exception_of_the_users_own_code_stays() -> None:
 
     with pytest.raises(KeyError):
         broken.build()
+
+
+def anything(one: Any, **rest: Any) -> None:
+    """Takes what it is given."""
+
+
+def test_any_takes_everything() -> None:
+    assert wrong_arguments(anything, (None,), {"more": 3}) == []
