@@ -23,6 +23,7 @@ class Accumulator:
     """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
 
     A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
+    Until that mma its registers hold nothing: where no mma may come (a loop of no rounds), `fill` it instead.
     Reading is legal only after a wait has drained the group that wrote it; the verifier finds reads that are not.
     """
 
@@ -31,8 +32,8 @@ class Accumulator:
     ):
         self._k = k
         self.block = block
-        self.storage = storage
-        self.scale = scale
+        self._storage = storage
+        self._scale = scale
         self.n = n
         self.element = element
 
@@ -44,7 +45,7 @@ class Accumulator:
     @property
     def registers(self) -> int:
         """32-bit registers a thread."""
-        return len(self.storage.slots)
+        return len(self._storage.slots)
 
     @property
     def register_class(self) -> RegisterClass:
@@ -58,7 +59,7 @@ class Accumulator:
 
     def clear(self) -> None:
         """Let the next mma overwrite what is here. Costs no instruction a register."""
-        self._k._write(self.scale, [self._k.const(0, s32).ir])
+        self._k._write(self._scale, [self._k.const(0, s32).ir])
 
     def fill(self, number: Operand) -> None:
         """Write `number` into every register; the next mma adds to it."""
@@ -70,13 +71,13 @@ class Accumulator:
             ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
         given = [as_value(self._k, value, self.register_type).ir for value in values]
         self._k._pseudo("registers.write", [Touch(self.block, Access.WRITE)])
-        self._k._write(self.storage, given)
-        self._k._write(self.scale, [self._k.const(1, s32).ir])
+        self._k._write(self._storage, given)
+        self._k._write(self._scale, [self._k.const(1, s32).ir])
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
         self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
-        return [self._k._wrap(register, self.register_type) for register in self._k._read(self.storage)]
+        return [self._k._wrap(register, self.register_type) for register in self._k._read(self._storage)]
 
     def __len__(self) -> int:
         return self.registers

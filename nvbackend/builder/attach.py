@@ -6,8 +6,9 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.bounds import checked_bounds
+from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.operations import Operations
-from nvbackend.builder.values import Value, llvm_type
+from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target

@@ -10,10 +10,11 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import Asked, Region
+from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.operands import check_operands
 from nvbackend.builder.storage import Storage
-from nvbackend.builder.values import Value, llvm_type
+from nvbackend.builder.values import Value
 from nvbackend.diagnostics import caller_location, raise_all
 from nvbackend.intrinsics.row import Effect, Role, Row
 from nvbackend.intrinsics.types import ElementType

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from nvbackend.builder import rules
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target
@@ -36,6 +37,7 @@ def kernel(
     found = Target.parse(target)
 
     def decorate(function: Callable[..., None]) -> KernelDefinition:
+        _check_function(function)
         return KernelDefinition(function, found, threads, cluster, min_ctas, max_registers, name or function.__name__)
 
     return decorate
@@ -77,8 +79,26 @@ class KernelDefinition:
             max_registers=self.max_registers,
             parameters=self.parameters(),
         )
+        self._check_constants(constants)
         self._function(k, *k.arguments, **constants)
         return k.finish()
+
+    def _check_constants(self, given: dict[str, Any]) -> None:
+        """kernel.function unless `given` names constants of this kernel, and all that have no default."""
+        declared = {
+            parameter.name: parameter.default is parameter.empty
+            for parameter in inspect.signature(self._function).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
+        known = ", ".join(declared) or "none"
+        for name in given:
+            if name not in declared:
+                problem = f"it has no build-time constant {name!r}"
+                rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"its constants are: {known}")
+        for name, needed in declared.items():
+            if needed and name not in given:
+                problem = f"its build-time constant {name!r} has no default and was not given"
+                rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"pass {name}=..., or a default")
 
     def compile(
         self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **options: Any
@@ -110,8 +130,30 @@ class KernelDefinition:
 def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> Any:
     try:
         return eval(text, namespace, names)
-    except NameError:
+    except Exception:  # noqa: BLE001
+        # Whatever it is, it is no parameter type, and kernel.parameter says so with its text.
         return text
+
+
+def _check_function(function: Callable[..., None]) -> None:
+    """kernel.function unless the function can be run to build a kernel."""
+    name = getattr(function, "__name__", "the function")
+    if not inspect.isfunction(function):
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem="it is no Python function", advice="decorate a `def`")
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        problem = "a generator or coroutine does not run when it is called, so the kernel would be empty"
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="use a plain `def` without yield and await")
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        problem = "it has no first parameter for the builder"
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=f"write def {name}(k, ...)")
+    for parameter in parameters:
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            problem = f"{parameter} stands for parameters that the kernel does not know"
+            rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="name and annotate each parameter")
 
 
 def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType:
@@ -119,6 +161,4 @@ def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterTy
         return Scalar(annotation)
     if isinstance(annotation, (Scalar, Pointer, TensorMap)):
         return annotation
-    from nvbackend.builder import rules
-
     rules.PARAMETER_TYPE.fail(name=name, kernel=kernel_name, given=annotation)

@@ -6,7 +6,8 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.arithmetic import Arithmetics
-from nvbackend.builder.values import Operand, Value, as_value, llvm_type
+from nvbackend.builder.llvm_types import llvm_type
+from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, s64, u32
 

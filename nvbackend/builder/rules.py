@@ -130,6 +130,13 @@ KERNEL_NAME = Rule(
     why="ptxas would stop with a syntax error.",
     reference="PTX ISA 4.4 (identifiers)",
 )
+KERNEL_FUNCTION = Rule(
+    id="kernel.function",
+    message="{kernel} can not be built: {problem}",
+    fix="{advice}",
+    why="The function runs once, with the builder, the kernel's parameters and the constants of the build.",
+    reference="docs/guide.md, A kernel is a function that builds one",
+)
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",
     message="parameter {name!r} of kernel {kernel} has the annotation {given!r}, which is not a kernel parameter type",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import struct
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from nvbackend.builder import rules
+from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import BY_NAME, ElementType, Kind, f16, pred, s32
 
@@ -19,45 +19,6 @@ if TYPE_CHECKING:
     from nvbackend.builder.core import BuilderCore
 
 Number = int | float | bool
-_LLVM_TYPES: dict[str, ir.Type] = {
-    "i1": ir.IntType(1),
-    "i8": ir.IntType(8),
-    "i16": ir.IntType(16),
-    "i32": ir.IntType(32),
-    "i64": ir.IntType(64),
-    "half": ir.HalfType(),
-    "float": ir.FloatType(),
-    "double": ir.DoubleType(),
-}
-
-
-class _BFloatType(ir.HalfType):  # type: ignore[misc]
-    """LLVM's bfloat, which llvmlite's IR layer has no class for."""
-
-    intrinsic_name = "bf16"
-
-    def __str__(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloatType)
-
-    def __hash__(self) -> int:
-        return hash("bfloat")
-
-    def format_constant(self, value: float) -> str:
-        """The upper half of the f32, rounded to nearest even, in LLVM's notation for bfloat."""
-        (bits,) = struct.unpack("<I", struct.pack("<f", value))
-        return f"0xR{(bits + 0x7FFF + (bits >> 16 & 1)) >> 16:04X}"
-
-
-_BFloatType._create_instance()  # llvmlite's float types are singletons, made so
-_LLVM_TYPES["bfloat"] = _BFloatType()
-
-
-def llvm_type(element: ElementType) -> ir.Type:
-    """The llvmlite type of an SSA value of `element`."""
-    return _LLVM_TYPES[element.llvm]
 
 
 @user_facing
@@ -103,16 +64,16 @@ class Arithmetic:
         return _binary("/", other, self, None, "fdiv", None)
 
     def __floordiv__(self, other: Operand) -> Value:
-        return _divide(self, other)[0]
+        return _quotient(self, other)
 
     def __rfloordiv__(self, other: Operand) -> Value:
-        return _divide(other, self)[0]
+        return _quotient(other, self)
 
     def __mod__(self, other: Operand) -> Value:
-        return _divide(self, other)[1]
+        return _remainder(self, other)
 
     def __rmod__(self, other: Operand) -> Value:
-        return _divide(other, self)[1]
+        return _remainder(other, self)
 
     def __and__(self, other: Operand) -> Value:
         return _binary("&", self, other, "and_", None, lambda a, b: a & b)
@@ -329,26 +290,52 @@ def _wrapped(number: int, element: ElementType) -> int:
     return number - (1 << element.bits) if element.is_signed and number >> (element.bits - 1) else number
 
 
-def _divide(left: object, right: object) -> tuple[Value, Value]:
-    """Floor quotient and remainder."""
-    a, b = pair("// and %", left, right)
-    k, element = a._k, a._type
-    if not element.is_integer:
-        rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=element, advice="use / for floats")
-    x, y = a.constant, b.constant
-    if y == 0:
-        rules.CONSTANT_RANGE.fail(given=0, element=element, allowed="a divisor that is not 0")
+def _quotient(left: object, right: object) -> Value:
+    """Rounded towards minus infinity."""
+    a, b = _division(left, right)
+    k, x, y = a._k, a.constant, b.constant
     if isinstance(x, int) and isinstance(y, int):
-        return constant(k, x // y, element), constant(k, x % y, element)
-    if isinstance(y, int) and y > 0 and y & (y - 1) == 0:
-        return a >> (y.bit_length() - 1), a & (y - 1)
-    builder = k._ir
-    if not element.is_signed:
-        return k._wrap(builder.udiv(a.ir, b.ir), element), k._wrap(builder.urem(a.ir, b.ir), element)
-    quotient, remainder = k._wrap(builder.sdiv(a.ir, b.ir), element), k._wrap(builder.srem(a.ir, b.ir), element)
-    inexact = (remainder != 0) & ((remainder ^ b) < 0)
-    floor = builder.select(inexact.ir, (quotient - 1).ir, quotient.ir)
-    return k._wrap(floor, element), k._wrap(builder.select(inexact.ir, (remainder + b).ir, remainder.ir), element)
+        return constant(k, x // y, a._type)
+    if _is_power_of_two(y):
+        return a >> (int(y or 1).bit_length() - 1)
+    if not a._type.is_signed:
+        return k._wrap(k._ir.udiv(a.ir, b.ir), a._type)
+    quotient = k._wrap(k._ir.sdiv(a.ir, b.ir), a._type)
+    return k._wrap(k._ir.select(_is_inexact(a, b).ir, (quotient - 1).ir, quotient.ir), a._type)
+
+
+def _remainder(left: object, right: object) -> Value:
+    """What the quotient leaves; it has the divisor's sign."""
+    a, b = _division(left, right)
+    k, x, y = a._k, a.constant, b.constant
+    if isinstance(x, int) and isinstance(y, int):
+        return constant(k, x % y, a._type)
+    if _is_power_of_two(y):
+        return a & (int(y or 1) - 1)
+    if not a._type.is_signed:
+        return k._wrap(k._ir.urem(a.ir, b.ir), a._type)
+    rest = k._wrap(k._ir.srem(a.ir, b.ir), a._type)
+    return k._wrap(k._ir.select(_is_inexact(a, b).ir, (rest + b).ir, rest.ir), a._type)
+
+
+def _division(left: object, right: object) -> tuple[Value, Value]:
+    """The operands of // and %, integers of one type."""
+    a, b = pair("// and %", left, right)
+    if not a._type.is_integer:
+        rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=a._type, advice="use / for floats")
+    if b.constant == 0:
+        rules.CONSTANT_RANGE.fail(given=0, element=a._type, allowed="a divisor that is not 0")
+    return a, b
+
+
+def _is_power_of_two(number: Number | None) -> bool:
+    return isinstance(number, int) and number > 0 and number & (number - 1) == 0
+
+
+def _is_inexact(a: Value, b: Value) -> Value:
+    """Whether LLVM's division, towards zero, is not the floor: a rest is left, and the signs differ."""
+    rest = a._k._wrap(a._k._ir.srem(a.ir, b.ir), a._type)
+    return (rest != 0) & ((rest ^ b) < 0)
 
 
 def _compare(operation: str, left: object, right: object) -> Value:

@@ -77,13 +77,13 @@ class Warpgroups(Copies):
         self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, int], touches: list[Touch]
     ) -> None:
         """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
-        live = [accumulator for accumulator in self._accumulators if accumulator.storage.region.open]
+        live = [accumulator for accumulator in self._accumulators if accumulator._storage.region.open]
         row = row_of(tuple((one.register_class, one.registers) for one in live))
         blocks = dict(zip((operand.name for operand in row.outputs), live, strict=True))
-        registers = {name: self._read(one.storage) for name, one in blocks.items()}
+        registers = {name: self._read(one._storage) for name, one in blocks.items()}
         results = self.emit(row, {**operands, **registers}, touches=touches)
         for name, one in blocks.items():
-            self._write(one.storage, results[name])
+            self._write(one._storage, results[name])
 
     def wgmma_mma_async(
         self,
@@ -117,8 +117,8 @@ class Warpgroups(Copies):
         operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), words)
         if metadata is not None:
             operands["metadata"] = as_value(self, metadata, u32).ir
-        operands["scale_d"] = self._read(accumulator.scale)[0]
-        operands["d"] = self._read(accumulator.storage)
+        operands["scale_d"] = self._read(accumulator._scale)[0]
+        operands["d"] = self._read(accumulator._storage)
         given = {
             "selector": request.selector,
             "scale_a": -1 if request.negate_a else 1,
@@ -128,8 +128,8 @@ class Warpgroups(Copies):
         }
         operands.update({one.name: given[one.name] for one in row.immediates})
         results = self.emit(row, operands, touches=touches, words=words)
-        self._write(accumulator.storage, results["d"])
-        self._write(accumulator.scale, results["scale_out"])
+        self._write(accumulator._storage, results["d"])
+        self._write(accumulator._scale, results["scale_out"])
 
     @with_block
     def wgmma(self, in_flight: int = 0) -> Iterator[None]:

@@ -80,3 +80,57 @@ def test_bounds_are_checked_together():
     with pytest.raises(nvb.DiagnosticError) as caught:
         KernelBuilder("bounds", "sm_90a", threads=100, cluster=17)
     assert [one.rule_id for one in caught.value.diagnostics] == ["kernel.bounds", "cluster.size"]
+
+
+def no_builder():
+    pass
+
+
+def starred(k, *values):
+    pass
+
+
+def keywords(k, **constants):
+    pass
+
+
+def generator(k):
+    yield
+
+
+async def coroutine(k):
+    pass
+
+
+@pytest.mark.parametrize(
+    "function",
+    [no_builder, starred, keywords, generator, coroutine, "text"],
+    ids=lambda one: getattr(one, "__name__", one),
+)
+def test_a_function_that_builds_nothing_is_refused_where_it_is_decorated(function):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.kernel("sm_90a", threads=32)(function)
+    assert caught.value.diagnostics[0].rule_id == "kernel.function"
+    assert caught.value.diagnostics[0].location.file == __file__
+
+
+def test_constants_are_checked_by_name():
+    with pytest.raises(nvb.DiagnosticError, match="its constants are: repeats"):
+        sample.build(repeat=3)
+
+    @nvb.kernel("sm_90a", threads=32)
+    def needy(k, *, depth):
+        pass
+
+    with pytest.raises(nvb.DiagnosticError, match="'depth' has no default"):
+        needy.build()
+    needy.build(depth=1)
+
+
+def test_an_annotation_that_is_no_expression_is_named():
+    @nvb.kernel("sm_90a", threads=32)
+    def broken(k, n: "not an expression"):  # noqa: F722
+        pass
+
+    with pytest.raises(nvb.DiagnosticError, match="not an expression"):
+        broken.build()

@@ -9,9 +9,9 @@ import pytest
 
 from benchmarks.emulation import CHIPS, Variant, is_native, measure, mma_opcodes, variants
 from nvbackend.diagnostics import Severity
+from nvbackend.intrinsics import mma
 from nvbackend.intrinsics.emulation import emulation_of, spelling_of
-from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.row import Intrinsic, Row
+from nvbackend.intrinsics.row import Row
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.target import Target
@@ -91,7 +91,7 @@ def test_other_instructions_are_not_spoken_of(ptx: str) -> None:
 
 
 def _row(ptx: str) -> Row:
-    return Row("mma", "mma", ptx, (), Intrinsic("llvm.nvvm.none"), Feature.SM_89, (8, 4))
+    return next(row for row in mma.rows() if row.ptx == ptx)
 
 
 @pytest.mark.parametrize(
