@@ -13,6 +13,8 @@ import sys
 import nvbackend as nvb
 from samples import hopper_gemm
 
+WARMUP = 40
+"""Rounds before the first that counts: until then the chip's clock is still falling to what its power allows."""
 SIZES = ("4096x4096x4096", "8192x8192x8192", "8192x8192x1024")
 
 
@@ -35,6 +37,7 @@ def main() -> int:
         timings = nvb.runtime.time_launches(
             {"cuBLAS": lambda a=a, b=transposed, c=theirs: torch.matmul(a, b, out=c), "nvbackend": launch.run},
             rounds=chosen.rounds,
+            warmup=WARMUP,
             stream=stream,
         )
         torch.cuda.synchronize()
