@@ -65,9 +65,19 @@ class Address:
         return base if self._offset is None else base + self._offset.to(s64)
 
     def __add__(self, elements: Operand) -> Address:
+        if self.element.bits % 8:
+            return self.byte_offset(self._whole_bytes(elements))
         size = self.element.bits // 8
         step = elements * size
         return self.byte_offset(step, align=_alignment_after(self.align, step, size))
+
+    def _whole_bytes(self, elements: Operand) -> int:
+        """The bytes that this many elements of less than a byte take; memory.sub-byte unless that is a known number."""
+        number = elements if isinstance(elements, (int, float)) else elements._value().constant
+        if not isinstance(number, int) or number * self.element.bits % 8:
+            given = number if isinstance(number, int) else "a run-time number of"
+            rules.SUB_BYTE.fail(count=given, element=self.element, bits=self.element.bits)
+        return number * self.element.bits // 8
 
     def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
         """The address `step` bytes on. `align` is what the caller knows of it; else only a constant step keeps any."""

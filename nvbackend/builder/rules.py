@@ -194,6 +194,13 @@ VECTOR_WIDTH = Rule(
     why="LLVM would split it into scalar accesses, or ptxas refuse it.",
     reference="PTX ISA 9.7.9 (ld, st: .vec)",
 )
+SUB_BYTE = Rule(
+    id="memory.sub-byte",
+    message="a step of {count} {element} elements of {bits} bits is not known to be a whole number of bytes",
+    fix="step in bytes: address.byte_offset(...)",
+    why="An address names a byte; the step would be rounded to another element.",
+    reference="PTX ISA 6.4.1 (byte addressing)",
+)
 VECTOR_ALIGNMENT = Rule(
     id="memory.alignment",
     message="an access of {bytes} bytes needs an address that is a multiple of it; this pointer promises {align}",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -162,6 +164,8 @@ def misuse_code_after_return(k, a):
         (lambda k, a: k.finish() and k.var(1), "kernel.finished"),
         (lambda k, a: k.shared(i32, 1 << 16), "shared.size"),
         (lambda k, a: k.shared(i32, 64).load(8), "memory.vector"),
+        (lambda k, a: k.shared(nvb.s4, 64) + 3, "memory.sub-byte"),
+        (lambda k, a: k.shared(nvb.e2m1, 64) + a, "memory.sub-byte"),
         (lambda k, a: (k.shared(i32, 64) + 1).load(4), "memory.alignment"),
         (lambda k, a: (k.shared(i32, 64) + a).load(2), "memory.alignment"),
     ],
@@ -206,3 +210,12 @@ def test_names_survive_into_the_ir():
     out[0] = speed
     text = k.finish().ir
     assert all(name in text for name in ('%"speed"', '%"round', '%"push'))
+
+
+@pytest.mark.parametrize(("element", "count", "step"), [(nvb.s4, 6, 3), (nvb.e2m3, 4, 3), (nvb.b1, 40, 5)])
+def test_elements_of_less_than_a_byte_are_stepped_over_in_whole_bytes(element, count, step):
+    """The first allocation starts at the base of dynamic shared memory, so the step alone is added to it."""
+    k, _, _ = builder("a")
+    (k.shared(element, 64) + count).cast(nvb.u8).store(k.const(7, nvb.u8))
+    (added,) = re.findall(r"= add i32 ptrtoint .*, (\d+)$", k.finish().ir, re.MULTILINE)
+    assert int(added) == step

@@ -193,7 +193,7 @@ def test_levels_are_those_of_llvm() -> None:
 
 def test_a_diagnostic_that_is_kept_leaves_nothing_of_llvm_behind() -> None:
     """Its traceback holds our frames: what they refer to is freed late, in an order that no one chooses."""
-    python_output("""
+    said = python_output("""
 import gc
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.diagnostics import DiagnosticError
@@ -211,4 +211,6 @@ def attempt():
 for _ in range(20):
     attempt()
 gc.collect()
+print("still here")
 """)
+    assert said == "still here\n"
