@@ -9,7 +9,7 @@ TYPE_MISMATCH = Rule(
     message="{operation} takes two values of one type, not {left} and {right}",
     fix="convert one of them: .to({left}) or .to({right})",
     why="A conversion that nobody wrote changes rounding or sign without a trace.",
-    reference="DESIGN: strict typing",
+    reference="docs/guide.md, Values and variables",
 )
 UNSUPPORTED_OPERATION = Rule(
     id="value.operation",
@@ -30,7 +30,7 @@ NO_TRUTH_VALUE = Rule(
     message="a run-time value has no truth value while the kernel is being built",
     fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `&`, `|` and `~` instead of and, or, not",
     why="Python's `if` would decide once, at build time, for every thread.",
-    reference="DESIGN: what fails silently elsewhere is a clear error here",
+    reference="README.md, The promise",
 )
 OUT_OF_SCOPE = Rule(
     id="value.scope",
@@ -51,7 +51,7 @@ NOT_A_VALUE = Rule(
     message="{given!r} can not be used as a {element} value",
     fix="pass a value of this kernel, a variable, or a Python number",
     why="Only values of the kernel have a register.",
-    reference="DESIGN: typed values",
+    reference="docs/guide.md, Values and variables",
 )
 UNREACHABLE = Rule(
     id="control.unreachable",
@@ -65,28 +65,28 @@ ELSE_WITHOUT_IF = Rule(
     message="k.else_() (or k.consumers()) does not follow the end of a k.if_() (or k.producer()) block directly",
     fix="open it once, right after the if block, in the same block as it; what stands between goes before the if",
     why="There is no condition it could be the other side of, and what stands between would be lost on this side.",
-    reference="DESIGN: control flow as with blocks",
+    reference="docs/guide.md, Values and variables",
 )
 NO_LOOP = Rule(
     id="control.loop",
     message="{exit} stands outside a loop",
     fix="use it inside `with k.range(...)` or `with k.loop()`",
     why="There is no loop to leave.",
-    reference="DESIGN: control flow as with blocks",
+    reference="docs/guide.md, Values and variables",
 )
 ZERO_STEP = Rule(
     id="control.step",
     message="k.range with a step of {step}: the step must be a positive integer",
     fix="count up and compute the index from the counter",
     why="The loop would not end, or not run.",
-    reference="DESIGN: control flow as with blocks",
+    reference="docs/guide.md, Values and variables",
 )
 RANGE_END = Rule(
     id="control.range-end",
     message="k.range up to {stop} by {step} counts to {last}, which is past the largest {element}, {limit}",
     fix="count in a wider type, k.const(0, nvb.i64), or count steps and multiply",
     why="The counter wraps to a negative number and the loop never ends.",
-    reference="DESIGN: what fails silently elsewhere is a clear error here",
+    reference="README.md, The promise",
 )
 ENDLESS = Rule(
     id="control.endless",
@@ -100,28 +100,28 @@ NOT_ENTERED = Rule(
     message="k.{call}(...) was called here and its block never opened: what should stand inside runs unconditionally",
     fix="write `with k.{call}(...):` and put the code inside",
     why="The call alone emits nothing.",
-    reference="DESIGN: control flow as with blocks",
+    reference="docs/guide.md, Values and variables",
 )
 OPEN_BLOCK = Rule(
     id="control.open",
     message="the kernel ends while {block} is open",
     fix="finish the kernel behind the block",
     why="The rest of the block, and what follows it, would be missing.",
-    reference="DESIGN: control flow as with blocks",
+    reference="docs/guide.md, Values and variables",
 )
 TORN = Rule(
     id="control.torn",
     message="{block} was left by a Python exception ({error}), so the kernel is incomplete",
     fix="let the exception end the build, or catch it inside the block; then build the kernel anew",
     why="What should follow in the block is missing, and its end was never emitted.",
-    reference="DESIGN: control flow as with blocks",
+    reference="docs/guide.md, Values and variables",
 )
 FINISHED = Rule(
     id="kernel.finished",
     message="kernel {name} is finished and can not be added to",
     fix="emit everything before k.finish(), or inside the function that @kernel decorates",
     why="It was verified as it stood.",
-    reference="DESIGN: two validations",
+    reference="docs/guide.md, A kernel is a function that builds one",
 )
 KERNEL_NAME = Rule(
     id="kernel.name",
@@ -269,7 +269,7 @@ RING_TILES = Rule(
     message="a ring of tiles named: {given}",
     fix="give at least one layout by a name of its own, not one of {taken}",
     why="A stage has its tiles by their names, and no bytes would ever arrive in one that has none.",
-    reference="DESIGN: pipeline",
+    reference="docs/guide.md, Rings and roles",
 )
 RING_CONSUMERS = Rule(
     id="pipeline.consumers",
@@ -312,7 +312,7 @@ TILE_INDEX = Rule(
     message="tile {given} of {count}: they are numbered 0 to {last}",
     fix="use 0 to {last}, or make more of them",
     why="What lies behind the last tile is another buffer, which would be read or overwritten.",
-    reference="DESIGN: what fails silently elsewhere is a clear error here",
+    reference="README.md, The promise",
 )
 ACCUMULATOR_REGISTERS = Rule(
     id="wgmma.registers",
@@ -340,7 +340,7 @@ ATTACH_ORDER = Rule(
     message="the IRBuilder stands in block {block} in front of what nvbackend emitted there before",
     fix="emit each block in the order of its instructions; make another block for what comes earlier",
     why="The protocols are checked in the order of the calls: what runs earlier would be taken for what runs later.",
-    reference="DESIGN: two validations",
+    reference="docs/guide.md, A kernel is a function that builds one",
 )
 LLVM_TYPE = Rule(
     id="value.llvm-type",

@@ -150,12 +150,19 @@ def test_every_type_and_size(a_type, b_type, d, n, in_registers):
     assert np.array_equal(found, product(a[1], b[1], d))
 
 
-def test_saturating_integers():
-    request = WgmmaRequest(n=8, k=32, d=s32, a=u8, b=u8, satfinite=True)
-    layouts = [SmemLayout(Major.K, Swizzle.B128, u8, rows, 128) for rows in (64, 8)]
-    a, b = (random_matrix(u8, rows, 128, rows) for rows in (64, 8))
+@pytest.mark.parametrize("satfinite", [False, True])
+@pytest.mark.parametrize("element", [s8, u8])
+def test_saturation_is_what_the_modifier_changes(element, satfinite):
+    """A sum that starts just below the largest s32: it stays there with the modifier, and wraps around without."""
+    start = 2**31 - 1000
+    request = WgmmaRequest(n=8, k=32, d=s32, a=element, b=element, satfinite=satfinite)
+    layouts = [SmemLayout(Major.K, Swizzle.B32, element, rows, 32) for rows in (64, 8)]
+    a, b = (random_matrix(element, rows, 32, rows) for rows in (64, 8))
     images = [layout.arrange(stored) for layout, (stored, _) in zip(layouts, (a, b), strict=True)]
-    assert np.array_equal(run(request, *layouts, *images), product(a[1], b[1], s32))
+    exact = start + (a[1] @ b[1].T).astype(np.int64)
+    assert exact.max() >= 2**31
+    limited = np.minimum(exact, 2**31 - 1) if satfinite else exact.astype(np.int32)
+    assert np.array_equal(run(request, *layouts, *images, start=start), limited)
 
 
 @pytest.mark.parametrize(("negate_a", "negate_b"), [(True, False), (False, True), (True, True)])

@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from tests.support.process import ROOT
 from tests.support.rule_catalogue import Declared, breakings, declared_rules, fields
 from tests.support.source import sources
 
@@ -65,3 +66,16 @@ def _tests() -> tuple[str, ...]:
     """The tests' texts, less the backslashes of regular expressions and less this folder, which breaks no rule."""
     found = (source for source in sources("tests") if not source.module.startswith("tests.meta"))
     return tuple(source.text.replace("\\", "") for source in found)
+
+
+def test_a_document_that_a_rule_refers_to_is_here_and_has_the_section() -> None:
+    """A reader of a diagnostic can open what it says to see: files of the repository, by their heading."""
+    named = [
+        (declared.rule.id, *found.groups())
+        for declared in RULES
+        for found in re.finditer(r"([\w/]+\.md), ([^;]+)", declared.rule.reference)
+    ]
+    assert named
+    for rule, file, heading in named:
+        assert f"\n## {heading}\n" in (ROOT / file).read_text(encoding="utf-8"), rule
+    assert [declared.rule.id for declared in RULES if re.search("DESIGN|HARDWARE", declared.rule.reference)] == []

@@ -24,16 +24,17 @@ def wgmma_kernel(
     a_layout: SmemLayout | None,
     b_layout: SmemLayout,
     *,
-    target: str = "sm_90a",
+    start: int | None = None,
 ) -> FinishedKernel:
     """D of a 64 x N tile over the whole K of `b_layout`. Parameters: bytes of A (or its fragments), of B, metadata, D.
 
     `a_layout` None takes A from registers: four a thread and K step, `a[(step * 128 + thread) * 4 + register]`.
-    Metadata is one register a thread and step; D is `out[thread * registers + register]`.
+    Metadata is one register a thread and step; D is `out[thread * registers + register]`. With `start`, D begins as
+    that number in every element, and the products are added to it.
     """
     names = ("a", "b", "metadata", "out")
     parameters = [Parameter(name, Pointer(u32)) for name in names]
-    k = KernelBuilder("wgmma_numbers", target, threads=THREADS, parameters=parameters)
+    k = KernelBuilder("wgmma_numbers", "sm_90a", threads=THREADS, parameters=parameters)
     a, b, metadata, out = k.arguments
     thread = k.thread_id()
     tile_b = fill(k, b_layout, b, thread)
@@ -47,6 +48,8 @@ def wgmma_kernel(
     )
     steps = b_layout.columns // request.k
     acc = k.accumulator(request.n, request.d)
+    if start is not None:
+        acc.fill(start)
     fragments, places = [], []
     for step in range(steps):
         row = step * THREADS + thread
