@@ -42,13 +42,81 @@ class Touch:
     shape: tuple[int, int, int] | None = None
 
 
+class MemoryUse(enum.Enum):
+    """What an instruction does to memory, and through which proxy (PTX ISA, Memory Consistency Model: proxies)."""
+
+    READ = "read"  # by ordinary code: generic proxy, done when the instruction is
+    WRITE = "write"
+    ASYNC_READ = "async-read"  # by an mma or a bulk copy: async proxy, goes on after the issue
+    ASYNC_WRITE = "async-write"
+    SYNCHRONIZE = "synchronize"  # an mbarrier, operated on as one
+    DECLARE = "declare"  # nothing is accessed: an address is computed from it, or it is set up
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryObject:
+    """Memory with an identity: an allocation in shared or tensor memory. `id` is unique in the function.
+
+    `element_bytes` is the size of one of its equal parts (an mbarrier, a stage), `bytes` that of the whole; tensor
+    memory counts in columns instead of bytes.
+    """
+
+    id: int
+    name: str
+    space: str
+    bytes: int
+    element_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTouch:
+    """One access of one instruction to an allocation.
+
+    The access starts at `offset` plus what `symbol` stands for: equal symbols are equal run-time values while their
+    definition is not executed again, "" is none, and an `offset` of None says that nothing is known of the place.
+    `bytes` is the extent, None where it is not known. `operand` is the row's operand that holds the address.
+    """
+
+    object: MemoryObject
+    use: MemoryUse
+    operand: str = ""
+    offset: int | None = 0
+    symbol: str = ""
+    bytes: int | None = None
+
+
+class Scope(enum.IntEnum):
+    """A group of threads that agree on something, from the smallest to the largest."""
+
+    THREAD = 0
+    WARP = 1
+    WARPGROUP = 2
+    CTA = 3
+    CLUSTER = 4
+    GRID = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """How a block with two successors chooses: all threads of one `uniform` scope go the same way.
+
+    `one_thread`: at most one thread of a warp takes the first successor. `condition` is the text for people.
+    """
+
+    uniform: Scope
+    one_thread: bool = False
+    condition: str = ""
+    location: Location | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class MachineInstr:
     """One selected instruction, or a pseudo-instruction (row None) that only records accesses.
 
     `immediates` are compile-time operands by name (wait_group's count, negate and transpose flags, ...); `words` are
     packed words by name whose constant bits are known (a shared-memory descriptor's upper half); `operands` name the
-    registers, for print.
+    registers, for print; `touches` are the accesses to registers that asynchronous instructions use as well, `memory`
+    those to allocations.
     """
 
     opcode: str
@@ -57,16 +125,18 @@ class MachineInstr:
     immediates: Mapping[str, int] = field(default_factory=dict)
     words: Mapping[str, int] = field(default_factory=dict)
     touches: tuple[Touch, ...] = ()
+    memory: tuple[MemoryTouch, ...] = ()
     location: Location | None = None
 
 
 @dataclass
 class MachineBlock:
-    """A basic block: instructions in order, and the names of the blocks that may follow."""
+    """A basic block: instructions in order, the names of the blocks that may follow, and how it chooses among two."""
 
     name: str
     instructions: list[MachineInstr] = field(default_factory=list)
     successors: list[str] = field(default_factory=list)
+    branch: Branch | None = None
 
 
 @dataclass
