@@ -1,0 +1,109 @@
+"""docs/rules.md, from the declared rules and the examples."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Iterable, Iterator
+
+from nvbackend import Rule, Severity
+from tests.rules import setup
+from tests.rules.catalogue import examples, family_of
+from tests.rules.example import Example
+from tests.support.rule_catalogue import declared_rules
+
+TITLE = """\
+# Rules
+
+<!-- Made by `python -m tests.rules`; edit the rules, or the examples in tests/rules. -->
+
+Every error of nvbackend is one of these rules: {count} are shown. Each has the sentence that is said when it is broken
+(in braces, what is filled in there), why it matters on the hardware, and the smallest program that breaks it: the lines
+with `-` in front break the rule, those with `+` are the fix, the others stand in both programs. `tests/rules` runs each
+program of this page.
+"""
+SETUP = """\
+## What the programs begin with
+
+The names of `nvbackend` itself, and
+
+```python
+{source}
+```
+"""
+
+
+def document() -> str:
+    """The text of docs/rules.md."""
+    shown = {one.rule: one for one in examples()}
+    declared = {one.rule.id: one.rule for one in declared_rules()}
+    rules = [declared[id] for id in sorted(shown)]
+    families = sorted({family_of(id) for id in shown})
+    parts = [TITLE.format(count=len(rules)), *_contents(families, rules), SETUP.format(source=_helpers())]
+    for family in families:
+        parts += [f"## {family}", "", *_imports(one for one in shown.values() if family_of(one.rule) == family)]
+        for rule in rules:
+            if family_of(rule.id) == family:
+                parts += _section(rule, shown[rule.id])
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _contents(families: Iterable[str], rules: list[Rule]) -> Iterator[str]:
+    yield "| family | rules |"
+    yield "| --- | --- |"
+    for family in families:
+        links = (f"[{_name(rule)}](#{_anchor(rule.id)})" for rule in rules if family_of(rule.id) == family)
+        yield f"| [{family}](#{family}) | {', '.join(links)} |"
+    yield ""
+
+
+def _name(rule: Rule) -> str:
+    return rule.id.partition(".")[2]
+
+
+def _anchor(heading: str) -> str:
+    """What GitHub makes of a heading: no dots."""
+    return heading.replace(".", "")
+
+
+def _helpers() -> str:
+    functions = [member for _, member in inspect.getmembers(setup, inspect.isfunction)]
+    here = [one for one in functions if one.__module__ == setup.__name__]
+    return "\n\n".join(
+        inspect.getsource(one).rstrip() for one in sorted(here, key=lambda one: one.__code__.co_firstlineno)
+    )
+
+
+def _imports(shown: Iterable[Example]) -> Iterator[str]:
+    """What the examples of a family import from below the package's own names."""
+    found: dict[str, None] = {}
+    for file in dict.fromkeys(one.file for one in shown):
+        with open(file, encoding="utf-8") as opened:
+            tree = ast.parse(opened.read())
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("nvbackend.", "tests.support")):
+                found[ast.unparse(node)] = None
+    if found:
+        yield from ("```python", *found, "```", "")
+
+
+def _section(rule: Rule, shown: Example) -> Iterator[str]:
+    yield from (f"### {rule.id}", "")
+    warning = " (a warning)" if rule.severity is Severity.WARNING else ""
+    yield from (f"> {_one_line(rule.message)}{warning}", "", f"{rule.why}", "")
+    if shown.caption:
+        yield from (shown.caption, "")
+    yield from ("```diff", shown.text(), "```", "")
+    yield from (f"Fix: {_one_line(rule.fix)}. Source: {rule.reference}.", "")
+
+
+def _one_line(text: str) -> str:
+    """A text without line breaks; in a quotation, angle brackets would be taken for HTML."""
+    return " ".join(text.split()).replace("<", "\\<")
+
+
+def main() -> int:
+    """Print the document."""
+    sys.stdout.write(document())
+    return 0

@@ -1,0 +1,142 @@
+"""How a kernel is declared, and what it is made of: its name, parameters, bounds, barriers and registers."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32
+from tests.rules.example import kernel, program
+
+
+@program("kernel.bounds")
+def threads_that_are_no_whole_warps():
+    nvb.KernelBuilder("k", "sm_90a", threads=100)  # breaks
+    nvb.KernelBuilder("k", "sm_90a", threads=128)  # keeps
+
+
+@program("kernel.finished")
+def code_behind_finish():
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    k.barrier()  # keeps
+    k.finish()
+    k.barrier()  # breaks
+
+
+@program("kernel.function")
+def generator_as_a_kernel():
+    def body(k):
+        yield k  # breaks
+        k.barrier()  # keeps
+
+    nvb.kernel("sm_90a", threads=32)(body).build()
+
+
+@program("kernel.name")
+def name_with_a_blank():
+    nvb.KernelBuilder("my kernel", "sm_90a", threads=32)  # breaks
+    nvb.KernelBuilder("my_kernel", "sm_90a", threads=32)  # keeps
+
+
+@program("kernel.parameter")
+def python_type_as_a_parameter():
+    parameter = nvb.Parameter("count", int)  # breaks
+    parameter = nvb.Parameter("count", nvb.Scalar(i32))  # keeps
+    nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[parameter])
+
+
+@program("kernel.parameter-fact")
+def pointer_with_an_odd_alignment():
+    pointer = nvb.Pointer(f32, align=3)  # breaks
+    pointer = nvb.Pointer(f32, align=4)  # keeps
+    nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[nvb.Parameter("x", pointer)])
+
+
+@kernel("kernel.warp")
+def thread_of_a_warp_that_is_not_there(k, out: nvb.Pointer(i32)):
+    with k.one_thread(4):  # breaks
+        out[0] = 1  # breaks
+    with k.one_thread(3):  # keeps
+        out[0] = 1  # keeps
+
+
+@kernel("barrier.id")
+def seventeenth_barrier(k):
+    k.barrier(16)  # breaks
+    k.barrier(15)  # keeps
+
+
+@kernel("barrier.threads")
+def barrier_of_half_a_warp(k):
+    k.barrier(1, 16)  # breaks
+    k.barrier(1, 32)  # keeps
+
+
+@kernel("barrier.waits")
+def barrier_for_more_threads_than_there_are(k):
+    k.barrier(1, 256)  # breaks
+    k.barrier(1, 128)  # keeps
+
+
+@kernel("setmaxnreg.range")
+def registers_by_sixteen(k):
+    k.increase_registers(236)  # breaks
+    k.increase_registers(232)  # keeps
+
+
+@program("setmaxnreg.target")
+def register_budget_without_the_suffix():
+    k = nvb.KernelBuilder("k", "sm_90", threads=128)  # breaks
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128)  # keeps
+    k.decrease_registers(40)
+
+
+@kernel("register.name")
+def special_register_that_is_none(k, out: nvb.Pointer(i32)):
+    out[0] = k.special_register("tid.w")  # breaks
+    out[0] = k.special_register("tid.z")  # keeps
+
+
+@kernel("call.argument")
+def text_as_an_element_type(k):
+    k.shared("f16", 64)  # breaks
+    k.shared(f16, 64)  # keeps
+
+
+@program("attach.place")
+def builder_that_stands_nowhere():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    place = ir.IRBuilder()  # breaks
+    place = ir.IRBuilder(function.append_basic_block())  # keeps
+    nvb.attach(place, "sm_90a", threads=32)
+
+
+@program("attach.order")
+def builder_that_goes_back():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=32)
+    k.barrier()
+    builder.position_at_start(builder.block)  # breaks
+    k.barrier()
+
+
+@kernel("accumulator.store")
+def accumulator_to_another_type(k, out: nvb.Pointer(f16, align=8)):
+    k.store_accumulator(k.accumulator(64), out, 64)  # breaks
+    k.store_accumulator(k.accumulator(64), out.cast(f32), 64)  # keeps
+
+
+@kernel("accumulator.stride")
+def rows_at_odd_elements(k, out: nvb.Pointer(f32, align=8)):
+    stride = 65  # breaks
+    stride = 66  # keeps
+    k.store_accumulator(k.accumulator(64), out, stride)
+
+
+@kernel("epilogue.accumulator")
+def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
+    output = k.tma_epilogue(c, 128, 1)  # breaks
+    output = k.tma_epilogue(c, 64, 1)  # keeps
+    output.reserve((0, 0), 0).store(k.accumulator(64))
+    output.finish()

@@ -1,0 +1,50 @@
+"""Accesses to memory and its layout in the CTA."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import e2m1, f32, u8
+from tests.rules.example import kernel
+
+
+@kernel("memory.alignment")
+def vector_at_one_float(k, x: nvb.Pointer(f32, align=4)):
+    x.load(4)  # breaks
+    x.load()  # keeps
+
+
+@kernel("memory.pointer")
+def address_of_an_address(k, x: nvb.Pointer(f32), address: nvb.i64):
+    k.global_address(address.ir, f32, 4)  # breaks
+    k.global_address(k.function.args[0], f32, 4)  # keeps
+
+
+@kernel("memory.sub-byte")
+def step_of_half_a_byte(k, x: nvb.Pointer(e2m1)):
+    x = x + 3  # breaks
+    x = x + 4  # keeps
+
+
+@kernel("memory.vector")
+def access_of_twelve_bytes(k, x: nvb.Pointer(f32, align=16)):
+    x.load(3)  # breaks
+    x.load(4)  # keeps
+
+
+@kernel("shared.extent")
+def alignment_that_is_no_power_of_two(k):
+    k.shared(u8, 64, align=24)  # breaks
+    k.shared(u8, 64, align=32)  # keeps
+
+
+@kernel("shared.size")
+def more_shared_memory_than_there_is(k):
+    k.shared(u8, 228 * 1024)  # breaks
+    k.shared(u8, 227 * 1024)  # keeps
+
+
+@kernel("shared.tile")
+def stage_behind_the_last(k):
+    tiles = k.shared_tiles(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, nvb.f16, 64, 64), 4)
+    tiles.at(4)  # breaks
+    tiles.at(3)  # keeps
