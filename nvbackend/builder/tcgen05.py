@@ -18,6 +18,7 @@ from nvbackend.intrinsics import tcgen05_memory
 from nvbackend.intrinsics.row import RegisterClass, Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.intrinsics.tcgen05_words import control_words
 from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, u16, u32, u64
 from nvbackend.isel import tcgen05_memory_rules as memory_rules
 from nvbackend.isel.tcgen05_request import Tcgen05Request
@@ -260,7 +261,7 @@ class TensorMemory(Copies):
             if one.name != "scale_d"
         }
         immediates = {} if scale_input_d is None else {"scale_d": scale_input_d}
-        self.emit(row, {**operands, **immediates}, words={"idesc": word})
+        self.emit(row, {**operands, **immediates}, words={**control_words(row), "idesc": word})
 
     def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
         parts = given if isinstance(given, Sequence) else (given,)

@@ -84,9 +84,9 @@ class Tcgen05Ctrl:
         """The kind's PTX name."""
         return SEED_KINDS[self.mma_kind]
 
-    def encode(self) -> int:
-        """The seed's 32-bit word."""
-        return CONTROL_WORD.encode(self._values())
+    def encode(self, *, into: int = 0) -> int:
+        """The seed's 32-bit word; of what `into` held, nothing is left, reserved bits least of all."""
+        return CONTROL_WORD.encode(self._values(), into=into)
 
     @classmethod
     def decode(cls, word: int) -> Tcgen05Ctrl:
@@ -119,10 +119,10 @@ class Tcgen05Collector:
         if not self.valid and self.collector_a is SeedCollector.FILL_USE:
             SHARED_BIT.fail(collector=self.collector_a.name)
 
-    def encode(self) -> int:
-        """The seed's 32-bit word."""
+    def encode(self, *, into: int = 0) -> int:
+        """The seed's 32-bit word; of what `into` held, nothing is left, reserved bits least of all."""
         mode = SeedCollector.FILL_USE if self.ashift else self.collector_a
-        return COLLECTOR_WORD.encode({"valid": int(self.valid), "collector_a": mode.value})
+        return COLLECTOR_WORD.encode({"valid": int(self.valid), "collector_a": mode.value}, into=into)
 
     @classmethod
     def decode(cls, word: int) -> Tcgen05Collector:

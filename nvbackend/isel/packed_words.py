@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from nvbackend.intrinsics.seed_tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.tcgen05 import MMA as TCGEN05_MMA
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL
 from nvbackend.isel.machine import MachineInstr
+from nvbackend.isel.tcgen05_word_rules import INSTRUCTION_DESCRIPTOR
 
-Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor
+Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
 
 _SHARED_OPERANDS = ("a_desc", "b_desc")
-_INSTRUCTION_OPERAND = "idesc"
 _MMA_ASYNC = "wgmma.mma_async"
 
 
@@ -24,6 +26,10 @@ def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
     if instr.opcode.startswith(TCGEN05_MMA) and instr.row is not None:
         if word in _SHARED_OPERANDS:
             return Tcgen05SmemDescriptor.decode
-        if word == _INSTRUCTION_OPERAND:
+        if word == CONTROL:
+            return Tcgen05Ctrl.decode
+        if word == COLLECTOR:
+            return Tcgen05Collector.decode
+        if word == INSTRUCTION_DESCRIPTOR:
             return partial(InstructionDescriptor.decode, kind=str(instr.row.axes["kind"]))
     return None

@@ -20,6 +20,7 @@ from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.packed_words import decoder
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
+from nvbackend.isel.tcgen05_word_rules import word_faults
 from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
 from nvbackend.isel.wgmma_protocol_state import MMA_ASYNC, PENDING, WAIT_GROUP
@@ -190,7 +191,7 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
     return emulation_warnings(instr.row, target, instr.location) if instr.row is not None else ()
 
 
-INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, _packed_words, _emulated)
+INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, _packed_words, word_faults, _emulated)
 """What is checked of every instruction by itself."""
 PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups)
 """What is checked of the function as a whole, along its control flow."""

@@ -12,6 +12,7 @@ import pytest
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import tcgen05, tcgen05_memory
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.intrinsics.tcgen05_words import control_words
 from nvbackend.intrinsics.types import bf16, e2m1, e4m3, f16, f32, s8, s32, u8, ue4m3, ue8m0
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.target import Target, dotted, target_names
@@ -281,7 +282,7 @@ def test_nonsense_is_refused_as_any_other_value(given: object) -> None:
 def test_the_verifier_uses_the_same_gates() -> None:
     row = tcgen05.mma("mxf4", sparse=True)
     function = MachineFunction("kernel", SM_100F)
-    function.block("entry").instructions.append(MachineInstr(row.opcode, row))
+    function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=control_words(row)))
     assert [found.rule_id for found in verify(function)] == ["tcgen05.sparse-fp4-target"]
     function.target = SM_100A
     assert verify(function) == []
@@ -295,7 +296,9 @@ def test_a_function_has_one_cta_group() -> None:
         tcgen05_memory.shift(2),
         tcgen05_memory.wait("ld"),
     )
-    function.block("entry").instructions += [MachineInstr(row.opcode, row) for row in rows]
+    for row in rows:
+        words = control_words(row) if row.opcode == tcgen05.MMA else {}
+        function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words))
     found = list(check_cta_groups(function))
     assert [one.rule_id for one in found] == ["tcgen05.cta-groups-mixed"]
     assert "tcgen05.shift is of cta_group::2" in found[0].message
