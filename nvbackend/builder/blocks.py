@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from llvmlite import ir
 
+from nvbackend.builder.execution import Threads
 from nvbackend.builder.storage import Storage
 from nvbackend.diagnostics import Location, caller_location
 
@@ -21,7 +22,7 @@ Yielded = TypeVar("Yielded")
 class Region:
     """A with-block of the kernel. Values made in it may be used while it is open."""
 
-    __slots__ = ("alone", "exit_block", "kind", "left", "location", "next_block", "open", "written")
+    __slots__ = ("alone", "executing", "exit_block", "kind", "left", "location", "next_block", "open", "written")
 
     def __init__(self, kind: str, location: Location | None) -> None:
         self.kind = kind
@@ -34,6 +35,8 @@ class Region:
         """Whether some thread leaves it by break or return."""
         self.alone = False
         """Whether at most one thread of a warp runs it."""
+        self.executing: Threads | None = None
+        """The threads of the CTA that are in it, where they are known."""
 
     def describe(self) -> str:
         """What diagnostics call it, with its place."""

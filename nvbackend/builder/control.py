@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import Region, with_block
 from nvbackend.builder.core import RETURN, BuilderCore
+from nvbackend.builder.execution import Threads
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Arithmetic, Number, Operand, Value, as_value
 from nvbackend.builder.variables import Variable
@@ -26,6 +27,7 @@ class _If:
     merge: ir.Block
     region: Region
     before: Known
+    others: Threads | None
 
 
 class Control(BuilderCore):
@@ -48,13 +50,15 @@ class Control(BuilderCore):
         then, merge = self._new_block("then"), self._new_block("endif")
         branch = self._branch_if(test, then, merge)
         before = dict(self._known)
+        chosen, others = self._execution.split(test.ir, self._elected)
         with self._region("if") as region:
             region.alone = self._is_alone(test.ir)
+            region.executing = chosen
             self._enter(then, before)
             yield
             self._branch(merge)
         self._enter(merge, _unchanged(before, region))
-        self._last_if = _If(branch, merge, region, before)
+        self._last_if = _If(branch, merge, region, before, others)
 
     @with_block
     def else_(self) -> Iterator[None]:
@@ -66,6 +70,7 @@ class Control(BuilderCore):
         otherwise = self._new_block("else")
         last.branch.operands[2] = otherwise
         with self._region("else") as region:
+            region.executing = last.others
             self._enter(otherwise, last.before)
             yield
             self._branch(last.merge)
@@ -94,6 +99,7 @@ class Control(BuilderCore):
         self._branch(header)
         before = dict(self._known)
         with self._region("range") as region:
+            region.executing = self._execution.here(skip=1)
             self._enter(header)
             self._branch_if(counter.value < last, body, done)
             region.exit_block, region.next_block = done, latch
@@ -112,6 +118,7 @@ class Control(BuilderCore):
         self._branch(body)
         before = dict(self._known)
         with self._region("loop") as region:
+            region.executing = self._execution.here(skip=1)
             region.exit_block, region.next_block = done, body
             self._enter(body)
             yield
@@ -124,11 +131,14 @@ class Control(BuilderCore):
         """Leave the innermost loop."""
         loop = self._loop("break_")
         self._leave("break_", loop.exit_block)
+        self._execution.leave(loop)
         loop.left = True
 
     def continue_(self) -> None:
         """Go on with the next round of the innermost loop."""
-        self._leave("continue_", self._loop("continue_").next_block)
+        loop = self._loop("continue_")
+        self._leave("continue_", loop.next_block)
+        self._execution.leave(loop)
 
     def return_(self) -> None:
         """End the kernel for the threads that come here."""
@@ -138,17 +148,21 @@ class Control(BuilderCore):
         self._ir.ret_void()
         for region in self._regions:
             region.left = True
+        self._execution.leave(self._regions[0])
         self._exit_kind = "return_"
 
     def break_if(self, condition: Operand) -> None:
         """Leave the innermost loop where `condition` holds."""
         loop = self._loop("break_if")
         self._leave_if(condition, loop.exit_block)
+        self._execution.leave(loop)
         loop.left = True
 
     def continue_if(self, condition: Operand) -> None:
         """Go on with the next round of the innermost loop where `condition` holds."""
-        self._leave_if(condition, self._loop("continue_if").next_block)
+        loop = self._loop("continue_if")
+        self._leave_if(condition, loop.next_block)
+        self._execution.leave(loop)
 
     def return_if(self, condition: Operand) -> None:
         """End the kernel for the threads where `condition` holds."""

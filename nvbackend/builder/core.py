@@ -10,9 +10,11 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import Asked, Region
+from nvbackend.builder.execution import Execution
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.operands import check_operands
+from nvbackend.builder.provenance import note_update, sources
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import caller_location, raise_all
@@ -40,6 +42,7 @@ class BuilderCore:
         self.machine = MachineFunction(name, target)
         self._ir = ir.IRBuilder()
         self._regions: list[Region] = [Region("kernel", None)]
+        self._execution = Execution(self._regions)
         self._register_blocks = 0
         self._accumulators: list[Accumulator] = []
         self._known: dict[Storage, list[ir.Value]] = {}
@@ -66,6 +69,7 @@ class BuilderCore:
         *,
         touches: Sequence[Touch] = (),
         words: dict[str, int] | None = None,
+        facts: dict[str, int] | None = None,
         name: str = "",
     ) -> dict[str, list[ir.Value]]:
         """Emit one machine instruction: check it against the target, lower it, record it. Returns outputs by name.
@@ -90,6 +94,8 @@ class BuilderCore:
                 immediates=immediates,
                 words=words or {},
                 touches=tuple(touches),
+                facts={**self._execution.facts(row, operands), **(facts or {})},
+                sources=sources(row, operands),
                 location=caller_location(),
             )
         )
@@ -252,6 +258,7 @@ class BuilderCore:
     def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
         self._check_storage(storage)
         self._regions[-1].written.add(storage)
+        note_update(self.machine.block(self._ir.block.name), storage, values)
         if self._cached_storage:
             self._known[storage] = list(values)
             self._dirty[storage] = None

@@ -78,6 +78,7 @@ class KernelBuilder(Operations):
         super().__init__(name, found, function, cached_storage=True)
         self._parameters = tuple(parameters)
         self.threads, self.cluster = threads, cluster
+        self._execution.start(threads)
         self.machine.attributes.update(threads=threads, cluster=cluster)
         entry = function.append_basic_block("entry")
         self._start(entry)

@@ -116,7 +116,8 @@ class MachineInstr:
     `immediates` are compile-time operands by name (wait_group's count, negate and transpose flags, ...); `words` are
     packed words by name whose constant bits are known (a shared-memory descriptor's upper half); `operands` name the
     registers, for print; `touches` are the accesses to registers that asynchronous instructions use as well, `memory`
-    those to allocations.
+    those to allocations. `facts` are numbers known at build time that are no operand, by the names of `isel.facts`;
+    `sources` the mutable variables that an operand is computed from, where all of them are known.
     """
 
     opcode: str
@@ -126,17 +127,31 @@ class MachineInstr:
     words: Mapping[str, int] = field(default_factory=dict)
     touches: tuple[Touch, ...] = ()
     memory: tuple[MemoryTouch, ...] = ()
+    facts: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     location: Location | None = None
+
+
+class Update(enum.Enum):
+    """How a block changes a mutable variable."""
+
+    COUNT = "count"  # by a constant
+    FLIP = "flip"  # between 0 and 1
+    SET = "set"  # to any other value
 
 
 @dataclass
 class MachineBlock:
-    """A basic block: instructions in order, the names of the blocks that may follow, and how it chooses among two."""
+    """A basic block: instructions in order, the names of the blocks that may follow, and how it chooses among two.
+
+    `updates` are the mutable variables that it gives another value.
+    """
 
     name: str
     instructions: list[MachineInstr] = field(default_factory=list)
     successors: list[str] = field(default_factory=list)
     branch: Branch | None = None
+    updates: dict[str, Update] = field(default_factory=dict)
 
 
 @dataclass

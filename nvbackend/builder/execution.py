@@ -1,0 +1,213 @@
+"""Which threads of the CTA are in a with-block: found by evaluating its condition for each of them.
+
+Conditions over the thread's index, constants and elected lanes have an answer; all others have none, and what is
+known of the block is then nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from nvbackend.builder.lowering import Operands
+from nvbackend.intrinsics.guard import GUARD
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row import Role, Row
+from nvbackend.isel import facts
+
+if TYPE_CHECKING:
+    from nvbackend.builder.blocks import Region
+
+_THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
+_SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
+BARRIER = "barrier"
+"""The operand that holds the address of an mbarrier."""
+_CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY)
+
+Lanes = tuple[int, ...]
+"""A value of every thread of the CTA."""
+
+_BINARY: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "and": lambda a, b: a & b,
+    "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
+    "shl": lambda a, b: a << b,
+    "lshr": lambda a, b: a >> b,
+    "ashr": lambda a, b: a >> b,
+}
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    **dict.fromkeys(("slt", "ult"), lambda a, b: a < b),
+    **dict.fromkeys(("sle", "ule"), lambda a, b: a <= b),
+    **dict.fromkeys(("sgt", "ugt"), lambda a, b: a > b),
+    **dict.fromkeys(("sge", "uge"), lambda a, b: a >= b),
+}
+_LARGEST = 1 << 31
+"""Values are taken for non-negative numbers of 31 bits: there, signed and unsigned operations agree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """Threads of a CTA, a bit each. With `elected`, each bit stands for its warp: which of its lanes it is is open."""
+
+    bits: int
+    elected: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many they are."""
+        return self.bits.bit_count()
+
+    @property
+    def warps(self) -> int:
+        """How many warps they belong to."""
+        whole = (1 << WARP_SIZE) - 1
+        return sum(bool(self.bits >> start & whole) for start in range(0, self.bits.bit_length(), WARP_SIZE))
+
+    def without(self, others: Threads) -> Threads | None:
+        """Those that are not among `others`; None where that is not known."""
+        if self.elected or others.elected:
+            return None
+        return Threads(self.bits & ~others.bits)
+
+
+class Execution:
+    """The threads that are in the innermost of the `regions`."""
+
+    def __init__(self, regions: Sequence[Region]) -> None:
+        self._regions = regions
+        self._total = 0
+        self._found: dict[int, tuple[ir.Value, Lanes | None]] = {}
+
+    def start(self, threads: int) -> None:
+        """All threads of the CTA enter the kernel here."""
+        self._total = threads
+        self._regions[0].executing = Threads((1 << threads) - 1)
+
+    def here(self, skip: int = 0) -> Threads | None:
+        """The threads that are in the innermost region, `skip` of them left out."""
+        return self._regions[-1 - skip].executing
+
+    def leave(self, target: Region) -> None:
+        """Some threads go to the end of `target`: who stays in the blocks inside it is not followed."""
+        for region in reversed(self._regions):
+            region.executing = None
+            if region is target:
+                return
+
+    def split(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[Threads | None, Threads | None]:
+        """Those of the threads here for which `condition` holds, and the others; None for what is not known."""
+        here = self.here()
+        if here is None:
+            return None, None
+        chosen = self._holds(condition, elected)
+        if chosen is None or here.elected:
+            return None, None
+        kept = Threads(here.bits & chosen.bits, chosen.elected)
+        return kept, here.without(kept)
+
+    def _holds(self, condition: ir.Value, elected: Sequence[ir.Value]) -> Threads | None:
+        if any(condition is one for one in elected):
+            return Threads(sum(1 << first for first in range(0, self._total, WARP_SIZE)), elected=True)
+        if isinstance(condition, ir.Instruction) and condition.opname == "and":
+            left, right = (self._holds(one, elected) for one in condition.operands)
+            if left is None or right is None:
+                return None
+            if left.elected or right.elected:
+                other = right if left.elected else left
+                return None if other.elected or not _of_whole_warps(other) else Threads(left.bits & right.bits, True)
+            return Threads(left.bits & right.bits)
+        lanes = self._lanes(condition)
+        return None if lanes is None else Threads(sum(1 << index for index, holds in enumerate(lanes) if holds))
+
+    def _lanes(self, value: ir.Value) -> Lanes | None:
+        known = self._found.get(id(value))
+        if known is None:
+            known = self._found[id(value)] = (value, self._evaluate(value))
+        return known[1]
+
+    def _evaluate(self, value: ir.Value) -> Lanes | None:
+        if isinstance(value, ir.Constant):
+            number = value.constant
+            return (int(number),) * self._total if isinstance(number, int) else None
+        if isinstance(value, ir.CallInstr):
+            return self._call(value)
+        if not isinstance(value, ir.Instruction):
+            return None
+        if isinstance(value, ir.CompareInstr):
+            return self._elementwise(value, _COMPARE.get(value.op))
+        return self._elementwise(value, _BINARY.get(value.opname))
+
+    def _elementwise(self, value: ir.Instruction, function: Callable[[int, int], int] | None) -> Lanes | None:
+        if function is None:
+            return None
+        if len(value.operands) != 2:
+            return None
+        left, right = (self._lanes(one) for one in value.operands)
+        if left is None or right is None or any(not 0 <= one < _LARGEST for one in (*left, *right)):
+            return None
+        return tuple(map(function, left, right))
+
+    def _call(self, call: ir.CallInstr) -> Lanes | None:
+        name = getattr(call.callee, "name", "")
+        if name == _THREAD_INDEX:
+            return tuple(range(self._total))
+        if name != _SHUFFLE:
+            return None
+        value, lane = self._lanes(call.args[1]), call.args[2]
+        if value is None or not isinstance(lane, ir.Constant) or lane.constant != 0:
+            return None
+        return tuple(value[index - index % WARP_SIZE] for index in range(self._total))
+
+    def facts(self, row: Row, operands: Operands) -> dict[str, int]:
+        """What is known of how the threads here execute `row`, where it is one that concerns mbarriers or bulk copies.
+
+        Threads that a guard takes out are not counted.
+        """
+        if not _is_counted(row):
+            return {}
+        known = _constants(row, operands)
+        here = self._guarded(operands)
+        if here is not None:
+            known[facts.THREADS] = here.count
+            known[facts.WARPS] = here.warps
+            if here.count == 1 and not here.elected:
+                known[facts.THREAD] = here.bits.bit_length() - 1
+        return known
+
+    def _guarded(self, operands: Operands) -> Threads | None:
+        here = self.here()
+        guard = operands.get(GUARD)
+        if here is None or guard is None:
+            return here
+        lanes = self._lanes(guard) if isinstance(guard, ir.Value) else None
+        if lanes is None or here.elected:
+            return None
+        return Threads(here.bits & sum(1 << index for index, holds in enumerate(lanes) if holds))
+
+
+def _is_counted(row: Row) -> bool:
+    return any(operand.name == BARRIER for operand in row.operands) or row.family in ("tma", "cluster")
+
+
+def _constants(row: Row, operands: Operands) -> dict[str, int]:
+    known = {}
+    for operand in row.operands:
+        given = operands.get(operand.name)
+        number = given.constant if isinstance(given, ir.Constant) else given
+        if operand.name in _CONSTANTS and operand.role is not Role.OUTPUT and isinstance(number, int):
+            known[operand.name] = number
+    return known
+
+
+def _of_whole_warps(threads: Threads) -> bool:
+    whole = (1 << WARP_SIZE) - 1
+    parts = (threads.bits >> start & whole for start in range(0, threads.bits.bit_length(), WARP_SIZE))
+    return all(part in (0, whole) for part in parts)

@@ -1,0 +1,83 @@
+"""Which mutable variables a value is computed from, and how a block changes a variable.
+
+Read off the LLVM IR that the builder emits: a variable is a stack slot, a read of it a load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.lowering import Operands
+from nvbackend.builder.storage import Storage
+from nvbackend.intrinsics.row import Row
+from nvbackend.isel.machine import MachineBlock, Update
+
+_TRACED = ("barrier", "parity")
+"""Operands whose variables the analyses ask for."""
+_PURE_CALLS = ("llvm.nvvm.read.ptx.sreg.", "llvm.nvvm.shfl.sync.")
+_STEPS = 64
+"""Expressions of more instructions are not followed."""
+
+
+def sources(row: Row, operands: Operands) -> dict[str, frozenset[str]]:
+    """The variables that the traced operands of `row` are computed from, for those where all are known."""
+    if not any(operand.name == "barrier" for operand in row.operands):
+        return {}
+    traced = {}
+    for name in _TRACED:
+        given = operands.get(name)
+        found = variables(given) if isinstance(given, ir.Value) else None
+        if found is not None:
+            traced[name] = found
+    return traced
+
+
+def variables(value: ir.Value) -> frozenset[str] | None:
+    """The names of the variables that `value` is computed from; None where it depends on anything that may change."""
+    names: set[str] = set()
+    waiting, seen = [value], {id(value)}
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (ir.Constant, ir.Argument, ir.GlobalValue)):
+            continue
+        if not isinstance(one, ir.Instruction) or len(seen) > _STEPS:
+            return None
+        if isinstance(one, ir.LoadInstr):
+            if not isinstance(one.operands[0], ir.AllocaInstr):
+                return None
+            names.add(one.operands[0].name)
+            continue
+        if isinstance(one, ir.CallInstr) and not getattr(one.callee, "name", "").startswith(_PURE_CALLS):
+            return None
+        inner = one.args if isinstance(one, ir.CallInstr) else one.operands
+        for operand in inner:
+            if id(operand) not in seen:
+                seen.add(id(operand))
+                waiting.append(operand)
+    return frozenset(names)
+
+
+def note_update(block: MachineBlock, storage: Storage, values: Sequence[ir.Value]) -> None:
+    """Record in `block` that `storage` is given `values`. Only single integers are followed."""
+    if len(values) != 1 or not isinstance(values[0].type, ir.IntType):
+        return
+    name = storage.slots[0].name
+    block.updates[name] = Update.SET if name in block.updates else _update(name, values[0])
+
+
+def _update(name: str, value: ir.Value) -> Update:
+    if isinstance(value, ir.Instruction) and value.opname in ("add", "sub", "xor") and len(value.operands) == 2:
+        left, right = value.operands
+        if _reads(left, name) and isinstance(right, ir.Constant):
+            if value.opname == "xor":
+                return Update.FLIP if right.constant == 1 else Update.SET
+            return Update.COUNT
+        if value.opname == "sub" and _reads(right, name) and isinstance(left, ir.Constant) and left.constant == 1:
+            return Update.FLIP
+    return Update.SET
+
+
+def _reads(value: ir.Value, name: str) -> bool:
+    return isinstance(value, ir.LoadInstr) and value.operands[0].name == name
