@@ -7,6 +7,7 @@ seed's (tcgen05 machine validation), with its spelling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics import tcgen05
@@ -26,6 +27,7 @@ def _words(values: Iterable[object]) -> str:
     return " or ".join(str(value) for value in values if value is not None)
 
 
+@cache
 def _targets(features: Feature) -> str:
     return _words(name for name in target_names() if Target.parse(name).has(features))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, raise_all, user_facing
 from nvbackend.intrinsics import tma_tensor
@@ -24,6 +25,7 @@ def _words(values: Iterable[object]) -> str:
     return ", ".join(map(str, values))
 
 
+@cache
 def _targets(features: Feature) -> str:
     return f"one of {_words(name for name in target_names() if Target.parse(name).has(features))}"
 
