@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,14 @@ from nvbackend.builder.execution import Execution
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.operands import check_operands
+from nvbackend.builder.places import Places
 from nvbackend.builder.provenance import note_update, sources
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import caller_location, raise_all
 from nvbackend.intrinsics.row import Effect, Role, Row
 from nvbackend.intrinsics.types import ElementType
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import check_row
 
@@ -44,6 +45,7 @@ class BuilderCore:
         self._regions: list[Region] = [Region("kernel", None)]
         self._execution = Execution(self._regions)
         self._register_blocks = 0
+        self._places = Places()
         self._accumulators: list[Accumulator] = []
         self._known: dict[Storage, list[ir.Value]] = {}
         self._dirty: dict[Storage, None] = {}
@@ -70,10 +72,12 @@ class BuilderCore:
         touches: Sequence[Touch] = (),
         words: dict[str, int] | None = None,
         facts: dict[str, int] | None = None,
+        extents: Mapping[str, int] | None = None,
         name: str = "",
     ) -> dict[str, list[ir.Value]]:
         """Emit one machine instruction: check it against the target, lower it, record it. Returns outputs by name.
 
+        `extents` are the bytes that it accesses at the shared address in an operand, where the row does not say.
         Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
         """
         self._check_live()
@@ -91,9 +95,11 @@ class BuilderCore:
                 opcode=row.opcode,
                 row=row,
                 operands=_names(row, operands, results),
+                registers={name: len(values) for name, values in _registers(row, operands, results)},
                 immediates=immediates,
                 words=words or {},
                 touches=tuple(touches),
+                memory=tuple(self._places.touches(row, operands, extents or {})),
                 facts={**self._execution.facts(row, operands), **(facts or {})},
                 sources=sources(row, operands),
                 location=caller_location(),
@@ -131,8 +137,9 @@ class BuilderCore:
         constant = any(isinstance(one, ir.Constant) for one in condition.operands)
         return condition.opname == "icmp" and condition.op == "eq" and constant and names == [_THREAD_INDEX]
 
-    def _pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
-        self._record(MachineInstr(opcode=opcode, touches=tuple(touches), location=caller_location()))
+    def _pseudo(self, opcode: str, touches: Sequence[Touch] = (), memory: Sequence[MemoryTouch] = ()) -> None:
+        location = caller_location()
+        self._record(MachineInstr(opcode=opcode, touches=tuple(touches), memory=tuple(memory), location=location))
 
     def _record(self, instruction: MachineInstr) -> None:
         if not self._cached_storage:
@@ -224,6 +231,8 @@ class BuilderCore:
             end = block.terminator
             targets = [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
             machine.successors = list(dict.fromkeys(targets))
+            if end is not None and len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
+                machine.sides = self._execution.sides(end.operands[0], self._elected)
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
 
@@ -282,16 +291,23 @@ def _returns(block: MachineBlock) -> bool:
 def _names(row: Row, operands: Operands, results: dict[str, list[ir.Value]]) -> dict[str, str]:
     """What each operand is called, for the printed machine form: `%first..last` for a block of registers."""
     names: dict[str, str] = {}
+    for name, values in _registers(row, operands, results):
+        first = _reference(values[0])
+        names[name] = first if len(values) == 1 else f"{first}..{_reference(values[-1])}"
+    return names
+
+
+def _registers(
+    row: Row, operands: Operands, results: dict[str, list[ir.Value]]
+) -> Iterator[tuple[str, list[ir.Value | int]]]:
+    """Every operand in registers that is not empty, with its values."""
     for operand in row.operands:
         if operand.role is Role.IMMEDIATE:
             continue
         given = results[operand.name] if operand.role is Role.OUTPUT else operands[operand.name]
         values = [given] if isinstance(given, (ir.Value, int)) else list(given)
-        if not values:
-            continue
-        first = _reference(values[0])
-        names[operand.name] = first if len(values) == 1 else f"{first}..{_reference(values[-1])}"
-    return names
+        if values:
+            yield operand.name, values
 
 
 def _reference(value: ir.Value | int) -> str:

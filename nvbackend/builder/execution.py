@@ -113,6 +113,18 @@ class Execution:
         kept = Threads(here.bits & chosen.bits, chosen.elected)
         return kept, here.without(kept)
 
+    def sides(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[int, int] | None:
+        """The threads of the CTA for which `condition` certainly holds, and for which it certainly does not."""
+        chosen = self._holds(condition, elected) if self._total else None
+        if chosen is None:
+            return None
+        everyone = (1 << self._total) - 1
+        if not chosen.elected:
+            return chosen.bits, everyone & ~chosen.bits
+        whole = (1 << WARP_SIZE) - 1
+        open_to = sum(whole << start for start in range(0, self._total, WARP_SIZE) if chosen.bits >> start & whole)
+        return 0, everyone & ~open_to
+
     def _holds(self, condition: ir.Value, elected: Sequence[ir.Value]) -> Threads | None:
         if any(condition is one for one in elected):
             return Threads(sum(1 << first for first in range(0, self._total, WARP_SIZE)), elected=True)

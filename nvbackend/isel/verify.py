@@ -18,6 +18,7 @@ from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rule
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.packed_words import decoder
+from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.tcgen05_word_rules import word_faults
@@ -191,7 +192,7 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
     return emulation_warnings(instr.row, target, instr.location) if instr.row is not None else ()
 
 
-INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, _packed_words, word_faults, _emulated)
+INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, _emulated)
 """What is checked of every instruction by itself."""
 PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups)
 """What is checked of the function as a whole, along its control flow."""
