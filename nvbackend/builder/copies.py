@@ -90,7 +90,7 @@ class Copies(Threads):
 
     def shared_tiles(self, layout: SmemLayout, count: int = 1, *, name: str = "tile") -> SharedTiles:
         """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period."""
-        first = self.shared(u8, layout.bytes * count, align=layout.alignment, name=name)
+        first = self._shared(u8, layout.bytes * count, layout.alignment, name, layout.bytes)
         return SharedTiles(first, layout, count)
 
     def shared_tile(self, layout: SmemLayout, *, name: str = "tile") -> SharedTile:
@@ -124,7 +124,8 @@ class Copies(Threads):
         for panel in range(tile.layout.panels):
             for box in range(share):
                 place, coordinates = self._box(tile, source, at, panel, first + box)
-                self.emit(row, {**operands, "destination": place.bytes.ir, "coordinates": coordinates})
+                given = {**operands, "destination": place.bytes.ir, "coordinates": coordinates}
+                self.emit(row, given, extents={"destination": source.type.bytes})
 
     def tma_store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it."""
@@ -132,7 +133,7 @@ class Copies(Threads):
             for box in range(self._boxes_a_panel(tile, target)):
                 place, coordinates = self._box(tile, target, at, panel, box)
                 operands = {"tensor_map": target.address, "coordinates": coordinates, "source": place.bytes.ir}
-                self.emit(tma.store_tile(target.type.rank), operands)
+                self.emit(tma.store_tile(target.type.rank), operands, extents={"source": target.type.bytes})
 
     def tma_commit_stores(self) -> None:
         """Close this thread's bulk group (cp.async.bulk.commit_group)."""

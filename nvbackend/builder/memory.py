@@ -7,9 +7,12 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
+from nvbackend.builder.places import Place
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, s64, u32
+from nvbackend.isel.machine import MemoryUse
+from nvbackend.isel.memory_uses import LOAD_SHARED, STORE_SHARED
 
 GLOBAL_SPACE = 1
 SHARED_SPACE = 3
@@ -37,13 +40,21 @@ GLOBAL_POINTER = Rule(
 class Address:
     """A typed address in global or shared memory: `address + n` moves by elements, `address[n]` reads and writes.
 
-    `align` is the promised alignment in bytes of this very address.
+    `align` is the promised alignment in bytes of this very address. In shared memory it knows the allocation that it
+    is in, and where there.
     """
 
-    __slots__ = ("_base", "_k", "_offset", "align", "element", "space")
+    __slots__ = ("_base", "_k", "_offset", "_place", "align", "element", "space")
 
     def __init__(
-        self, k: Memory, base: ir.Value, element: ElementType, space: int, align: int, offset: Value | None = None
+        self,
+        k: Memory,
+        base: ir.Value,
+        element: ElementType,
+        space: int,
+        align: int,
+        offset: Value | None = None,
+        place: Place | None = None,
     ):
         if not isinstance(element, ElementType) or not isinstance(align, int):
             # The boundary knows which argument of the call that is.
@@ -51,6 +62,7 @@ class Address:
         self._k = k
         self._base = base
         self._offset = offset
+        self._place = place
         self.element = element
         self.space = space
         self.align = align
@@ -60,7 +72,9 @@ class Address:
         """The address as a number: u32 for shared memory (the shared window's own addresses), s64 for global."""
         if self.space == SHARED_SPACE:
             base = self._k._wrap(self._base, u32)
-            return base if self._offset is None else base + self._offset.to(u32)
+            address = base if self._offset is None else base + self._offset.to(u32)
+            self._k._places.is_address(address.ir, self._place)
+            return address
         base = self._k._wrap(self._k._ir.ptrtoint(self._base, ir.IntType(64)), s64)
         return base if self._offset is None else base + self._offset.to(s64)
 
@@ -89,16 +103,18 @@ class Address:
             rules.UNSUPPORTED_OPERATION.fail(operation="an index", element=number.type, advice="index with integers")
         moved = number.to(kind)
         offset = moved if self._offset is None else self._offset.to(kind) + moved
-        return Address(self._k, self._base, self.element, self.space, align, offset)
+        place = None if self._place is None else self._place.moved(self._k._places.step(moved.ir))
+        return Address(self._k, self._base, self.element, self.space, align, offset, place)
 
     def cast(self, element: ElementType) -> Address:
         """The same address, of elements of another type."""
-        return Address(self._k, self._base, element, self.space, self.align, self._offset)
+        return Address(self._k, self._base, element, self.space, self.align, self._offset, self._place)
 
     def load(self, count: int = 1) -> list[Value]:
         """`count` consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
         kind, size = self._access(count)
         loaded = self._k._ir.load(self._pointer(), typ=kind, align=size)
+        self._record(LOAD_SHARED, MemoryUse.READ, size)
         if count == 1:
             return [self._k._wrap(loaded, self.element)]
         parts = (self._k._ir.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
@@ -114,6 +130,12 @@ class Address:
             for index, value in enumerate(given):
                 packed = self._k._ir.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
         self._k._ir.store(packed, self._pointer(), align=size)
+        self._record(STORE_SHARED, MemoryUse.WRITE, size)
+
+    def _record(self, opcode: str, use: MemoryUse, size: int) -> None:
+        """Leave an ordinary access to an allocation in the machine form, for the analyses."""
+        if self._place is not None:
+            self._k._pseudo(opcode, memory=[self._place.touch(use, size=size)])
 
     __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
     __contains__ = None
@@ -170,6 +192,10 @@ class Memory(Arithmetics):
 
         Raises shared.size where the kernel's total is more than the target has for one CTA, and shared.extent.
         """
+        return self._shared(element, count, align, name, element.bytes_for(1))
+
+    def _shared(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
+        """As `shared`, of equal parts of `part` bytes."""
         _check_extent(name, count, align)
         start = -(-self._shared_bytes // align) * align
         end = start + element.bytes_for(count)
@@ -177,7 +203,8 @@ class Memory(Arithmetics):
         if end > limit:
             rules.SHARED_SIZE.fail(name=name, total=end, target=self.target, limit=limit, over=end - limit)
         self._shared_bytes = end
-        return Address(self, self._shared_base(), element, SHARED_SPACE, align).byte_offset(start, align=align)
+        place = self._places.allocate(name, end - start, part)
+        return Address(self, self._shared_base(), element, SHARED_SPACE, align, as_value(self, start, u32), place)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`count` elements of statically allocated shared memory (48 KB a CTA in all). Raises shared.extent."""
@@ -188,7 +215,8 @@ class Memory(Arithmetics):
         )
         variable.linkage, variable.align = "internal", align
         variable.initializer = ir.Constant(array, ir.Undefined)
-        return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align)
+        place = self._places.allocate(name, element.bytes_for(count), element.bytes_for(1))
+        return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
 
     def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
         """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
@@ -198,7 +226,8 @@ class Memory(Arithmetics):
 
     def shared_address(self, address: Value, element: ElementType, align: int) -> Address:
         """An address of shared memory from its 32-bit number."""
-        return Address(self, as_value(self, address, u32).ir, element, SHARED_SPACE, align)
+        number = as_value(self, address, u32).ir
+        return Address(self, number, element, SHARED_SPACE, align, place=self._places.of_address(number))
 
     def _shared_base(self) -> ir.Value:
         name = f"{self.name}__dynamic_shared"

@@ -208,8 +208,10 @@ class TensorMemory(Copies):
 
         `layout.start_address` is not used. PTX ISA 9.7.16.4.1.
         """
-        address = (as_value(self, start.bytes, u32) & ADDRESS_MASK) >> ADDRESS_SHIFT
-        return address.to(u64) | layout.template_word
+        address = as_value(self, start.bytes, u32)
+        descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
+        self._places.is_descriptor(descriptor.ir, self._places.of_address(address.ir))
+        return descriptor
 
     def tcgen05_mma(
         self,

@@ -144,4 +144,6 @@ class Threads(Memory):
     def map_to_peer(self, address: Value, rank: Operand) -> Value:
         """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`."""
         operands = {"address": address.ir, "rank": as_value(self, rank, s32).ir}
-        return self._wrap(self.emit(cluster.mapa(), operands)["mapped"][0], u32)
+        mapped = self.emit(cluster.mapa(), operands)["mapped"][0]
+        self._places.is_address(mapped, self._places.of_address(address.ir))
+        return self._wrap(mapped, u32)

@@ -153,4 +153,6 @@ class Warpgroups(Copies):
         """The descriptor and its constant part. The address field is filled at run time from the tile's address."""
         word = tile.layout.descriptor().template_word
         address = self._own(tile.address).byte_offset(offset).bytes
-        return ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | word, word
+        descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | word
+        self._places.is_descriptor(descriptor.ir, self._places.of_address(address.ir))
+        return descriptor, word

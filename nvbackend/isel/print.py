@@ -8,8 +8,9 @@
       SPELLING operand=%register, immediate=1 [word 0x4000004000010000]  ; word: field value, ...; read acc.1
 
 A line is an instruction: its PTX spelling (the opcode where it is a pseudo-instruction), operands in the order of its
-row, immediates, packed words. The comment decodes each word and lists what happens to which register block; a block is
-printed with its number, since names may repeat. LLVM's quotes around the names of values are left out.
+row, immediates, packed words. The comment decodes each word and lists what happens to which register block, and to
+which allocation: `write tile.2[1024 + %i*4096, 16 bytes]`. Both are printed with their number, since names may repeat.
+LLVM's quotes around the names of values are left out.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import enum
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, Touch
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.packed_words import Decoded, decoder
 from nvbackend.isel.target import dotted
 
@@ -65,6 +66,7 @@ def _comments(instr: MachineInstr) -> Iterator[str]:
             except DiagnosticError as error:
                 yield f"{name}: {', '.join(found.rule_id for found in error.diagnostics)}"
     yield from (_touch(touch) for touch in instr.touches)
+    yield from (_memory(touch) for touch in instr.memory)
 
 
 def _fields(decoded: Decoded) -> str:
@@ -78,3 +80,10 @@ def _fields(decoded: Decoded) -> str:
 def _touch(touch: Touch) -> str:
     shape = "" if touch.shape is None else " m{}n{}k{}".format(*touch.shape)
     return f"{touch.access.value} {touch.block.name}.{touch.block.id}{shape}"
+
+
+def _memory(touch: MemoryTouch) -> str:
+    offset = "" if touch.offset == 0 and touch.symbol else "?" if touch.offset is None else str(touch.offset)
+    place = " + ".join(filter(None, (offset, touch.symbol)))
+    extent = "" if touch.bytes is None else f", {touch.bytes} bytes"
+    return f"{touch.use.value} {touch.object.name}.{touch.object.id}[{place}{extent}]"

@@ -1,0 +1,190 @@
+"""Where an address leads: the allocation, and how far into it, as far as the program's arithmetic shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from llvmlite import ir
+
+from nvbackend.builder.lowering import Operands
+from nvbackend.intrinsics.row import Operand, Row
+from nvbackend.intrinsics.smem_descriptor import UNIT
+from nvbackend.isel.machine import MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.memory_uses import address_use, descriptor_use, known_extent, symbol_text
+
+_ADDRESS_BITS = 32
+_DEPTH = 12
+"""How many operations back a sum is followed. What lies beyond counts as a value of its own."""
+_STRUCTURAL = {"and": "&", "lshr": ">>", "ashr": ">>", "urem": "%", "udiv": "/"}
+"""Operations by a constant that are the same value wherever they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A value as a constant plus factors of run-time values by name, plus the start of an allocation or none."""
+
+    constant: int = 0
+    terms: Mapping[str, int] = field(default_factory=dict)
+    base: Place | None = None
+
+    def plus(self, other: Sum, sign: int = 1) -> Sum:
+        """Both together; only one of them may start at an allocation."""
+        terms = dict(self.terms)
+        for name, factor in other.terms.items():
+            terms[name] = terms.get(name, 0) + sign * factor
+        return Sum(self.constant + sign * other.constant, terms, self.base or other.base)
+
+    def times(self, factor: int) -> Sum:
+        """Every part of it, which must be no address, times `factor`."""
+        return Sum(self.constant * factor, {name: one * factor for name, one in self.terms.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in an allocation: `offset` bytes behind its start, and the run-time `terms` behind that."""
+
+    object: MemoryObject
+    offset: int = 0
+    terms: Mapping[str, int] = field(default_factory=dict)
+
+    def moved(self, step: Sum, unit: int = 1) -> Place:
+        """The place `step` units on. Addresses count modulo 2^32, so a step back is a negative number."""
+        terms = dict(self.terms)
+        for name, factor in step.terms.items():
+            terms[name] = _signed(terms.get(name, 0) + factor * unit)
+        terms = {name: factor for name, factor in terms.items() if factor}
+        return Place(self.object, _signed(self.offset + step.constant * unit), terms)
+
+    def touch(self, use: MemoryUse, operand: str = "", size: int | None = None) -> MemoryTouch:
+        """The access of `size` bytes here."""
+        return MemoryTouch(self.object, use, operand, self.offset, symbol_text(self.terms), size)
+
+
+class Places:
+    """Which values of one function are addresses, or descriptors, of which place."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[ir.Value, Place] = {}
+        self._descriptors: dict[ir.Value, Place] = {}
+        self._objects = 0
+
+    def allocate(self, name: str, size: int, part: int) -> Place:
+        """The start of a new allocation of shared memory, of `size` bytes in parts of `part`."""
+        self._objects += 1
+        return Place(MemoryObject(self._objects, name, "shared", size, part))
+
+    def is_address(self, value: ir.Value, place: Place | None) -> None:
+        """Remember that `value` is the address of `place`."""
+        if place is not None:
+            self._addresses[value] = place
+
+    def is_descriptor(self, value: ir.Value, place: Place | None) -> None:
+        """Remember that `value` is a descriptor of what starts at `place`."""
+        if place is not None:
+            self._descriptors[value] = place
+
+    def step(self, value: ir.Value) -> Sum:
+        """A distance as a sum."""
+        return _sum(value, {}, _DEPTH)
+
+    def of_address(self, value: ir.Value) -> Place | None:
+        """The place that a shared address leads to; None where it is not known."""
+        found = _sum(value, self._addresses, _DEPTH)
+        return None if found.base is None else found.base.moved(found)
+
+    def of_descriptor(self, value: ir.Value) -> Place | None:
+        """The place that a descriptor starts at, also one that was advanced; None where it is not known."""
+        found = _sum(value, self._descriptors, _DEPTH)
+        return None if found.base is None else found.base.moved(found, UNIT)
+
+    def touches(self, row: Row, operands: Operands, extents: Mapping[str, int]) -> Iterator[MemoryTouch]:
+        """What `row` does with these operands to allocations, where the places are known.
+
+        `extents` are the bytes at an operand's address where the caller knows them.
+        """
+        for operand in row.operands:
+            use, find = address_use(row, operand), self.of_address
+            if use is None:
+                use, find = descriptor_use(row, operand), self.of_descriptor
+            value = _single(operands.get(operand.name))
+            place = None if use is None or value is None else find(value)
+            if use is not None and place is not None:
+                yield place.touch(use, operand.name, extents.get(operand.name, _extent(row, operand, operands)))
+
+
+def _extent(row: Row, operand: Operand, operands: Operands) -> int | None:
+    """What the row says, or the constant that it is given as a number of bytes."""
+    size = operands.get("bytes")
+    if row.opcode.startswith("cp.async.bulk") and isinstance(size, ir.Constant) and operand.name in _SIZED:
+        return int(size.constant)
+    return known_extent(row, operand)
+
+
+_SIZED = ("destination", "source")
+
+
+def _single(given: object) -> ir.Value | None:
+    if isinstance(given, Sequence) and len(given) == 1:
+        given = given[0]
+    return given if isinstance(given, ir.Value) else None
+
+
+def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> Sum:
+    """`value` as far as additions and multiplications by constants show; wraps around as they do."""
+    if value in known:
+        return Sum(base=known[value])
+    number = _number(value)
+    if number is not None:
+        return Sum(number)
+    if depth and isinstance(value, ir.Instruction):
+        found = _operation(value, known, depth - 1)
+        if found is not None:
+            return found
+    return Sum(terms={_name(value): 1})
+
+
+def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: int) -> Sum | None:
+    """The result of an operation as a sum; None for one that gives none."""
+    if value.opname == "trunc" and value.type.width == _ADDRESS_BITS:
+        inside = _sum(value.operands[0], known, depth)
+        return inside if inside.base is None else None
+    if value.opname not in _SUMS:
+        return None
+    left, right = (_sum(one, known, depth) for one in value.operands)
+    if value.opname == "add":
+        return left.plus(right) if left.base is None or right.base is None else None
+    if value.opname == "sub":
+        return left.plus(right, -1) if right.base is None else None
+    return _product(left, right, shifted=value.opname == "shl")
+
+
+_SUMS = ("add", "sub", "mul", "shl")
+
+
+def _product(left: Sum, right: Sum, *, shifted: bool) -> Sum | None:
+    """A run-time sum times a constant, or shifted by one; None for other products."""
+    if not shifted and not left.terms:
+        left, right = right, left
+    if left.base is not None or right.base is not None or right.terms:
+        return None
+    return left.times(1 << right.constant if shifted else right.constant)
+
+
+def _name(value: ir.Value) -> str:
+    """A name that only this run-time value has; an operation by a constant has that of its operand with it."""
+    if isinstance(value, ir.Instruction) and value.opname in _STRUCTURAL:
+        number = _number(value.operands[1])
+        if number is not None:
+            return f"({value.operands[0].get_reference()}{_STRUCTURAL[value.opname]}{number})"
+    return str(value.get_reference())
+
+
+def _number(value: ir.Value) -> int | None:
+    return value.constant if isinstance(value, ir.Constant) and type(value.constant) is int else None
+
+
+def _signed(number: int) -> int:
+    """`number` modulo 2^32, from -2^31 on."""
+    half = 1 << _ADDRESS_BITS - 1
+    return (number + half) % (2 * half) - half

@@ -1,0 +1,88 @@
+"""What each row does to the memory that its operands address, and how the place of an access is written down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from nvbackend.intrinsics.row import Operand, RegisterClass, Role, Row
+from nvbackend.isel.machine import MemoryUse
+
+LOAD_SHARED = "ld.shared"
+STORE_SHARED = "st.shared"
+"""Pseudo-instructions that record what ordinary code reads and writes in shared memory."""
+BARRIER = "barrier"
+CP_ASYNC = "cp.async"
+
+_ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
+_ORDINARY: Mapping[str, MemoryUse] = {
+    "ldmatrix": MemoryUse.READ,
+    "stmatrix": MemoryUse.WRITE,
+    "wmma.load.a": MemoryUse.READ,
+    "wmma.load.b": MemoryUse.READ,
+    "wmma.load.c": MemoryUse.READ,
+    "wmma.store.d": MemoryUse.WRITE,
+    "st.bulk": MemoryUse.WRITE,
+    "tcgen05.alloc": MemoryUse.WRITE,
+    "tensormap.replace": MemoryUse.WRITE,
+    "tensormap.cp_fenceproxy": MemoryUse.READ,
+    CP_ASYNC: MemoryUse.WRITE,  # goes on after the issue, but through the generic proxy
+}
+"""By opcode: what the instruction does at its address through the generic proxy."""
+_ASYNCHRONOUS = re.compile(r"cp\.(reduce\.)?async\.bulk(\.tensor)?|(st|red)\.async|clusterlaunchcontrol\.try_cancel")
+_DESCRIBED = re.compile(r"(wgmma\.mma_async|tcgen05\.mma(\.ws)?)/[ab]_desc|tcgen05\.cp/source")
+"""Operands, as opcode/name, that are descriptors of shared memory."""
+_PLACES: Mapping[str, MemoryUse] = {"destination": MemoryUse.ASYNC_WRITE, "source": MemoryUse.ASYNC_READ}
+_EXTENTS = {"tcgen05.alloc": 4}
+_BARRIER_BYTES = 8
+
+
+def address_use(row: Row, operand: Operand) -> MemoryUse | None:
+    """What `row` does to the shared memory at the address in `operand`; None where that is no access or no address.
+
+    A destination in another CTA of the cluster counts as the same place of this one: `is_remote` tells.
+    """
+    if operand.register not in _ADDRESSES or operand.role is not Role.INPUT:
+        return None
+    if operand.name == BARRIER:
+        return MemoryUse.SYNCHRONIZE
+    if _ASYNCHRONOUS.fullmatch(row.opcode):
+        return _PLACES.get(operand.name)
+    return _ORDINARY.get(row.opcode)
+
+
+def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:
+    """What `row` does to the shared memory that the descriptor in `operand` describes; None where it is none."""
+    return MemoryUse.ASYNC_READ if _DESCRIBED.fullmatch(f"{row.opcode}/{operand.name}") else None
+
+
+def is_remote(row: Row) -> bool:
+    """Whether the destination of an asynchronous `row` is in the shared memory of another CTA of the cluster."""
+    mapped = any(one.name == BARRIER and one.register is RegisterClass.SHARED_CLUSTER for one in row.operands)
+    return mapped and _ASYNCHRONOUS.fullmatch(row.opcode) is not None
+
+
+def known_extent(row: Row, operand: Operand) -> int | None:
+    """The bytes that one thread accesses there, where the row alone says so."""
+    if operand.name == BARRIER:
+        return _BARRIER_BYTES
+    if row.opcode == CP_ASYNC:
+        size = row.axes["size"]
+        return size if isinstance(size, int) else None
+    return _EXTENTS.get(row.opcode)
+
+
+def symbol_text(terms: Mapping[str, int]) -> str:
+    """The run-time part of a place as text: `%i*1024 + %t*4`, by name; the empty text where there is none."""
+    return " + ".join(f"{_escaped(name)}*{factor}" for name, factor in sorted(terms.items()) if factor)
+
+
+def symbol_terms(symbol: str) -> tuple[tuple[str, int], ...]:
+    """The names and factors in the text of `symbol_text`."""
+    parts: Iterable[str] = symbol.split(" + ") if symbol else ()
+    return tuple((name, int(factor)) for name, _, factor in (part.rpartition("*") for part in parts))
+
+
+def _escaped(name: str) -> str:
+    """LLVM's names without quotes; what could be taken for an operator of the text is spelled by its code."""
+    return re.sub(r"[ *+\\]", lambda found: f"\\{ord(found[0]):02x}", name.replace('"', ""))
