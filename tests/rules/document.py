@@ -68,11 +68,10 @@ def _anchor(heading: str) -> str:
 
 
 def _helpers() -> str:
-    functions = [member for _, member in inspect.getmembers(setup, inspect.isfunction)]
-    here = [one for one in functions if one.__module__ == setup.__name__]
-    return "\n\n".join(
-        inspect.getsource(one).rstrip() for one in sorted(here, key=lambda one: one.__code__.co_firstlineno)
-    )
+    """The setup module's own text, from behind its imports."""
+    text = inspect.getsource(setup)
+    first = next(node for node in ast.parse(text).body if isinstance(node, ast.Assign | ast.FunctionDef))
+    return "\n".join(text.splitlines()[first.lineno - 1 :])
 
 
 def _imports(shown: Iterable[Example]) -> Iterator[str]:

@@ -5,11 +5,23 @@ from __future__ import annotations
 import nvbackend as nvb
 from nvbackend import f16, f32
 from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.memory import Address
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tiled_mma import TiledMma
+
+HOPPER = nvb.Target.parse("sm_90a")
+BLACKWELL = nvb.Target.parse("sm_100a")
 
 
 def wgmma_parts(k: nvb.KernelBuilder) -> tuple[TiledMma, Accumulator, SharedTile]:
     """An mma of one warpgroup, its accumulator, and a tile that serves as both operands."""
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
     return mma, mma.accumulator(), k.shared_tile(mma.smem_a(64))
+
+
+def load_parts(k: nvb.KernelBuilder) -> tuple[SharedTile, Address]:
+    """A tile of 64 x 64 f16, and the mbarrier that a load into it completes on, ready for all threads."""
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    full = k.mbarriers(1, arrivals=1, name="full")
+    k.barriers_ready()
+    return tile, full

@@ -1,0 +1,82 @@
+"""Rings, and the roles around them."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import Major, SmemLayout, Swizzle, f16
+from tests.rules.example import kernel, program
+
+A = nvb.TensorMap(f16, box=(64, 64))
+TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+
+
+@kernel("pipeline.consumers", threads=384)
+def ring_for_one_of_two_consumers(k):
+    ring = k.pipeline(2, 1, a=TILE)  # breaks
+    ring = k.pipeline(2, 2, a=TILE)  # keeps
+    k.barriers_ready()
+    with k.producer(40):
+        ring.finish()
+    with k.consumers(232), ring.drain():
+        pass
+
+
+@kernel("pipeline.not-ready", threads=256)
+def ring_used_before_it_is_there(k, a: A):
+    ring = k.pipeline(2, 1, a=TILE)
+    k.barriers_ready()  # keeps
+    with k.producer(40), ring.fill() as stage:
+        k.tma_load(stage.a, a, (0, 0), stage.full)
+    with k.consumers(232), ring.drain():
+        pass
+
+
+@kernel("pipeline.registers", threads=384)
+def more_registers_than_there_are(k):
+    wanted = 240  # breaks
+    wanted = 232  # keeps
+    with k.producer(40):
+        pass
+    with k.consumers(wanted):
+        pass
+
+
+@kernel("pipeline.role", threads=256)
+def consumers_that_fill(k, a: A):
+    ring = k.pipeline(2, 1, a=TILE)
+    k.barriers_ready()
+    with k.producer(40):
+        with ring.fill() as stage:  # keeps
+            k.tma_load(stage.a, a, (0, 0), stage.full)  # keeps
+        ring.finish()
+    with k.consumers(232):
+        with ring.fill() as stage:  # breaks
+            k.tma_load(stage.a, a, (0, 0), stage.full)  # breaks
+        with ring.drain():  # keeps
+            pass  # keeps
+
+
+@program("pipeline.roles")
+def producer_without_a_consumer():
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128)  # breaks
+    k = nvb.KernelBuilder("k", "sm_90a", threads=256)  # keeps
+    with k.producer(40):
+        pass
+    with k.consumers(232):
+        pass
+
+
+@kernel("pipeline.stages")
+def stage_that_never_comes_free(k, a: A):
+    stages = 1  # breaks
+    stages = 2  # keeps
+    ring = k.pipeline(stages, 1, a=TILE)
+    k.barriers_ready()
+    with ring.drain(in_flight=1):
+        pass
+
+
+@kernel("pipeline.tiles")
+def ring_of_nothing(k):
+    k.pipeline(2, 1)  # breaks
+    k.pipeline(2, 1, a=TILE)  # keeps

@@ -1,0 +1,135 @@
+"""Launches, on a device that records what it is told."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+
+from nvbackend import Pointer, Target, f16, i32, runtime
+from nvbackend.runtime.device import KernelLimits
+from nvbackend.runtime.streams import stream_handle
+from nvbackend.signature import Scalar
+from tests.rules.example import program
+from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, signature
+
+
+@program("launch.alignment")
+def array_at_eight_bytes():
+    kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())
+    kernel.launch(1, FakeArray((4,), pointer=0x7F0000000008))  # breaks
+    kernel.launch(1, FakeArray((4,), pointer=0x7F0000000010))  # keeps
+
+
+@program("launch.architecture")
+def kernel_of_another_chip():
+    target = Target.parse("sm_100a")  # breaks
+    target = Target.parse("sm_90a")  # keeps
+    runtime.load(FakeCompiled(signature(), target=target), device=FakeDevice())
+
+
+@program("launch.argument-count")
+def argument_left_out():
+    kernel = runtime.load(FakeCompiled(signature(Pointer(f16), Scalar(i32))), device=FakeDevice())
+    kernel.launch(1, FakeArray((4,)))  # breaks
+    kernel.launch(1, FakeArray((4,)), 4)  # keeps
+
+
+@program("launch.argument-kind")
+def number_for_an_array():
+    kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())
+    kernel.launch(1, 5)  # breaks
+    kernel.launch(1, FakeArray((4,)))  # keeps
+
+
+@program("launch.asynchronous-error")
+def kernel_that_faults():
+    device = FakeDevice()
+    kernel = runtime.load(FakeCompiled(signature()), device=device)
+    kernel.launch(1)
+    device.failing = "synchronize"  # breaks
+    kernel.synchronize()
+
+
+@program("launch.device")
+def array_of_the_host():
+    kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())
+    kernel.launch(1, np.zeros(4, np.float16))  # breaks
+    kernel.launch(1, FakeArray((4,)))  # keeps
+
+
+@program("launch.dtype")
+def array_of_another_type():
+    kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())
+    kernel.launch(1, FakeArray((4,), "<f4"))  # breaks
+    kernel.launch(1, FakeArray((4,), "<f2"))  # keeps
+
+
+@program("launch.failed")
+def launch_that_the_driver_refuses():
+    device = FakeDevice()
+    kernel = runtime.load(FakeCompiled(signature()), device=device)
+    device.failing = "launch"  # breaks
+    kernel.launch(1)
+
+
+@program("launch.grid")
+def grid_of_a_part_of_a_cluster():
+    kernel = runtime.load(FakeCompiled(signature(cluster=4)), device=FakeDevice())
+    kernel.launch(13)  # breaks
+    kernel.launch(16)  # keeps
+
+
+@program("launch.load-failed")
+def cubin_that_the_driver_refuses():
+    device = FakeDevice(failing="load")  # breaks
+    device = FakeDevice()  # keeps
+    runtime.load(FakeCompiled(signature()), device=device)
+
+
+@program("launch.no-gpu")
+def machine_without_a_gpu():
+    with patch.dict("sys.modules", {"numba.cuda": None}):  # breaks
+        runtime.load(FakeCompiled(signature()))  # breaks
+    runtime.load(FakeCompiled(signature()), device=FakeDevice())  # keeps
+
+
+@program("launch.scalar-range")
+def number_that_does_not_fit():
+    kernel = runtime.load(FakeCompiled(signature(Scalar(i32))), device=FakeDevice())
+    kernel.launch(1, 2**31)  # breaks
+    kernel.launch(1, 2**31 - 1)  # keeps
+
+
+@program("launch.shape")
+def array_without_elements():
+    kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())
+    kernel.launch(1, FakeArray((0, 4), pointer=0))  # breaks
+    kernel.launch(1, FakeArray((1, 4)))  # keeps
+
+
+@program("launch.shared-memory")
+def more_shared_memory_than_the_device_has():
+    kernel = FakeCompiled(signature(shared=232449))  # breaks
+    kernel = FakeCompiled(signature(shared=232448))  # keeps
+    runtime.load(kernel, device=FakeDevice())
+
+
+@program("launch.stream")
+def text_as_a_stream():
+    stream_handle("0")  # breaks
+    stream_handle(0)  # keeps
+
+
+@program("launch.stride")
+def array_by_columns():
+    kernel = runtime.load(FakeCompiled(signature(Pointer(f16))), device=FakeDevice())
+    kernel.launch(1, FakeArray((4, 4), strides=(2, 8)))  # breaks
+    kernel.launch(1, FakeArray((4, 4), strides=(8, 2)))  # keeps
+
+
+@program("launch.threads")
+def more_threads_than_its_registers_allow():
+    device = FakeDevice(kernel=KernelLimits(384, 0))  # breaks
+    device = FakeDevice(kernel=KernelLimits(512, 0))  # keeps
+    runtime.load(FakeCompiled(signature(threads=512)), device=device)

@@ -1,0 +1,87 @@
+"""Tensor maps of arrays: what the driver's encoder takes."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from nvbackend import TensorMap, e2m3, f16
+from nvbackend.runtime import tensor_map
+from nvbackend.runtime.arrays import DeviceArray
+from tests.rules.example import program
+
+
+@program("tensor-map.address")
+def array_at_eight_bytes():
+    array = DeviceArray(0x1008, (64, 64), (128, 2), "float16", 2)  # breaks
+    array = DeviceArray(0x1010, (64, 64), (128, 2), "float16", 2)  # keeps
+    return list(tensor_map.check_array("a", TensorMap(f16, (8, 64)), array))
+
+
+@program("tensor-map.extent")
+def array_without_rows():
+    array = DeviceArray(0x1000, (0, 64), (128, 2), "float16", 2)  # breaks
+    array = DeviceArray(0x1000, (1, 64), (128, 2), "float16", 2)  # keeps
+    return list(tensor_map.check_array("a", TensorMap(f16, (8, 64)), array))
+
+
+@program("tensor-map.inner-stride")
+def elements_apart():
+    array = DeviceArray(0x1000, (64, 64), (256, 4), "float16", 2)  # breaks
+    array = DeviceArray(0x1000, (64, 64), (256, 2), "float16", 2)  # keeps
+    return list(tensor_map.check_array("a", TensorMap(f16, (8, 64)), array))
+
+
+@program("tensor-map.rank")
+def vector_for_a_matrix():
+    array = DeviceArray(0x1000, (64,), (2,), "float16", 2)  # breaks
+    array = DeviceArray(0x1000, (1, 64), (128, 2), "float16", 2)  # keeps
+    return list(tensor_map.check_array("a", TensorMap(f16, (8, 64)), array))
+
+
+@program("tensor-map.stride")
+def rows_of_120_bytes():
+    array = DeviceArray(0x1000, (64, 60), (120, 2), "float16", 2)  # breaks
+    array = DeviceArray(0x1000, (64, 60), (128, 2), "float16", 2)  # keeps
+    return list(tensor_map.check_array("a", TensorMap(f16, (8, 64)), array))
+
+
+@program("tensor-map.box")
+def box_of_more_than_256_rows():
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (257, 64))))  # breaks
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (256, 64))))  # keeps
+
+
+@program("tensor-map.box-bytes")
+def box_rows_of_24_bytes():
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (8, 12), 32)))  # breaks
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (8, 16), 32)))  # keeps
+
+
+@program("tensor-map.element")
+def elements_of_six_bits():
+    return list(tensor_map.check_tensor_map("a", TensorMap(e2m3, (8, 32), 0)))  # breaks
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (8, 32), 0)))  # keeps
+
+
+@program("tensor-map.swizzle")
+def box_wider_than_the_swizzle():
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (8, 128), 128)))  # breaks
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (8, 64), 128)))  # keeps
+
+
+@program("tensor-map.unavailable")
+def cuda_core_without_tensor_maps():
+    plan = tensor_map.plan(TensorMap(f16, (8, 64)), DeviceArray(0x1000, (64, 64), (128, 2), "float16", 2))
+    with patch("cuda.core.utils.StridedMemoryView", object):  # breaks
+        tensor_map.encode("a", plan)  # breaks
+    with patch("cuda.core.utils.StridedMemoryView"):  # keeps
+        tensor_map.encode("a", plan)  # keeps
+
+
+@program("tensor-map.encoding-failed")
+def cuda_core_that_refuses():
+    plan = tensor_map.plan(TensorMap(f16, (8, 64)), DeviceArray(0x1000, (64, 64), (128, 2), "float16", 2))
+    with patch("cuda.core.utils.StridedMemoryView") as view:
+        made = view.from_cuda_array_interface.return_value
+        made.as_tensor_map.side_effect = ValueError("a stride it does not like")  # breaks
+        tensor_map.encode("a", plan)

@@ -1,0 +1,211 @@
+"""Copies by TMA, and the mbarriers they complete on."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import Target, bf16, f16, f32, u8
+from nvbackend.isel.family_rules import check_tma_multicast_target
+from nvbackend.isel.tma_request import TmaRequest
+from nvbackend.isel.tma_rules import select_tma
+from tests.rules.example import kernel, program
+from tests.rules.setup import BLACKWELL, HOPPER, load_parts
+
+MATRIX = nvb.TensorMap(f16, box=(64, 64))
+UNSWIZZLED = nvb.TensorMap(f16, box=(64, 64), swizzle=0)
+OTHER = nvb.TensorMap(bf16, box=(64, 64))
+
+
+@kernel("tma.box")
+def box_of_half_the_columns(k, matrix: MATRIX, half: nvb.TensorMap(f16, box=(64, 32))):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, half, (0, 0), full)  # breaks
+        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.swizzle")
+def map_without_the_swizzle(k, matrix: MATRIX, plain: UNSWIZZLED):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, plain, (0, 0), full)  # breaks
+        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.element")
+def map_of_another_type(k, matrix: MATRIX, other: OTHER):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, other, (0, 0), full)  # breaks
+        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.place")
+def three_coordinates_of_a_matrix(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, 0, 0), full)  # breaks
+        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.multicast", cluster=2)
+def box_that_can_not_be_shared(k, whole: MATRIX, half: nvb.TensorMap(f16, box=(32, 64))):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, whole, (0, 0), full, multicast=True)  # breaks
+        k.tma_load(tile, half, (0, 0), full, multicast=True)  # keeps
+
+
+@kernel("tma.pending")
+def fewer_than_no_stores(k):
+    k.tma_wait_stores(-1)  # breaks
+    k.tma_wait_stores(0)  # keeps
+
+
+@kernel("tma.box-operands")
+def coordinates_of_another_rank(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load_box(tile.address, matrix, (0, 0, 0), full)  # breaks
+        k.tma_load_box(tile.address, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.bulk-size")
+def forty_bytes(k, source: nvb.Pointer(f32)):
+    tile, full = load_parts(k)
+    size = 40  # breaks
+    size = 48  # keeps
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, size)
+        k.bulk_load(tile.address, source, size, full)
+
+
+@program("tma.rank")
+def six_dimensions():
+    select_tma(TmaRequest(rank=6), HOPPER)  # breaks
+    select_tma(TmaRequest(rank=5), HOPPER)  # keeps
+
+
+@program("tma.direction")
+def copy_without_a_direction():
+    select_tma(TmaRequest(2, "copy"), HOPPER)  # breaks
+    select_tma(TmaRequest(2, "load"), HOPPER)  # keeps
+
+
+@program("tma.mode")
+def store_with_offsets():
+    select_tma(TmaRequest(4, "store", "im2col"), HOPPER)  # breaks
+    select_tma(TmaRequest(4, "store", "im2col_no_offs"), HOPPER)  # keeps
+
+
+@program("tma.im2col-rank")
+def im2col_of_a_matrix():
+    select_tma(TmaRequest(2, mode="im2col"), HOPPER)  # breaks
+    select_tma(TmaRequest(4, mode="im2col"), HOPPER)  # keeps
+
+
+@program("tma.rows-rank")
+def four_rows_of_three_dimensions():
+    select_tma(TmaRequest(3, mode="tile::gather4"), BLACKWELL)  # breaks
+    select_tma(TmaRequest(2, mode="tile::gather4"), BLACKWELL)  # keeps
+
+
+@program("tma.rows-target")
+def four_rows_on_a_chip_without():
+    target = Target.parse("sm_120a")  # breaks
+    target = Target.parse("sm_100a")  # keeps
+    select_tma(TmaRequest(2, mode="tile::gather4"), target)
+
+
+@program("tma.destination")
+def load_to_global_memory():
+    select_tma(TmaRequest(2, destination="global"), HOPPER)  # breaks
+    select_tma(TmaRequest(2, destination="cluster"), HOPPER)  # keeps
+
+
+@program("tma.multicast-form")
+def multicast_into_one_cta():
+    select_tma(TmaRequest(2, destination="cta", multicast=True), HOPPER)  # breaks
+    select_tma(TmaRequest(2, destination="cluster", multicast=True), HOPPER)  # keeps
+
+
+@program("tma.multicast-target")
+def multicast_before_hopper():
+    check_tma_multicast_target(Target.parse("sm_89"))  # breaks
+    check_tma_multicast_target(Target.parse("sm_90a"))  # keeps
+
+
+@program("tma.cta-group")
+def group_of_four():
+    select_tma(TmaRequest(2, cta_group=4), BLACKWELL)  # breaks
+    select_tma(TmaRequest(2, cta_group=2), BLACKWELL)  # keeps
+
+
+@program("tma.two-cta-target")
+def pairs_of_ctas_on_hopper():
+    select_tma(TmaRequest(2, cta_group=2), HOPPER)  # breaks
+    select_tma(TmaRequest(2, cta_group=2), BLACKWELL)  # keeps
+
+
+@program("tma.wide-im2col-target")
+def wide_im2col_on_hopper():
+    select_tma(TmaRequest(4, mode="im2col::w"), HOPPER)  # breaks
+    select_tma(TmaRequest(4, mode="im2col::w"), BLACKWELL)  # keeps
+
+
+@program("tma.reduction")
+def product_of_what_is_there():
+    select_tma(TmaRequest(2, "reduce", operation="mul"), HOPPER)  # breaks
+    select_tma(TmaRequest(2, "reduce", operation="add"), HOPPER)  # keeps
+
+
+@program("tma.target")
+def tma_before_hopper():
+    target = Target.parse("sm_89")  # breaks
+    target = Target.parse("sm_90")  # keeps
+    select_tma(TmaRequest(2), target)
+
+
+@program("tma.ptx-version")
+def load_into_one_cta_in_old_ptx():
+    target = Target.parse("sm_90a", (8, 0))  # breaks
+    target = Target.parse("sm_90a", (8, 6))  # keeps
+    select_tma(TmaRequest(2, destination="cta"), target)
+
+
+@kernel("mbarrier.address")
+def barrier_of_four_bytes(k):
+    memory = k.shared(u8, 8, align=4)  # breaks
+    memory = k.shared(u8, 8, align=8)  # keeps
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_init(memory, 1)
+
+
+@kernel("mbarrier.count")
+def barrier_of_nobody(k):
+    k.mbarriers(1, arrivals=0)  # breaks
+    k.mbarriers(1, arrivals=1)  # keeps
+
+
+@kernel("mbarrier.expect-tx")
+def a_negative_number_of_bytes(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, -tile.layout.bytes)  # breaks
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)  # keeps
+        k.tma_load(tile, matrix, (0, 0), full)
+
+
+@kernel("mbarrier.parity")
+def number_of_the_phase_as_its_parity(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, 0), full)
+    k.mbarrier_wait(full, 2)  # breaks
+    k.mbarrier_wait(full, 0)  # keeps

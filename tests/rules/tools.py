@@ -1,0 +1,96 @@
+"""LLVM, the disassemblers and the command line."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from nvbackend.cli import catalogue, explain
+from nvbackend.cli import program as commands
+from nvbackend.codegen.isolated import compile_ir_isolated
+from nvbackend.codegen.llvm import compile_ir
+from nvbackend.codegen.ptxas import assemble
+from nvbackend.codegen.sass import disassemble
+from nvbackend.codegen.toolchain import Tool, find_disassembler
+from tests.rules.example import program
+from tests.rules.setup import BLACKWELL, HOPPER
+from tests.support import wgmma_ptx
+from tests.support.ir_texts import TCGEN05_FENCE
+
+
+@program("llvm.cannot-select")
+def tensor_memory_on_hopper():
+    """Compiled in a process of its own, which LLVM ends."""
+    compile_ir_isolated(TCGEN05_FENCE, HOPPER)  # breaks
+    compile_ir_isolated(TCGEN05_FENCE, BLACKWELL)  # keeps
+
+
+@program("llvm.died")
+def constraint_that_llvm_does_not_know():
+    """Compiled in a process of its own, which LLVM ends."""
+    constraint = "=x"  # breaks
+    constraint = "=r"  # keeps
+    asm = f'call i32 asm sideeffect "mov.u32 $0, 1;", "{constraint}"()'
+    compile_ir_isolated(f"define ptx_kernel void @k() {{\n  %r = {asm}\n  ret void\n}}\n", HOPPER)
+
+
+@program("llvm.foreign-triple")
+def ir_of_another_processor():
+    compile_ir('target triple = "x86_64"\n', HOPPER)  # breaks
+    compile_ir('target triple = "nvptx64-nvidia-cuda"\n', HOPPER)  # keeps
+
+
+@program("llvm.invalid-ir")
+def sum_of_an_integer_and_a_float():
+    compile_ir("define void @k() {\n  %x = add i32 1, 1.0\n  ret void\n}\n", HOPPER)  # breaks
+    compile_ir("define void @k() {\n  %x = add i32 1, 1\n  ret void\n}\n", HOPPER)  # keeps
+
+
+@program("llvm.optimize")
+def seventh_level():
+    compile_ir("", HOPPER, optimize=7)  # breaks
+    compile_ir("", HOPPER, optimize=3)  # keeps
+
+
+@program("llvm.unknown-intrinsic")
+def intrinsic_that_llvm_does_not_know():
+    name = "llvm.nvvm.barrier.cta.sync"  # breaks
+    name = "llvm.nvvm.barrier.cta.sync.aligned.all"  # keeps
+    compile_ir(f"declare void @{name}(i32)\ndefine void @k() {{\n  call void @{name}(i32 0)\n  ret void\n}}\n", HOPPER)
+
+
+@program("sass.failed")
+def bytes_that_are_no_cubin():
+    cubin = b"not an image"  # breaks
+    cubin = assemble(wgmma_ptx.kernel(""), HOPPER).data  # keeps
+    disassemble(cubin)
+
+
+@program("sass.missing")
+def machine_without_a_disassembler():
+    with patch("nvbackend.codegen.toolchain.locate", return_value=None):  # breaks
+        find_disassembler()  # breaks
+    find_disassembler()  # keeps
+
+
+@program("toolchain.broken")
+def path_without_a_program():
+    Tool.at("/nothing/ptxas")  # breaks
+    Tool.at(find_disassembler().path)  # keeps
+
+
+@program("cli.usage", located=False)
+def command_with_a_typing_error():
+    commands.parser().parse_args(["catalog"])  # breaks
+    commands.parser().parse_args(["catalogue"])  # keeps
+
+
+@program("cli.family")
+def family_with_a_typing_error():
+    list(catalogue.run(commands.parser().parse_args(["catalogue", "--family", "wgma"])))  # breaks
+    list(catalogue.run(commands.parser().parse_args(["catalogue", "--family", "cluster"])))  # keeps
+
+
+@program("cli.spelling")
+def spelling_cut_short():
+    list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync"])))  # breaks
+    list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync.aligned"])))  # keeps
