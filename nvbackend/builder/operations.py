@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from nvbackend.builder.async_operations import AsyncOperations
+from nvbackend.builder.barriers import Barriers
+from nvbackend.builder.caches import Caches
 from nvbackend.builder.mma import Mmas
+from nvbackend.builder.multimem import Multimem
 from nvbackend.builder.pipeline import Pipelines
 from nvbackend.builder.tcgen05 import TensorMemory
 from nvbackend.builder.tensor_copies import TensorCopies
@@ -11,5 +14,7 @@ from nvbackend.builder.warp_operations import WarpOperations
 from nvbackend.builder.wmma import Wmmas
 
 
-class Operations(Pipelines, TensorMemory, Mmas, Wmmas, TensorCopies, WarpOperations, AsyncOperations):
+class Operations(
+    Pipelines, TensorMemory, Mmas, Wmmas, TensorCopies, WarpOperations, AsyncOperations, Barriers, Caches, Multimem
+):
     """The calls of all families, for the kernel builder and for attached ones alike."""

@@ -34,3 +34,5 @@ class Feature(enum.Flag):
     TMA_SWIZZLE_96 = enum.auto()
     REDUX_F32 = enum.auto()
     BLOCK_SCALED_MMA = enum.auto()
+    MULTIMEM_FP8 = enum.auto()
+    TMEM_K96 = enum.auto()

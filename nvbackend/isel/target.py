@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from functools import cache
 from typing import NoReturn
 
 from nvbackend.diagnostics import Rule, user_facing
@@ -196,6 +197,7 @@ def _checked_version(given: object) -> PtxVersion:
     PTX_VERSION_FORM.fail(given=given)
 
 
+@cache
 def _features(number: int, suffix: str) -> Feature:
     features = Feature.NONE
     for floor, feature in (
@@ -226,10 +228,11 @@ def _suffixed_features(number: int, suffix: str) -> Feature:
             | Feature.WIDE_IM2COL
             | Feature.TWO_CTA_TMA
             | Feature.TMA_GATHER
+            | Feature.MULTIMEM_FP8
             | _tensor_memory_features(number, suffix)
         )
     if number in _CONSUMER_BLACKWELL_CHIPS:
-        return Feature.BLOCK_SCALED_MMA
+        return Feature.BLOCK_SCALED_MMA | (Feature.MULTIMEM_FP8 if suffix == "a" else Feature.NONE)
     return Feature.NONE
 
 
@@ -243,5 +246,5 @@ def _tensor_memory_features(number: int, suffix: str) -> Feature:
     if number in _INT8_CHIPS and suffix == "a":
         features |= Feature.TMEM_INT8
     if number == 103 and suffix == "a":
-        features |= Feature.TMA_SWIZZLE_96
+        features |= Feature.TMA_SWIZZLE_96 | Feature.TMEM_K96
     return features

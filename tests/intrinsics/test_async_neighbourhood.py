@@ -9,15 +9,20 @@ import pytest
 from nvbackend.intrinsics.axes import NoSuchRow
 from nvbackend.isel.family_rules import is_available
 from nvbackend.isel.target import Target, dotted
-from tests.support.async_text import DECLARATIONS, FAMILIES, SCOPES, Variant
+from tests.support import async_text, multimem_text
+from tests.support.async_text import DECLARATIONS, SCOPES, Variant
 from tests.support.ptxas import refusals
 from tests.support.ptxas_rounds import Judge, known_to_ptxas, quick_refusals
 
+FAMILIES = {**async_text.FAMILIES, "multimem": multimem_text.forms, "multimem_orders": multimem_text.orders}
 SAMPLE = 6
 """Variants of a family on a chip that an ordinary run asks about, each in a file of its own where it is refused."""
 UNDOCUMENTED = {
-    f"fence.proxy.tensormap::generic.acq_rel.{scope};": "the PTX ISA has the release and, with an address, the acquire"
-    for scope in SCOPES
+    **{
+        f"fence.proxy.tensormap::generic.acq_rel.{scope};": "the PTX ISA has release and, with an address, acquire"
+        for scope in SCOPES
+    },
+    **multimem_text.UNDOCUMENTED,
 }
 """What ptxas takes and no row stands for, and why."""
 

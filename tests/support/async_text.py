@@ -26,7 +26,8 @@ from nvbackend.intrinsics import (
 from nvbackend.intrinsics.row import Row
 
 DECLARATIONS = (
-    ".reg .b64 %rd<8>; .reg .b32 %r<16>; .reg .b16 %rs<8>; .reg .pred %p<4>; .reg .f32 %f<8>; .reg .f64 %fd<8>;"
+    ".reg .b64 %rd<24>; .reg .b32 %r<24>; .reg .b16 %rs<24>; .reg .b8 %b<24>; "
+    ".reg .pred %p<4>; .reg .f32 %f<24>; .reg .f64 %fd<24>;"
 )
 TYPES = ("b16", "b32", "b64", "u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64")
 OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
@@ -46,6 +47,14 @@ def _register(element: str, number: int) -> str:
     prefix = {"f32": "%f", "f64": "%fd"}.get(element)
     width = element.lstrip("bufs")
     return f"{prefix or {'16': '%rs', '32': '%r', '64': '%rd'}[width]}{number}"
+
+
+def register_list(element: str, count: int) -> str:
+    """Registers of a type's kind, braced where there are several. 8-bit elements have registers of 8 bits."""
+    if element in ("e5m2", "e4m3"):
+        return _list([f"%b{index}" for index in range(count)])
+    kind = "b16" if element in ("f16", "bf16", "e5m2x2", "e4m3x2") else "b32" if "x" in element else element
+    return _list([_register(kind, 2 + index) for index in range(count)])
 
 
 def _list(registers: list[str]) -> str:

@@ -11,6 +11,7 @@ from nvbackend.intrinsics import (
     matrix_move,
     mbarrier,
     mbarrier_phases,
+    multimem,
     register_budget,
     special_registers,
     sync,
@@ -20,6 +21,6 @@ from nvbackend.intrinsics import (
 
 FAMILIES = (
     *(async_store, cache_control, cluster, cp_async, launch_control, matrix_move, mbarrier, mbarrier_phases),
-    *(register_budget, special_registers, sync, tma, warp),
+    *(multimem, register_budget, special_registers, sync, tma, warp),
 )
 """Modules that each have `rows()`."""
