@@ -6,12 +6,15 @@ and allocation goes on after it was issued; `tcgen05_commit` makes an mbarrier t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
+from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import Address
+from nvbackend.builder.tmem import TmemColumns, TmemPlaces
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import tcgen05_memory
@@ -21,9 +24,11 @@ from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen
 from nvbackend.intrinsics.tcgen05_words import control_words
 from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, u16, u32, u64
 from nvbackend.isel import tcgen05_memory_rules as memory_rules
+from nvbackend.isel.machine import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
 from nvbackend.isel.tcgen05_request import Tcgen05Request
 from nvbackend.isel.tcgen05_select import select_tcgen05
 from nvbackend.isel.tcgen05_shapes import shape_faults
+from nvbackend.isel.tmem_uses import tmem_uses
 
 _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}
 
@@ -32,10 +37,13 @@ _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64:
 class TensorLoad:
     """What a load from tensor memory fills: registers that hold only after `tcgen05_wait_ld`."""
 
-    __slots__ = ("_blocks", "_element", "_k", "_waited")
+    __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
 
-    def __init__(self, k: TensorMemory, element: ElementType, blocks: Sequence[list[ir.Value]]) -> None:
+    def __init__(
+        self, k: TensorMemory, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock
+    ) -> None:
         self._k = k
+        self.block = block
         self._element = element
         self._blocks = list(blocks)
         self._waited = False
@@ -53,11 +61,45 @@ class TensorLoad:
     def _read(self, block: int) -> list[Value]:
         if not self._waited:
             memory_rules.READ_BEFORE_WAIT.fail()
+        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
         return [self._k._wrap(register, self._element) for register in self._blocks[block]]
 
 
 class TensorMemory(Copies):
     """The tcgen05 calls of the builder."""
+
+    _tmem_places: TmemPlaces | None = None
+
+    @with_block
+    def tmem_alloc(
+        self, columns: int, *, warp: int = 0, cta_group: int = 1, relinquish: bool = True, name: str = "tmem"
+    ) -> Iterator[TmemColumns]:
+        """Have `columns` (32 to 512, a power of two) of tensor memory in the block; yields them to every thread.
+
+        Warp number `warp` allocates them and gives them back behind the block, which all threads of the CTA (with
+        cta_group 2 of the cluster) enter and leave together. `relinquish`: no other allocation follows, so other CTAs
+        of the SM may have theirs. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        """
+        cell = self.shared(u32, 1, name=f"{name}_address")
+        with self.if_(self.warp_id() == warp):
+            self._tmem_allocate(cell, columns, cta_group, name)
+            if relinquish:
+                self.tcgen05_relinquish_alloc_permit(cta_group=cta_group)
+        self._tmem_sync(cta_group)
+        tmem = TmemColumns(self, cell[0], columns)
+        yield tmem
+        self._tmem_sync(cta_group)
+        with self.if_(self.warp_id() == warp):
+            self.tcgen05_dealloc(tmem, columns, cta_group=cta_group)
+
+    def _tmem_sync(self, cta_group: int) -> None:
+        """A barrier that tcgen05 operations of all threads are ordered by."""
+        self.tcgen05_fence_before_thread_sync()
+        if cta_group == 1:
+            self.barrier()
+        else:
+            self.cluster_sync()
+        self.tcgen05_fence_after_thread_sync()
 
     def tcgen05_alloc(self, cell: Address, columns: int, *, cta_group: int = 1) -> None:
         """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
@@ -65,9 +107,15 @@ class TensorMemory(Copies):
         A whole warp executes it, and later gives the columns back. Read `cell` after a barrier. Raises tcgen05.columns,
         tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
+        self._tmem_allocate(cell, columns, cta_group, "tmem")
+
+    def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
         memory_rules.check_columns(columns)
         row = memory_rules.existing("tcgen05.alloc", lambda: tcgen05_memory.alloc(cta_group))
-        self.emit(row, {"address": as_value(self, cell.bytes, u32).ir, "columns": columns})
+        address = as_value(self, cell.bytes, u32).ir
+        made = self._columns().allocate(address, columns, name)
+        touch = MemoryTouch(made, MemoryUse.DECLARE, "address", bytes=columns)
+        self.emit(row, {"address": address, "columns": columns}, memory=[touch])
 
     def tcgen05_dealloc(self, tmem: Operand, columns: int, *, cta_group: int = 1) -> None:
         """Give back the `columns` at `tmem`, as one alloc gave them; every kernel must. A whole warp executes it.
@@ -76,7 +124,7 @@ class TensorMemory(Copies):
         """
         memory_rules.check_columns(columns)
         row = memory_rules.existing("tcgen05.dealloc", lambda: tcgen05_memory.dealloc(cta_group))
-        self.emit(row, {"tmem": self._tmem(tmem), "columns": columns})
+        self._emit_tmem(row, {"tmem": self._tmem(tmem), "columns": columns})
 
     def tcgen05_relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
         """Promise not to allocate again, so that other CTAs of the SM may. A whole warp. PTX ISA 9.7.16.7.1."""
@@ -93,8 +141,7 @@ class TensorMemory(Copies):
         target.feature. PTX ISA 9.7.16.8.1.
         """
         row = memory_rules.existing("tcgen05.ld", lambda: tcgen05_memory.ld(shape, count, pack=pack))
-        results = self.emit(row, {"tmem": self._tmem(tmem), **_split(row, half_split)})
-        return TensorLoad(self, u32, [results["values"]])
+        return self._load(row, u32, tmem, half_split, "values")
 
     def tcgen05_ld_red(
         self,
@@ -119,8 +166,14 @@ class TensorMemory(Copies):
                 shape, count, operation, str(type), absolute=absolute, propagate_nan=propagate_nan
             ),
         )
-        results = self.emit(row, {"tmem": self._tmem(tmem), **_split(row, half_split)})
-        return TensorLoad(self, BY_NAME[str(type)], [results["values"], results["reduced"]])
+        return self._load(row, BY_NAME[str(type)], tmem, half_split, "values", "reduced")
+
+    def _load(self, row: Row, element: ElementType, tmem: Operand, half_split: int, *outputs: str) -> TensorLoad:
+        self._register_blocks += 1
+        block = RegisterBlock(self._register_blocks, "load")
+        operands = {"tmem": self._tmem(tmem), **_split(row, half_split)}
+        results = self._emit_tmem(row, operands, half_split=half_split, touches=[Touch(block, Access.WRITE)])
+        return TensorLoad(self, element, [results[name] for name in outputs], block)
 
     def tcgen05_wait_ld(self, *loads: TensorLoad) -> None:
         """Wait for this thread's loads from tensor memory; the registers of `loads` can be read after it.
@@ -132,7 +185,8 @@ class TensorMemory(Copies):
         row = tcgen05_memory.wait(
             "ld", tuple((register[load._element.is_float], len(load._blocks[place])) for load, place in blocks)
         )
-        results = self.emit(row, {f"block{index}": load._blocks[place] for index, (load, place) in enumerate(blocks)})
+        given = {f"block{index}": load._blocks[place] for index, (load, place) in enumerate(blocks)}
+        results = self.emit(row, given, touches=[Touch(load.block, Access.DRAIN) for load in loads])
         for index, (load, place) in enumerate(blocks):
             load._blocks[place] = results[f"block{index}"]
             load._waited = True
@@ -152,7 +206,8 @@ class TensorMemory(Copies):
         if wanted != len(registers):
             reason = f"x{count} of {shape} is {wanted} registers a thread, and {len(registers)} were given"
             memory_rules.VARIANT.fail(instruction="tcgen05.st", reason=reason)
-        self.emit(row, {"tmem": self._tmem(tmem), "values": registers, **_split(row, half_split)})
+        operands = {"tmem": self._tmem(tmem), "values": registers, **_split(row, half_split)}
+        self._emit_tmem(row, operands, half_split=half_split)
 
     def tcgen05_wait_st(self) -> None:
         """Wait for this thread's stores to tensor memory. PTX ISA 9.7.16.8.3."""
@@ -177,12 +232,12 @@ class TensorMemory(Copies):
         row = memory_rules.existing(
             "tcgen05.cp", lambda: tcgen05_memory.cp(shape, repeat, unpack=unpack, cta_group=cta_group)
         )
-        self.emit(row, {"tmem": self._tmem(tmem), "source": as_value(self, source, u64).ir})
+        self._emit_tmem(row, {"tmem": self._tmem(tmem), "source": as_value(self, source, u64).ir})
 
     def tcgen05_shift(self, tmem: Operand, *, cta_group: int = 1) -> None:
         """Shift the rows of tensor memory at `tmem` down by one lane, asynchronously. PTX ISA 9.7.16.9.2."""
         row = memory_rules.existing("tcgen05.shift", lambda: tcgen05_memory.shift(cta_group))
-        self.emit(row, {"tmem": self._tmem(tmem)})
+        self._emit_tmem(row, {"tmem": self._tmem(tmem)})
 
     def tcgen05_commit(self, barrier: Address, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
         """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
@@ -263,7 +318,21 @@ class TensorMemory(Copies):
             if one.name != "scale_d"
         }
         immediates = {} if scale_input_d is None else {"scale_d": scale_input_d}
-        self.emit(row, {**operands, **immediates}, words={**control_words(row), "idesc": word})
+        words = {**control_words(row), "idesc": word}
+        memory = self._columns().touches(operands, tmem_uses(row, descriptor=descriptor))
+        self.emit(row, {**operands, **immediates}, memory=[*memory], words=words)
+
+    def _emit_tmem(
+        self, row: Row, operands: Operands, *, half_split: int = 0, touches: Sequence[Touch] = ()
+    ) -> dict[str, list[ir.Value]]:
+        """Emit `row`, with the columns that it touches where the allocation is known."""
+        memory = self._columns().touches(operands, tmem_uses(row, half_split=half_split))
+        return self.emit(row, operands, touches=touches, memory=[*memory])
+
+    def _columns(self) -> TmemPlaces:
+        if self._tmem_places is None:
+            self._tmem_places = TmemPlaces(self._places)
+        return self._tmem_places
 
     def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
         parts = given if isinstance(given, Sequence) else (given,)

@@ -44,7 +44,14 @@ LANES = Rule(
     why="ptxas refuses another length.",
     reference="PTX ISA 9.7.16.10.9.1 (disable-output-lane)",
 )
-RULES = (COLUMNS, VARIANT, READ_BEFORE_WAIT, OPERANDS, LANES)
+BOUNDS = Rule(
+    id="tcgen05.bounds",
+    message="{what} leave {name}, which has {columns} columns",
+    fix="stay within the {columns} columns, or allocate more",
+    why="What lies behind belongs to another allocation, of another CTA as well: its accumulators are overwritten.",
+    reference="PTX ISA 9.7.16.1 (tensor memory), 9.7.16.7.1 (tcgen05.alloc)",
+)
+RULES = (COLUMNS, VARIANT, READ_BEFORE_WAIT, OPERANDS, LANES, BOUNDS)
 
 
 def is_allocation(columns: int) -> bool:

@@ -101,7 +101,8 @@ def test_the_loaded_registers_leave_through_the_wait():
 
 def test_every_other_operation_assembles_for_a_pair():
     k, _ = builder(cluster=2)
-    barrier = k.shared(u64, 1, align=8)
+    barrier = k.mbarriers(1, 1)
+    k.barriers_ready()
     source = k.tcgen05_smem_descriptor(k.shared(u8, 4096, align=1024), LAYOUT)
     k.tcgen05_st(0, "16x64b", [1, 2], unpack=True)
     k.tcgen05_st(0, "16x32bx2", [3], half_split=16)
@@ -252,3 +253,57 @@ def test_two_cta_groups_in_a_kernel_are_refused(k):
     with pytest.raises(DiagnosticError) as error:
         k.finish()
     assert [found.rule_id for found in error.value.diagnostics] == ["tcgen05.cta-groups-mixed"]
+
+
+def test_an_allocation_is_a_block_that_gives_its_columns_back():
+    k, out = builder()
+    with k.tmem_alloc(64) as tmem:
+        assert tmem.width == 64
+        load = k.tcgen05_ld(tmem.columns(32, 32).lanes(k.warp_id() * 32), "32x32b", 32)
+        k.tcgen05_wait_ld(load)
+        out[k.thread_id()] = load.values[0]
+    compiled = k.finish().compile()
+    assert compiled.cubin
+    assert [word.partition(".cta_group")[0] for word in words(compiled.ptx)] == [
+        "tcgen05.alloc",
+        "tcgen05.relinquish_alloc_permit",
+        "tcgen05.fence::before_thread_sync;",
+        "tcgen05.fence::after_thread_sync;",
+        "tcgen05.ld.sync.aligned.32x32b.x32.b32",
+        "tcgen05.wait::ld.sync.aligned;",
+        "tcgen05.fence::before_thread_sync;",
+        "tcgen05.fence::after_thread_sync;",
+        "tcgen05.dealloc",
+    ]
+
+
+def touched(k, opcode):
+    """Offset, columns and use of each access to tensor memory by these instructions, with the allocation's width."""
+    return [
+        (touch.offset, touch.bytes, touch.use.value, touch.object.bytes)
+        for instr in k.machine.instructions()
+        for touch in instr.memory
+        if instr.opcode == opcode and touch.object.space == "tmem"
+    ]
+
+
+def test_accesses_know_their_columns_however_the_address_was_made():
+    k, _ = builder()
+    with k.tmem_alloc(128, relinquish=False) as tmem:
+        k.tcgen05_wait_ld(k.tcgen05_ld(tmem.columns(64, 64).lanes(32), "32x32b", 8))
+        k.tcgen05_wait_ld(k.tcgen05_ld(tmem + 4 + (k.warp_id().to(u32) << 21), "16x256b", 2, pack=True))
+        cell = k.shared(u32, 4)
+        k.tcgen05_alloc(cell + 1, 32)
+        k.tcgen05_st((cell + 1)[0] + 16, "16x64b", [1, 2])
+        k.tcgen05_st((cell + 2)[0] + 16, "16x64b", [1, 2])
+        wide = InstructionDescriptor(kind="f16", m=128, n=48, a=f16, b=f16, d=f32)
+        k.tcgen05_mma(Tcgen05Request("f16"), tmem.columns(16, 48), k.const(0, u64), k.const(0, u64), wide)
+    assert touched(k, "tcgen05.ld") == [(64, 8, "async-read", 128), (4, 32, "async-read", 128)]
+    assert touched(k, "tcgen05.st") == [(16, 4, "async-write", 32)]
+    assert touched(k, "tcgen05.mma") == [(16, 48, "async-write", 128)]
+
+
+@pytest.mark.parametrize(("first", "width"), [(32, 64), (-1, 8), (0, 0), (65, 1)])
+def test_columns_stay_within_the_allocation(k, first, width):
+    with k.tmem_alloc(64) as tmem:
+        assert fail(lambda: tmem.columns(first, width))[0] == ["tcgen05.bounds"]
