@@ -11,12 +11,12 @@ TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 
 
 @kernel("pipeline.consumers", threads=384)
-def ring_for_one_of_two_consumers(k):
+def ring_for_one_of_two_consumers(k, a: A):
     ring = k.pipeline(2, 1, a=TILE)  # breaks
     ring = k.pipeline(2, 2, a=TILE)  # keeps
     k.barriers_ready()
-    with k.producer(40):
-        ring.finish()
+    with k.producer(40), ring.fill() as stage:
+        k.tma_load(stage.a, a, (0, 0), stage.full)
     with k.consumers(232), ring.drain():
         pass
 
@@ -66,13 +66,15 @@ def producer_without_a_consumer():
         pass
 
 
-@kernel("pipeline.stages")
+@kernel("pipeline.stages", threads=256)
 def stage_that_never_comes_free(k, a: A):
     stages = 1  # breaks
     stages = 2  # keeps
     ring = k.pipeline(stages, 1, a=TILE)
     k.barriers_ready()
-    with ring.drain(in_flight=1):
+    with k.producer(40), ring.fill() as stage:
+        k.tma_load(stage.a, a, (0, 0), stage.full)
+    with k.consumers(232), ring.drain(in_flight=1):
         pass
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import nvbackend as nvb
-from nvbackend import f16, f32
+from nvbackend import f16, f32, u32
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.memory import Address
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tiled_mma import TiledMma
+from nvbackend.builder.values import Value
 
 HOPPER = nvb.Target.parse("sm_90a")
 BLACKWELL = nvb.Target.parse("sm_100a")
@@ -25,3 +29,18 @@ def load_parts(k: nvb.KernelBuilder) -> tuple[SharedTile, Address]:
     full = k.mbarriers(1, arrivals=1, name="full")
     k.barriers_ready()
     return tile, full
+
+
+@contextmanager
+def tensor_memory(k: nvb.KernelBuilder, columns: int) -> Iterator[Value]:
+    """`columns` columns of tensor memory, their address for all threads inside, given back behind."""
+    cell = k.shared(u32, 1)
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, columns)
+        k.tcgen05_relinquish_alloc_permit()
+    k.barrier()
+    tmem = cell[0]
+    yield tmem
+    k.barrier()
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_dealloc(tmem, columns)

@@ -18,7 +18,7 @@ each_example = pytest.mark.parametrize("example", EXAMPLES, ids=[one.rule for on
 
 COVERED = frozenset(
     {
-        *("accumulator", "attach", "barrier", "call", "cli", "control", "descriptor", "epilogue", "fragment"),
+        *("accumulator", "attach", "call", "cli", "control", "descriptor", "epilogue", "fragment"),
         *(
             "kernel",
             "launch",
@@ -31,7 +31,7 @@ COVERED = frozenset(
             "ptxas",
             "register",
         ),
-        *("row", "sass", "setmaxnreg", "shared", "stmatrix", "target", "tensor-map", "toolchain", "value", "wgmma"),
+        *("row", "sass", "shared", "stmatrix", "target", "tensor-map", "toolchain", "value", "wgmma", "wmma"),
     }
 )
 """Families that are complete: each of their rules has an example, and a new one needs it."""

@@ -1,0 +1,66 @@
+"""Tensor memory: allocation, moves, and what an mma is given."""
+
+from __future__ import annotations
+
+from nvbackend import InstructionDescriptor, Pointer, Tcgen05Request, f16, f32, u32
+from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Collector
+from tests.rules.example import kernel, program
+from tests.rules.setup import tensor_memory
+
+HALF = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
+
+
+@kernel("tcgen05.columns", "sm_100a")
+def columns_that_are_no_power_of_two(k):
+    cell = k.shared(u32, 1)
+    columns = 96  # breaks
+    columns = 128  # keeps
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, columns)
+    k.barrier()
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_dealloc(cell[0], columns)
+
+
+@kernel("tcgen05.variant", "sm_100a")
+def load_of_three_repetitions(k):
+    with tensor_memory(k, 64) as tmem:
+        load = k.tcgen05_ld(tmem, "32x32b", 3)  # breaks
+        load = k.tcgen05_ld(tmem, "32x32b", 4)  # keeps
+        k.tcgen05_wait_ld(load)
+
+
+@kernel("tcgen05.read-before-wait", "sm_100a")
+def registers_read_too_early(k, out: Pointer(u32)):
+    with tensor_memory(k, 64) as tmem:
+        load = k.tcgen05_ld(tmem, "32x32b", 1)
+        k.tcgen05_wait_ld(load)  # keeps
+        out[k.thread_id()] = load.values[0]
+
+
+@kernel("tcgen05.operands", "sm_100a")
+def metadata_of_a_dense_product(k):
+    with tensor_memory(k, 64) as tmem, k.one_thread():
+        k.tcgen05_mma(Tcgen05Request("f16"), tmem, 0, 0, HALF, metadata=0)  # breaks
+        k.tcgen05_mma(Tcgen05Request("f16"), tmem, 0, 0, HALF)  # keeps
+
+
+@kernel("tcgen05.lane-words", "sm_100a")
+def half_the_lanes(k):
+    request = Tcgen05Request("f16", disable_output_lane=True)
+    with tensor_memory(k, 64) as tmem, k.one_thread():
+        k.tcgen05_mma(request, tmem, 0, 0, HALF, output_lanes=[0, 0])  # breaks
+        k.tcgen05_mma(request, tmem, 0, 0, HALF, output_lanes=[0, 0, 0, 0])  # keeps
+
+
+@kernel("tcgen05.cta-groups-mixed", "sm_100a")
+def allocation_of_one_group_given_back_by_two(k):
+    with tensor_memory(k, 64) as tmem, k.one_thread():
+        k.tcgen05_shift(tmem, cta_group=2)  # breaks
+        k.tcgen05_shift(tmem, cta_group=1)  # keeps
+
+
+@program("tcgen05.seed-collector")
+def shift_in_the_bit_of_the_collector():
+    Tcgen05Collector(True, SeedCollector.FILL, ashift=True)  # breaks
+    Tcgen05Collector(True, SeedCollector.FILL, ashift=False)  # keeps
