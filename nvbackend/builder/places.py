@@ -11,7 +11,7 @@ from nvbackend.builder.lowering import Operands
 from nvbackend.intrinsics.row import Operand, Row
 from nvbackend.intrinsics.smem_descriptor import UNIT
 from nvbackend.isel.machine import MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.memory_uses import address_use, descriptor_use, known_extent, symbol_text
+from nvbackend.isel.memory_uses import DEFINED_IN, address_use, descriptor_use, known_extent, symbol_text
 
 _ADDRESS_BITS = 32
 _DEPTH = 12
@@ -172,12 +172,16 @@ def _product(left: Sum, right: Sum, *, shifted: bool) -> Sum | None:
 
 
 def _name(value: ir.Value) -> str:
-    """A name that only this run-time value has; an operation by a constant has that of its operand with it."""
+    """A name that only this run-time value has: its own, and the block that defines it.
+
+    An operation by a constant has the name of its operand with it.
+    """
     if isinstance(value, ir.Instruction) and value.opname in _STRUCTURAL:
         number = _number(value.operands[1])
         if number is not None:
-            return f"({value.operands[0].get_reference()}{_STRUCTURAL[value.opname]}{number})"
-    return str(value.get_reference())
+            return f"({_name(value.operands[0])}{_STRUCTURAL[value.opname]}{number})"
+    block = f"{DEFINED_IN}{value.parent.name}" if isinstance(value, ir.Instruction) else ""
+    return f"{value.get_reference()}{block}"
 
 
 def _number(value: ir.Value) -> int | None:

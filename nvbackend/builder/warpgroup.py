@@ -127,7 +127,11 @@ class Warpgroups(Copies):
             "trans_b": request.trans_b,
         }
         operands.update({one.name: given[one.name] for one in row.immediates})
-        results = self.emit(row, operands, touches=touches, words=words)
+        reached = (("a_desc", a, a_at, (request.m, stored_k)), ("b_desc", b, b_at, (request.n, request.k)))
+        extents = {
+            name: tile.layout.reach(*at, *extent) for name, tile, at, extent in reached if isinstance(tile, SharedTile)
+        }
+        results = self.emit(row, operands, touches=touches, words=words, extents=extents)
         self._write(accumulator._storage, results["d"])
         self._write(accumulator._scale, results["scale_out"])
 

@@ -244,6 +244,13 @@ class SmemLayout:
         self._check_straddle(contiguous, (columns if self.major is Major.K else rows) or 1)
         return self._linear(strided, contiguous)
 
+    def reach(self, row: int, column: int, rows: int, columns: int) -> int:
+        """Bytes from the `origin` of an operand of `rows` by `columns` to where what it reads ends, gaps included."""
+        strided, contiguous = self._oriented(row, column)
+        lines, wide = self._oriented(rows, columns)
+        last_panel = self._linear(0, contiguous + wide - 1) // self.panel_bytes
+        return last_panel * self.panel_bytes + (strided + lines) * self.pitch - self._linear(strided, contiguous)
+
     def _check_straddle(self, start: int, extent: int) -> None:
         """Strides lead out of a panel only along M or N, from its beginning; without swizzle from everywhere."""
         place = start % self.panel_extent

@@ -35,6 +35,8 @@ _DESCRIBED = re.compile(r"(wgmma\.mma_async|tcgen05\.mma(\.ws)?)/[ab]_desc|tcgen
 _PLACES: Mapping[str, MemoryUse] = {"destination": MemoryUse.ASYNC_WRITE, "source": MemoryUse.ASYNC_READ}
 _EXTENTS = {"tcgen05.alloc": 4}
 _BARRIER_BYTES = 8
+DEFINED_IN = "@"
+"""What stands between the name of a value and the block that defines it, in a symbol."""
 
 
 def address_use(row: Row, operand: Operand) -> MemoryUse | None:
@@ -72,8 +74,16 @@ def known_extent(row: Row, operand: Operand) -> int | None:
     return _EXTENTS.get(row.opcode)
 
 
+def defining_blocks(symbol: str) -> frozenset[str]:
+    """The blocks that define the run-time values of a symbol: behind their next entry it is another place."""
+    return frozenset(re.findall(rf"{DEFINED_IN}([\w.$-]+)", symbol))
+
+
 def symbol_text(terms: Mapping[str, int]) -> str:
-    """The run-time part of a place as text: `%i*1024 + %t*4`, by name; the empty text where there is none."""
+    """The run-time part of a place as text: `%i@loop*1024 + %t@entry*4`, by name; empty where there is none.
+
+    Behind a value's name stands the block that defines it.
+    """
     return " + ".join(f"{_escaped(name)}*{factor}" for name, factor in sorted(terms.items()) if factor)
 
 

@@ -344,3 +344,15 @@ def test_tiles_start_at_the_swizzle_period(swizzle: Swizzle, period: int) -> Non
     with pytest.raises(DiagnosticError, match=f"place it at {period} or {2 * period}") as error:
         layout.descriptor(period + period // 2)
     assert broken(error) == ["layout.alignment"]
+
+
+@pytest.mark.parametrize("major", list(Major))
+@pytest.mark.parametrize("swizzle", list(Swizzle))
+def test_the_reach_of_an_operand_holds_every_byte_of_it(major: Major, swizzle: Swizzle) -> None:
+    """The bytes are those of `offset`, element by element; no operand starts before its origin or ends behind."""
+    layout = SmemLayout(major, swizzle, f16, 128, 128)
+    for row, column, rows, columns in ((0, 0, 128, 128), (0, 16, 64, 16), (64, 64, 64, 16), (64, 112, 64, 16)):
+        origin = layout.origin(row, column)
+        inside = [layout.offset(r, c) for r in range(row, row + rows) for c in range(column, column + columns)]
+        assert origin <= min(inside)
+        assert max(inside) + 2 <= origin + layout.reach(row, column, rows, columns) <= layout.bytes
