@@ -289,11 +289,11 @@ class TensorMemory(Copies):
         `d`, `metadata`, `scale_a`, `scale_b` are tensor-memory addresses (u32), `b` a shared-memory descriptor (u64),
         `a` either as the request says. `output_lanes`: 4 words a CTA, a set bit keeps that lane of D; `scale_input_d`
         n (0 to 15): D is taken times 2 to the minus n; `zero_column_mask` a u64. Shape and types are the descriptor's.
-        Raises every broken rule of the request, tcgen05.m, tcgen05.n, tcgen05.descriptor, tcgen05.operands,
-        tcgen05.lane-words. PTX ISA 9.7.16.10.9.
+        Raises every broken rule of the request, tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor,
+        tcgen05.operands, tcgen05.lane-words. PTX ISA 9.7.16.10.9.
         """
         row = select_tcgen05(request, self.target)
-        raise_all(shape_faults(request, descriptor))
+        raise_all(shape_faults(request, descriptor, self.target))
         word = descriptor.encode()
         optional: dict[str, Operand | Sequence[Operand] | None] = {
             "metadata": metadata,

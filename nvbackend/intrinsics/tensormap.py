@@ -23,7 +23,7 @@ from nvbackend.intrinsics.row import (
     immediate,
     operand,
 )
-from nvbackend.intrinsics.tma_parts import BULK_PTX, TENSOR_MAP
+from nvbackend.intrinsics.tma_parts import BULK_PTX, FAMILY, TENSOR_MAP
 
 TENSOR_MAP_BYTES = 128
 SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -91,7 +91,7 @@ def replace(field: str, space: str = "shared::cta") -> Row:
     width = found.register.llvm[1:]
     suffix = f"{found.name.replace('_', '.')}.p{register.addrspace}"
     return Row(
-        family="tma",
+        family=FAMILY,
         opcode="tensormap.replace",
         ptx=f"tensormap.replace.tile.{found.name}.{space}.b1024.b{width}",
         operands=(operand("tensor_map", register, meaning="address of the map"), *ordinal, value),
@@ -124,7 +124,7 @@ def copy_and_publish(scope: str) -> Row:
     destination = operand("destination", RegisterClass.GLOBAL, meaning="the map in global memory, 128-byte aligned")
     source = operand("source", RegisterClass.SHARED, meaning="the map in shared memory, 128-byte aligned")
     return Row(
-        family="tma",
+        family=FAMILY,
         opcode="tensormap.cp_fenceproxy",
         ptx=f"tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.{scope}.sync.aligned",
         operands=(destination, source),
@@ -151,7 +151,7 @@ def fence(semantics: str, scope: str) -> Row:
     chosen("scope", scope, SCOPES)
     operands: tuple[Operand, ...] = (TENSOR_MAP,) if acquires else ()
     return Row(
-        family="tma",
+        family=FAMILY,
         opcode="fence.proxy.tensormap",
         ptx=f"fence.proxy.tensormap::generic.{semantics}.{scope}",
         operands=operands,
@@ -179,7 +179,7 @@ def prefetch(space: str | None = None) -> Row:
     tensor_map = TENSOR_MAP if space is None else operand("tensor_map", register, meaning="address in constant memory")
     ptx = spelled("prefetch", space, "tensormap")
     return Row(
-        family="tma",
+        family=FAMILY,
         opcode="prefetch.tensormap",
         ptx=ptx,
         operands=(tensor_map,),

@@ -14,6 +14,7 @@ from nvbackend.intrinsics.axes import spelled
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, operand
 
+FAMILY = "tma"
 BULK_ALIGNMENT = 16
 """Addresses and sizes of bulk copies are multiples of this many bytes."""
 BULK_PTX: PtxVersion = (8, 0)
@@ -89,7 +90,7 @@ def copy_row(
     """A row of TMA. `requires` is what it needs beside compute capability 9.0."""
     multicast = Feature.CLUSTER_MULTICAST if axes.get("multicast") else Feature.NONE
     return Row(
-        family="tma",
+        family=FAMILY,
         opcode=opcode,
         ptx=ptx,
         operands=operands,

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.target import Target, target_names
 from nvbackend.isel.tcgen05_request import Tcgen05Request
 
 _REFERENCE = "PTX ISA 9.7.16.2.1 (matrix shape)"
@@ -33,6 +35,14 @@ DESCRIPTOR = Rule(
     why="The bits of the descriptor have another meaning in another kind.",
     reference="PTX ISA 9.7.16.4.2 (instruction descriptor)",
 )
+K96 = Rule(
+    id="tcgen05.k96",
+    message="{target} has no tcgen05.mma of {form} with K = 96",
+    fix="use K = {k} (k96=False), or compile for {instead}",
+    why="The bit of the descriptor that says so is reserved on other chips, and neither LLVM nor ptxas see it.",
+    reference="CUTLASS 4, SM103MmaMXF4Op and SM103MmaMXF4NVF4Op; PTX ISA 9.7.16.4.2 (instruction descriptor)",
+)
+RULES = (M, N, DESCRIPTOR, K96)
 
 
 def legal_m(request: Tcgen05Request) -> tuple[int, ...]:
@@ -54,8 +64,13 @@ def legal_n(request: Tcgen05Request) -> Collection[int]:
     return range(8 * request.cta_group, 257, 8 * request.cta_group)
 
 
-def shape_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -> Iterator[Diagnostic]:
-    """What the descriptor says that an instruction as in `request` does not do (tcgen05.m, .n, .descriptor)."""
+def shape_faults(
+    request: Tcgen05Request, descriptor: InstructionDescriptor, target: Target | None = None
+) -> Iterator[Diagnostic]:
+    """What the descriptor says that an instruction as in `request` does not do (tcgen05.m, .n, .descriptor).
+
+    With a `target`, also what it does elsewhere only (tcgen05.k96).
+    """
     form = f"{'sparse' if request.sparse else 'dense'} kind::{request.kind}"
     if (descriptor.kind, descriptor.sparse) != (request.kind, request.sparse):
         given = f"{'sparse' if descriptor.sparse else 'dense'} kind::{descriptor.kind}"
@@ -68,6 +83,14 @@ def shape_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -> 
         yield M.diagnose(form=form, legal=legal, given=descriptor.m, nearest=_nearest(rows, descriptor.m))
     if descriptor.n not in columns:
         yield N.diagnose(form=form, given=descriptor.n, nearest=_nearest(columns, descriptor.n))
+    if target is not None and not is_k_of(descriptor, target):
+        names = [name for name in target_names() if Target.parse(name).has(Feature.TMEM_K96)]
+        yield K96.diagnose(target=target, form=form, k=descriptor.form.k, instead=" or ".join(names))
+
+
+def is_k_of(descriptor: InstructionDescriptor, target: Target) -> bool:
+    """Whether `target` has instructions of the descriptor's K; a K of 96 is not everywhere where tcgen05 is."""
+    return not descriptor.k96 or target.has(Feature.TMEM_K96)
 
 
 def _nearest(legal: Collection[int], given: int) -> int:

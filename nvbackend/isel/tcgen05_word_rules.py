@@ -54,7 +54,7 @@ def word_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:
     if not missing:
         yield from _disagreements(instr, row, target)
     if (word := instr.words.get(INSTRUCTION_DESCRIPTOR)) is not None:
-        yield from _shapes(instr, row, word)
+        yield from _shapes(instr, row, word, target)
 
 
 def _disagreements(instr: MachineInstr, row: Row, target: Target) -> Iterator[Diagnostic]:
@@ -108,13 +108,14 @@ def _said(row: Row, control: Tcgen05Ctrl, collector: Tcgen05Collector, fields: s
     return replace(request, **changes)
 
 
-def _shapes(instr: MachineInstr, row: Row, word: int) -> Iterator[Diagnostic]:
-    """The instruction descriptor's shape, sparsity and kind against the instruction's."""
+def _shapes(instr: MachineInstr, row: Row, word: int, target: Target) -> Iterator[Diagnostic]:
+    """The instruction descriptor's shape, sparsity and kind against the instruction's, and its K against the chip."""
     try:
         descriptor = InstructionDescriptor.decode(word, kind=str(row.axes["kind"]))
     except DiagnosticError:
         return
-    yield from (replace(found, location=instr.location) for found in shape_faults(request_of(row), descriptor))
+    found = shape_faults(request_of(row), descriptor, target)
+    yield from (replace(one, location=instr.location) for one in found)
 
 
 def _shown(value: object) -> object:

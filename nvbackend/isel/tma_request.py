@@ -65,3 +65,10 @@ class TmaRequest:
             return tma_tensor.reduce_tensor(self.rank, str(self.operation), self.mode, cache_hint=self.cache_hint)
         factory = tma_tensor.store_tensor if self.direction == "store" else tma_tensor.prefetch_tensor
         return factory(self.rank, self.mode, cache_hint=self.cache_hint)
+
+
+def request_of(row: Row) -> TmaRequest | None:
+    """The request that a row answers; None for a row of TMA that copies no box of a tensor."""
+    if "rank" not in row.axes:
+        return None
+    return TmaRequest(**dict(row.axes))  # type: ignore[arg-type]

@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
-from nvbackend.intrinsics import mma, tcgen05, wmma
+from nvbackend.intrinsics import mma, tcgen05, tma_parts, wmma
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, wmma_rules
+from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, tma_request, tma_rules, wmma_rules
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.packed_words import decoder
@@ -165,6 +165,9 @@ def _family_gates(row: Row, target: Target, immediates: Mapping[str, int], at: L
         return tcgen05_rules.violations(tcgen05_request.request_of(row), target, at)
     if row.family == wmma.FAMILY:
         return wmma_rules.row_violations(row, target, at)
+    if row.family == tma_parts.FAMILY:
+        copied = tma_request.request_of(row)
+        return tma_rules.violations(copied, target, at) if copied is not None else ()
     return ()
 
 

@@ -356,3 +356,16 @@ def test_a_descriptor_of_another_kind_is_refused() -> None:
     assert [one.rule_id for one in found] == ["tcgen05.descriptor"]
     assert "sparse kind::f16" in found[0].message
     assert "dense kind::f16" in found[0].message
+
+
+def test_a_k_of_96_is_there_on_sm_103a_alone() -> None:
+    """As in CUTLASS, whose SM103MmaMXF4Op and SM103MmaMXF4NVF4Op are the only ones with it."""
+    request = Tcgen05Request("mxf4nvf4", block_scale=True)
+    wide, narrow = (described("mxf4nvf4", 128, 64, k96=given) for given in (True, False))
+    legal = [name for name in target_names() if not list(shape_faults(request, wide, Target.parse(name)))]
+    assert legal == ["sm_103a"]
+    assert not any(list(shape_faults(request, narrow, Target.parse(name))) for name in target_names())
+    (found,) = shape_faults(request, wide, Target.parse("sm_100a"))
+    assert found.rule_id == "tcgen05.k96"
+    assert "use K = 64" in found.fix
+    assert "sm_103a" in found.fix

@@ -10,7 +10,7 @@ from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL, control_words
-from nvbackend.intrinsics.types import f16, f32
+from nvbackend.intrinsics.types import e2m1, f16, f32, ue8m0
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.print import print_instr
 from nvbackend.isel.target import Target
@@ -170,3 +170,10 @@ def test_the_words_are_printed_with_their_fields() -> None:
     line = print_instr(MachineInstr(MXF4.opcode, MXF4, words=control_words(MXF4)))
     assert "control: cta_group 1, mma_kind 5, scale_vec_size 1, scale_input_acc False, block_scale True" in line
     assert "collector: valid False, collector_a FILL, ashift False" in line
+
+
+@pytest.mark.parametrize(("target", "rules"), [("sm_100a", {"tcgen05.k96"}), ("sm_103a", set())])
+def test_a_k_of_96_is_refused_on_the_chips_without(target: str, rules: set[str]) -> None:
+    row = tcgen05.mma("mxf4")
+    word = InstructionDescriptor(kind="mxf4", m=128, n=64, a=e2m1, b=e2m1, d=f32, scale=ue8m0, k96=True).encode()
+    assert set(found(row, {**control_words(row), "idesc": word}, target)) == rules

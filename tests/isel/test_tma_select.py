@@ -7,15 +7,20 @@ import random
 import pytest
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.target import Target, dotted
-from nvbackend.isel.tma_request import TmaRequest
+from nvbackend.intrinsics import tensormap, tma_bulk, tma_tensor
+from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_names
+from nvbackend.isel.tma_request import TmaRequest, request_of
 from nvbackend.isel.tma_rules import GATES, select_tma, violations
+from nvbackend.isel.verify import gates, row_gates
 from tests.support.ptxas import refusals
 from tests.support.ptxas_rounds import Judge, known_to_ptxas, quick_refusals
 from tests.support.tma_text import DECLARATIONS, UNDOCUMENTED, instruction, neighbourhood
 
 SAMPLE = 10
 """Requests a chip in an ordinary run."""
+NEWEST = tuple(map(Target.parse, target_names()))
+TARGETS = (*NEWEST, *(Target.parse(each.name, lowest_ptx_version(each.number, each.suffix)) for each in NEWEST))
+"""Every target at its newest and its oldest PTX version."""
 
 
 def disagreements(requests: list[TmaRequest], target: Target, judge: Judge = refusals) -> list[str]:
@@ -122,3 +127,21 @@ def test_every_rule_of_the_module_is_broken_here() -> None:
     named = {case[0] for case in BROKEN} | {"tma.ptx-version"}
     # Every chip that has TMA has clusters: the rule on multicast is broken in the tests of the family rules.
     assert {gate.rule.id for gate in GATES} - {"tma.multicast-target"} == named
+
+
+def test_the_verifier_asks_what_the_selector_asks() -> None:
+    """Every row that copies a box: its request leads back to it, and the rules say what its features and version do."""
+    for row in tma_tensor.rows():
+        request = request_of(row)
+        assert request is not None
+        assert request.row() == row
+        for target in TARGETS:
+            told = list(gates(row, target, {}))
+            assert [each.rule_id for each in told] == [each.rule_id for each in violations(request, target)]
+            assert bool(told) == bool(list(row_gates(row, target, {}))), f"{row.ptx} on {target}"
+
+
+def test_a_row_that_copies_no_box_answers_no_request() -> None:
+    for row in (*tma_bulk.rows(), *tensormap.rows()):
+        assert request_of(row) is None
+        assert [each.rule_id for each in gates(row, Target.parse("sm_80"), {})][:1] == ["target.feature"]
