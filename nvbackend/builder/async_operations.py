@@ -29,20 +29,24 @@ class AsyncOperations(Threads):
         *,
         cache: str = "ca",
         read_bytes: Operand | None = None,
+        ignore: Operand | None = None,
         prefetch: int | None = None,
         cache_policy: Value | None = None,
     ) -> None:
         """cp.async: `size` bytes (4, 8, 16; cg: 16) from global to shared memory, each thread its own.
 
-        `read_bytes` are read and the rest filled with zeros; `prefetch` 64, 128 or 256 bytes go to L2 as well.
+        `read_bytes` are read and the rest filled with zeros, or all where the predicate `ignore` holds; `prefetch` 64,
+        128 or 256 bytes go to L2 as well. Raises instruction.variant, target.feature. PTX ISA 9.7.9 (cp.async).
         """
-        fill = None if read_bytes is None else "bytes"
+        fill = "ignore" if ignore is not None else None if read_bytes is None else "bytes"
         row = variant(
             "cp.async", cp_async.copy, cache, size, fill, prefetch=prefetch, cache_hint=cache_policy is not None
         )
         given = {"destination": destination.bytes.ir, "source": source.bytes.ir}
         if read_bytes is not None:
             given["bytes"] = as_value(self, read_bytes, s32).ir
+        if ignore is not None:
+            given["ignore"] = as_value(self, ignore, pred).ir
         if cache_policy is not None:
             given["cache_policy"] = as_value(self, cache_policy, u64).ir
         self.emit(row, given)
@@ -142,12 +146,21 @@ class AsyncOperations(Threads):
 
     # -- stores into a cluster (PTX ISA 9.7.9, 9.7.13) --------------------------------------------------------------
 
-    def store_async(self, destination: Address, values: list[Value], barrier: Address, rank: Operand) -> None:
+    def store_async(
+        self,
+        destination: Address,
+        values: list[Value],
+        barrier: Address,
+        rank: Operand,
+        *,
+        element: str | None = None,
+    ) -> None:
         """st.async: 1, 2 or 4 values of one type (at most 16 bytes) to `destination` in the CTA of rank `rank`.
 
-        Their bytes complete on `barrier` of that CTA. Both addresses are this CTA's own.
+        Their bytes complete on `barrier` of that CTA. Both addresses are this CTA's own. `element` names another PTX
+        type of the same width, such as "b32". Raises instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
         """
-        element = str(values[0].type) if values else "nothing"
+        element = element or (str(values[0].type) if values else "nothing")
         row = variant("st.async", async_store.store, element, len(values))
         self.emit(row, {**self._peer(destination, barrier, rank), "values": [value.ir for value in values]})
 
@@ -165,12 +178,26 @@ class AsyncOperations(Threads):
 
     # -- barriers and fences (PTX ISA 9.7.13) -----------------------------------------------------------------------
 
-    def barrier_reduce(self, operation: str, predicate: Operand, identifier: int = 0) -> Value:
-        """bar.red: wait for the CTA as `barrier` does; the number of threads where `predicate` holds (popc, a u32), or
-        whether it holds in all (and) or any (or)."""
+    def barrier_reduce(
+        self,
+        operation: str,
+        predicate: Operand,
+        identifier: int = 0,
+        *,
+        threads: int | None = None,
+        aligned: bool = True,
+    ) -> Value:
+        """bar.red: wait for the CTA, or for `threads` of it, as `barrier_sync` does, and combine their predicates.
+
+        The number of threads where `predicate` holds (popc, a u32), or whether it holds in all (and) or any (or).
+        Raises barrier.id, barrier.threads, instruction.variant. PTX ISA 9.7.13.1.
+        """
         family_rules.check_barrier_id(identifier)
-        row = variant("bar.red", sync.barrier_reduce, operation)
-        given = {"id": identifier, "predicate": as_value(self, predicate, pred).ir}
+        row = variant("bar.red", sync.barrier_reduce, operation, counted=threads is not None, aligned=aligned)
+        given: dict[str, ir.Value | int] = {"id": identifier, "predicate": as_value(self, predicate, pred).ir}
+        if threads is not None:
+            family_rules.check_barrier_threads(threads)
+            given["threads"] = threads
         return self._wrap(self.emit(row, given)["result"][0], u32 if operation == "popc" else pred)
 
     def fence(self, semantics: str = "acq_rel", scope: str = "gpu") -> None:
@@ -215,3 +242,12 @@ class AsyncOperations(Threads):
         got = self.emit(launch_control.is_canceled(), {"answer": halves})["canceled"][0]
         first = self.emit(launch_control.first_ctaid(), {"answer": halves})["ctaid"]
         return self._wrap(got, pred), [self._wrap(one, u32) for one in first[: len(launch_control.AXES)]]
+
+    def canceled_coordinate(self, answer: Address, axis: str) -> Value:
+        """The answer of `try_cancel`: ctaid of the cluster's first CTA along `axis` (u32); only where there is one.
+
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13 (clusterlaunchcontrol.query_cancel).
+        """
+        halves = [half.ir for half in answer.cast(u64).load(2)]
+        row = variant("clusterlaunchcontrol.query_cancel", launch_control.first_ctaid_on, axis)
+        return self._wrap(self.emit(row, {"answer": halves})["ctaid"][0], u32)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llvmlite import ir
+
 from nvbackend.builder.memory import SHARED_SPACE, Address
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
@@ -28,9 +30,12 @@ def _type_of(row: Row) -> ElementType:
     return _SIGNED.get(str(row.axes["element"])) or _HELD[row.operand("values").register]
 
 
-def _check_address(instruction: str, address: Address) -> None:
-    """Raises multimem.address for shared memory."""
+def _space(instruction: str, address: Address | Value) -> str | None:
+    """The state space that an address says it is in (None: generic). Raises multimem.address for shared memory."""
+    if not isinstance(address, Address):
+        return None
     multimem_rules.check_address(instruction, in_shared=address.space == SHARED_SPACE)
+    return "global"
 
 
 class Multimem(Threads):
@@ -44,7 +49,7 @@ class Multimem(Threads):
 
     def multimem_load_reduce(
         self,
-        address: Address,
+        address: Address | Value,
         operation: str,
         element: str,
         vector: int = 1,
@@ -56,7 +61,6 @@ class Multimem(Threads):
 
         An addition of a 16-bit type can be done in an `accumulator` "f32", that of an 8-bit one in "f16".
         """
-        _check_address("multimem.ld_reduce", address)
         row = variant(
             "multimem.ld_reduce",
             multimem.load_reduce,
@@ -65,21 +69,22 @@ class Multimem(Threads):
             vector,
             accumulator=accumulator,
             order=order,
+            space=_space("multimem.ld_reduce", address),
         )
         kind = _type_of(row)
-        return [self._wrap(one, kind) for one in self.emit(row, {"address": address.bytes.ir})["values"]]
+        return [self._wrap(one, kind) for one in self.emit(row, {"address": self._multimem_address(address)})["values"]]
 
     def multimem_store(
-        self, address: Address, values: Sequence[Operand], element: str, vector: int = 1, *, order: Order = ()
+        self, address: Address | Value, values: Sequence[Operand], element: str, vector: int = 1, *, order: Order = ()
     ) -> None:
         """multimem.st: write the vector in the registers `values` to `address` in the memory of every GPU."""
-        _check_address("multimem.st", address)
-        row = variant("multimem.st", multimem.store, element, vector, order=order)
+        space = _space("multimem.st", address)
+        row = variant("multimem.st", multimem.store, element, vector, order=order, space=space)
         self._multimem_write(row, address, values)
 
     def multimem_reduce(
         self,
-        address: Address,
+        address: Address | Value,
         operation: str,
         values: Sequence[Operand],
         element: str,
@@ -88,11 +93,17 @@ class Multimem(Threads):
         order: Order = (),
     ) -> None:
         """multimem.red: combine the vector in the registers `values` into `address` in the memory of every GPU."""
-        _check_address("multimem.red", address)
-        row = variant("multimem.red", multimem.reduce, operation, element, vector, order=order)
+        space = _space("multimem.red", address)
+        row = variant("multimem.red", multimem.reduce, operation, element, vector, order=order, space=space)
         self._multimem_write(row, address, values)
 
-    def _multimem_write(self, row: Row, address: Address, values: Sequence[Operand]) -> None:
+    def _multimem_address(self, address: Address | Value) -> ir.Value:
+        return address.bytes.ir if isinstance(address, Address) else as_value(self, address, u64).ir
+
+    def _multimem_write(self, row: Row, address: Address | Value, values: Sequence[Operand]) -> None:
         kind = _type_of(row)
         multimem_rules.check_values(row, len(values), kind)
-        self.emit(row, {"address": address.bytes.ir, "values": [as_value(self, one, kind).ir for one in values]})
+        self.emit(
+            row,
+            {"address": self._multimem_address(address), "values": [as_value(self, one, kind).ir for one in values]},
+        )

@@ -9,12 +9,23 @@ from nvbackend.builder.mma import Mmas
 from nvbackend.builder.multimem import Multimem
 from nvbackend.builder.pipeline import Pipelines
 from nvbackend.builder.tcgen05 import TensorMemory
+from nvbackend.builder.tcgen05_generic import GenericTensorMemory
 from nvbackend.builder.tensor_copies import TensorCopies
 from nvbackend.builder.warp_operations import WarpOperations
 from nvbackend.builder.wmma import Wmmas
 
 
 class Operations(
-    Pipelines, TensorMemory, Mmas, Wmmas, TensorCopies, WarpOperations, AsyncOperations, Barriers, Caches, Multimem
+    Pipelines,
+    TensorMemory,
+    Mmas,
+    Wmmas,
+    TensorCopies,
+    WarpOperations,
+    AsyncOperations,
+    Barriers,
+    Caches,
+    Multimem,
+    GenericTensorMemory,
 ):
     """The calls of all families, for the kernel builder and for attached ones alike."""

@@ -150,32 +150,85 @@ class TensorCopies(Threads):
             given["cache_policy"] = as_value(self, cache_policy, u64).ir
         return given
 
-    def bulk_load(self, destination: Address, source: Address, size: Operand, barrier: Address) -> None:
-        """cp.async.bulk: `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`."""
-        self.emit(tma_bulk.load_bulk(), {**self._bytes(destination, source, size), "barrier": barrier.bytes.ir})
+    def bulk_load(
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        barrier: Address,
+        *,
+        space: str = "cluster",
+        multicast_mask: Operand | None = None,
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk: `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`.
+
+        With `multicast_mask` (u16, a bit for each CTA of the cluster) in each of those CTAs. `space` is "cluster", or
+        "cta" for the form without a cluster. Raises tma.bulk-size, instruction.variant, target.feature. PTX ISA 9.7.9.
+        """
+        many = multicast_mask is not None
+        row = variant("cp.async.bulk", tma_bulk.load_bulk, many, cache_policy is not None, space)
+        given = {**self._bytes(destination, source, size), **self._hint(cache_policy), "barrier": barrier.bytes.ir}
+        if multicast_mask is not None:
+            given["multicast_mask"] = as_value(self, multicast_mask, u16).ir
+        self.emit(row, given)
 
     def bulk_store(
-        self, destination: Address, source: Address, size: Operand, *, byte_mask: Operand | None = None
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        *,
+        byte_mask: Operand | None = None,
+        cache_policy: Value | None = None,
     ) -> None:
         """cp.async.bulk: `size` bytes from shared to global memory, in this thread's bulk group.
 
-        Bit i of `byte_mask` says whether byte i of every 16 is written (from compute capability 10.0 on).
+        Bit i of `byte_mask` says whether byte i of every 16 is written (from compute capability 10.0 on). Raises
+        tma.bulk-size, target.feature. PTX ISA 9.7.9.
         """
-        given = self._bytes(destination, source, size)
+        given = {**self._bytes(destination, source, size), **self._hint(cache_policy)}
         if byte_mask is not None:
             given["byte_mask"] = as_value(self, byte_mask, u16).ir
-        self.emit(tma_bulk.store_bulk(byte_mask=byte_mask is not None), given)
+        self.emit(tma_bulk.store_bulk(cache_policy is not None, byte_mask=byte_mask is not None), given)
 
     def bulk_reduce(
-        self, destination: Address, source: Address, size: Operand, operation: str, element: ElementType | str
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        operation: str,
+        element: ElementType | str,
+        *,
+        cache_policy: Value | None = None,
     ) -> None:
         """cp.reduce.async.bulk: combine `size` bytes of shared memory with global memory, in the bulk group.
 
         `operation` and `element` ("b32" and "b64" for the bitwise ones) are a pair the instruction has, else
-        instruction.variant.
+        instruction.variant. Raises tma.bulk-size too. PTX ISA 9.7.9.
         """
-        row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "global", operation, str(element))
-        self.emit(row, self._bytes(destination, source, size))
+        hinted = cache_policy is not None
+        row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "global", operation, str(element), hinted)
+        self.emit(row, {**self._bytes(destination, source, size), **self._hint(cache_policy)})
+
+    def bulk_reduce_peer(
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        operation: str,
+        element: ElementType | str,
+        barrier: Address,
+        rank: Operand,
+    ) -> None:
+        """cp.reduce.async.bulk between CTAs: combine `size` bytes with `destination` in CTA `rank` of the cluster.
+
+        They complete on `barrier` there. Raises tma.bulk-size, instruction.variant, target.feature. PTX ISA 9.7.9.
+        """
+        row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "cluster", operation, str(element))
+        given = self._bytes(destination, source, size)
+        given["destination"] = self.map_to_peer(destination.bytes, rank).ir
+        self.emit(row, {**given, "barrier": self.map_to_peer(barrier.bytes, rank).ir})
 
     def bulk_copy_peer(
         self, destination: Address, source: Address, size: Operand, barrier: Address, rank: Operand
@@ -185,9 +238,13 @@ class TensorCopies(Threads):
         given["destination"] = self.map_to_peer(destination.bytes, rank).ir
         self.emit(tma_bulk.copy_bulk(), {**given, "barrier": self.map_to_peer(barrier.bytes, rank).ir})
 
-    def bulk_prefetch(self, source: Address, size: Operand) -> None:
-        """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache."""
-        self.emit(tma_bulk.prefetch_bulk(), {"source": source.bytes.ir, "bytes": self._size(size)})
+    def bulk_prefetch(self, source: Address, size: Operand, *, cache_policy: Value | None = None) -> None:
+        """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache (tma.bulk-size)."""
+        row = tma_bulk.prefetch_bulk(cache_policy is not None)
+        self.emit(row, {"source": source.bytes.ir, "bytes": self._size(size), **self._hint(cache_policy)})
+
+    def _hint(self, cache_policy: Value | None) -> dict[str, ir.Value]:
+        return {} if cache_policy is None else {"cache_policy": as_value(self, cache_policy, u64).ir}
 
     def _bytes(
         self, destination: Address, source: Address, size: Operand

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from llvmlite import ir
+
 from nvbackend.builder.memory import Address
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
@@ -28,14 +30,30 @@ class WarpOperations(Threads):
         `lane` is its number (idx), a distance (up, down) or a mask (bfly), within segments of `width` lanes. A lane
         that would read beyond its segment keeps its own value.
         """
-        clamp = (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8
-        operands = {
+        row = variant("shfl.sync", warp.shuffle, mode)
+        results = self.emit(row, self._exchange(value, mode, lane, members, width))
+        return self._wrap(results["result"][0], value.type)
+
+    def shuffle_in_range(
+        self, value: Value, mode: str, lane: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
+    ) -> tuple[Value, Value]:
+        """As `shuffle`, and a predicate: whether the lane that was read is one of the segment of `width` lanes.
+
+        Raises instruction.variant. PTX ISA 9.7.9 (shfl.sync).
+        """
+        row = variant("shfl.sync", warp.shuffle, mode, True)
+        results = self.emit(row, self._exchange(value, mode, lane, members, width))
+        return self._wrap(results["result"][0], value.type), self._wrap(results["in_range"][0], pred)
+
+    def _exchange(
+        self, value: Value, mode: str, lane: Operand, members: Operand, width: int
+    ) -> dict[str, ir.Value | int]:
+        return {
             "members": as_value(self, members, u32).ir,
             "value": value.ir,
             "lane": as_value(self, lane, s32).ir,
-            "clamp": clamp,
+            "clamp": (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8,
         }
-        return self._wrap(self.emit(variant("shfl.sync", warp.shuffle, mode), operands)["result"][0], value.type)
 
     def vote(self, mode: str, predicate: Operand, *, members: Operand = warp.ALL_LANES) -> Value:
         """vote.sync: a predicate that says whether `predicate` holds in all or any lanes, or is the same in them (uni).
@@ -54,6 +72,15 @@ class WarpOperations(Threads):
         row = variant("match.sync", warp.match, mode, value.type.bits)
         operands = {"members": as_value(self, members, u32).ir, "value": value.ir}
         return self._wrap(self.emit(row, operands)["lanes"][0], u32)
+
+    def match_all(self, value: Value, *, members: Operand = warp.ALL_LANES) -> tuple[Value, Value]:
+        """match.all.sync: the mask (u32) of `match` in mode all, and the predicate that all values are equal.
+
+        `value` is an integer of 32 or 64 bits. Raises instruction.variant. PTX ISA 9.7.13 (match.sync).
+        """
+        row = variant("match.sync", warp.match, "all", value.type.bits, True)
+        results = self.emit(row, {"members": as_value(self, members, u32).ir, "value": value.ir})
+        return self._wrap(results["lanes"][0], u32), self._wrap(results["equal"][0], pred)
 
     def active_lanes(self) -> Value:
         """activemask: a u32 mask of the lanes that happen to be here; never a substitute for known `members`."""

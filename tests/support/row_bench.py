@@ -1,0 +1,57 @@
+"""A kernel with a value of every kind, to try builder calls on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.memory import Address
+from nvbackend.builder.values import Value
+from nvbackend.intrinsics.row import RegisterClass, Row
+from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, f64, pred, s32, s64, u8, u16, u32, u64
+from nvbackend.isel.target import Target
+from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+
+RANKS = range(1, 6)
+_HELD = {
+    RegisterClass.PRED: pred,
+    RegisterClass.B16: u16,
+    RegisterClass.B32: u32,
+    RegisterClass.F16X2: u32,
+    RegisterClass.B64: u64,
+    RegisterClass.F32: f32,
+    RegisterClass.F64: f64,
+}
+_SCALARS = {f"scalar_{element.name}": element for element in (u16, u32, s32, u64, s64, f32, f64)}
+
+
+class Bench:
+    """A kernel for `target`, with memory, a barrier, values of every type and a tensor map of every rank."""
+
+    def __init__(self, target: Target) -> None:
+        maps = [Parameter(f"map{rank}", TensorMap(u32, (8,) * (rank - 1) + (4,), swizzle=0)) for rank in RANKS]
+        scalars = [Parameter(name, Scalar(element)) for name, element in _SCALARS.items()]
+        memory = Parameter("memory", Pointer(u8, 1024))
+        self.k: Any = KernelBuilder("calls", target, threads=128, cluster=2, parameters=[memory, *scalars, *maps])
+        given = dict(zip((one.name for one in (memory, *scalars, *maps)), self.k.arguments, strict=True))
+        self.memory: Any = given["memory"]
+        self.maps = {rank: given[f"map{rank}"] for rank in RANKS}
+        self.values: dict[ElementType, Any] = {element: given[name] for name, element in _SCALARS.items()}
+        self.values[pred] = self.values[u32] == 1
+        self.shared: Address = self.k.shared(u8, 4096, align=1024)
+        self.barrier: Address = self.k.shared(u64, 1, align=8)
+        self.word: Any = self.values[u32]
+        self.wide: Any = self.values[u64]
+
+    def of(self, row: Row, name: str) -> list[Value]:
+        """Values for the registers of an operand."""
+        one = row.operand(name)
+        return [self.values[_HELD[one.register]]] * one.count
+
+    def element(self, name: str) -> Value:
+        """A value of the PTX type `name`, bits as unsigned."""
+        return self.values[BY_NAME[name.replace("b", "u")]] if name[1:] != "16" else self.values[u16]
+
+    def place(self, space: str | None) -> Any:
+        """An address in `space`: of global or shared memory, or a generic one."""
+        return {"global": self.memory, "shared": self.shared}.get(str(space), self.wide)
