@@ -32,7 +32,7 @@ class AttachedBuilder(Operations):
         super().__init__(function.name, found, function, cached_storage=False)
         self._ir = builder
         self.threads, self.cluster = threads, cluster
-        self.machine.attributes.update(threads=threads, cluster=cluster)
+        self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
 
     @property
     def shared_bytes(self) -> int:

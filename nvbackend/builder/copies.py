@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from nvbackend.builder import rules
+from nvbackend.builder.blocks import with_block
 from nvbackend.builder.memory import SHARED_SPACE, Address
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.tile import SharedTile, SharedTiles
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all
-from nvbackend.intrinsics import mbarrier, tma
+from nvbackend.intrinsics import mbarrier, sync, tma
 from nvbackend.intrinsics.guard import GUARD, guarded
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import pred, s32, u8, u64
@@ -33,20 +35,55 @@ class Copies(Threads):
         `barriers_ready` makes them visible; no thread may use them before.
         """
         barriers = self.shared(u64, count, align=MBARRIER_BYTES, name=name)
+        self._init_all(barriers, count, arrivals)
+        return barriers
+
+    def _init_all(self, barriers: Address, count: int, arrivals: int) -> None:
         with self.if_(self.thread_id() == 0):
             for index in range(count):
                 self.mbarrier_init(barriers + index, arrivals)
-        return barriers
 
     def barriers_ready(self) -> None:
-        """Make every mbarrier initialised so far visible to the async proxy and to all threads of CTA or cluster."""
-        self.fence_mbarrier_init()
+        """Make every mbarrier initialised so far visible to the async proxy and to all threads of CTA or cluster.
+
+        Before compute capability 9.0, which has neither, it is a barrier of the CTA.
+        """
+        self._release_barriers()
         self.cluster_sync(relaxed=True)
+
+    def _release_barriers(self) -> None:
+        if self.target.has(sync.fence_mbarrier_init().requires):
+            self.fence_mbarrier_init()
+
+    @with_block
+    def mbarrier_scope(
+        self, count: int, arrivals: int, *, memory: Address | None = None, name: str = "mbarrier"
+    ) -> Iterator[Address]:
+        """`count` mbarriers of `arrivals` arrivals a phase for the block: ready inside, no barriers any more behind it.
+
+        They lie at the start of `memory` (shared, at a multiple of 8 bytes), else in memory of their own. All threads
+        of the CTA, and of its cluster, come to both ends. Behind the block, when no thread of the cluster uses them any
+        more, they are invalidated and that is released to the cluster: the memory may hold something else.
+        """
+        barriers = self.shared(u64, count, align=MBARRIER_BYTES, name=name) if memory is None else memory.cast(u64)
+        self._init_all(barriers, count, arrivals)
+        self.barriers_ready()
+        yield barriers
+        self.cluster_sync()
+        with self.if_(self.thread_id() == 0):
+            for index in range(count):
+                self.mbarrier_inval(barriers + index)
+        self._release_barriers()
+        self.barrier()
 
     def mbarrier_init(self, barrier: Address, arrivals: int) -> None:
         """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
         family_rules.check_arrival_count(arrivals)
         self.emit(mbarrier.init(), {"barrier": self._mbarrier(barrier).ir, "count": arrivals})
+
+    def mbarrier_inval(self, barrier: Address) -> None:
+        """End the life of an mbarrier that no thread uses any more, so that its memory can hold something else."""
+        self.emit(mbarrier.inval(), {"barrier": self._mbarrier(barrier).ir})
 
     def _mbarrier(self, barrier: Address) -> Value:
         """The shared address of an mbarrier. Raises mbarrier.address where it can not be one."""
@@ -83,10 +120,13 @@ class Copies(Threads):
 
         Without a cluster it is this CTA's own. The plain form: no fence of GPU scope in the SASS.
         """
+        self._arrive_peer(barrier, rank, when, {})
+
+    def _arrive_peer(self, barrier: Address, rank: Operand, when: Operand, known: dict[str, int]) -> None:
         row, address = mbarrier.arrive(), self._mbarrier(barrier)
         if self.cluster > 1:
             row, address = mbarrier.arrive_remote(), self.map_to_peer(address, rank)
-        self.emit(guarded(row), {"barrier": address.ir, GUARD: as_value(self, when, pred).ir})
+        self.emit(guarded(row), {"barrier": address.ir, GUARD: as_value(self, when, pred).ir}, facts=known)
 
     def shared_tiles(self, layout: SmemLayout, count: int = 1, *, name: str = "tile") -> SharedTiles:
         """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period."""

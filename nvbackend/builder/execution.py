@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from nvbackend.builder.lowering import Operands
+from nvbackend.builder.provenance import wraps
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Role, Row
@@ -25,7 +26,7 @@ _THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 _SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
 BARRIER = "barrier"
 """The operand that holds the address of an mbarrier."""
-_CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY)
+_CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK)
 
 Lanes = tuple[int, ...]
 """A value of every thread of the CTA."""
@@ -186,6 +187,9 @@ class Execution:
         if not _is_counted(row):
             return {}
         known = _constants(row, operands)
+        barrier = operands.get(BARRIER)
+        if isinstance(barrier, ir.Value) and wraps(barrier):
+            known[facts.WRAPS] = 1
         here = self._guarded(operands)
         if here is not None:
             known[facts.THREADS] = here.count

@@ -21,6 +21,7 @@ from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.register_budget import REGISTER_COUNTS
 from nvbackend.intrinsics.smem_layout import SmemLayout
 from nvbackend.intrinsics.types import s32, u32
+from nvbackend.isel import facts
 from nvbackend.isel.wgmma_rules import WgmmaRequest
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ class Ring:
         k = self._k
         thread = k.thread_id() % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
-        k.mbarrier_arrive_peer(self._empty + index, thread, when=chosen)
+        known = {} if k._consuming is None else {facts.ARRIVALS: k._consuming * self.peers}
+        k._arrive_peer(self._empty + index, thread, chosen, known)
 
     def _before(self, index: Value) -> Value:
         return self._k.select(index == 0, self.stages - 1, index - 1)

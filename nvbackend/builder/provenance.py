@@ -5,7 +5,7 @@ Read off the LLVM IR that the builder emits: a variable is a stack slot, a read 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
@@ -17,6 +17,7 @@ from nvbackend.isel.machine import MachineBlock, Update
 _TRACED = ("barrier", "parity")
 """Operands whose variables the analyses ask for."""
 _PURE_CALLS = ("llvm.nvvm.read.ptx.sreg.", "llvm.nvvm.shfl.sync.")
+_CUTS = ("urem", "srem", "and", "select")
 _STEPS = 64
 """Expressions of more instructions are not followed."""
 
@@ -37,26 +38,40 @@ def sources(row: Row, operands: Operands) -> dict[str, frozenset[str]]:
 def variables(value: ir.Value) -> frozenset[str] | None:
     """The names of the variables that `value` is computed from; None where it depends on anything that may change."""
     names: set[str] = set()
-    waiting, seen = [value], {id(value)}
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, (ir.Constant, ir.Argument, ir.GlobalValue)):
-            continue
-        if not isinstance(one, ir.Instruction) or len(seen) > _STEPS:
+    for one in _expression(value):
+        if not isinstance(one, ir.Instruction):
             return None
         if isinstance(one, ir.LoadInstr):
             if not isinstance(one.operands[0], ir.AllocaInstr):
                 return None
             names.add(one.operands[0].name)
-            continue
-        if isinstance(one, ir.CallInstr) and not getattr(one.callee, "name", "").startswith(_PURE_CALLS):
+        elif isinstance(one, ir.CallInstr) and not getattr(one.callee, "name", "").startswith(_PURE_CALLS):
             return None
-        inner = one.args if isinstance(one, ir.CallInstr) else one.operands
-        for operand in inner:
+    return frozenset(names)
+
+
+def wraps(value: ir.Value) -> bool:
+    """Whether `value` is computed with a remainder, a mask or a choice, and so may come back to what it was."""
+    return any(isinstance(one, ir.Instruction) and one.opname in _CUTS for one in _expression(value))
+
+
+def _expression(value: ir.Value) -> Iterator[ir.Value]:
+    """The instructions that `value` is computed by, back to loads; its function at the end of what is too long."""
+    waiting, seen = [value], {id(value)}
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, (ir.Constant, ir.Argument, ir.GlobalValue)):
+            continue
+        if len(seen) > _STEPS:
+            yield one.function if isinstance(one, ir.Instruction) else one
+            return
+        yield one
+        if not isinstance(one, ir.Instruction) or isinstance(one, ir.LoadInstr):
+            continue
+        for operand in one.args if isinstance(one, ir.CallInstr) else one.operands:
             if id(operand) not in seen:
                 seen.add(id(operand))
                 waiting.append(operand)
-    return frozenset(names)
 
 
 def note_update(block: MachineBlock, storage: Storage, values: Sequence[ir.Value]) -> None:

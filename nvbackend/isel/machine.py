@@ -159,7 +159,10 @@ class MachineBlock:
 
 @dataclass
 class MachineFunction:
-    """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster)."""
+    """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster).
+
+    The attribute `attached` is there where the function has other instructions than these.
+    """
 
     name: str
     target: Target

@@ -17,6 +17,7 @@ from nvbackend.intrinsics.row import Row
 from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, tma_request, tma_rules, wmma_rules
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
 from nvbackend.isel.packed_words import decoder
 from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.target import Target, dotted, target_names
@@ -197,5 +198,5 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
 
 INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, _emulated)
 """What is checked of every instruction by itself."""
-PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups)
+PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups, check_mbarrier_protocol)
 """What is checked of the function as a whole, along its control flow."""

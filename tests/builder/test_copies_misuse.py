@@ -8,6 +8,7 @@ import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+from tests.support.barriers import barrier_of_somebody
 
 LAYOUT = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
@@ -21,7 +22,7 @@ def builder(name="copies", box=(64, 64)):
 
 def load(k, t, place=(0, 0), layout=LAYOUT, barrier=None):
     tile = k.shared_tile(layout)
-    k.tma_load(tile, t, place, barrier or k.mbarriers(1, 1))
+    k.tma_load(tile, t, place, barrier or barrier_of_somebody(k))
 
 
 MISUSES = {

@@ -57,7 +57,7 @@ def test_what_one_thread_may_execute():
     k = builder()
     barriers = k.mbarriers(1, arrivals=1)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(barriers, 16)
+        k.mbarrier_arrive_expect_tx(barriers, 0)
     with k.else_():
         k.barrier(1, 96)
     with k.if_(~k.elect()):

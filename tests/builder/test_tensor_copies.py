@@ -9,8 +9,9 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import u8, u64
+from nvbackend.intrinsics.types import u8
 from nvbackend.signature import Parameter, Pointer
+from tests.support.barriers import barrier_of_somebody
 
 
 class Copying:
@@ -21,7 +22,7 @@ class Copying:
         parameters = [Parameter("tensor", tensor_map), Parameter("memory", Pointer(u8))]
         self.k = KernelBuilder("copy", target, threads=128, cluster=cluster, parameters=parameters)
         self.tensor, self.memory = self.k.arguments
-        self.barrier = self.k.shared(u64, 1, align=8)
+        self.barrier = barrier_of_somebody(self.k)
         self.tile = self.k.shared(u8, 64 * 64 * 2, align=128)
 
     def ptx(self):

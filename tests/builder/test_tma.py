@@ -7,13 +7,13 @@ import pytest
 import nvbackend as nvb
 from nvbackend import bf16, f16
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import u64
 from nvbackend.signature import Parameter
+from tests.support.barriers import barrier_of_somebody
 
 
 def builder(tensor_map, cluster=1):
     k = KernelBuilder("copy", "sm_90a", threads=128, cluster=cluster, parameters=[Parameter("source", tensor_map)])
-    return k, k.arguments[0], k.shared(u64, 1, align=8)
+    return k, k.arguments[0], barrier_of_somebody(k)
 
 
 def loads(k):

@@ -8,8 +8,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import f32, s32, u8, u32, u64
+from nvbackend.intrinsics.types import f32, s32, u8, u32
 from nvbackend.signature import Parameter, Pointer
+from tests.support.barriers import barrier_of_somebody
 
 
 class Using:
@@ -19,7 +20,7 @@ class Using:
         self.k = KernelBuilder("use", target, threads=128, cluster=cluster, parameters=[Parameter("out", Pointer(u32))])
         (self.out,) = self.k.arguments
         self.shared = self.k.shared(u8, 1024, align=128)
-        self.barrier = self.k.shared(u64, 1, align=8)
+        self.barrier = barrier_of_somebody(self.k)
 
     def ptx(self):
         return re.sub(r"[ \t]+", " ", self.k.finish().compile().ptx)

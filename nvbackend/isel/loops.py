@@ -1,0 +1,109 @@
+"""Natural loops of a machine function: which blocks repeat together, and which of them run in every round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from nvbackend.isel.dataflow import reverse_postorder
+from nvbackend.isel.machine import MachineFunction, Update
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A loop: its header, the blocks that go back to it, and all its blocks."""
+
+    header: str
+    latches: frozenset[str]
+    blocks: frozenset[str]
+
+
+class Loops:
+    """The loops of `function`. `regular` is False where a cycle has more than one way in: nothing is known of it."""
+
+    def __init__(self, function: MachineFunction) -> None:
+        self._function = function
+        self._order = reverse_postorder(function) if function.blocks else []
+        self._rank = {block: index for index, block in enumerate(self._order)}
+        self._before = self._predecessors()
+        self._dominator = self._dominators()
+        self.regular = True
+        self._innermost: dict[str, Loop] = {}
+        for loop in sorted(self._find(), key=lambda one: -len(one.blocks)):
+            self._innermost.update(dict.fromkeys(loop.blocks, loop))
+
+    def innermost(self, block: str) -> Loop | None:
+        """The smallest loop around `block`."""
+        return self._innermost.get(block)
+
+    def every_round(self, loop: Loop, block: str) -> bool:
+        """Whether each round of `loop` that goes on to another one runs `block`."""
+        return all(self.dominates(block, latch) for latch in loop.latches)
+
+    def dominates(self, block: str, other: str) -> bool:
+        """Whether every way to `other` leads through `block`."""
+        while self._rank[other] > self._rank[block]:
+            other = self._dominator[other]
+        return other == block
+
+    def updates(self, loop: Loop) -> dict[str, Update]:
+        """The variables that `loop` changes, and how; those that several blocks change count as set."""
+        found: dict[str, Update] = {}
+        for name in sorted(loop.blocks):
+            for variable, update in self._function.blocks[name].updates.items():
+                found[variable] = Update.SET if variable in found else update
+        return found
+
+    def _predecessors(self) -> Mapping[str, list[str]]:
+        before: dict[str, list[str]] = {block: [] for block in self._order}
+        for block in self._order:
+            for successor in self._function.blocks[block].successors:
+                before[successor].append(block)
+        return before
+
+    def _dominators(self) -> dict[str, str]:
+        """The immediate dominator of each block, the entry's being itself (Cooper, Harvey and Kennedy)."""
+        if not self._order:
+            return {}
+        entry = self._order[0]
+        found = {entry: entry}
+        changed = True
+        while changed:
+            changed = False
+            for block in self._order[1:]:
+                known = [one for one in self._before[block] if one in found]
+                nearest = known[0]
+                for one in known[1:]:
+                    nearest = self._common(found, nearest, one)
+                if found.get(block) != nearest:
+                    found[block] = nearest
+                    changed = True
+        return found
+
+    def _common(self, found: Mapping[str, str], left: str, right: str) -> str:
+        while left != right:
+            if self._rank[left] > self._rank[right]:
+                left = found[left]
+            else:
+                right = found[right]
+        return left
+
+    def _find(self) -> list[Loop]:
+        latches: dict[str, set[str]] = {}
+        for block in self._order:
+            for successor in self._function.blocks[block].successors:
+                if self._rank[successor] <= self._rank[block]:
+                    if self.dominates(successor, block):
+                        latches.setdefault(successor, set()).add(block)
+                    else:
+                        self.regular = False
+        return [Loop(header, frozenset(ends), self._body(header, ends)) for header, ends in latches.items()]
+
+    def _body(self, header: str, latches: set[str]) -> frozenset[str]:
+        body, waiting = {header}, sorted(latches)
+        while waiting:
+            block = waiting.pop()
+            if block not in body:
+                body.add(block)
+                waiting += self._before[block]
+        return frozenset(body)

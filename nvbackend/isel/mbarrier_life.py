@@ -1,0 +1,226 @@
+"""The life of mbarriers along the control flow: initialised, made visible, used, invalidated.
+
+Every part of the state holds on some path to the place. Threads are not told apart: what one thread initialises, all
+have once a barrier follows. Instructions that an unknown part of the threads execute (a run-time condition stands
+around them) begin nothing, so that no path is blamed that no thread takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from nvbackend.diagnostics import Rule
+from nvbackend.isel import facts
+from nvbackend.isel import mbarrier_protocol_rules as rules
+from nvbackend.isel.mbarrier_uses import WRITES, Cell, Role, Use, Uses
+
+if TYPE_CHECKING:
+    from nvbackend.isel.dataflow import Site
+    from nvbackend.isel.machine import MachineFunction, MachineInstr
+
+_CTA_BARRIERS = ("bar.", "barrier.cta", "barrier.sync", "barrier.red")
+_CLUSTER_WAIT = "barrier.cluster.wait"
+_FENCES = ("fence.mbarrier_init", "fence.proxy.async")
+
+Places = Mapping[Cell, frozenset[int]]
+"""Where something happened to a cell, as positions."""
+
+
+@dataclass(frozen=True)
+class Life:
+    """What may hold before an instruction.
+
+    `begun`: initialised on some path, ever. `live` and `dead`: initialised or invalidated, with nothing that undoes it
+    since. `unseen`: initialised, and no barrier of the CTA since; `unseen_by_peers`: no barrier of the cluster;
+    `unfenced`: no fence.
+    """
+
+    begun: frozenset[Cell] = frozenset()
+    live: Places = field(default_factory=dict)
+    dead: Places = field(default_factory=dict)
+    unseen: Places = field(default_factory=dict)
+    unseen_by_peers: Places = field(default_factory=dict)
+    unfenced: Places = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LifeFinding:
+    """A broken rule, where, of which cell; the places that made it one; what is missing for it to be right."""
+
+    rule: Rule
+    site: Site
+    cell: Cell
+    causes: frozenset[int] = frozenset()
+    missing: str = ""
+
+
+class LifeAnalysis:
+    """The life of mbarriers as an analysis for the solver."""
+
+    def __init__(self, uses: Uses, cluster: int) -> None:
+        self._uses = {use.site.position: use for use in uses.all}
+        self._known = uses
+        self._cluster = cluster
+
+    def entry(self) -> Life:
+        """Nothing is initialised."""
+        return Life()
+
+    def join(self, left: Life, right: Life, /) -> Life:
+        """What may be true on either way."""
+        return Life(
+            left.begun | right.begun,
+            *(
+                _union(getattr(left, name), getattr(right, name))
+                for name in ("live", "dead", "unseen", "unseen_by_peers", "unfenced")
+            ),
+        )
+
+    def transfer(self, state: Life, site: Site, /) -> Life:
+        """What may be true behind the instruction."""
+        use = self._uses.get(site.position)
+        if use is not None and use.role & Role.INIT:
+            return _initialised(state, use)
+        if use is not None and use.role & Role.INVAL:
+            return _invalidated(state, use)
+        return _ordered(state, site.instr)
+
+    def findings(self, state: Life, site: Site) -> Iterator[LifeFinding]:
+        """What the instruction breaks, given what may hold before it."""
+        use = self._uses.get(site.position)
+        if use is None:
+            yield from self._writes(state, site)
+        elif use.role & Role.INIT:
+            if use.exact.offset is not None and use.threads is not None and use.exact in state.live:
+                yield LifeFinding(rules.DOUBLE_INIT, site, use.exact, state.live[use.exact])
+        else:
+            yield from self._use(state, use)
+
+    def _use(self, state: Life, use: Use) -> Iterator[LifeFinding]:
+        site, cell = use.site, use.exact
+        if not any(one.meets(cell) for one in state.begun):
+            known_later = not self._known.lacks(cell, Role.INIT)
+            if not known_later or (self._known.of(cell, Role.INIT) and not self._known.lost & Role.INIT):
+                yield LifeFinding(rules.UNINITIALISED, site, cell, missing="later" if known_later else "never")
+            return
+        dead = _of(state.dead, cell)
+        if dead and not use.role & Role.INVAL:
+            yield LifeFinding(rules.AFTER_INVAL, site, cell, dead)
+            return
+        if use.role & Role.INVAL:
+            return
+        missing = self._missing(state, use)
+        if missing is not None:
+            yield LifeFinding(rules.NOT_READY, site, cell, missing[1], missing[0])
+
+    def _missing(self, state: Life, use: Use) -> tuple[str, frozenset[int]] | None:
+        """What the initialisation still lacks for this use, and where it was."""
+        unseen = frozenset(one for one in _of(state.unseen, use.exact) if _by_others(self._uses[one], use))
+        if unseen:
+            return "no barrier of the CTA", unseen
+        if use.role & Role.COMPLETE and (unfenced := _of(state.unfenced, use.exact)):
+            return "no fence.mbarrier_init", unfenced
+        if use.is_remote and self._cluster > 1 and (unseen := _of(state.unseen_by_peers, use.exact)):
+            return "no barrier of the cluster", unseen
+        return None
+
+    def _writes(self, state: Life, site: Site) -> Iterator[LifeFinding]:
+        for touch in site.instr.memory:
+            if touch.use not in WRITES or touch.offset is None or touch.symbol:
+                continue
+            end = None if touch.bytes is None else touch.offset + touch.bytes
+            for cell, causes in state.live.items():
+                if cell.object != touch.object or cell.offset is None:
+                    continue
+                if (end is None or cell.offset < end) and touch.offset < cell.offset + cell.object.element_bytes:
+                    yield LifeFinding(rules.OVERWRITTEN, site, cell, causes)
+                    break
+
+
+def some_thread(function: MachineFunction) -> MachineFunction:
+    """`function` with every block that some of the threads are known to run on the way of all of them.
+
+    An mbarrier is initialised or invalidated when one thread has done it, so what matters is that some thread runs the
+    block, and not that the others go around it.
+    """
+    blocks = {}
+    for name, block in function.blocks.items():
+        ways = block.successors
+        if block.sides is not None and len(ways) == 2:
+            ways = [way for way in ways if not _leads(function, ways[way == ways[0]], way, name)] or ways
+        blocks[name] = replace(block, successors=ways)
+    return replace(function, blocks=blocks)
+
+
+def _leads(function: MachineFunction, start: str, end: str, without: str) -> bool:
+    """Whether there is a way from `start` to `end` that does not come through the block `without`."""
+    seen, waiting = {start, without}, [start]
+    while waiting:
+        for successor in function.blocks[waiting.pop()].successors:
+            if successor == end:
+                return True
+            if successor not in seen:
+                seen.add(successor)
+                waiting.append(successor)
+    return False
+
+
+def _by_others(init: Use, use: Use) -> bool:
+    """Whether certainly other threads than the one that initialises execute the use."""
+    if init.threads is None or use.threads is None:
+        return False
+    one = init.fact(facts.THREAD)
+    return use.threads != 1 or init.threads != 1 or (one is not None and use.fact(facts.THREAD) not in (one, None))
+
+
+def _initialised(state: Life, use: Use) -> Life:
+    place = {use.exact: frozenset((use.site.position,))}
+    begun = state.begun | {use.exact}
+    if use.threads is None:
+        return replace(state, begun=begun, dead=_without(state.dead, use.exact))
+    return Life(
+        begun,
+        {**state.live, **place},
+        _without(state.dead, use.exact),
+        {**state.unseen, **place},
+        {**state.unseen_by_peers, **place},
+        {**state.unfenced, **place},
+    )
+
+
+def _invalidated(state: Life, use: Use) -> Life:
+    dead = state.dead if use.threads is None else {**state.dead, use.exact: frozenset((use.site.position,))}
+    return Life(
+        state.begun,
+        _without(state.live, use.exact),
+        dead,
+        _without(state.unseen, use.exact),
+        _without(state.unseen_by_peers, use.exact),
+        _without(state.unfenced, use.exact),
+    )
+
+
+def _ordered(state: Life, instr: MachineInstr) -> Life:
+    if instr.opcode == _CLUSTER_WAIT:
+        return replace(state, unseen={}, unseen_by_peers={})
+    if instr.opcode.startswith(_CTA_BARRIERS):
+        return replace(state, unseen={})
+    spelling = instr.opcode if instr.row is None else instr.row.ptx
+    return replace(state, unfenced={}) if spelling.startswith(_FENCES) else state
+
+
+def _of(places: Places, cell: Cell) -> frozenset[int]:
+    return frozenset().union(*(found for one, found in places.items() if one.meets(cell)))
+
+
+def _without(places: Places, cell: Cell) -> Places:
+    return {one: found for one, found in places.items() if not one.meets(cell)}
+
+
+def _union(left: Places, right: Places) -> Places:
+    joined = dict(left)
+    for cell, found in right.items():
+        joined[cell] = joined[cell] | found if cell in joined else found
+    return joined

@@ -1,0 +1,122 @@
+"""The protocol of mbarriers over a finished kernel: life, arrivals, bytes and phases, in words.
+
+Nothing is said of a barrier whose address is not known, of instructions under conditions that nobody can evaluate,
+and of what the owner of an attached IRBuilder may have emitted beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.isel import facts
+from nvbackend.isel import mbarrier_protocol_rules as rules
+from nvbackend.isel.dataflow import Site, solve
+from nvbackend.isel.loops import Loops
+from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.mbarrier_counts import CountFinding, Counts
+from nvbackend.isel.mbarrier_life import LifeAnalysis, LifeFinding, some_thread
+from nvbackend.isel.mbarrier_parity import Parities, ParityFinding
+from nvbackend.isel.mbarrier_uses import Uses, find_uses
+
+Notes = tuple[tuple[str, Location | None], ...]
+Finding = LifeFinding | CountFinding | ParityFinding
+CLUSTER = "cluster"
+_MOST_NOTES = 3
+
+
+def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
+    """Every mistake with an mbarrier that `function` certainly makes, in the order of the text, one a cause."""
+    uses = find_uses(function)
+    if not uses.all:
+        return []
+    cluster = function.attributes.get(CLUSTER, 1)
+    size = cluster if isinstance(cluster, int) else 1
+    sites: dict[int, Site] = {use.site.position: use.site for use in uses.all}
+    found: list[Finding] = list(_life(function, uses, size))
+    loops = Loops(function)
+    if loops.regular:
+        counts = Counts(uses, loops, size)
+        found += counts.findings()
+        found += Parities(function, uses, loops, counts).findings()
+    found.sort(key=lambda one: _site(one).position)
+    return [_told(finding, sites) for finding in _once(found)]
+
+
+def _life(function: MachineFunction, uses: Uses, cluster: int) -> Iterable[LifeFinding]:
+    analysis = LifeAnalysis(uses, cluster)
+    for site, state in solve(some_thread(function), analysis).visit():
+        yield from analysis.findings(state, site)
+
+
+def _once(found: Iterable[Finding]) -> Iterable[Finding]:
+    """The first of what has one cause: a rule, and the cells of one allocation."""
+    seen = set()
+    for finding in found:
+        cell = finding.cell if isinstance(finding, LifeFinding) else finding.use.cell
+        cause = (finding.rule.id, cell.object, getattr(finding, "missing", ""))
+        if cause not in seen:
+            seen.add(cause)
+            yield finding
+
+
+def _site(finding: Finding) -> Site:
+    return finding.site if isinstance(finding, LifeFinding) else finding.use.site
+
+
+def _told(finding: Finding, sites: dict[int, Site]) -> Diagnostic:
+    if isinstance(finding, LifeFinding):
+        return _life_told(finding, sites)
+    if isinstance(finding, CountFinding):
+        return finding.rule.diagnose(
+            at=finding.use.site.instr.location,
+            notes=_notes(_COUNTED[finding.rule.id], (use.site for use in finding.others)),
+            barrier=finding.use.cell,
+            instruction=finding.use.site.instr.opcode,
+            **dict(finding.values),
+        )
+    return _parity_told(finding)
+
+
+_COUNTED = {
+    rules.ARRIVALS.id: "arrives here",
+    rules.NO_ARRIVAL.id: "initialised here",
+    rules.UNEXPECTED_BYTES.id: "",
+    rules.MISSING_BYTES.id: "",
+    rules.WRONG_BYTES.id: "bytes come from here",
+}
+_NEVER = {
+    "never": "which no mbarrier.init of the kernel has made a barrier",
+    "later": "which is initialised further down only",
+}
+
+
+def _life_told(finding: LifeFinding, sites: dict[int, Site]) -> Diagnostic:
+    happened = "invalidated here" if finding.rule is rules.AFTER_INVAL else "initialised here"
+    return finding.rule.diagnose(
+        at=finding.site.instr.location,
+        notes=_notes(happened, (sites[position] for position in sorted(finding.causes))),
+        barrier=finding.cell,
+        instruction=finding.site.instr.opcode,
+        reason=_NEVER.get(finding.missing, ""),
+        missing=finding.missing,
+        whom="the cluster" if finding.missing.endswith("cluster") else "the CTA",
+    )
+
+
+def _parity_told(finding: ParityFinding) -> Diagnostic:
+    constant = finding.use.fact(facts.PARITY)
+    index = " and ".join(finding.index)
+    return finding.rule.diagnose(
+        at=finding.use.site.instr.location,
+        barrier=finding.use.cell,
+        parity=constant if constant is not None else " and ".join(finding.parity) or "a value from before the loop",
+        index=index,
+        does=finding.does,
+        when=f"where {index} begins again at 0" if index else "in each round",
+    )
+
+
+def _notes(text: str, sites: Iterable[Site]) -> Notes:
+    places = {site.instr.location: None for site in sites if site.instr.location is not None}
+    return tuple((text, place) for place in list(places)[:_MOST_NOTES])

@@ -1,0 +1,102 @@
+"""The rules of mbarriers over a whole kernel: their life, their arrivals, their bytes and their phases."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+PTX_MBARRIER = "PTX ISA 9.7.13.15"
+SEED = "seed 003, mbarrier Emission"
+
+UNINITIALISED = Rule(
+    id="mbarrier.uninitialised",
+    message="{instruction} uses {barrier}, {reason}",
+    fix="initialise it first: k.mbarriers(count, arrivals), or k.mbarrier_init(barrier, arrivals), then "
+    "k.barriers_ready()",
+    why="The memory holds what was there before: the thread waits for ever, or not at all.",
+    reference=f"{PTX_MBARRIER} (mbarrier.init)",
+)
+NOT_READY = Rule(
+    id="mbarrier.not-ready",
+    message="{instruction} uses {barrier}, and on some path {missing} stands between its initialisation and this line",
+    fix="put k.barriers_ready() behind the last mbarrier.init: the fence, and a barrier of {whom}",
+    why="Another thread, another CTA or the async proxy may meet the barrier before it is initialised.",
+    reference=f"{PTX_MBARRIER} (mbarrier.init), 9.7.13.4 (fence.mbarrier_init); {SEED}",
+)
+DOUBLE_INIT = Rule(
+    id="mbarrier.double-init",
+    message="{barrier} is initialised here while it may be a barrier already",
+    fix="initialise it once, or put mbarrier.inval before: k.mbarrier_inval(barrier)",
+    why="Initialising a barrier in use is undefined: arrivals and waits of both lives mix.",
+    reference=f"{PTX_MBARRIER} (mbarrier.init, mbarrier.inval); {SEED}",
+)
+AFTER_INVAL = Rule(
+    id="mbarrier.after-inval",
+    message="{instruction} uses {barrier}, which is invalidated on some path to this line",
+    fix="invalidate it behind its last use, or initialise it again before this line",
+    why="The memory is no barrier any more; the result is undefined.",
+    reference=f"{PTX_MBARRIER} (mbarrier.inval)",
+)
+OVERWRITTEN = Rule(
+    id="mbarrier.overwritten",
+    message="{instruction} writes to {barrier}, which is a barrier at this line",
+    fix="end its life first, with k.mbarrier_scope(...) or k.mbarrier_inval(barrier) and a barrier of the CTA",
+    why="The counts of the phase are lost: threads wait for ever, or the memory is changed by late arrivals.",
+    reference=f"{PTX_MBARRIER} (mbarrier.inval); {SEED}",
+)
+ARRIVALS = Rule(
+    id="mbarrier.arrivals",
+    message="{barrier} is initialised to {count} arrival(s) a phase, and the kernel's arrivals are {arrivals}",
+    fix="initialise it to {total}, or let as many threads arrive as it counts",
+    why="A phase completes too late, never, or several times while others wait for one: a hang, or stale data.",
+    reference=f"{PTX_MBARRIER} (mbarrier.init, phase completion)",
+)
+NO_ARRIVAL = Rule(
+    id="mbarrier.no-arrival",
+    message="this waits for a phase of {barrier}, and nothing in the kernel arrives on it",
+    fix="let the producer arrive on it: k.mbarrier_arrive_expect_tx(barrier, bytes) or k.mbarrier_arrive(barrier)",
+    why="A phase completes by its arrivals; bytes alone never complete one, so the wait does not end.",
+    reference=f"{PTX_MBARRIER} (phase completion)",
+)
+UNEXPECTED_BYTES = Rule(
+    id="mbarrier.unexpected-bytes",
+    message="{instruction} completes its bytes on {barrier}, and nothing announces bytes on it",
+    fix="announce them before the copy: k.mbarrier_arrive_expect_tx(barrier, bytes)",
+    why="The phase completes with its arrivals, whether the bytes have come or not; then their count underflows.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation); {SEED}",
+)
+MISSING_BYTES = Rule(
+    id="mbarrier.missing-bytes",
+    message="{bytes} bytes are announced on {barrier}, and no copy of the kernel completes on it",
+    fix="give the copies this barrier, or arrive without bytes: k.mbarrier_arrive(barrier)",
+    why="The phase never completes, and whoever waits for it waits for ever.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {SEED}",
+)
+WRONG_BYTES = Rule(
+    id="mbarrier.wrong-bytes",
+    message="{expected} bytes are announced on {barrier} {when}, and the copies that complete on it bring {brought}",
+    fix="announce {brought} bytes: what the copies bring to this CTA",
+    why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {SEED}",
+)
+PARITY_FIXED = Rule(
+    id="mbarrier.parity-fixed",
+    message="each round of this loop waits for parity {parity} of {barrier}, and nothing in the loop changes that",
+    fix="flip the parity {when}: phase ^= 1; or use a ring, which owns its phases: k.pipeline(...)",
+    why="Every second wait returns at once, before its phase has completed, and stale data is used.",
+    reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",
+)
+PARITY_COUNTER = Rule(
+    id="mbarrier.parity-counter",
+    message="the parity waited for on {barrier} comes from {parity}, which {does}, while the barrier's index comes "
+    "from {index}",
+    fix="flip the parity where the index of the barrier begins again at 0, or use a ring: k.pipeline(...)",
+    why="Parity and barrier go out of step: a wait returns before its phase has completed, or never.",
+    reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",
+)
+
+RULES = (
+    *(UNINITIALISED, NOT_READY, DOUBLE_INIT, AFTER_INVAL, OVERWRITTEN),
+    *(ARRIVALS, NO_ARRIVAL),
+    *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES),
+    *(PARITY_FIXED, PARITY_COUNTER),
+)

@@ -1,0 +1,238 @@
+"""Kernels that break one rule of mbarriers each, at the lines marked so; arguments as of the kept ones."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import f16
+from nvbackend.intrinsics.types import u64
+
+LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+BYTES = 64 * 64 * 2
+
+
+def never_initialised(k, a, n):
+    full = k.shared(u64, 1, align=8, name="full")
+    k.mbarrier_arrive(full)  # broken
+    k.mbarrier_wait(full, 0)
+
+
+def initialised_further_down(k, a, n):
+    full = k.shared(u64, 1, align=8, name="full")
+    k.mbarrier_arrive(full)  # broken
+    k.mbarrier_init(full, 256)
+    k.barriers_ready()
+
+
+def no_barrier_behind_the_init(k, a, n):
+    done = k.mbarriers(1, arrivals=256)
+    k.fence_mbarrier_init()
+    k.mbarrier_arrive(done)  # broken
+    k.mbarrier_wait(done, 0)
+
+
+def no_fence_behind_the_init(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barrier()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)  # broken
+    k.mbarrier_wait(full, 0)
+
+
+def initialised_in_every_round(k, a, n):
+    done = k.shared(u64, 1, align=8, name="done")
+    with k.range(n):
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier_init(done, 256)  # broken
+        k.barriers_ready()
+        k.mbarrier_arrive(done)
+        k.mbarrier_wait(done, 0)
+        k.barrier()
+
+
+def initialised_twice(k, a, n):
+    done = k.mbarriers(1, arrivals=256)
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_init(done, 256)  # broken
+    k.barriers_ready()
+    k.mbarrier_arrive(done)
+
+
+def used_behind_its_end(k, a, n):
+    done = k.mbarriers(1, arrivals=256)
+    k.barriers_ready()
+    k.mbarrier_arrive(done)
+    k.mbarrier_wait(done, 0)
+    k.barrier()
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_inval(done)
+    k.mbarrier_arrive(done)  # broken
+
+
+def used_behind_its_scope(k, a, n):
+    with k.mbarrier_scope(1, 256) as done:
+        k.mbarrier_arrive(done)
+    k.mbarrier_wait(done, 0)  # broken
+
+
+def written_while_it_is_a_barrier(k, a, n):
+    memory = k.shared(u64, 4, align=8)
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_init(memory, 256)
+    k.barriers_ready()
+    k.mbarrier_arrive(memory)
+    k.mbarrier_wait(memory, 0)
+    memory[0] = 1  # broken
+
+
+def every_thread_arrives_for_one(k, a, n):
+    done = k.mbarriers(1, arrivals=2)  # broken
+    k.barriers_ready()
+    k.mbarrier_arrive(done)
+    k.mbarrier_wait(done, 0)
+
+
+def one_arrival_too_many_expected(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=2), k.shared_tile(LAYOUT)  # broken
+    k.barriers_ready()
+    phase = k.var(0)
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, BYTES)
+            k.tma_load(tile, a, (0, step * 64), full)
+        k.mbarrier_wait(full, phase)
+        phase ^= 1
+        k.barrier()
+
+
+def nobody_arrives(k, a, n):
+    done = k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    k.mbarrier_wait(done, 0)  # broken
+
+
+def bytes_without_an_arrival(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_transaction(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)
+    k.mbarrier_wait(full, 0)  # broken
+
+
+def nothing_announced(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive(full)
+        k.tma_load(tile, a, (0, 0), full)  # broken
+    k.mbarrier_wait(full, 0)
+
+
+def nothing_comes(k, a, n):
+    full = k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)  # broken
+    k.mbarrier_wait(full, 0)
+
+
+def half_the_bytes(k, a, n):
+    full, tiles = k.mbarriers(2, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    stage, phase = k.var(0), k.var(0)
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full + stage, BYTES)  # broken
+            k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
+            k.tma_load(tiles.at(stage + 2), a, (0, step * 64), full + stage)
+        k.mbarrier_wait(full + stage, phase)
+        phase.set(k.select(stage == 1, phase ^ 1, phase.value))
+        stage ^= 1
+        k.barrier()
+
+
+def bytes_on_the_other_barrier(k, a, n):
+    full, tiles = k.mbarriers(2, arrivals=1), k.shared_tiles(LAYOUT, 2)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, 2 * BYTES)  # broken
+        k.tma_load(tiles.at(0), a, (0, 0), full)
+        k.mbarrier_arrive_expect_tx(full + 1, BYTES)
+        k.tma_load(tiles.at(1), a, (0, 0), full + 1)
+    k.mbarrier_wait(full, 0)
+    k.mbarrier_wait(full + 1, 0)
+
+
+def one_parity_for_ever(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, BYTES)
+            k.tma_load(tile, a, (0, step * 64), full)
+        k.mbarrier_wait(full, 0)  # broken
+        k.barrier()
+
+
+def a_variable_that_nobody_flips(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    phase = k.var(0)
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, BYTES)
+            k.tma_load(tile, a, (0, step * 64), full)
+        k.mbarrier_wait(full, phase)  # broken
+        k.barrier()
+
+
+def one_parity_around_the_ring(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
+            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier_wait(full + step % 4, 0)  # broken
+        k.barrier()
+
+
+def the_parity_of_another_loop(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    with k.range(n) as tile, k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
+            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier_wait(full + step % 4, tile & 1)  # broken
+        k.barrier()
+
+
+def flipped_in_each_round(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    phase = k.var(0)
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
+            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier_wait(full + step % 4, phase)  # broken
+        phase ^= 1
+        k.barrier()
+
+
+BROKEN = {
+    "mbarrier.uninitialised": [never_initialised, initialised_further_down],
+    "mbarrier.not-ready": [no_barrier_behind_the_init, no_fence_behind_the_init],
+    "mbarrier.double-init": [initialised_in_every_round, initialised_twice],
+    "mbarrier.after-inval": [used_behind_its_end, used_behind_its_scope],
+    "mbarrier.overwritten": [written_while_it_is_a_barrier],
+    "mbarrier.arrivals": [every_thread_arrives_for_one, one_arrival_too_many_expected],
+    "mbarrier.no-arrival": [nobody_arrives, bytes_without_an_arrival],
+    "mbarrier.unexpected-bytes": [nothing_announced],
+    "mbarrier.missing-bytes": [nothing_comes],
+    "mbarrier.wrong-bytes": [half_the_bytes, bytes_on_the_other_barrier],
+    "mbarrier.parity-fixed": [one_parity_for_ever, a_variable_that_nobody_flips, one_parity_around_the_ring],
+    "mbarrier.parity-counter": [the_parity_of_another_loop, flipped_in_each_round],
+}

@@ -1,0 +1,182 @@
+"""Kernels that keep the protocol of mbarriers: `program(k, a, n)` with a tensor map of 64 x 64 f16 and an i32."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import f16, i32
+from nvbackend.intrinsics.types import u8, u64
+
+LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+BYTES = 64 * 64 * 2
+
+
+def one_copy(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)
+    k.mbarrier_wait(full, 0)
+
+
+def a_copy_a_round(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    phase = k.var(0)
+    with k.range(n) as step:
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier_arrive_expect_tx(full, BYTES)
+            k.tma_load(tile, a, (0, step * 64), full)
+        k.mbarrier_wait(full, phase)
+        phase ^= 1
+        k.barrier()
+
+
+def a_phase_by_the_counter(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    with k.range(n) as step:
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
+            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier_wait(full + step % 4, (step // 4) & 1)
+        k.barrier()
+
+
+def a_phase_flipped_where_the_index_wraps(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    stage, phase = k.var(0), k.var(0)
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full + stage, BYTES)
+            k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
+        k.mbarrier_wait(full + stage, phase)
+        stage += 1
+        with k.if_(stage == 4):
+            stage.set(0)
+            phase ^= 1
+        k.barrier()
+
+
+def both_parities_in_a_round(k, a, n):
+    done = k.mbarriers(1, arrivals=256)
+    k.barriers_ready()
+    with k.range(n):
+        k.mbarrier_arrive(done)
+        k.mbarrier_wait(done, 0)
+        k.mbarrier_arrive(done)
+        k.mbarrier_wait(done, 1)
+
+
+def loaded_once_and_waited_for_in_each_round(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)
+    with k.range(n):
+        k.mbarrier_wait(full, 0)
+
+
+def every_stage_once(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    with k.range(4) as stage:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full + stage, BYTES)
+            k.tma_load(tiles.at(stage), a, (0, stage * 64), full + stage)
+        k.mbarrier_wait(full + stage, 0)
+
+
+def two_roles_arrive(k, a, n):
+    done = k.mbarriers(1, arrivals=129)
+    k.barriers_ready()
+    with k.if_(k.warpgroup_id() == 0), k.one_thread():
+        k.mbarrier_arrive(done)
+    with k.else_():
+        k.mbarrier_arrive(done)
+    k.mbarrier_wait(done, 0)
+
+
+def several_arrivals_for_one_phase(k, a, n):
+    done = k.mbarriers(1, arrivals=8)
+    k.barriers_ready()
+    with k.one_thread(), k.range(8):
+        k.mbarrier_arrive(done)
+    k.mbarrier_wait(done, 0)
+
+
+def bytes_of_a_loop(k, a, n):
+    full, tiles = k.mbarriers(1, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, 4 * BYTES)
+        with k.range(4) as part:
+            k.tma_load(tiles.at(part), a, (0, part * 64), full)
+    k.mbarrier_wait(full, 0)
+
+
+def used_by_the_thread_that_initialises_it(k, a, n):
+    done = k.shared(u64, 1, align=8)
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_init(done, 1)
+        k.mbarrier_arrive(done)
+        k.mbarrier_wait(done, 0)
+
+
+def fenced_for_the_async_proxy_alone(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.fence_proxy_async()
+    k.barrier()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)
+    k.mbarrier_wait(full, 0)
+
+
+def memory_that_is_a_barrier_for_a_while(k, a, n):
+    memory = k.shared(u8, 64, align=8)
+    memory.cast(i32)[k.thread_id() % 16] = 1
+    k.barrier()
+    with k.mbarrier_scope(2, 256, memory=memory) as barriers:
+        k.mbarrier_arrive(barriers + 1)
+        k.mbarrier_wait(barriers + 1, 0)
+    memory.cast(i32)[0] = 2
+    with k.mbarrier_scope(1, 256, memory=memory) as barrier:
+        k.mbarrier_arrive(barrier)
+        k.mbarrier_wait(barrier, 0)
+
+
+def barrier_of_the_caller(k, a, n):
+    full = k.shared_address(n.to(nvb.u32), u64, 8)
+    k.mbarrier_arrive(full)
+    k.mbarrier_wait(full, 0)
+
+
+def once_under_a_condition(k, a, n):
+    done = k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    with k.range(n) as step, k.if_((step == 0) & (k.thread_id() == 0)):
+        k.mbarrier_init(k.shared(u64, 1), 1)
+    with k.one_thread():
+        k.mbarrier_arrive(done)
+
+
+KEPT = [
+    one_copy,
+    a_copy_a_round,
+    a_phase_by_the_counter,
+    a_phase_flipped_where_the_index_wraps,
+    both_parities_in_a_round,
+    loaded_once_and_waited_for_in_each_round,
+    every_stage_once,
+    two_roles_arrive,
+    several_arrivals_for_one_phase,
+    bytes_of_a_loop,
+    used_by_the_thread_that_initialises_it,
+    fenced_for_the_async_proxy_alone,
+    memory_that_is_a_barrier_for_a_while,
+    barrier_of_the_caller,
+    once_under_a_condition,
+]
