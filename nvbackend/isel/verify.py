@@ -23,6 +23,7 @@ from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.tcgen05_word_rules import word_faults
+from nvbackend.isel.tmem_protocol import check_tmem_protocol
 from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
 from nvbackend.isel.wgmma_protocol_state import MMA_ASYNC, PENDING, WAIT_GROUP
@@ -198,5 +199,5 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
 
 INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, _emulated)
 """What is checked of every instruction by itself."""
-PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups, check_mbarrier_protocol)
+PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups, check_tmem_protocol, check_mbarrier_protocol)
 """What is checked of the function as a whole, along its control flow."""

@@ -143,6 +143,8 @@ def test_a_reducing_load_assembles_where_it_is(element):
 
 def test_operands_of_every_kind_reach_the_instruction():
     k, _ = builder()
+    done = k.mbarriers(1, 128)
+    k.barriers_ready()
     nvfp4 = InstructionDescriptor(kind="mxf4nvf4", m=128, n=64, a=e2m1, b=e2m1, d=f32, scale=ue4m3, sparse=True)
     sparse = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32, sparse=True)
     stationary = InstructionDescriptor(kind="f16", m=64, n=64, a=f16, b=f16, d=f32)
@@ -152,12 +154,14 @@ def test_operands_of_every_kind_reach_the_instruction():
     k.tcgen05_mma(masked, 0, 128, 32, sparse, metadata=64, output_lanes=[1, 2, 3, 4], scale_input_d=5)
     zeroed = Tcgen05Request("f16", weight_stationary=True, zero_column_mask=True, collector="b1::fill")
     k.tcgen05_mma(zeroed, 0, 16, 32, stationary, zero_column_mask=1 << 40)
+    k.tcgen05_commit(done)
     compiled = k.finish().compile()
     assert compiled.cubin
     assert words(compiled.ptx) == [
         "tcgen05.mma.sp.cta_group::1.kind::mxf4nvf4.block_scale.block16.collector::a::use",
         "tcgen05.mma.sp.cta_group::1.kind::f16",
         "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b1::fill",
+        "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
     ]
 
 

@@ -1,0 +1,107 @@
+"""The rules on tensor memory along the control flow: who has it, who is still writing it, who may read it."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_ALLOCATION = "PTX ISA 9.7.16.7.1 (tcgen05.alloc, dealloc, relinquish_alloc_permit)"
+_ORDER = "PTX ISA 9.7.16.6 (tcgen05 memory consistency: asynchronous operations, fences, completion)"
+
+MISSING_DEALLOC = Rule(
+    id="tcgen05.missing-dealloc",
+    message="the kernel may end here with the {columns} columns of {name} still allocated: {reason}",
+    fix="give them back on every path: tcgen05_dealloc by the warp that allocated, or `with k.tmem_alloc(...)`",
+    why="The columns stay taken: a later CTA of the SM waits in its allocation for ever.",
+    reference=_ALLOCATION,
+)
+DOUBLE_DEALLOC = Rule(
+    id="tcgen05.double-dealloc",
+    message="{name} is given back a second time on some path",
+    fix="give it back once; take out one of the two",
+    why="The columns may belong to another CTA by now, which goes on to use them.",
+    reference=_ALLOCATION,
+)
+DEALLOC_COLUMNS = Rule(
+    id="tcgen05.dealloc-columns",
+    message="{name} was allocated with {columns} columns, and {given} are given back",
+    fix="give back {columns} columns, at the address that the allocation gave",
+    why="The rest stays taken, or columns of another allocation become free while they are in use.",
+    reference=_ALLOCATION,
+)
+TOTAL_COLUMNS = Rule(
+    id="tcgen05.total-columns",
+    message="with this allocation the kernel has {total} columns of tensor memory; an SM has {limit}",
+    fix="give some back first, or allocate less: {names}",
+    why="The allocation waits for columns that this very CTA holds: the kernel hangs.",
+    reference=_ALLOCATION,
+)
+ALLOC_AFTER_RELINQUISH = Rule(
+    id="tcgen05.alloc-after-relinquish",
+    message="{name} is allocated after this CTA has relinquished its permit to allocate",
+    fix="relinquish behind the last allocation: k.tmem_alloc(..., relinquish=False) for all before it",
+    why="The behaviour is undefined.",
+    reference=_ALLOCATION,
+)
+NOT_ALLOCATED = Rule(
+    id="tcgen05.not-allocated",
+    message="{instruction} accesses {name} after it was given back on some path",
+    fix="give it back behind the last access of any warp, with a barrier between",
+    why="The columns may belong to another CTA by now: its accumulators are read or overwritten.",
+    reference=_ALLOCATION,
+)
+MISSING_WAIT_ST = Rule(
+    id="tcgen05.missing-wait-st",
+    message="{instruction} accesses columns of {name} that a tcgen05.st may still be writing",
+    fix="put k.tcgen05_wait_st() between the two",
+    why="Stores are not ordered with what follows: old contents are used now and then.",
+    reference=_ORDER,
+)
+MISSING_COMMIT = Rule(
+    id="tcgen05.missing-commit",
+    message="{what}, and no tcgen05.commit is behind {mma}",
+    fix="put k.tcgen05_commit(barrier) behind the last mma, in the thread that issues it",
+    why="Without a commit no mbarrier tells when the mma is done: D is read too early, or freed in use.",
+    reference="PTX ISA 9.7.16.11.1 (tcgen05.commit)",
+)
+MISSING_WAIT = Rule(
+    id="tcgen05.missing-wait",
+    message="{instruction} reads {name}, which {mma} may still be writing: no wait for its mbarrier is before it",
+    fix="put k.mbarrier_wait(...) on the barrier of the commit, and k.tcgen05_fence_after_thread_sync(), before it",
+    why="An mma goes on after its issue, and after the commit too: the accumulator is read half done.",
+    reference=_ORDER,
+)
+MISSING_FENCE_AFTER = Rule(
+    id="tcgen05.missing-fence-after",
+    message="{instruction} reads {name} behind a wait with no tcgen05.fence::after_thread_sync between",
+    fix="put k.tcgen05_fence_after_thread_sync() behind the wait",
+    why="The load may be moved in front of the wait, which orders other memory only.",
+    reference="PTX ISA 9.7.16.6.3 (tcgen05.fence)",
+)
+MISSING_FENCE_BEFORE = Rule(
+    id="tcgen05.missing-fence-before",
+    message="{name} was read here, and another warp gives it back: no tcgen05.fence::before_thread_sync follows",
+    fix="put k.tcgen05_fence_before_thread_sync() behind the wait for the load, before that warp is told",
+    why="The barrier does not order the load: the columns may be someone else's when it reads them.",
+    reference="PTX ISA 9.7.16.6.3 (tcgen05.fence)",
+)
+UNDEFINED_ACCUMULATOR = Rule(
+    id="tcgen05.undefined-accumulator",
+    message="{instruction} adds to {name}, which nothing has written before",
+    fix="give the first mma of the chain accumulate=False, or accumulate=step > 0 in a loop",
+    why="Tensor memory holds what another kernel left there.",
+    reference="PTX ISA 9.7.16.10.9.1 (enable-input-d)",
+)
+RULES = (
+    MISSING_DEALLOC,
+    DOUBLE_DEALLOC,
+    DEALLOC_COLUMNS,
+    TOTAL_COLUMNS,
+    ALLOC_AFTER_RELINQUISH,
+    NOT_ALLOCATED,
+    MISSING_WAIT_ST,
+    MISSING_COMMIT,
+    MISSING_WAIT,
+    MISSING_FENCE_AFTER,
+    MISSING_FENCE_BEFORE,
+    UNDEFINED_ACCUMULATOR,
+)

@@ -1,0 +1,66 @@
+"""The control flow as each warp of the CTA goes through it: branches over the thread's index are decided.
+
+Where a part of a warp takes a branch, the warp goes through the branch and then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.isel.machine import MachineBlock, MachineFunction
+
+THREADS = "threads"
+_LANES = (1 << WARP_SIZE) - 1
+
+
+def warp_paths(function: MachineFunction) -> Iterator[MachineFunction]:
+    """The function with the successors that the warps of one class take, for each class; as it is where none is known.
+
+    Blocks that such a warp never reaches stay, so that places in the text are the same in all of them.
+    """
+    threads = function.attributes.get(THREADS)
+    decided = [block for block in function.blocks.values() if block.sides is not None and len(block.successors) > 1]
+    if not isinstance(threads, int) or not decided:
+        yield function
+        return
+    seen: set[tuple[tuple[str, ...], ...]] = set()
+    for warp in range(-(-threads // WARP_SIZE)):
+        lanes = _LANES << warp * WARP_SIZE & (1 << threads) - 1
+        taken = tuple(_taken(function, block, lanes) for block in decided)
+        if taken not in seen:
+            seen.add(taken)
+            yield _pruned(function, {block.name: ways for block, ways in zip(decided, taken, strict=True)})
+
+
+def _taken(function: MachineFunction, block: MachineBlock, lanes: int) -> tuple[str, ...]:
+    """The successors that a warp with these lanes goes on in."""
+    assert block.sides is not None
+    first, second = block.sides
+    if not lanes & ~first:
+        return (block.successors[0],)
+    if not lanes & ~second:
+        return (block.successors[1],)
+    arm, rest = block.successors
+    return (arm,) if rest in reachable(function, [arm], without=block.name) else (arm, rest)
+
+
+def reachable(function: MachineFunction, starts: Iterable[str], *, without: str | None = None) -> set[str]:
+    """The blocks that can be reached from `starts`, themselves included, not through the block `without`."""
+    waiting = [start for start in starts if start != without]
+    found = set(waiting)
+    while waiting:
+        for successor in function.blocks[waiting.pop()].successors:
+            if successor not in found and successor != without:
+                found.add(successor)
+                waiting.append(successor)
+    return found
+
+
+def _pruned(function: MachineFunction, taken: dict[str, tuple[str, ...]]) -> MachineFunction:
+    blocks = {
+        name: replace(block, successors=list(taken.get(name, block.successors)))
+        for name, block in function.blocks.items()
+    }
+    return replace(function, blocks=blocks)
