@@ -121,6 +121,8 @@ def _cells(operand: Operand) -> tuple[str, str, str, str]:
 
 def _held(held: FragmentMap) -> Iterator[str]:
     yield f"{held.operand}: {count(held.elements, 'element')} a thread, as {held.tile}\n"
+    if held.counted:
+        yield f"  {held.counted}\n"
     shown = min(held.elements, _ELEMENTS_SHOWN)
     more = " ..." if held.elements > shown else ""
     threads = [thread for thread in (*_THREADS_SHOWN, held.threads - 1) if thread < held.threads]

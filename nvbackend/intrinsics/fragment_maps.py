@@ -10,7 +10,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from nvbackend.intrinsics import fragments, fragments_mma, fragments_tcgen05, mma, tcgen05, wgmma
+from nvbackend.intrinsics import (
+    fragments,
+    fragments_matrix,
+    fragments_mma,
+    fragments_tcgen05,
+    matrix_move,
+    mma,
+    mma_block_scale,
+    tcgen05,
+    wgmma,
+)
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType, f16
@@ -22,7 +32,8 @@ Position = tuple[int, ...]
 class FragmentMap:
     """Who holds an operand: each of `threads` threads has `elements` of it, `index` at `position(thread, index)`.
 
-    `operand` is the row's operand; `tile` says in words what the positions are positions of.
+    `operand` is the row's operand; `tile` says in words what the positions are positions of, `counted` which threads'
+    registers the hardware reads where those of others do not count.
     """
 
     operand: str
@@ -30,6 +41,7 @@ class FragmentMap:
     elements: int
     tile: str
     position: Callable[[int, int], Position]
+    counted: str = ""
 
 
 def _wgmma(row: Row) -> Iterator[FragmentMap]:
@@ -58,6 +70,7 @@ def _wgmma(row: Row) -> Iterator[FragmentMap]:
             fragments.METADATA_CHUNKS,
             f"(row, first column) of A, {m} x {k}, that each 4 bits speak of",
             partial(fragments.metadata_chunk, bits=a.bits),
+            "" if a.bits == 8 else "the metadata of threads with thread / 2 % 2 = selector counts",
         )
 
 
@@ -82,7 +95,35 @@ def _mma(row: Row) -> Iterator[FragmentMap]:
     if sparse:
         tile = f"(row, first column) of A, {m} x {k}, that each 4 bits speak of"
         position = partial(fragments_mma.metadata_chunk, shape, bits)
-        yield FragmentMap("metadata", WARP_SIZE, fragments.METADATA_CHUNKS, tile, position)
+        threads = fragments_mma.metadata_threads(shape, bits)
+        counted = "" if threads == fragments_mma.QUAD else f"the metadata of lanes with lane % 4 / {threads} = selector"
+        yield FragmentMap(
+            "metadata", WARP_SIZE, fragments.METADATA_CHUNKS, tile, position, counted and f"{counted} counts"
+        )
+    if axes["scale"] is not None:
+        yield from _scales(axes)
+
+
+def _scales(axes: dict[str, Any]) -> Iterator[FragmentMap]:
+    """The scale factors as the threads have them that thread-id names: a byte each, from byte-id on."""
+    m, n, _ = axes["shape"]
+    factors = mma_block_scale.scale_vector(axes["kind"], axes["scale_vec"])
+    yield FragmentMap(
+        "scale_a",
+        WARP_SIZE,
+        factors,
+        f"(row, factor) of A's scale factors, {m} x {factors}",
+        fragments_mma.scale_a_position,
+        "the factors of lanes with lane % 4 / 2 = thread-id-a count, from byte byte-id-a on",
+    )
+    yield FragmentMap(
+        "scale_b",
+        WARP_SIZE,
+        factors,
+        f"(factor, column) of B's scale factors, {factors} x {n}",
+        fragments_mma.scale_b_position,
+        "the factors of lanes with lane % 4 = thread-id-b count, from byte byte-id-b on",
+    )
 
 
 def _four_matrices(axes: dict[str, Any]) -> Iterator[FragmentMap]:
@@ -113,10 +154,35 @@ def _tcgen05(row: Row) -> Iterator[FragmentMap]:
         yield FragmentMap("values", WARP_SIZE, registers, tile, partial(fragments_tcgen05.tmem_position, shape))
 
 
+def _matrix(row: Row) -> Iterator[FragmentMap]:
+    """What ldmatrix and stmatrix move; both have one operand that is a fragment."""
+    axes: dict[str, Any] = dict(row.axes)
+    shapes = matrix_move.LOADED if row.opcode == "ldmatrix" else matrix_move.STORED
+    shape = next(one for one in shapes if (one.name, one.element) == (axes["shape"], axes["element"]))
+    rows = fragments_matrix.rows_of(shape)
+    yield FragmentMap(
+        "fragment",
+        WARP_SIZE,
+        axes["count"] * fragments_matrix.elements_a_lane(shape),
+        f"(matrix, row, column) in shared memory; lane {rows} * matrix + row gives the row's address",
+        partial(fragments_matrix.matrix_position, shape, axes["transposed"]),
+    )
+
+
+def _movmatrix(_: Row) -> Iterator[FragmentMap]:
+    elements = fragments_matrix.elements_a_lane(matrix_move.HALVES)
+    source = partial(fragments_mma.d_position, (8, 8, 0))
+    yield FragmentMap("source", WARP_SIZE, elements, "(row, column) of the matrix", source)
+    tile = "(row, column) of the matrix before it was transposed"
+    yield FragmentMap("fragment", WARP_SIZE, elements, tile, fragments_matrix.transposed_position)
+
+
 FRAGMENT_MAPS: dict[str, Callable[[Row], Iterator[FragmentMap]]] = {
     wgmma.fence().family: _wgmma,
     mma.FAMILY: _mma,
     tcgen05.FAMILY: _tcgen05,
+    **dict.fromkeys(("ldmatrix", "stmatrix"), _matrix),
+    matrix_move.movmatrix().family: _movmatrix,
 }
 """By the rows' family. A new family is one line."""
 

@@ -182,6 +182,28 @@ def scale_b_column(lane: int, thread_id: int) -> int | None:
     return lane // QUAD if lane % QUAD == thread_id else None
 
 
+def scale_a_position(lane: int, index: int) -> tuple[int, int]:
+    """Row of A, and number of the factor along K, of factor `index` (0 to 3) of `lane`, where its register counts.
+
+    The factor is byte `index` after byte-id-a. PTX ISA 9.7.14.3.
+    """
+    _check("index", index, _REGISTER_BITS // 8)
+    row = scale_a_row(lane, lane % QUAD // 2)
+    assert row is not None
+    return row, index
+
+
+def scale_b_position(lane: int, index: int) -> tuple[int, int]:
+    """Number of the factor along K, and column of B, of factor `index` (0 to 3) of `lane`, where its register counts.
+
+    The factor is byte `index` after byte-id-b. PTX ISA 9.7.14.3.
+    """
+    _check("index", index, _REGISTER_BITS // 8)
+    column = scale_b_column(lane, lane % QUAD)
+    assert column is not None
+    return index, column
+
+
 def _check(what: str, given: int, count: int) -> None:
     if not 0 <= given < count:
         FRAGMENT_RANGE.fail(what=what, given=given, lowest=0, highest=count - 1)

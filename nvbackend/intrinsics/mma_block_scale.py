@@ -18,6 +18,11 @@ DEFAULT_SCALE_VEC = {"mxf8f6f4": 1, "mxf4": 2}
 """What leaving `.scale_vec` out means."""
 
 
+def scale_vector(kind: str, scale_vec: int | None) -> int:
+    """Factors of a row of A: what `.scale_vec` says, or the kind's own where it is left out. PTX ISA 9.7.14.5.14."""
+    return scale_vec if scale_vec is not None else DEFAULT_SCALE_VEC[kind]
+
+
 def _spelled_or_not(kind: str) -> tuple[int | None, ...]:
     return None, DEFAULT_SCALE_VEC[kind]
 
