@@ -38,9 +38,25 @@ def tensor_memory(k: nvb.KernelBuilder, columns: int) -> Iterator[Value]:
     with k.if_(k.warp_id() == 0):
         k.tcgen05_alloc(cell, columns)
         k.tcgen05_relinquish_alloc_permit()
+    k.tcgen05_fence_before_thread_sync()
     k.barrier()
+    k.tcgen05_fence_after_thread_sync()
     tmem = cell[0]
     yield tmem
+    k.tcgen05_fence_before_thread_sync()
     k.barrier()
+    k.tcgen05_fence_after_thread_sync()
     with k.if_(k.warp_id() == 0):
         k.tcgen05_dealloc(tmem, columns)
+
+
+@contextmanager
+def issuing(k: nvb.KernelBuilder) -> Iterator[None]:
+    """One thread issues tcgen05.mma inside; all threads wait until they are done."""
+    done = k.mbarriers(1, arrivals=1, name="done")
+    k.barriers_ready()
+    with k.one_thread():
+        yield
+        k.tcgen05_commit(done)
+    k.mbarrier_wait(done, 0)
+    k.tcgen05_fence_after_thread_sync()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend import InstructionDescriptor, Pointer, Tcgen05Request, f16, f32, u32
 from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Collector
 from tests.rules.example import kernel, program
-from tests.rules.setup import tensor_memory
+from tests.rules.setup import issuing, tensor_memory
 
 HALF = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
 
@@ -40,17 +40,17 @@ def registers_read_too_early(k, out: Pointer(u32)):
 
 @kernel("tcgen05.operands", "sm_100a")
 def metadata_of_a_dense_product(k):
-    with tensor_memory(k, 64) as tmem, k.one_thread():
-        k.tcgen05_mma(Tcgen05Request("f16"), tmem, 0, 0, HALF, metadata=0)  # breaks
-        k.tcgen05_mma(Tcgen05Request("f16"), tmem, 0, 0, HALF)  # keeps
+    with tensor_memory(k, 64) as tmem, issuing(k):
+        k.tcgen05_mma(Tcgen05Request("f16"), tmem, 0, 0, HALF, accumulate=False, metadata=0)  # breaks
+        k.tcgen05_mma(Tcgen05Request("f16"), tmem, 0, 0, HALF, accumulate=False)  # keeps
 
 
 @kernel("tcgen05.lane-words", "sm_100a")
 def half_the_lanes(k):
     request = Tcgen05Request("f16", disable_output_lane=True)
-    with tensor_memory(k, 64) as tmem, k.one_thread():
-        k.tcgen05_mma(request, tmem, 0, 0, HALF, output_lanes=[0, 0])  # breaks
-        k.tcgen05_mma(request, tmem, 0, 0, HALF, output_lanes=[0, 0, 0, 0])  # keeps
+    with tensor_memory(k, 64) as tmem, issuing(k):
+        k.tcgen05_mma(request, tmem, 0, 0, HALF, accumulate=False, output_lanes=[0, 0])  # breaks
+        k.tcgen05_mma(request, tmem, 0, 0, HALF, accumulate=False, output_lanes=[0, 0, 0, 0])  # keeps
 
 
 @kernel("tcgen05.cta-groups-mixed", "sm_100a")

@@ -1,0 +1,193 @@
+"""Mistakes around who executes what: targets, roles, barriers, exits."""
+
+from __future__ import annotations
+
+from nvbackend import Target
+from nvbackend.intrinsics import cluster
+from tests.mutations.mutation import Mutation
+
+
+class WrongSuffix(Mutation):
+    """compile for the chip without the suffix"""
+
+    found_by = ("wgmma.target", "tcgen05.target", "setmaxnreg.target", "target.feature")
+
+    @classmethod
+    def target_of(cls, target):
+        cls.change()
+        return Target.parse(target.name.rstrip("a"))
+
+
+class OtherGeneration(Mutation):
+    """compile for the other generation"""
+
+    found_by = ("wgmma.target", "tcgen05.target", "target.feature", "setmaxnreg.target")
+
+    @classmethod
+    def target_of(cls, target):
+        cls.change()
+        return Target.parse("sm_100a" if target.name == "sm_90a" else "sm_90a")
+
+
+class RegistersThatAreNoStep(Mutation):
+    """a register budget between two steps"""
+
+    found_by = ("setmaxnreg.range",)
+
+    def increase_registers(self, count):
+        self.change()
+        super().increase_registers(count + 4)
+
+
+class MoreRegistersThanThereAre(Mutation):
+    """more registers for the consumers than the producer gave back"""
+
+    found_by = ("pipeline.registers", "setmaxnreg.pool")
+
+    def consumers(self, registers):
+        self.change()
+        return super().consumers(registers + 8)
+
+
+class RegistersOfOneWarp(Mutation):
+    """setmaxnreg in one warp of the warpgroup"""
+
+    found_by = ("convergence.warpgroup", "setmaxnreg.warpgroup")
+    pending = True
+
+    def decrease_registers(self, count):
+        self.change()
+        with self.if_(self.warp_id() == 0):
+            super().decrease_registers(count)
+
+
+class RegistersOfOneThread(Mutation):
+    """setmaxnreg in one thread"""
+
+    found_by = ("control.one-thread",)
+
+    def decrease_registers(self, count):
+        self.change()
+        with self.one_thread():
+            super().decrease_registers(count)
+
+
+class BarrierInOneThread(Mutation):
+    """a barrier of the CTA in one thread"""
+
+    found_by = ("control.one-thread",)
+
+    def barrier(self, identifier=0, threads=None):
+        self.change()
+        with self.one_thread():
+            super().barrier(identifier, threads)
+
+
+class BarrierInHalfTheThreads(Mutation):
+    """a barrier of the CTA in half of the threads"""
+
+    found_by = ("barrier.divergent",)
+    pending = True
+
+    def barrier(self, identifier=0, threads=None):
+        if threads is not None:
+            super().barrier(identifier, threads)
+            return
+        self.change()
+        with self.if_(self.thread_id() < self.threads // 2):
+            super().barrier(identifier, threads)
+
+
+class BarrierForTooMany(Mutation):
+    """a barrier that waits for more threads than there are"""
+
+    found_by = ("barrier.waits",)
+
+    def barrier(self, identifier=0, threads=None):
+        self.change()
+        super().barrier(identifier, 2 * self.threads)
+
+
+class BarrierOfNoName(Mutation):
+    """the seventeenth named barrier"""
+
+    found_by = ("barrier.id",)
+
+    def barrier(self, identifier=0, threads=None):
+        self.change()
+        super().barrier(16, threads)
+
+
+class ExitBeforeTheBarrier(Mutation):
+    """let some threads leave before the first barrier"""
+
+    found_by = ("barrier.skipped", "cluster.skipped", "convergence.warpgroup")
+    pending = True
+
+    def barriers_ready(self):
+        self.change()
+        self.return_if(self.thread_id() >= self.threads - 32)
+        super().barriers_ready()
+
+
+class ClusterBarrierWithoutAWait(Mutation):
+    """arrive at the cluster's barrier and never wait"""
+
+    found_by = ("mbarrier.not-ready", "pipeline.not-ready")
+
+    def cluster_sync(self, *, relaxed=False):
+        if self.cluster > 1:
+            self.change()
+            self.emit(cluster.barrier_arrive("relaxed" if relaxed else None), {})
+        else:
+            super().cluster_sync(relaxed=relaxed)
+
+
+class ClusterBarrierWithoutAnArrival(Mutation):
+    """wait at the cluster's barrier without having arrived"""
+
+    pending = True
+
+    def cluster_sync(self, *, relaxed=False):
+        if self.cluster > 1:
+            self.change()
+            self.emit(cluster.barrier_wait(), {})
+        else:
+            super().cluster_sync(relaxed=relaxed)
+
+
+class ClusterBarrierInHalfTheThreads(Mutation):
+    """the cluster's barrier in half of the threads"""
+
+    found_by = ("cluster.divergent",)
+    pending = True
+
+    def cluster_sync(self, *, relaxed=False):
+        if self.cluster > 1:
+            self.change()
+            with self.if_(self.thread_id() < self.threads // 2):
+                super().cluster_sync(relaxed=relaxed)
+        else:
+            super().cluster_sync(relaxed=relaxed)
+
+
+class WarpThatIsNotThere(Mutation):
+    """run the block of one thread in a warp that is not there"""
+
+    found_by = ("kernel.warp",)
+
+    def one_thread(self, warp_index=0):
+        self.change()
+        return super().one_thread(self.threads // 32)
+
+
+class HalfAWarpgroup(Mutation):
+    """a CTA of one warpgroup and a half"""
+
+    found_by = ("wgmma.threads", "pipeline.roles", "setmaxnreg.warpgroup")
+    unseen = ("tensor_memory",)
+    because = "no operation of it is a warpgroup's"
+
+    def __init__(self, name, target, *, threads, **bounds):
+        self.change()
+        super().__init__(name, target, threads=threads + 64, **bounds)

@@ -1,0 +1,315 @@
+"""Mistakes around copies, mbarriers and proxies."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from nvbackend import bf16, s32
+from nvbackend.intrinsics.smem_descriptor import Swizzle
+from tests.mutations.mutation import Mutation
+
+
+class OtherSwizzleOfTheMap(Mutation):
+    """another swizzle in the tensor map"""
+
+    found_by = ("tma.swizzle",)
+
+    @classmethod
+    def parameters_of(cls, parameters):
+        return cls.with_maps(parameters, swizzle=0)
+
+
+class OtherSwizzleOfTheTile(Mutation):
+    """another swizzle of the tile that a map fills"""
+
+    found_by = ("tma.swizzle", "tma.box")
+    unseen = ("ordinary_stores",)
+    because = "the stores compute their own addresses"
+
+    def shared_tiles(self, layout, count=1, *, name="tile"):
+        self.change()
+        return super().shared_tiles(dataclasses.replace(layout, swizzle=Swizzle.B64), count, name=name)
+
+
+class OtherElementOfTheMap(Mutation):
+    """another element type in the tensor map"""
+
+    found_by = ("tma.element",)
+
+    @classmethod
+    def parameters_of(cls, parameters):
+        return cls.with_maps(parameters, element=bf16)
+
+
+class WrongBox(Mutation):
+    """a box of half the columns"""
+
+    found_by = ("tma.box",)
+
+    @classmethod
+    def parameters_of(cls, parameters):
+        return cls.with_maps(parameters, box=(64, 32))
+
+
+class OneCoordinateTooMany(Mutation):
+    """one coordinate too many"""
+
+    found_by = ("tma.place",)
+
+    def tma_load(self, tile, source, at, barrier, **options):
+        self.change()
+        super().tma_load(tile, source, (*at, 0), barrier, **options)
+
+
+class DropALoad(Mutation):
+    """drop one of the loads"""
+
+    found_by = ("mbarrier.wrong-bytes", "mbarrier.missing-bytes")
+
+    def tma_load(self, tile, source, at, barrier, **options):
+        if not self.is_call("load", 0):
+            super().tma_load(tile, source, at, barrier, **options)
+
+
+class LoadInEveryLane(Mutation):
+    """load in every lane of the warp instead of one"""
+
+    found_by = ("mbarrier.arrivals",)
+
+    def elect(self):
+        self.change()
+        return self.lane_id() < 32
+
+
+class WrongExpectedBytes(Mutation):
+    """expect 16 bytes too many"""
+
+    found_by = ("mbarrier.wrong-bytes",)
+
+    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
+        self.change()
+        super().mbarrier_arrive_expect_tx(barrier, transaction_bytes + 16)
+
+
+class ExpectNothing(Mutation):
+    """arrive without expecting the bytes of the loads"""
+
+    found_by = ("mbarrier.unexpected-bytes",)
+
+    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
+        self.change()
+        self.mbarrier_arrive(barrier)
+
+
+class ExpectNegativeBytes(Mutation):
+    """expect a negative number of bytes"""
+
+    found_by = ("mbarrier.expect-tx",)
+
+    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
+        self.change()
+        super().mbarrier_arrive_expect_tx(barrier, -transaction_bytes)
+
+
+class ForgetTheArrival(Mutation):
+    """wait for a barrier that nobody arrives on"""
+
+    found_by = ("mbarrier.no-arrival", "mbarrier.unexpected-bytes")
+
+    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
+        self.change()
+
+
+class ForgetTheRelease(Mutation):
+    """never give a stage back"""
+
+    found_by = ("mbarrier.no-arrival", "mbarrier.arrivals")
+
+    def _arrive_peer(self, *operands):
+        self.change()
+
+
+class ArriveCountTooHigh(Mutation):
+    """initialise a barrier to one arrival too many"""
+
+    found_by = ("mbarrier.arrivals",)
+
+    def mbarrier_init(self, barrier, arrivals):
+        self.change()
+        super().mbarrier_init(barrier, arrivals + 1)
+
+
+class ArriveCountTooLow(Mutation):
+    """initialise a barrier to one arrival too few"""
+
+    found_by = ("mbarrier.arrivals", "mbarrier.count")
+
+    def mbarrier_init(self, barrier, arrivals):
+        self.change()
+        super().mbarrier_init(barrier, arrivals - 1)
+
+
+class DropTheInitialisation(Mutation):
+    """use a barrier that was never initialised"""
+
+    found_by = ("mbarrier.uninitialised",)
+
+    def mbarrier_init(self, barrier, arrivals):
+        self.change()
+
+
+class InitialiseTwice(Mutation):
+    """initialise a barrier twice"""
+
+    found_by = ("mbarrier.double-init",)
+
+    def mbarrier_init(self, barrier, arrivals):
+        self.change()
+        super().mbarrier_init(barrier, arrivals)
+        super().mbarrier_init(barrier, arrivals)
+
+
+class DropTheInitFence(Mutation):
+    """drop fence.mbarrier_init"""
+
+    found_by = ("mbarrier.not-ready",)
+
+    def fence_mbarrier_init(self):
+        self.change()
+
+
+class DropTheBarrierBehindTheInit(Mutation):
+    """drop the barrier (of the cluster) behind the initialisation"""
+
+    found_by = ("mbarrier.not-ready", "pipeline.not-ready")
+
+    def cluster_sync(self, *, relaxed=False):
+        self.change()
+
+
+class StoreIntoABarrier(Mutation):
+    """store ordinary data where a barrier is"""
+
+    found_by = ("mbarrier.overwritten",)
+
+    def mbarriers(self, count, arrivals, *, name="mbarrier"):
+        self.change()
+        self.made = super().mbarriers(count, arrivals, name=name)
+        return self.made
+
+    def barriers_ready(self):
+        super().barriers_ready()
+        self.made[0] = 0
+
+
+class PhaseNotFlipped(Mutation):
+    """wait for the same parity in every round"""
+
+    found_by = ("mbarrier.parity-fixed",)
+
+    def mbarrier_wait(self, barrier, parity):
+        if not isinstance(parity, int):
+            self.change()
+        super().mbarrier_wait(barrier, 0)
+
+
+class ParityOfTheOtherPhase(Mutation):
+    """wait for the other parity"""
+
+    pending = True
+
+    def mbarrier_wait(self, barrier, parity):
+        self.change()
+        super().mbarrier_wait(barrier, (self.const(parity, s32) if isinstance(parity, int) else parity) ^ 1)
+
+
+class NumberOfThePhase(Mutation):
+    """wait for the number of the phase instead of its parity"""
+
+    found_by = ("mbarrier.parity",)
+
+    def mbarrier_wait(self, barrier, parity):
+        if isinstance(parity, int):
+            self.change()
+            parity += 2
+        super().mbarrier_wait(barrier, parity)
+
+
+class ReadWithoutAWait(Mutation):
+    """read a tile without waiting for its bytes"""
+
+    pending = True
+
+    def mbarrier_wait(self, barrier, parity):
+        if not self.is_call("wait", 1 if self.name == "gemm" else 0):
+            super().mbarrier_wait(barrier, parity)
+
+
+class DropTheProxyFence(Mutation):
+    """drop fence.proxy.async"""
+
+    pending = True
+
+    def fence_proxy_async(self, space="shared::cta"):
+        self.change()
+
+
+class ProxyFenceOfAnotherSpace(Mutation):
+    """fence the proxy of global memory where shared memory was written"""
+
+    pending = True
+
+    def fence_proxy_async(self, space="shared::cta"):
+        self.change()
+        super().fence_proxy_async("global")
+
+
+class RefillWithoutABarrier(Mutation):
+    """fill a tile again while other threads' multiplies read it"""
+
+    pending = True
+
+    def barrier(self, identifier=0, threads=None):
+        if self.name == "tensor_memory" or not self.is_call("barrier", 1):
+            super().barrier(identifier, threads)
+
+
+class StoresLeftUncommitted(Mutation):
+    """leave the stores of the epilogue uncommitted"""
+
+    pending = True
+
+    def tma_commit_stores(self):
+        self.change()
+
+
+class StoresNotWaitedFor(Mutation):
+    """end, or write the buffer again, while a store reads it"""
+
+    pending = True
+
+    def tma_wait_stores(self, pending=0, *, reading=False):
+        self.change()
+
+
+class FewerThanNoStores(Mutation):
+    """leave -1 stores pending"""
+
+    found_by = ("tma.pending",)
+
+    def tma_wait_stores(self, pending=0, *, reading=False):
+        self.change()
+        super().tma_wait_stores(pending - 1, reading=reading)
+
+
+class LoadOnToAnotherBarrier(Mutation):
+    """let the bytes of a load complete on the barrier behind the one that expects them"""
+
+    found_by = ("mbarrier.unexpected-bytes", "mbarrier.missing-bytes", "mbarrier.wrong-bytes", "mbarrier.uninitialised")
+    unseen = ("hopper_gemm",)
+    because = "which stage it is, is known when it runs"
+
+    def tma_load(self, tile, source, at, barrier, **options):
+        if self.is_call("load", 0):
+            barrier = barrier.byte_offset(8)
+        super().tma_load(tile, source, at, barrier, **options)

@@ -1,0 +1,92 @@
+"""What a mutation is: a builder that does one thing otherwise, and what becomes of a kernel that it builds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from nvbackend import Diagnostic, DiagnosticError, KernelBuilder, Parameter, Target, TensorMap
+from nvbackend.builder.definition import KernelDefinition
+
+
+class Mutation(KernelBuilder):
+    """A kernel builder with one mistake; a subclass says which in its docstring and overrides a call.
+
+    `found_by` are the rules that may find it, one of them in each kernel that has what is changed; `unseen` are the
+    kernels where it can not be seen before the kernel runs, `because` says why; `pending` says that the analysis is
+    still to come. A call that is changed says so with `self.change()`.
+    """
+
+    found_by: ClassVar[tuple[str, ...]] = ()
+    unseen: ClassVar[tuple[str, ...]] = ()
+    because: ClassVar[str] = ""
+    pending: ClassVar[bool] = False
+    changed: ClassVar[bool]
+    calls: ClassVar[dict[str, int]]
+
+    @classmethod
+    def change(cls) -> None:
+        """Note that the kernel has what the mutation changes."""
+        cls.changed = True
+
+    @classmethod
+    def is_call(cls, name: str, number: int) -> bool:
+        """Whether this is call `number` of what is called `name`, counted from 0; notes the change if so."""
+        place = cls.calls.get(name, 0)
+        cls.calls[name] = place + 1
+        if place == number:
+            cls.change()
+        return place == number
+
+    @classmethod
+    def target_of(cls, target: Target) -> Target:
+        """The kernel's target, or the wrong one."""
+        return target
+
+    @classmethod
+    def parameters_of(cls, parameters: Sequence[Parameter]) -> Sequence[Parameter]:
+        """The kernel's parameters, changed where the mistake is in one of them."""
+        return parameters
+
+    @classmethod
+    def with_maps(cls, parameters: Sequence[Parameter], **facts: Any) -> Sequence[Parameter]:
+        """The parameters with every tensor map changed."""
+        maps = [one for one in parameters if isinstance(one.type, TensorMap)]
+        if maps:
+            cls.change()
+        return [replace(one, type=replace(one.type, **facts)) if one in maps else one for one in parameters]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a kernel: whether it has what the mutation changes, and what was said of it."""
+
+    applies: bool
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The rules that were broken, each once, in the order of the program."""
+        return tuple(dict.fromkeys(one.rule_id for one in self.diagnostics))
+
+
+def verdict(definition: KernelDefinition, mutation: type[Mutation]) -> Verdict:
+    """Build `definition` with the mutation, as far as it goes."""
+    builder = type("Mutated", (mutation,), {"changed": False, "calls": {}, "__module__": mutation.__module__})
+    found: Sequence[Diagnostic]
+    try:
+        k = builder(
+            definition.name,
+            builder.target_of(definition.target),
+            threads=definition.threads,
+            cluster=definition.cluster,
+            min_ctas=definition.min_ctas,
+            max_registers=definition.max_registers,
+            parameters=builder.parameters_of(definition.parameters()),
+        )
+        definition._function(k, *k.arguments)
+        found = k.finish().diagnostics
+    except DiagnosticError as error:
+        found = error.diagnostics
+    return Verdict(builder.changed, tuple(found))

@@ -1,0 +1,76 @@
+"""Every mutation, every kernel, and the table of what becomes of them."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator
+
+from nvbackend.builder.definition import KernelDefinition
+from samples import hopper_gemm
+from tests.mutations import control, memory, tensor_memory, wgmma
+from tests.mutations.mutation import Mutation, Verdict, verdict
+from tests.support import protocol_kernels
+
+KERNELS: dict[str, KernelDefinition] = {
+    "hopper_gemm": hopper_gemm.gemm,
+    "register_operand": protocol_kernels.register_operand,
+    "ordinary_stores": protocol_kernels.ordinary_stores,
+    "tensor_memory": protocol_kernels.tensor_memory,
+}
+HEADER = """\
+# Mutations
+
+<!-- Made by `pytest tests/mutations --update-golden`. -->
+
+Mistakes, each made alone in kernels that are right: `samples/hopper_gemm.py`, and three small ones of single operations
+(`tests/support/protocol_kernels.py`). A cell holds the rules that find the mistake before the kernel runs
+([rules.md](rules.md)), `-` where the kernel has nothing of what is changed, and in parentheses why nothing is said.
+"""
+ABSENT, PENDING = "-", "(pending)"
+
+
+def mutations() -> tuple[type[Mutation], ...]:
+    """All mutations in the order of their files: the classes whose docstring is a mistake in small letters."""
+    return tuple(
+        member
+        for module in (wgmma, memory, control, tensor_memory)
+        for member in vars(module).values()
+        if inspect.isclass(member) and issubclass(member, Mutation) and member.__module__ == module.__name__
+        if member.found_by or member.unseen or member.pending
+    )
+
+
+def name_of(mutation: type[Mutation]) -> str:
+    """What the mistake is called."""
+    return inspect.getdoc(mutation) or mutation.__name__
+
+
+@functools.cache
+def outcome(kernel: str, mutation: type[Mutation]) -> Verdict:
+    """What becomes of the kernel with the mutation."""
+    return verdict(KERNELS[kernel], mutation)
+
+
+def cell(kernel: str, mutation: type[Mutation]) -> str:
+    """A cell of the table: the rules, `-` where the kernel has nothing to change, or why nothing is said."""
+    found = outcome(kernel, mutation)
+    if not found.applies:
+        return ABSENT
+    if mutation.pending:
+        return PENDING
+    if kernel in mutation.unseen:
+        return f"({mutation.because})"
+    return ", ".join(f"`{rule}`" for rule in found.rules)
+
+
+def document() -> str:
+    """The table as Markdown, docs/mutations.md."""
+    return "\n".join([HEADER, *_lines()]) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield f"| mistake | {' | '.join(KERNELS)} |"
+    yield f"| --- |{' --- |' * len(KERNELS)}"
+    for mutation in mutations():
+        yield f"| {name_of(mutation)} | {' | '.join(cell(kernel, mutation) for kernel in KERNELS)} |"

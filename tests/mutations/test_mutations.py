@@ -1,0 +1,42 @@
+"""Each mistake is found by its rule wherever it can be seen; a kernel without one draws no diagnostic."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from tests.mutations.mutation import Mutation
+from tests.mutations.table import KERNELS, document, mutations, name_of, outcome
+from tests.support.golden import Golden
+from tests.support.process import ROOT
+
+MUTATIONS = mutations()
+CELLS = list(itertools.product(MUTATIONS, KERNELS))
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_right_kernel_draws_no_diagnostic(kernel: str) -> None:
+    found = outcome(kernel, Mutation)
+    assert not found.applies
+    assert list(map(str, found.diagnostics)) == []
+
+
+@pytest.mark.parametrize(("mutation", "kernel"), CELLS, ids=[f"{one.__name__}-{kernel}" for one, kernel in CELLS])
+def test_a_mistake_is_found_by_its_rule(mutation: type[Mutation], kernel: str) -> None:
+    found = outcome(kernel, mutation)
+    if not found.applies or kernel in mutation.unseen:
+        assert found.rules == ()
+    elif not mutation.pending:
+        assert found.rules, "nothing was said"
+        assert set(found.rules) <= set(mutation.found_by), list(map(str, found.diagnostics))
+
+
+def test_every_mistake_is_made_somewhere() -> None:
+    assert len(MUTATIONS) >= 40
+    assert len({name_of(one) for one in MUTATIONS}) == len(MUTATIONS)
+    assert [name_of(one) for one in MUTATIONS if not any(outcome(kernel, one).applies for kernel in KERNELS)] == []
+
+
+def test_the_table_is_up_to_date(request: pytest.FixtureRequest) -> None:
+    Golden(ROOT / "docs", request.config.getoption("--update-golden")).check("mutations.md", document())
