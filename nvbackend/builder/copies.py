@@ -72,7 +72,7 @@ class Copies(Threads):
         self.cluster_sync()
         with self.if_(self.thread_id() == 0):
             for index in range(count):
-                self.mbarrier_inval(barriers + index)
+                self.emit(mbarrier.inval(), {"barrier": self._mbarrier(barriers + index).ir})
         self._release_barriers()
         self.barrier()
 
@@ -80,10 +80,6 @@ class Copies(Threads):
         """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
         family_rules.check_arrival_count(arrivals)
         self.emit(mbarrier.init(), {"barrier": self._mbarrier(barrier).ir, "count": arrivals})
-
-    def mbarrier_inval(self, barrier: Address) -> None:
-        """End the life of an mbarrier that no thread uses any more, so that its memory can hold something else."""
-        self.emit(mbarrier.inval(), {"barrier": self._mbarrier(barrier).ir})
 
     def _mbarrier(self, barrier: Address) -> Value:
         """The shared address of an mbarrier. Raises mbarrier.address where it can not be one."""

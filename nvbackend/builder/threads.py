@@ -12,6 +12,7 @@ from nvbackend.intrinsics import cluster, register_budget, special_registers, sy
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import pred, s32, s64, u32
+from nvbackend.isel import cluster_protocol_rules as cluster_rules
 from nvbackend.isel import family_rules
 
 _SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
@@ -108,17 +109,28 @@ class Threads(Memory):
                 rules.BARRIER_WAITS.fail(threads=threads, there=self.threads)
             self.emit(sync.barrier_sync(counted=True), {"id": number.ir, "threads": threads})
 
-    def cluster_sync(self, *, relaxed: bool = False) -> None:
-        """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster.
+    def cluster_sync(self, *, relaxed: bool = False, scope: str = "cluster") -> None:
+        """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".
 
         The arrival releases this thread's writes to the cluster, which costs a fence of GPU scope; with `relaxed` it
-        orders nothing, for where a fence stands before it or nothing is handed over.
+        orders nothing, for where a fence stands before it or nothing is handed over. Raises cluster.scope.
         """
-        if self.cluster == 1:
+        if scope not in ("cta", "cluster"):
+            cluster_rules.SCOPE.fail(given=scope)
+        if self.cluster == 1 or scope == "cta":
             self.barrier()
         else:
             self.emit(cluster.barrier_arrive("relaxed" if relaxed else None), {})
             self.emit(cluster.barrier_wait(), {})
+
+    def peer_rank(self) -> Value:
+        """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.
+
+        Raises cluster.no-peer where the cluster is no whole number of pairs.
+        """
+        if self.cluster % 2:
+            cluster_rules.NO_PEER.fail(call="k.peer_rank()", cluster=self.cluster, instead=self.cluster + 1)
+        return self.cluster_rank() ^ 1
 
     def fence_mbarrier_init(self) -> None:
         """Make this thread's mbarrier.init visible to the cluster and the async proxy."""
@@ -142,8 +154,20 @@ class Threads(Memory):
         self.emit(register_budget.setmaxnreg(action), {"registers": count})
 
     def map_to_peer(self, address: Value, rank: Operand) -> Value:
-        """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`."""
+        """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`.
+
+        Raises cluster.rank for a number that is no rank, cluster.no-peer where the kernel has no cluster.
+        """
+        self._check_rank(rank)
         operands = {"address": address.ir, "rank": as_value(self, rank, s32).ir}
         mapped = self.emit(cluster.mapa(), operands)["mapped"][0]
         self._places.is_address(mapped, self._places.of_address(address.ir))
         return self._wrap(mapped, u32)
+
+    def _check_rank(self, rank: Operand) -> None:
+        number = rank if isinstance(rank, int) else getattr(rank, "constant", None)
+        if isinstance(number, int) and not 0 <= number < self.cluster:
+            legal = "0" if self.cluster == 1 else f"0 to {self.cluster - 1}"
+            cluster_rules.RANK.fail(rank=number, cluster=self.cluster, legal=legal)
+        if number is None and self.cluster == 1:
+            cluster_rules.NO_PEER.fail(call="k.map_to_peer(...)", cluster=1, instead=2)

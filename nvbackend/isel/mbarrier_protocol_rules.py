@@ -25,7 +25,7 @@ NOT_READY = Rule(
 DOUBLE_INIT = Rule(
     id="mbarrier.double-init",
     message="{barrier} is initialised here while it may be a barrier already",
-    fix="initialise it once, or put mbarrier.inval before: k.mbarrier_inval(barrier)",
+    fix="initialise it once, or put mbarrier.inval before: k.mbarrier_invalidate(barrier)",
     why="Initialising a barrier in use is undefined: arrivals and waits of both lives mix.",
     reference=f"{PTX_MBARRIER} (mbarrier.init, mbarrier.inval); {SEED}",
 )
@@ -39,7 +39,7 @@ AFTER_INVAL = Rule(
 OVERWRITTEN = Rule(
     id="mbarrier.overwritten",
     message="{instruction} writes to {barrier}, which is a barrier at this line",
-    fix="end its life first, with k.mbarrier_scope(...) or k.mbarrier_inval(barrier) and a barrier of the CTA",
+    fix="end its life first, with k.mbarrier_scope(...) or k.mbarrier_invalidate(barrier) and a barrier of the CTA",
     why="The counts of the phase are lost: threads wait for ever, or the memory is changed by late arrivals.",
     reference=f"{PTX_MBARRIER} (mbarrier.inval); {SEED}",
 )

@@ -15,6 +15,7 @@ from nvbackend.intrinsics import mma, tcgen05, tma_parts, wmma
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, tma_request, tma_rules, wmma_rules
+from nvbackend.isel.cluster_protocol import check_cluster_protocol
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
@@ -199,5 +200,11 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
 
 INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, _emulated)
 """What is checked of every instruction by itself."""
-PROTOCOLS: tuple[Protocol, ...] = (check_wgmma_protocol, check_cta_groups, check_tmem_protocol, check_mbarrier_protocol)
+PROTOCOLS: tuple[Protocol, ...] = (
+    check_wgmma_protocol,
+    check_cta_groups,
+    check_tmem_protocol,
+    check_mbarrier_protocol,
+    check_cluster_protocol,
+)
 """What is checked of the function as a whole, along its control flow."""

@@ -65,7 +65,7 @@ def used_behind_its_end(k, a, n):
     k.mbarrier_wait(done, 0)
     k.barrier()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_inval(done)
+        k.mbarrier_invalidate(done)
     k.mbarrier_arrive(done)  # broken
 
 

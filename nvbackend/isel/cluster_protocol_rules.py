@@ -1,0 +1,61 @@
+"""The rules of clusters: their barrier, ranks in them, and what a CTA owes its peers before it ends."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule, Severity
+
+PTX_BARRIER = "PTX ISA 9.7.13 (barrier.cluster)"
+SEED = "seed 003, Cluster Sync Emission"
+
+ARRIVED_TWICE = Rule(
+    id="cluster.arrived-twice",
+    message="this arrives at the cluster barrier while the arrival of {earlier} has not been waited for on some path",
+    fix="put k.cluster_wait() between the two, or take one of them out",
+    why="Two arrivals of a thread without a wait between them are undefined: the barrier completes too early.",
+    reference=f"{PTX_BARRIER}; {SEED}",
+)
+WAIT_ALONE = Rule(
+    id="cluster.wait-alone",
+    message="this waits at the cluster barrier, and on some path no arrival stands before it",
+    fix="put k.cluster_arrive() before it on every path, or use k.cluster_sync()",
+    why="The wait is for an arrival that this thread never made: it is undefined, or does not end.",
+    reference=f"{PTX_BARRIER}; {SEED}",
+)
+ARRIVE_ALONE = Rule(
+    id="cluster.arrive-alone",
+    message="this arrives at the cluster barrier, and on some path the kernel ends without a wait for it",
+    fix="put k.cluster_wait() behind it, or take the arrival out",
+    why="The arrival orders nothing by itself: the thread goes on before its peers are there.",
+    reference=f"{PTX_BARRIER}; {SEED}",
+    severity=Severity.WARNING,
+)
+EXIT_BEFORE_PEERS = Rule(
+    id="cluster.exit-before-peers",
+    message="CTAs of the cluster signal {barrier} of one another, and a CTA may end before the last signal has come",
+    fix="wait for them before the end: ring.finish() in the producer's thread, or k.cluster_sync() in all threads",
+    why="Shared memory of a CTA that has ended is no memory any more: a late access faults, or hits another kernel's.",
+    reference="PTX ISA 5.1.6 (shared memory of a cluster); CUDA Programming Guide, distributed shared memory",
+)
+RANK = Rule(
+    id="cluster.rank",
+    message="rank {rank} of a cluster of {cluster} CTA(s)",
+    fix="use {legal}",
+    why="The address is that of no CTA: the access faults, or ends in this CTA's own memory.",
+    reference="PTX ISA 9.7.9 (mapa)",
+)
+NO_PEER = Rule(
+    id="cluster.no-peer",
+    message="{call} is about another CTA of the cluster, and the kernel is launched in clusters of {cluster}",
+    fix="declare the cluster where the kernel is made: cluster={instead}",
+    why="There is no such CTA: the address is this CTA's own or none, and nobody answers.",
+    reference=f"PTX ISA 9.7.9 (mapa), 10 (cluster_ctarank); {SEED}",
+)
+SCOPE = Rule(
+    id="cluster.scope",
+    message="a barrier of scope {given!r}",
+    fix='use "cta" or "cluster"',
+    why="There is no instruction for it.",
+    reference=f"{PTX_BARRIER}; {SEED}",
+)
+
+RULES = (ARRIVED_TWICE, WAIT_ALONE, ARRIVE_ALONE, EXIT_BEFORE_PEERS, RANK, NO_PEER, SCOPE)
