@@ -94,14 +94,16 @@ class Control(BuilderCore):
             rules.UNSUPPORTED_OPERATION.fail(operation="k.range", element=element, advice="count in integers: .to(i32)")
         last = as_value(self, stop, element)
         _check_last_count(start, last.constant, known, element)
-        counter = self.var(as_value(self, start, element), name=name)
+        first = as_value(self, start, element)
+        rounds = (first.ir, last.ir, as_value(self, step, element).ir)
+        counter = self.var(first, name=name)
         header, body, latch, done = (self._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
         self._branch(header)
         before = dict(self._known)
         with self._region("range") as region:
             region.executing = self._execution.here(skip=1)
             self._enter(header)
-            self._branch_if(counter.value < last, body, done)
+            self._branch_if(counter.value < last, body, done, rounds)
             region.exit_block, region.next_block = done, latch
             self._enter(body)
             yield counter.value.named(name)

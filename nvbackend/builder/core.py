@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -17,6 +18,7 @@ from nvbackend.builder.operands import check_operands
 from nvbackend.builder.places import Places
 from nvbackend.builder.provenance import note_update, sources
 from nvbackend.builder.storage import Storage
+from nvbackend.builder.uniformity import Choice, branches
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import caller_location, raise_all
 from nvbackend.intrinsics.row import Effect, Role, Row
@@ -53,6 +55,7 @@ class BuilderCore:
         self._exit_kind: str | None = None
         self._asked = Asked()
         self._elected: list[ir.Value] = []
+        self._choices: dict[str, Choice] = {}
         self._latest: dict[str, ir.Value] = {}
         self._torn: tuple[Region, str] | None = None
         self._finished = False
@@ -218,9 +221,17 @@ class BuilderCore:
         self._flush()
         self._ir.branch(block)
 
-    def _branch_if(self, condition: Value, then: ir.Block, otherwise: ir.Block) -> ir.Instruction:
+    def _branch_if(
+        self,
+        condition: Value,
+        then: ir.Block,
+        otherwise: ir.Block,
+        rounds: tuple[ir.Value, ir.Value, ir.Value] | None = None,
+    ) -> ir.Instruction:
+        """End the current block with a branch; `rounds` are start, end and step of the counted loop that it heads."""
         self._check_whole()
         self._flush()
+        self._choices[self._ir.block.name] = Choice(caller_location(), rounds)
         return self._ir.cbranch(condition.ir, then, otherwise)
 
     def _link(self) -> None:
@@ -236,6 +247,16 @@ class BuilderCore:
                 machine.sides = self._execution.sides(end.operands[0], self._elected)
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
+        self._note_branches()
+
+    def _note_branches(self) -> None:
+        """Say of each block with two successors which threads go the same way."""
+        threads = self.machine.attributes["threads"]
+        assert isinstance(threads, int)
+        ends = {block.name: block.terminator for block in self.function.blocks}
+        for name, branch in branches(self.function, threads, self._choices).items():
+            alone = branch.one_thread or self._is_alone(ends[name].operands[0])
+            self.machine.blocks[name].branch = replace(branch, one_thread=alone)
 
     # -- mutable storage ----------------------------------------------------------------------------------------
 

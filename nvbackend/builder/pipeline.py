@@ -16,7 +16,7 @@ from nvbackend.builder.tiled_mma import TiledMma
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warpgroup import Warpgroups
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics import cluster, mbarrier, sync
+from nvbackend.intrinsics import cluster, mbarrier, sync, tcgen05_memory
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.register_budget import REGISTER_COUNTS
 from nvbackend.intrinsics.smem_layout import SmemLayout
@@ -110,6 +110,24 @@ class Ring:
         else:
             self._release(self._before(index), when=self._unreleased != 0)
             self._unreleased.set(1)
+        self._advance()
+
+    @with_block
+    def feed(self) -> Iterator[Stage]:
+        """For one thread that issues tcgen05.mma: wait until the next stage is full and yield it to multiply.
+
+        Behind the block the stage comes free when the mma of the block have read it: a tcgen05.commit arrives at the
+        `empty` barrier, of every CTA that the loads are multicast to. The ring has consumers=1.
+        """
+        k = self._k
+        self._check_role("feed", "one thread that issues tcgen05.mma", wrong=k._consuming is not None)
+        index = self._index.value
+        k.mbarrier_wait(self._full + index, self._phase)
+        yield self._stage(index)
+        shared = self.peers > 1
+        mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}
+        barrier = k._mbarrier(self._empty + index).ir
+        k.emit(tcgen05_memory.commit(multicast=shared), {"barrier": barrier, **mask})
         self._advance()
 
     def _check_role(self, call: str, who: str, *, wrong: bool) -> None:

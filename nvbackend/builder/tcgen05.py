@@ -6,6 +6,7 @@ and allocation goes on after it was issued; `tcgen05_commit` makes an mbarrier t
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from llvmlite import ir
@@ -14,6 +15,8 @@ from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import Address
+from nvbackend.builder.tcgen05_operands import DescriptorWords, a_extent, b_extent, smem_layout, tile_faults
+from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tmem import TmemColumns, TmemPlaces
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
@@ -30,6 +33,7 @@ from nvbackend.isel.tcgen05_select import select_tcgen05
 from nvbackend.isel.tcgen05_shapes import shape_faults
 from nvbackend.isel.tmem_uses import tmem_uses
 
+_DESCRIPTORS = ("a_desc", "b_desc")
 _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}
 
 
@@ -67,8 +71,6 @@ class TensorLoad:
 
 class TensorMemory(Copies):
     """The tcgen05 calls of the builder."""
-
-    _tmem_places: TmemPlaces | None = None
 
     @with_block
     def tmem_alloc(
@@ -113,7 +115,7 @@ class TensorMemory(Copies):
         memory_rules.check_columns(columns)
         row = memory_rules.existing("tcgen05.alloc", lambda: tcgen05_memory.alloc(cta_group))
         address = as_value(self, cell.bytes, u32).ir
-        made = self._columns().allocate(address, columns, name)
+        made = self._columns.allocate(address, columns, name)
         touch = MemoryTouch(made, MemoryUse.DECLARE, "address", bytes=columns)
         self.emit(row, {"address": address, "columns": columns}, memory=[touch])
 
@@ -265,6 +267,7 @@ class TensorMemory(Copies):
         """
         address = as_value(self, start.bytes, u32)
         descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
+        self._descriptor_words.note(descriptor.ir, layout.template_word)
         self._places.is_descriptor(descriptor.ir, self._places.of_address(address.ir))
         return descriptor
 
@@ -272,10 +275,12 @@ class TensorMemory(Copies):
         self,
         request: Tcgen05Request,
         d: Operand,
-        a: Operand,
-        b: Operand,
+        a: Operand | SharedTile,
+        b: Operand | SharedTile,
         descriptor: InstructionDescriptor,
         *,
+        a_at: tuple[int, int] = (0, 0),
+        b_at: tuple[int, int] = (0, 0),
         accumulate: Operand = True,
         metadata: Operand | None = None,
         scale_a: Operand | None = None,
@@ -286,14 +291,15 @@ class TensorMemory(Copies):
     ) -> None:
         """D = A * B, or D + A * B where `accumulate`, asynchronously; one thread of the CTA (pair) issues it.
 
-        `d`, `metadata`, `scale_a`, `scale_b` are tensor-memory addresses (u32), `b` a shared-memory descriptor (u64),
-        `a` either as the request says. `output_lanes`: 4 words a CTA, a set bit keeps that lane of D; `scale_input_d`
-        n (0 to 15): D is taken times 2 to the minus n; `zero_column_mask` a u64. Shape and types are the descriptor's.
-        Raises every broken rule of the request, tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor,
-        tcgen05.operands, tcgen05.lane-words. PTX ISA 9.7.16.10.9.
+        `d`, `metadata`, `scale_a`, `scale_b` are tensor-memory addresses (u32), `b` a shared-memory descriptor (u64) or
+        a tile (`b_at`: the element where the operand starts), `a` either as the request says. `output_lanes`: 4 words
+        a CTA, a set bit keeps that lane of D; `scale_input_d` n (0 to 15): D is taken times 2 to the minus n;
+        `zero_column_mask` a u64. Shape and types are the descriptor's. Raises every broken rule of the request,
+        tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor, tcgen05.operand-tile, tcgen05.operands,
+        tcgen05.lane-words, layout.*. PTX ISA 9.7.16.10.9.
         """
         row = select_tcgen05(request, self.target)
-        raise_all(shape_faults(request, descriptor, self.target))
+        raise_all([*shape_faults(request, descriptor, self.target), *tile_faults(a, b, descriptor)])
         word = descriptor.encode()
         optional: dict[str, Operand | Sequence[Operand] | None] = {
             "metadata": metadata,
@@ -305,8 +311,8 @@ class TensorMemory(Copies):
         }
         given: dict[str, Operand | Sequence[Operand]] = {
             "d": d,
-            "a" if request.a_in_tmem else "a_desc": a,
-            "b_desc": b,
+            "a" if request.a_in_tmem else "a_desc": self._multiplicand(a, a_at, a_extent(request, descriptor)),
+            "b_desc": self._multiplicand(b, b_at, b_extent(request, descriptor)),
             "idesc": word,
             "enable_d": accumulate,
             **{name: value for name, value in optional.items() if value is not None},
@@ -318,21 +324,37 @@ class TensorMemory(Copies):
             if one.name != "scale_d"
         }
         immediates = {} if scale_input_d is None else {"scale_d": scale_input_d}
-        words = {**control_words(row), "idesc": word}
-        memory = self._columns().touches(operands, tmem_uses(row, descriptor=descriptor))
+        words = {**control_words(row), **self._smem_words(operands), "idesc": word}
+        memory = self._columns.touches(operands, tmem_uses(row, descriptor=descriptor))
         self.emit(row, {**operands, **immediates}, memory=[*memory], words=words)
+
+    def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
+        """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
+        if not isinstance(tile, SharedTile):
+            return tile
+        tile.check_view(at[0], size[0])
+        offset = tile.layout.origin(*at, rows=size[0], columns=size[1])
+        return self.tcgen05_smem_descriptor(self._own(tile.address).byte_offset(offset), smem_layout(tile.layout))
+
+    def _smem_words(self, operands: Mapping[str, Sequence[ir.Value]]) -> dict[str, int]:
+        """The bits of the shared-memory descriptors that are known."""
+        found = {name: self._descriptor_words.find(operands[name][0]) for name in _DESCRIPTORS if name in operands}
+        return {name: word for name, word in found.items() if word is not None}
 
     def _emit_tmem(
         self, row: Row, operands: Operands, *, half_split: int = 0, touches: Sequence[Touch] = ()
     ) -> dict[str, list[ir.Value]]:
         """Emit `row`, with the columns that it touches where the allocation is known."""
-        memory = self._columns().touches(operands, tmem_uses(row, half_split=half_split))
+        memory = self._columns.touches(operands, tmem_uses(row, half_split=half_split))
         return self.emit(row, operands, touches=touches, memory=[*memory])
 
+    @functools.cached_property
     def _columns(self) -> TmemPlaces:
-        if self._tmem_places is None:
-            self._tmem_places = TmemPlaces(self._places)
-        return self._tmem_places
+        return TmemPlaces(self._places)
+
+    @functools.cached_property
+    def _descriptor_words(self) -> DescriptorWords:
+        return DescriptorWords()
 
     def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
         parts = given if isinstance(given, Sequence) else (given,)

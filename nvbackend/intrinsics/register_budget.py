@@ -12,6 +12,13 @@ from nvbackend.intrinsics.row import Effect, Intrinsic, Row, immediate
 REGISTER_COUNTS = range(24, 257, 8)
 """Registers a thread that setmaxnreg takes."""
 ACTIONS = ("inc", "dec")
+REGISTER_FILE = 65536
+"""32-bit registers of an SM (CUDA C++ Programming Guide, compute capabilities)."""
+
+
+def launch_share(threads: int) -> int:
+    """Registers that a thread of a CTA of `threads` has at most when the CTA is launched."""
+    return REGISTER_FILE // threads // REGISTER_COUNTS.step * REGISTER_COUNTS.step
 
 
 @cache

@@ -23,6 +23,7 @@ from nvbackend.diagnostics import DiagnosticError
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.packed_words import Decoded, decoder
 from nvbackend.isel.target import dotted
+from nvbackend.isel.tmem_uses import SPACE as TMEM
 
 
 def print_machine(function: MachineFunction) -> str:
@@ -85,5 +86,6 @@ def _touch(touch: Touch) -> str:
 def _memory(touch: MemoryTouch) -> str:
     offset = "" if touch.offset == 0 and touch.symbol else "?" if touch.offset is None else str(touch.offset)
     place = " + ".join(filter(None, (offset, touch.symbol)))
-    extent = "" if touch.bytes is None else f", {touch.bytes} bytes"
+    unit = "columns" if touch.object.space == TMEM else "bytes"
+    extent = "" if touch.bytes is None else f", {touch.bytes} {unit}"
     return f"{touch.use.value} {touch.object.name}.{touch.object.id}[{place}{extent}]"

@@ -78,7 +78,7 @@ def test_tf32_comes_as_the_f32_that_it_is_cut_from():
 def test_an_accumulator_is_carried_by_a_loop():
     s = Scene()
     acc = [s.k.var(0.0, f32) for _ in range(4)]
-    with s.k.range(s.word.bitcast(s32)):
+    with s.k.range(s.words[0].bitcast(s32)):
         for register, value in zip(acc, s.k.mma_sync(F16, [s.word] * 4, [s.word] * 2, acc), strict=True):
             register.set(value)
     s.numbers[0] = acc[0].value + acc[3].value

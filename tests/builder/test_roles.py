@@ -59,8 +59,8 @@ def test_what_one_thread_may_execute():
     with k.one_thread():
         k.mbarrier_arrive_expect_tx(barriers, 0)
     with k.else_():
-        k.barrier(1, 96)
-    with k.if_(~k.elect()):
+        k.fence_proxy_async()
+    with k.if_(k.warp_id() == 1):
         k.uniform(k.arguments[0])
     k.barrier()
     assert "bar.sync" in str(k.finish().machine)

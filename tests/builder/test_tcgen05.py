@@ -311,3 +311,48 @@ def test_accesses_know_their_columns_however_the_address_was_made():
 def test_columns_stay_within_the_allocation(k, first, width):
     with k.tmem_alloc(64) as tmem:
         assert fail(lambda: tmem.columns(first, width))[0] == ["tcgen05.bounds"]
+
+
+def operand_tile(k, element=f16, major=nvb.Major.K, rows=128):
+    return k.shared_tile(nvb.SmemLayout(major, nvb.Swizzle.B128, element, rows, 64))
+
+
+def test_tiles_are_operands_and_their_descriptors_are_checked_again():
+    k, _ = builder()
+    done = k.mbarriers(1, 1)
+    k.barriers_ready()
+    a, b = operand_tile(k), operand_tile(k, rows=COLUMNS)
+    with k.tmem_alloc(COLUMNS) as tmem, k.one_thread():
+        for column in (0, 16, 48):
+            at = (0, column)
+            k.tcgen05_mma(Tcgen05Request("f16"), tmem, a, b, HALF, a_at=at, b_at=at, accumulate=column > 0)
+        k.tcgen05_commit(done)
+    issued = [instr for instr in k.machine.instructions() if instr.opcode == "tcgen05.mma"]
+    layout = Tcgen05SmemDescriptor(0, 16, 1024, swizzle=Tcgen05Swizzle.B128)
+    assert {instr.words["b_desc"] for instr in issued} == {layout.template_word}
+    assert [touch.offset for instr in issued for touch in instr.memory if touch.operand == "b_desc"] == [0, 32, 96]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"element": nvb.bf16}, "A of the instruction is f16, K-major; the tile is bf16, K-major"),
+        ({"major": nvb.Major.MN}, "A of the instruction is f16, K-major; the tile is f16, MN-major"),
+    ],
+)
+def test_a_tile_of_something_else_is_refused(k, wrong, text):
+    tile = operand_tile(k, **wrong)
+    rules, message = fail(lambda: k.tcgen05_mma(Tcgen05Request("f16"), 0, tile, 0, HALF))
+    assert rules == ["tcgen05.operand-tile"]
+    assert message == text
+    assert fail(lambda: k.tcgen05_mma(Tcgen05Request("f16"), 0, 0, operand_tile(k), HALF))[0] == ["layout.bounds"]
+
+
+def test_a_ring_is_fed_to_one_thread(k):
+    ring = k.pipeline(2, consumers=1, a=nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 128, 64))
+
+    def feed():
+        with ring.feed():
+            pass
+
+    assert fail(feed)[0] == ["pipeline.not-ready"]

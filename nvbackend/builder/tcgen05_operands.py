@@ -1,0 +1,83 @@
+"""A and B of a tcgen05.mma in shared memory: tiles, their descriptors, and what is known of a descriptor's bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llvmlite import ir
+
+from nvbackend.builder.tile import SharedTile
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.smem_descriptor import Swizzle
+from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
+from nvbackend.isel.tcgen05_request import Tcgen05Request
+
+_SWIZZLES = {
+    Swizzle.NONE: Tcgen05Swizzle.NONE,
+    Swizzle.B32: Tcgen05Swizzle.B32,
+    Swizzle.B64: Tcgen05Swizzle.B64,
+    Swizzle.B128: Tcgen05Swizzle.B128,
+}
+_STEPS = 16
+"""How many additions back a descriptor is followed."""
+
+TILE = Rule(
+    id="tcgen05.operand-tile",
+    message="{operand} of the instruction is {wanted}; the tile is {given}",
+    fix="lay the tile out so, or say in the instruction descriptor what it is (a, b, transpose_a, transpose_b)",
+    why="The tensor core would read the bits as other numbers, or transposed: wrong results, no fault.",
+    reference="PTX ISA 9.7.16.4.2 (instruction descriptor), 9.7.16.5 (canonical layouts)",
+)
+
+
+def smem_layout(layout: SmemLayout) -> Tcgen05SmemDescriptor:
+    """The descriptor of a tile of `layout` at address 0. The canonical layouts are those of wgmma."""
+    return Tcgen05SmemDescriptor(
+        0, layout.leading_byte_offset, layout.stride_byte_offset, swizzle=_SWIZZLES[layout.swizzle]
+    )
+
+
+def tile_faults(a: object, b: object, descriptor: InstructionDescriptor) -> Iterator[Diagnostic]:
+    """What A or B is, where it is a tile, that the instruction descriptor does not say."""
+    for name, tile, element, transposed in (
+        ("A", a, descriptor.a, descriptor.transpose_a),
+        ("B", b, descriptor.b, descriptor.transpose_b),
+    ):
+        major = Major.MN if transposed else Major.K
+        if isinstance(tile, SharedTile) and (tile.layout.element, tile.layout.major) != (element, major):
+            given = f"{tile.layout.element}, {tile.layout.major}"
+            yield TILE.diagnose(operand=name, wanted=f"{element}, {major}", given=given)
+
+
+def a_extent(request: Tcgen05Request, descriptor: InstructionDescriptor) -> tuple[int, int]:
+    """Rows and stored columns of A that one CTA of the group reads."""
+    stored = descriptor.k // 2 if descriptor.sparse else descriptor.k
+    return descriptor.m // request.cta_group, stored
+
+
+def b_extent(request: Tcgen05Request, descriptor: InstructionDescriptor) -> tuple[int, int]:
+    """Rows (columns of D) and columns of B that one CTA of the group reads."""
+    return descriptor.n // request.cta_group, descriptor.k
+
+
+class DescriptorWords:
+    """The constant bits of the descriptors that a function made, also of those that were advanced since."""
+
+    def __init__(self) -> None:
+        self._words: dict[ir.Value, int] = {}
+
+    def note(self, descriptor: ir.Value, word: int) -> None:
+        """Remember what `descriptor` holds beside its address."""
+        self._words[descriptor] = word
+
+    def find(self, descriptor: ir.Value) -> int | None:
+        """The constant bits; None for a descriptor that came from elsewhere."""
+        for _ in range(_STEPS):
+            if descriptor in self._words:
+                return self._words[descriptor]
+            if not isinstance(descriptor, ir.Instruction) or descriptor.opname != "add":
+                return None
+            left, right = descriptor.operands
+            descriptor = right if isinstance(left, ir.Constant) or right in self._words else left
+        return None

@@ -1,0 +1,133 @@
+"""C = A @ B^T in f16 on Blackwell: TMA fills a ring, one thread multiplies it into tensor memory, four warps store.
+
+Run it as it is: it builds and verifies the kernel, prints what was built, and where there is such a GPU multiplies
+random matrices and compares them with NumPy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32
+
+TILE_M, TILE_N, TILE_K = 128, 256, 64
+STAGES = 3
+GROUP = 16  # tile rows that are walked together, so that their tiles of B stay in L2
+PRODUCER, ISSUER = 4, 5  # warps; 0 to 3 have the 32 lanes each of the accumulator that only they can read
+PANEL = 64  # columns of C whose f16 fill a row of the 128-byte swizzle
+CHUNK = 8  # columns of a 16-byte access
+
+A = nvb.TensorMap(f16, box=(TILE_M, TILE_K))
+B = nvb.TensorMap(f16, box=(TILE_N, TILE_K))
+C = nvb.TensorMap(f16, box=(TILE_M, PANEL))
+
+MMA = nvb.Tcgen05Request("f16")
+SHAPE = nvb.InstructionDescriptor(kind="f16", m=TILE_M, n=TILE_N, a=f16, b=f16, d=f32)
+
+
+def tile(rows: int, columns: int) -> nvb.SmemLayout:
+    """The layout of an operand's tile, and of the one that C is staged in."""
+    return nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, rows, columns)
+
+
+@nvb.kernel("sm_100a", threads=192, min_ctas=1)
+def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, steps: i32) -> None:
+    ring = k.pipeline(STAGES, consumers=1, a=tile(TILE_M, TILE_K), b=tile(TILE_N, TILE_K))
+    output = k.shared_tile(tile(TILE_M, TILE_N), name="c")
+    multiplied = k.mbarriers(1, arrivals=1, name="multiplied")
+    k.tma_prefetch_maps(a, b, c)
+    k.barriers_ready()
+    m, n = k.grouped(k.block_id(), tiles_m, tiles_n, GROUP)
+
+    with k.tmem_alloc(TILE_N) as accumulator:
+        with k.one_thread(PRODUCER), k.range(steps) as step, ring.fill() as stage:
+            k.tma_load(stage.a, a, (m * TILE_M, step * TILE_K), stage.full)
+            k.tma_load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full)
+
+        with k.one_thread(ISSUER):
+            with k.range(steps) as step, ring.feed() as stage:
+                for column in range(0, TILE_K, SHAPE.k):
+                    at = (0, column)
+                    first = step > 0 if column == 0 else True
+                    k.tcgen05_mma(MMA, accumulator, stage.a, stage.b, SHAPE, a_at=at, b_at=at, accumulate=first)
+            k.tcgen05_commit(multiplied)
+
+        with k.if_(k.warp_id() < PRODUCER):
+            k.mbarrier_wait(multiplied, 0)
+            k.tcgen05_fence_after_thread_sync()
+            row = k.thread_id()
+            for panel in range(TILE_N // PANEL):
+                columns = accumulator.columns(panel * PANEL, PANEL)
+                load = k.tcgen05_ld(columns.lanes(k.warp_id() * 32), "32x32b", PANEL)
+                k.tcgen05_wait_ld(load)
+                values = [value.bitcast(f32).to(f16) for value in load.values]
+                line = output.address.byte_offset(panel * output.layout.panel_bytes + row * output.layout.pitch)
+                for chunk in range(PANEL // CHUNK):
+                    place = line.byte_offset((row % 8 ^ chunk) * 16, align=16)  # the swizzle, of 16-byte chunks
+                    place.cast(f16).store(*values[chunk * CHUNK : (chunk + 1) * CHUNK])
+            k.fence_proxy_async()
+            k.barrier(1, threads=128)
+            with k.one_thread(0):
+                k.tma_store(c, (m * TILE_M, n * TILE_N), output)
+                k.tma_commit_stores()
+                k.tma_wait_stores(reading=True)
+
+
+def main() -> int:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("size", type=int, nargs="*", default=(4096, 4096, 4096), help="M N K (default 4096 each)")
+    arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
+    chosen = arguments.parse_args()
+    compiled = gemm.compile()
+    print(compiled.report())
+    if chosen.show:
+        print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
+    reason = no_launch_reason()
+    if reason is not None:
+        print(f"not launched: {reason}")
+        return 0
+    return multiply(compiled, *chosen.size)
+
+
+def no_launch_reason() -> str | None:
+    """Why the kernel can not run on this machine; None where it can."""
+    reason = nvb.runtime.no_gpu_reason()
+    if reason is not None:
+        return reason
+    from numba import cuda
+
+    found = cuda.get_current_device().compute_capability
+    return None if found == (10, 0) else f"the GPU is sm_{found[0]}{found[1]}, the kernel is for sm_100a"
+
+
+def multiply(compiled: nvb.CompiledKernel, m: int, n: int, k: int) -> int:
+    """Multiply random matrices on the GPU and compare with NumPy, which accumulates in float32 like the kernel."""
+    import numpy as np
+    from numba import cuda
+
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal((rows, k), np.float32).astype(np.float16) for rows in (m, n))
+    c = cuda.device_array((m, n), np.float16)
+    loaded = nvb.runtime.load(compiled)
+    tiles_m, tiles_n, steps = extents(m, n, k)
+    loaded.launch(tiles_m * tiles_n, cuda.to_device(a), cuda.to_device(b), c, tiles_m, tiles_n, steps)
+    loaded.synchronize()
+
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
+    error = np.abs(c.copy_to_host() - expected).max() / np.abs(expected).max()
+    right = bool(error < 2**-10)  # half a unit in the last place of f16, and the order of a float32 sum
+    print(
+        f"{m}x{n}x{k}: {'equal to' if right else 'DIFFERS from'} NumPy, largest error {error:.1e} of the largest value"
+    )
+    return 0 if right else 1
+
+
+def extents(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """The kernel's last three arguments: tiles along M, tiles along N, steps along K."""
+    return -(-m // TILE_M), -(-n // TILE_N), -(-k // TILE_K)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,163 @@
+"""Programs whose groups of threads do not come together, at the lines that end in `# broken`; and register budgets."""
+
+from __future__ import annotations
+
+from nvbackend import i32
+
+
+def wgmma_in_one_warp(k, n, a):
+    with k.if_(k.warp_id() == 0):
+        k.wgmma_fence()  # broken
+        k.wgmma_commit_group()
+
+
+def wgmma_in_some_threads(k, n, a):
+    with k.if_(k.thread_id() < n):
+        k.wgmma_fence()  # broken
+
+
+def setmaxnreg_in_one_warp(k, n, a):
+    with k.if_(k.warp_id() == 1):
+        k.decrease_registers(40)  # broken
+
+
+def wgmma_behind_an_exit(k, n, a):
+    k.return_if(k.thread_id() >= n)
+    k.wgmma_fence()  # broken
+
+
+def wgmma_in_rounds_that_warps_have_of_their_own(k, n, a):
+    with k.range(k.warp_id(), n, 8):
+        k.wgmma_fence()  # broken
+
+
+def shuffle_in_some_threads(k, n, a):
+    with k.if_(k.thread_id() < 40):
+        k.shuffle(n, "bfly", 1)  # broken
+
+
+def matrix_in_threads_by_data(k, n, a):
+    memory = k.shared(i32, 256)
+    with k.if_(a[k.thread_id()] > 0):
+        k.ldmatrix(memory, 4)  # broken
+
+
+def vote_where_some_have_left_the_loop(k, n, a):
+    with k.loop():
+        k.break_if(k.lane_id() == n)
+        k.vote("all", n == 0)  # broken
+
+
+def counted_barrier_in_parts_of_warps(k, n, a):
+    with k.if_(k.thread_id() % 2 == 0):
+        k.barrier(1, 128)  # broken
+
+
+def through_a_variable(k, n, a):
+    last = k.var(0)
+    with k.if_(k.thread_id() == n):
+        last.set(1)
+    with k.if_(last == 1):
+        k.elect()  # broken
+
+
+def through_the_rounds_of_a_loop(k, n, a):
+    rounds = k.var(0)
+    with k.range(k.thread_id(), n):
+        rounds += 1
+    with k.if_(rounds == 4):
+        k.elect()  # broken
+
+
+def barrier_in_one_warpgroup(k, n, a):
+    with k.if_(k.warpgroup_id() == 1):
+        k.barrier()  # broken
+
+
+def barrier_in_one_branch_of_each_round(k, n, a):
+    with k.range(n), k.if_(k.thread_id() < 128):
+        k.barrier()  # broken
+
+
+def another_barrier_on_the_other_side(k, n, a):
+    with k.if_(k.warpgroup_id() == 1):
+        k.barrier(3)  # broken
+    with k.else_():
+        k.barrier(4)
+
+
+def barrier_behind_an_exit(k, n, a):
+    k.return_if(k.thread_id() > 3)
+    k.barrier()  # broken
+
+
+def barrier_behind_the_exit_of_a_warp(k, n, a):
+    with k.if_(k.warp_id() == 3):
+        a[0] = n
+        k.return_()
+    k.barrier()  # broken
+
+
+def cluster_barrier_in_one_cta(k, n, a):
+    with k.if_(k.cluster_rank() == 0):
+        k.cluster_sync()  # broken
+
+
+def cluster_barrier_in_one_warp(k, n, a):
+    with k.if_(k.warp_id() == 0):
+        k.cluster_sync()  # broken
+
+
+def cluster_barrier_behind_an_exit(k, n, a):
+    k.return_if(k.block_id() >= n)
+    k.cluster_sync()  # broken
+
+
+def up_to_less(k, n, a):
+    k.decrease_registers(64)
+    k.increase_registers(40)  # broken
+
+
+def down_to_more(k, n, a):
+    k.decrease_registers(40)
+    k.decrease_registers(48)  # broken
+
+
+def down_to_more_than_the_launch_gives(k, n, a):
+    k.decrease_registers(136)  # broken
+
+
+def up_to_more_than_there_is(k, n, a):
+    k.increase_registers(232)  # broken
+
+
+def a_part_of_a_warpgroup(k, n, a):
+    k.decrease_registers(40)  # broken
+
+
+BROKEN = [
+    (wgmma_in_one_warp, "convergence.warpgroup", {}),
+    (wgmma_in_some_threads, "convergence.warpgroup", {}),
+    (setmaxnreg_in_one_warp, "convergence.warpgroup", {}),
+    (wgmma_behind_an_exit, "convergence.warpgroup", {}),
+    (wgmma_in_rounds_that_warps_have_of_their_own, "convergence.warpgroup", {}),
+    (shuffle_in_some_threads, "convergence.warp", {}),
+    (matrix_in_threads_by_data, "convergence.warp", {}),
+    (vote_where_some_have_left_the_loop, "convergence.warp", {}),
+    (counted_barrier_in_parts_of_warps, "convergence.warp", {}),
+    (through_a_variable, "convergence.warp", {}),
+    (through_the_rounds_of_a_loop, "convergence.warp", {}),
+    (barrier_in_one_warpgroup, "barrier.divergent", {}),
+    (barrier_in_one_branch_of_each_round, "barrier.divergent", {}),
+    (another_barrier_on_the_other_side, "barrier.divergent", {}),
+    (barrier_behind_an_exit, "barrier.skipped", {}),
+    (barrier_behind_the_exit_of_a_warp, "barrier.skipped", {}),
+    (cluster_barrier_in_one_cta, "cluster.divergent", {"cluster": 2}),
+    (cluster_barrier_in_one_warp, "cluster.divergent", {"cluster": 2}),
+    (cluster_barrier_behind_an_exit, "cluster.skipped", {"cluster": 2}),
+    (up_to_less, "setmaxnreg.order", {}),
+    (down_to_more, "setmaxnreg.order", {}),
+    (down_to_more_than_the_launch_gives, "setmaxnreg.order", {"threads": 512}),
+    (up_to_more_than_there_is, "setmaxnreg.pool", {"threads": 384}),
+    (a_part_of_a_warpgroup, "setmaxnreg.warpgroup", {"threads": 160}),
+]

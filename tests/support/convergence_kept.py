@@ -1,0 +1,163 @@
+"""Programs whose groups of threads come together: a builder, a number and an array of integers."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import f16, f32
+
+
+def roles_by_warpgroup(k, n, a):
+    with k.if_(k.warpgroup_id() == 0):
+        k.decrease_registers(40)
+    with k.else_():
+        k.increase_registers(232)
+        multiply(k)
+
+
+def roles_by_thread_number(k, n, a):
+    with k.if_(k.thread_id() < 128):
+        multiply(k)
+        k.barrier(1, 128)
+
+
+def roles_by_a_quotient(k, n, a):
+    with k.if_(k.thread_id() // 128 == n):
+        multiply(k)
+
+
+def warps_by_number(k, n, a):
+    with k.if_((k.thread_id() // 32) % 4 == 2):
+        k.shuffle(n, "bfly", 1)
+        k.barrier(2, 64)
+
+
+def all_threads_pass_the_test(k, n, a):
+    with k.if_(k.thread_id() < 256):
+        k.barrier()
+
+
+def a_barrier_on_both_sides(k, n, a):
+    with k.if_(k.warpgroup_id() == 0):
+        k.barrier()
+    with k.else_():
+        k.barrier()
+
+
+def a_barrier_in_two_ifs(k, n, a):
+    with k.if_(k.warpgroup_id() == 0):
+        k.barrier()
+    with k.if_(k.warpgroup_id() == 1):
+        k.barrier()
+
+
+def a_barrier_of_two_warpgroups_in_turn(k, n, a):
+    group = k.warpgroup_id()
+    with k.range(n) as i, k.if_(i % 2 == group):
+        k.barrier()
+
+
+def together_again_behind_the_branch(k, n, a):
+    with k.if_(k.thread_id() < n):
+        a[k.thread_id()] = n
+    k.barrier()
+    multiply(k)
+
+
+def as_many_rounds_in_every_thread(k, n, a):
+    with k.range(k.thread_id(), 1024, 256) as i:
+        a[i] = n
+        k.barrier()
+
+
+def behind_a_loop_of_different_lengths(k, n, a):
+    with k.range(k.thread_id(), n, 256) as i:
+        a[i] = n
+    k.barrier()
+
+
+def the_same_variable_set_on_both_sides(k, n, a):
+    x = k.var(0)
+    with k.if_(k.thread_id() < n):
+        x.set(1)
+    with k.else_():
+        x.set(1)
+    with k.if_(x == 1):
+        k.barrier()
+
+
+def a_variable_set_anew_behind_the_branch(k, n, a):
+    x = k.var(0)
+    with k.if_(k.thread_id() < n):
+        x.set(1)
+        a[k.thread_id()] = x
+    x.set(2)
+    with k.if_(x == n):
+        k.barrier()
+
+
+def a_variable_that_no_side_sets(k, n, a):
+    x = k.var(n)
+    with k.if_(k.thread_id() < n):
+        a[k.thread_id()] = x
+    with k.if_(x == 1):
+        k.barrier()
+
+
+def a_word_that_all_threads_load(k, n, a):
+    with k.if_(a[n] == 1):
+        k.barrier()
+        multiply(k)
+
+
+def made_the_same_in_the_warp(k, n, a):
+    with k.if_(k.uniform(a[k.thread_id()]) == 1):
+        k.shuffle(n, "idx", 3)
+    with k.if_(k.vote("any", a[k.thread_id()] == 1)):
+        k.elect()
+
+
+def all_ctas_of_the_cluster_leave_or_none(k, n, a):
+    k.return_if(k.cluster_id() >= n)
+    k.cluster_sync()
+
+
+def some_lanes_that_are_named(k, n, a):
+    with k.if_(k.thread_id() % 32 < 8):
+        k.shuffle(n, "idx", 0, members=0xFF)
+        k.vote("any", n == 1, members=k.active_lanes())
+
+
+def one_warpgroup_ends_and_the_rest_count(k, n, a):
+    k.return_if(k.warpgroup_id() == 0)
+    k.barrier(1, 128)
+    multiply(k)
+
+
+def a_whole_cta_ends(k, n, a):
+    k.return_if(k.block_id() >= n)
+    k.barrier()
+
+
+def down_and_up_again(k, n, a):
+    with k.if_(n == 0):
+        k.decrease_registers(40)
+    with k.else_():
+        k.decrease_registers(64)
+    k.increase_registers(64)
+
+
+def multiply(k):
+    acc = k.accumulator(64)
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    with k.wgmma():
+        k.wgmma_mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+
+
+KEPT = [
+    *(roles_by_warpgroup, roles_by_thread_number, roles_by_a_quotient, warps_by_number, all_threads_pass_the_test),
+    *(a_barrier_on_both_sides, a_barrier_in_two_ifs, a_barrier_of_two_warpgroups_in_turn),
+    *(together_again_behind_the_branch, as_many_rounds_in_every_thread, behind_a_loop_of_different_lengths),
+    *(the_same_variable_set_on_both_sides, a_variable_set_anew_behind_the_branch, a_variable_that_no_side_sets),
+    *(a_word_that_all_threads_load, made_the_same_in_the_warp, all_ctas_of_the_cluster_leave_or_none),
+    *(some_lanes_that_are_named, one_warpgroup_ends_and_the_rest_count, a_whole_cta_ends, down_and_up_again),
+]
