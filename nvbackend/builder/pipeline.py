@@ -18,7 +18,7 @@ from nvbackend.builder.warpgroup import Warpgroups
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import cluster, mbarrier, sync, tcgen05_memory
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
-from nvbackend.intrinsics.register_budget import REGISTER_COUNTS
+from nvbackend.intrinsics.register_budget import REGISTER_COUNTS, launch_share
 from nvbackend.intrinsics.smem_layout import SmemLayout
 from nvbackend.intrinsics.types import s32, u32
 from nvbackend.isel import facts
@@ -27,8 +27,6 @@ from nvbackend.isel.wgmma_rules import WgmmaRequest
 if TYPE_CHECKING:
     from nvbackend.builder.kernel import TensorMapParameter
 
-REGISTER_FILE = 65536
-"""32-bit registers of an SM (CUDA C++ Programming Guide, compute capabilities)."""
 REGISTER_STEP = REGISTER_COUNTS.step
 
 
@@ -243,7 +241,7 @@ class Pipelines(Warpgroups):
 
     def _check_registers(self, registers: int, consumers: int) -> None:
         """The pool is what the CTA gets at its launch, an even share of the register file for each thread."""
-        share = REGISTER_FILE // self.threads // REGISTER_STEP * REGISTER_STEP
+        share = launch_share(self.threads)
         wanted = (self._producer_registers + consumers * registers) * WARPGROUP_SIZE
         if wanted > share * self.threads:
             left = share * (consumers + 1) - self._producer_registers

@@ -72,9 +72,10 @@ class MemoryObject:
 class MemoryTouch:
     """One access of one instruction to an allocation.
 
-    The access starts at `offset` plus what `symbol` stands for: equal symbols are equal run-time values while their
-    definition is not executed again, "" is none, and an `offset` of None says that nothing is known of the place.
-    `bytes` is the extent, None where it is not known. `operand` is the row's operand that holds the address.
+    The access starts at `offset` plus what `symbol` stands for (`isel.memory_uses`: names, defining blocks, factors):
+    equal symbols are equal run-time values while their definition is not executed again, "" is none, and an `offset` of
+    None says that nothing is known of the place. `bytes` is the extent, None where it is not known. `operand` is the
+    row's operand that holds the address.
     """
 
     object: MemoryObject
@@ -100,11 +101,13 @@ class Scope(enum.IntEnum):
 class Branch:
     """How a block with two successors chooses: all threads of one `uniform` scope go the same way.
 
-    `one_thread`: at most one thread of a warp takes the first successor. `condition` is the text for people.
+    `one_thread`: at most one thread of a warp takes the first successor. `fixed`: a thread goes the same way each time
+    that it comes here. `condition` is the text for people.
     """
 
     uniform: Scope
     one_thread: bool = False
+    fixed: bool = False
     condition: str = ""
     location: Location | None = None
 

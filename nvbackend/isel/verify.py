@@ -16,10 +16,12 @@ from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, tma_request, tma_rules, wmma_rules
 from nvbackend.isel.cluster_protocol import check_cluster_protocol
+from nvbackend.isel.convergence import check_convergence
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
 from nvbackend.isel.packed_words import decoder
+from nvbackend.isel.register_budget_protocol import check_register_budget
 from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
@@ -204,6 +206,8 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,
     check_cta_groups,
     check_tmem_protocol,
+    check_convergence,
+    check_register_budget,
     check_mbarrier_protocol,
     check_cluster_protocol,
 )
