@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from nvbackend.isel.tcgen05_request import Tcgen05Request as Tcgen05Request
     from nvbackend.isel.wgmma_rules import WgmmaRequest as WgmmaRequest
     from nvbackend.signature import (
+        Im2col as Im2col,
         Parameter as Parameter,
         Pointer as Pointer,
         Scalar as Scalar,
@@ -98,7 +99,7 @@ _NAMES: dict[str, str] = {
         "nvbackend.isel.target": "Target",
         "nvbackend.isel.tcgen05_request": "Tcgen05Request",
         "nvbackend.isel.wgmma_rules": "WgmmaRequest",
-        "nvbackend.signature": "Parameter Pointer Scalar Signature TensorMap",
+        "nvbackend.signature": "Im2col Parameter Pointer Scalar Signature TensorMap",
     }.items()
     for name in names.split()
 }

@@ -23,21 +23,40 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
+class Im2col:
+    """How a tensor map walks over pixels: of an array of `rank` 3 to 5 dimensions, batch, space (D, H, W), channels.
+
+    A pixel's place goes from `lower` to the extent plus `upper` (exclusive) along each dimension of space, outermost
+    first: for a convolution the padding before, negative, and the padding behind less the filter's extent less one. A
+    copy starts at its coordinates, goes along W first, and adds its offsets to each place; outside of the array it
+    reads zeros. `wide` "w" or "w128" (compute capability 10.0) walks along W alone, so the corners have one number.
+    PTX ISA 5.5.4 (im2col mode), 5.5.5 (im2col::w).
+    """
+
+    rank: int
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    wide: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TensorMap:
     """A kernel parameter that is a TMA tensor map (CUtensorMap, 128 bytes, passed by value).
 
     `box` is the tile one copy moves, outermost dimension first like a NumPy shape, in elements; `swizzle` is 0, 32,
-    64 or 128 bytes and must be the swizzle of the shared-memory layout that the tile lands in.
+    64 or 128 bytes and must be the swizzle of the shared-memory layout that the tile lands in. With `im2col` the box is
+    (pixels, channels), and copies use the mode of that name.
     """
 
     element: ElementType
     box: tuple[int, ...]
     swizzle: int = 128
+    im2col: Im2col | None = None
 
     @property
     def rank(self) -> int:
-        """The number of dimensions."""
-        return len(self.box)
+        """The number of dimensions of the array."""
+        return len(self.box) if self.im2col is None else self.im2col.rank
 
     @property
     def bytes(self) -> int:

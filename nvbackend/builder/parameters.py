@@ -10,7 +10,7 @@ from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import TMA_BOX_LIMIT
 from nvbackend.intrinsics.tma import RANKS
 from nvbackend.intrinsics.types import ElementType
-from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
 
 TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGNMENT = 64
@@ -46,6 +46,12 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
     elif isinstance(given, Pointer) and not _is_power_of_two(given.align):
         needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={given.align!r}", needs=needs, advice=advice)
+    elif isinstance(given, TensorMap) and given.im2col is not None:
+        if not _walks_pixels(given):
+            needs = "an im2col map has im2col=Im2col(rank, lower, upper) and box=(pixels, channels)"
+            advice = "give a corner for each dimension of space, as tuples of integers"
+            shown = f"box={given.box!r}, im2col={given.im2col!r}"
+            yield rules.PARAMETER_FACT.diagnose(name=name, given=shown, needs=needs, advice=advice)
     elif isinstance(given, TensorMap) and not _is_box(given.box):
         needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
@@ -66,6 +72,24 @@ def _is_box(box: object) -> bool:
         and len(box) in RANKS
         and all(type(extent) is int and 1 <= extent <= TMA_BOX_LIMIT for extent in box)
     )
+
+
+def _walks_pixels(given: TensorMap) -> bool:
+    """Whether the parts of an im2col map are what they should be; their values are checked where the map is made."""
+    walk, box = given.im2col, given.box
+    return (
+        isinstance(walk, Im2col)
+        and type(walk.rank) is int
+        and (walk.wide is None or isinstance(walk.wide, str))
+        and all(_is_integers(corner) for corner in (walk.lower, walk.upper))
+        and _is_integers(box)
+        and len(box) == 2
+        and min(box) > 0
+    )
+
+
+def _is_integers(given: object) -> bool:
+    return isinstance(given, tuple) and all(type(one) is int for one in given)
 
 
 def _size(parameter: Parameter) -> tuple[int, int]:

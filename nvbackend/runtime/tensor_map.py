@@ -15,7 +15,8 @@ from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.driver import driver_errors
-from nvbackend.signature import TensorMap
+from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col
+from nvbackend.signature import Im2col, TensorMap
 
 MAX_RANK = 5
 MAX_BOX = 256
@@ -142,6 +143,7 @@ class TensorMapPlan:
     box: tuple[int, ...]
     swizzle: int
     l2_promotion: int
+    im2col: Im2col | None = None
 
     @property
     def __cuda_array_interface__(self) -> dict[str, object]:
@@ -160,14 +162,19 @@ def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
     if element.name not in _DATA_TYPES:
         yield ELEMENT.diagnose(name=name, element=element, known=", ".join(_DATA_TYPES))
         return
-    if not 1 <= len(box) <= MAX_RANK:
+    if parameter.im2col is not None:
+        yield from check_im2col(name, parameter.im2col, parameter)
+        if len(box) != PIXELS_AND_CHANNELS:
+            return
+    elif not 1 <= len(box) <= MAX_RANK:
         yield RANK.diagnose(name=name, expected=len(box), box=box, given="any", shape="any", most=MAX_RANK)
         return
     packed = _packed(element)
     for dimension, extent in enumerate(_stored(box, element)):
-        if not 1 <= extent <= MAX_BOX:
+        most = MAX_PIXELS if parameter.im2col is not None and dimension == 0 else MAX_BOX
+        if not 1 <= extent <= most:
             unit = " bytes" if packed > 1 and dimension == len(box) - 1 else ""
-            yield BOX.diagnose(name=name, extent=extent, dimension=dimension, box=box, most=MAX_BOX, unit=unit)
+            yield BOX.diagnose(name=name, extent=extent, dimension=dimension, box=box, most=most, unit=unit)
     row_bits = box[-1] * element.bits
     if row_bits % (8 * ALIGNMENT):
         yield BOX_BYTES.diagnose(
@@ -204,6 +211,8 @@ def check_array(name: str, parameter: TensorMap, array: DeviceArray) -> Iterator
     for dimension, extent in enumerate(array.shape):
         if not 1 <= extent <= MAX_EXTENT:
             yield EXTENT.diagnose(name=name, extent=extent, dimension=dimension, most=MAX_EXTENT)
+    if parameter.im2col is not None:
+        yield from check_area(name, parameter.im2col, array.shape)
     if array.pointer % ALIGNMENT:
         yield ADDRESS.diagnose(name=name, address=array.pointer, align=ALIGNMENT)
     strides = _plain_strides(array)
@@ -234,6 +243,7 @@ def plan(parameter: TensorMap, array: DeviceArray) -> TensorMapPlan:
         swizzle=parameter.swizzle,
         # A wider fetch than a row of the array brings in bytes that no box asks for.
         l2_promotion=256 if row_bytes >= 256 else 128,
+        im2col=parameter.im2col,
     )
 
 
@@ -268,13 +278,15 @@ def encode(name: str, planned: TensorMapPlan) -> Any:
     try:
         # -1: only the description is read, so no stream has to wait for the array's content.
         view = view_class.from_cuda_array_interface(planned, stream_ptr=-1)
-        return view.as_tensor_map(
-            box_dim=planned.box,
-            data_type=enums.TensorMapDataType[planned.data_type],
-            swizzle=enums.TensorMapSwizzle[swizzle],
-            l2_promotion=enums.TensorMapL2Promotion[f"L2_{planned.l2_promotion}B"],
-            oob_fill=enums.TensorMapOOBFill.NONE,
-        )
+        options = {
+            "data_type": enums.TensorMapDataType[planned.data_type],
+            "swizzle": enums.TensorMapSwizzle[swizzle],
+            "l2_promotion": enums.TensorMapL2Promotion[f"L2_{planned.l2_promotion}B"],
+            "oob_fill": enums.TensorMapOOBFill.NONE,
+        }
+        if planned.im2col is not None:
+            return encode_im2col(enums, view, planned.im2col, planned.box, options)
+        return view.as_tensor_map(box_dim=planned.box, **options)
     except ValueError as error:
         ENCODING_FAILED.fail(name=name, plan=planned, error=error)
     except driver_errors() as error:

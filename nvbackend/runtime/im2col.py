@@ -1,0 +1,125 @@
+"""Tensor maps that walk over pixels for convolutions: what one may say, and how it is encoded.
+
+Source of every limit: CUDA driver API, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide (interleave none,
+element strides 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.signature import Im2col, TensorMap
+
+PIXELS_AND_CHANNELS = 2
+"""What the box of an im2col map says."""
+MAX_PIXELS = 1024
+CORNERS: dict[int, range] = {3: range(-32768, 32768), 4: range(-128, 128), 5: range(-16, 16)}
+"""Rank of the array, and the corners that its map can hold."""
+WIDE_CORNERS = CORNERS[3]
+WIDE_MODES = {"w": "W", "w128": "W128"}
+"""Modes along W alone, and what the driver calls them."""
+WIDE_SWIZZLES = (64, 128)
+W128_PIXELS = 128
+"""Pixels that a copy in mode w128 always moves."""
+
+_REFERENCE = "CUDA driver API, cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2colWide"
+_SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its requirements was broken."
+
+RANK = Rule(
+    id="tensor-map.im2col-rank",
+    message="tensor map {name}: im2col is of arrays of {lowest} to {highest} dimensions, not {rank}; its box is "
+    "(pixels, channels), not {box}",
+    fix="use batch, one to three dimensions of space, and channels innermost, and a box of two extents",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+CORNER = Rule(
+    id="tensor-map.im2col-corners",
+    message="tensor map {name}: corners {lower} and {upper} of rank {rank}; there are {count} of each, {lowest} to "
+    "{highest}",
+    fix="give a corner for each dimension of space, outermost first (one where only W is walked), in that range",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+WIDE = Rule(
+    id="tensor-map.im2col-wide",
+    message="tensor map {name}: im2col along W by {wide!r} with a swizzle of {swizzle} and {pixels} pixels; {needs}",
+    fix="use wide='w' or 'w128', a swizzle of {swizzles} bytes, and {fixed} pixels with w128",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+AREA = Rule(
+    id="tensor-map.im2col-area",
+    message="tensor map {name}: from {lower} to {end} there is no pixel along dimension {dimension} of space, of "
+    "extent {extent} with the upper corner {upper}",
+    fix="give the padding as corners: lower is minus the padding, upper the padding less the filter's extent less one",
+    why=_SILENT,
+    reference=_REFERENCE,
+)
+
+
+def check_im2col(name: str, walk: Im2col, parameter: TensorMap) -> Iterator[Diagnostic]:
+    """What is wrong with an im2col map beside its element, swizzle and box extents, whatever the array."""
+    if walk.rank not in CORNERS or len(parameter.box) != PIXELS_AND_CHANNELS:
+        ranks = sorted(CORNERS)
+        yield RANK.diagnose(name=name, lowest=ranks[0], highest=ranks[-1], rank=walk.rank, box=parameter.box)
+        return
+    legal = CORNERS[walk.rank] if walk.wide is None else WIDE_CORNERS
+    count = walk.rank - 2 if walk.wide is None else 1
+    corners = (*walk.lower, *walk.upper)
+    if len(walk.lower) != count or len(walk.upper) != count or any(corner not in legal for corner in corners):
+        yield CORNER.diagnose(
+            name=name,
+            lower=walk.lower,
+            upper=walk.upper,
+            rank=walk.rank,
+            count=count,
+            lowest=legal[0],
+            highest=legal[-1],
+        )
+    if walk.wide is not None:
+        yield from _check_wide(name, walk.wide, parameter)
+
+
+def _check_wide(name: str, wide: str, parameter: TensorMap) -> Iterator[Diagnostic]:
+    pixels = parameter.box[0]
+    needs = [
+        f"the modes are {' and '.join(WIDE_MODES)}" if wide not in WIDE_MODES else "",
+        "another swizzle does not go with it" if parameter.swizzle not in WIDE_SWIZZLES else "",
+        f"w128 moves {W128_PIXELS}" if wide == "w128" and pixels != W128_PIXELS else "",
+    ]
+    if any(needs):
+        yield WIDE.diagnose(
+            name=name,
+            wide=wide,
+            swizzle=parameter.swizzle,
+            pixels=pixels,
+            needs="; ".join(filter(None, needs)),
+            swizzles=" or ".join(map(str, WIDE_SWIZZLES)),
+            fixed=W128_PIXELS,
+        )
+
+
+def check_area(name: str, walk: Im2col, shape: tuple[int, ...]) -> Iterator[Diagnostic]:
+    """Whether pixels are left between the corners in an array of `shape`."""
+    space = shape[1:-1] if walk.wide is None else shape[-2:-1]
+    for dimension, (extent, lower, upper) in enumerate(zip(space, walk.lower, walk.upper, strict=True)):
+        if extent + upper - lower <= 0:
+            yield AREA.diagnose(
+                name=name, dimension=dimension, extent=extent, lower=lower, upper=upper, end=extent + upper
+            )
+
+
+def encode_im2col(enums: Any, view: Any, walk: Im2col, box: tuple[int, ...], options: dict[str, Any]) -> Any:
+    """The cuda.core TensorMapDescriptor of `view`; `enums` is the module of cuda.core that has them.
+
+    cuda.core has these two as helpers that it does not document yet. What it refuses it raises as ValueError.
+    """
+    pixels, channels = box
+    descriptor = enums.TensorMapDescriptor
+    if walk.wide is None:
+        return descriptor._from_im2col(view, walk.lower, walk.upper, channels, pixels, **options)
+    mode = enums.TensorMapIm2ColWideMode[WIDE_MODES[walk.wide]]
+    return descriptor._from_im2col_wide(view, walk.lower[0], walk.upper[0], channels, pixels, mode=mode, **options)

@@ -1,0 +1,162 @@
+"""Tensor maps in im2col mode: the driver's documented requirements, written down a second time, and what is encoded."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nvbackend as nvb
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics import types
+from nvbackend.runtime import tensor_map
+from nvbackend.runtime.arrays import DeviceArray, row_major_strides
+from nvbackend.signature import Im2col, Parameter, TensorMap
+
+SHAPES = {3: (2, 9, 64), 4: (2, 9, 7, 64), 5: (2, 5, 6, 7, 64)}
+
+
+def array(shape: tuple[int, ...]) -> DeviceArray:
+    return DeviceArray(0x7F0000000000, shape, row_major_strides(shape, 2), "float16", 2)
+
+
+def found(parameter: TensorMap, shape: tuple[int, ...]) -> list[str]:
+    broken = [
+        *tensor_map.check_tensor_map("a", parameter),
+        *(tensor_map.check_array("a", parameter, array(shape)) if len(parameter.box) == 2 else ()),
+    ]
+    return [diagnostic.rule_id.removeprefix("tensor-map.") for diagnostic in broken]
+
+
+def im2col(rank: int, lower: int, upper: int, box: tuple[int, ...] = (64, 16), swizzle: int = 32) -> TensorMap:
+    space = rank - 2
+    return TensorMap(types.f16, box, swizzle, Im2col(rank, (lower,) * space, (upper,) * space))
+
+
+def test_rank_and_bytes_are_those_of_the_array_and_of_a_copy() -> None:
+    parameter = im2col(5, -1, -1)
+    assert parameter.rank == 5
+    assert parameter.bytes == 64 * 16 * 2
+    assert TensorMap(types.f16, (8, 64)).rank == 2
+
+
+@given(
+    st.sampled_from(sorted(SHAPES)),
+    st.one_of(st.integers(-20, 20), st.integers(-40000, 40000), st.sampled_from([-129, -128, 127, 128, -17, -16])),
+    st.integers(-20, 20),
+    st.integers(0, 1100),
+    st.sampled_from([0, 8, 16, 20, 64, 256, 264]),
+    st.sampled_from([0, 32, 64, 128]),
+)
+def test_whatever_passes_is_what_the_documentation_allows(
+    rank: int, lower: int, upper: int, pixels: int, channels: int, swizzle: int
+) -> None:
+    low, high = {3: (-32768, 32767), 4: (-128, 127), 5: (-16, 15)}[rank]
+    documented = (
+        low <= lower <= high
+        and low <= upper <= high
+        and all(extent + upper - lower > 0 for extent in SHAPES[rank][1:-1])
+        and 1 <= pixels <= 1024
+        and 1 <= channels <= 256
+        and channels * 2 % 16 == 0
+        and (swizzle == 0 or channels * 2 <= swizzle)
+    )
+    assert (not found(im2col(rank, lower, upper, (pixels, channels), swizzle), SHAPES[rank])) == documented
+
+
+@pytest.mark.parametrize(
+    ("walk", "box", "swizzle", "rule"),
+    [
+        (Im2col(2, (), ()), (64, 16), 32, "im2col-rank"),
+        (Im2col(6, (0,) * 4, (0,) * 4), (64, 16), 32, "im2col-rank"),
+        (Im2col(4, (0, 0), (0, 0)), (4, 8, 16), 32, "im2col-rank"),
+        (Im2col(4, (0,), (0, 0)), (64, 16), 32, "im2col-corners"),
+        (Im2col(4, (0, 0), (0,), "w"), (64, 32), 64, "im2col-corners"),
+        (Im2col(4, (0,), (0,), "h"), (64, 32), 64, "im2col-wide"),
+        (Im2col(4, (0,), (0,), "w"), (64, 16), 32, "im2col-wide"),
+        (Im2col(4, (0,), (0,), "w128"), (64, 32), 64, "im2col-wide"),
+    ],
+)
+def test_what_can_not_be_is_told_by_its_rule(walk: Im2col, box: tuple[int, ...], swizzle: int, rule: str) -> None:
+    told = [
+        one.rule_id.removeprefix("tensor-map.")
+        for one in tensor_map.check_tensor_map("a", TensorMap(types.f16, box, swizzle, walk))
+    ]
+    assert told == [rule]
+
+
+def test_no_pixel_between_the_corners() -> None:
+    assert found(im2col(4, 2, -5), SHAPES[4]) == ["im2col-area"]
+    assert found(im2col(4, 2, -4), SHAPES[4]) == []
+
+
+def test_another_rank_of_the_array() -> None:
+    assert found(im2col(4, 0, 0), SHAPES[5]) == ["rank"]
+
+
+class _View:
+    """What cuda.core makes a description of."""
+
+    as_tensor_map = None
+
+    @classmethod
+    def from_cuda_array_interface(cls, description: object, stream_ptr: int) -> _View:
+        return cls()
+
+
+@pytest.mark.parametrize("wide", [None, "w128"])
+def test_what_is_encoded(wide: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The helpers of cuda.core get corners outermost first, then channels and pixels, in that order."""
+    import cuda.core._tensor_map as enums
+
+    calls: list[tuple[object, ...]] = []
+
+    class Descriptor:
+        @staticmethod
+        def _from_im2col(_: object, *given: object, **options: object) -> None:
+            calls.append((*given, options["swizzle"].name))  # type: ignore[attr-defined]
+
+        @staticmethod
+        def _from_im2col_wide(_: object, *given: object, mode: object, **options: object) -> None:
+            calls.append((*given, mode.name, options["swizzle"].name))  # type: ignore[attr-defined]
+
+    monkeypatch.setattr("cuda.core.utils.StridedMemoryView", _View)
+    monkeypatch.setattr(enums, "TensorMapDescriptor", Descriptor)
+    corners = ((-1, -2), (-3, -4)) if wide is None else ((-2,), (-4,))
+    parameter = TensorMap(types.f16, (128, 32), 64, Im2col(4, *corners, wide))
+    tensor_map.encode("a", tensor_map.plan(parameter, array((2, 16, 16, 64))))
+    expected = (
+        ((-1, -2), (-3, -4), 32, 128, "SWIZZLE_64B") if wide is None else (-2, -4, 32, 128, "W128", "SWIZZLE_64B")
+    )
+    assert calls == [expected]
+
+
+@pytest.mark.parametrize(
+    "given_map",
+    [
+        TensorMap(types.f16, (64, 16), 32, "im2col"),  # type: ignore[arg-type]
+        TensorMap(types.f16, (4, 8, 16), 32, Im2col(4, (0, 0), (0, 0))),
+        TensorMap(types.f16, (64, 16), 32, Im2col(4, [0, 0], (0, 0))),  # type: ignore[arg-type]
+        TensorMap(types.f16, (64, 16), 32, Im2col(4, (0.5, 0), (0, 0))),  # type: ignore[arg-type]
+    ],
+)
+def test_a_kernel_takes_no_other_thing_for_one(given_map: TensorMap) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        nvb.KernelBuilder("use", "sm_90a", threads=32, parameters=[Parameter("a", given_map)])
+    assert [one.rule_id for one in caught.value.diagnostics] == ["kernel.parameter-fact"]
+
+
+def test_a_kernel_that_loads_pixels_compiles() -> None:
+    parameter = TensorMap(types.f16, (32, 16), 0, Im2col(4, (-1, -1), (-1, -1)))
+    k = nvb.KernelBuilder("use", "sm_90a", threads=32, parameters=[Parameter("a", parameter)])
+    (pixels,) = k.arguments
+    full = k.mbarriers(1, 1)
+    k.barriers_ready()
+    tile = k.shared(types.f16, 32 * 16, align=128)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, parameter.bytes)
+        k.tma_load_box(tile, pixels, [0, -1, -1, 0], full, mode="im2col", offsets=[1, 2])
+    k.mbarrier_wait(full, 0)
+    compiled = k.compile()
+    assert compiled.cubin
+    assert "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier" in compiled.ptx
