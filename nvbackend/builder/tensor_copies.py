@@ -31,6 +31,29 @@ PLACE = Rule(
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), tensorCoords and im2colInfo",
 )
 
+MAP_MODE = Rule(
+    id="tma.map-mode",
+    message="{name} is a map {made}, and {instruction} in mode {mode} takes one {wanted}",
+    fix="use the mode of the map, or declare the parameter as TensorMap(..., im2col={im2col})",
+    why="The map means another thing in the other mode: the copy stops the kernel, or moves other elements.",
+    reference="PTX ISA 5.5.3 to 5.5.5 (tiled, im2col and im2col::w modes), 9.7.9 (cp.async.bulk.tensor)",
+)
+_WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
+
+
+def _kind(im2col: bool, wide: str | None) -> str:
+    return f"of pixels along W ({wide!r})" if wide else "of pixels" if im2col else "of boxes"
+
+
+def _check_mode(tensor_map: TensorMapParameter, row: Row) -> None:
+    """Raises tma.map-mode where the map was declared for another mode than `row` has."""
+    mode, walk = str(row.axes["mode"]), tensor_map.type.im2col
+    made = _kind(walk is not None, None if walk is None else walk.wide)
+    wanted = _kind(mode.startswith("im2col"), _WIDE_OF_MODE.get(mode))
+    if made != wanted:
+        im2col = "Im2col(rank, lower, upper, wide)" if mode.startswith("im2col") else None
+        MAP_MODE.fail(name=tensor_map.name, made=made, instruction=row.opcode, mode=mode, wanted=wanted, im2col=im2col)
+
 
 def _all(k: BuilderCore, row: Row, name: str, given: Sequence[Operand], element: ElementType) -> list[ir.Value]:
     """The operand `name` of `row` out of `given`. Raises tma.box-operands where their number is another."""
@@ -139,6 +162,7 @@ class TensorCopies(Threads):
         offsets: Sequence[Operand],
         cache_policy: Value | None,
     ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
+        _check_mode(tensor_map, row)
         given: dict[str, ir.Value | int | Sequence[ir.Value]] = {
             "tensor_map": tensor_map.address,
             "coordinates": _all(self, row, "coordinates", coordinates, s32),

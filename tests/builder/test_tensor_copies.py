@@ -19,9 +19,15 @@ class Copying:
 
     def __init__(self, rank=2, target="sm_90a", cluster=1):
         tensor_map = nvb.TensorMap(f16, box=(1,) * (rank - 2) + (64, 64) if rank > 1 else (64,))
-        parameters = [Parameter("tensor", tensor_map), Parameter("memory", Pointer(u8))]
+        corners = (0,) * (rank - 2)
+        pixels = {
+            "pixels": nvb.Im2col(max(rank, 3), corners, corners),
+            "wide": nvb.Im2col(max(rank, 3), (0,), (0,), "w128"),
+        }
+        others = [Parameter(name, nvb.TensorMap(f16, (64, 64), 128, walk)) for name, walk in pixels.items()]
+        parameters = [Parameter("tensor", tensor_map), Parameter("memory", Pointer(u8)), *others]
         self.k = KernelBuilder("copy", target, threads=128, cluster=cluster, parameters=parameters)
-        self.tensor, self.memory = self.k.arguments
+        self.tensor, self.memory, self.pixels, self.wide = self.k.arguments
         self.barrier = barrier_of_somebody(self.k)
         self.tile = self.k.shared(u8, 64 * 64 * 2, align=128)
 
@@ -59,8 +65,26 @@ def broken(call):
 )
 def test_a_load_is_spelled_as_its_options_say(rank, target, options, spelling):
     c = Copying(rank, target)
-    c.k.tma_load_box(c.tile, c.tensor, (0,) * rank, c.barrier, **options)
+    tensor = {"im2col": c.pixels, "im2col::w::128": c.wide}.get(options.get("mode"), c.tensor)
+    c.k.tma_load_box(c.tile, tensor, (0,) * rank, c.barrier, **options)
     assert spelling in c.ptx()
+
+
+def test_a_map_is_used_in_the_mode_that_it_was_declared_for():
+    c = Copying(4, "sm_100a")
+    place = (0,) * 4
+    for tensor, options in (
+        (c.tensor, {"mode": "im2col", "offsets": (0, 0)}),
+        (c.pixels, {}),
+        (c.wide, {"mode": "im2col", "offsets": (0, 0)}),
+        (c.wide, {"mode": "im2col::w", "offsets": (0, 0)}),
+        (c.pixels, {"mode": "im2col::w::128", "offsets": (0, 0)}),
+    ):
+        assert broken(lambda t=tensor, o=options: c.k.tma_load_box(c.tile, t, place, c.barrier, **o)) == [
+            "tma.map-mode"
+        ]
+    assert broken(lambda: c.k.tma_store_box(c.pixels, place, c.tile)) == ["tma.map-mode"]
+    assert broken(lambda: c.k.tma_prefetch_box(c.tensor, place, mode="im2col", offsets=(0, 0))) == ["tma.map-mode"]
 
 
 def test_rows_of_a_matrix_are_gathered_and_scattered():
@@ -75,9 +99,9 @@ def test_rows_of_a_matrix_are_gathered_and_scattered():
 def test_stores_reductions_and_prefetches_take_a_policy():
     c = Copying(3)
     policy = c.k.cache_policy("L2::evict_first")
-    c.k.tma_store_box(c.tensor, (0, 0, 0), c.tile, mode="im2col_no_offs", cache_policy=policy)
+    c.k.tma_store_box(c.pixels, (0, 0, 0), c.tile, mode="im2col_no_offs", cache_policy=policy)
     c.k.tma_reduce_box(c.tensor, (0, 0, 0), c.tile, "add", cache_policy=policy)
-    c.k.tma_prefetch_box(c.tensor, (0, 0, 0), mode="im2col", offsets=(1,), cache_policy=policy)
+    c.k.tma_prefetch_box(c.pixels, (0, 0, 0), mode="im2col", offsets=(1,), cache_policy=policy)
     text = c.ptx()
     assert "createpolicy.fractional.L2::evict_first.b64" in text
     assert "3d.global.shared::cta.im2col_no_offs.bulk_group.L2::cache_hint [" in text

@@ -10,7 +10,7 @@ from nvbackend.builder.values import Value
 from nvbackend.intrinsics.row import RegisterClass, Row
 from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, f64, pred, s32, s64, u8, u16, u32, u64
 from nvbackend.isel.target import Target
-from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
 
 RANKS = range(1, 6)
 _HELD = {
@@ -25,23 +25,40 @@ _HELD = {
 _SCALARS = {f"scalar_{element.name}": element for element in (u16, u32, s32, u64, s64, f32, f64)}
 
 
+def _walks(rank: int) -> dict[str, Im2col]:
+    corners = (0,) * (rank - 2)
+    wide = {f"wide_{mode}": Im2col(rank, (0,), (0,), mode) for mode in ("w", "w128")}
+    return {"pixels": Im2col(rank, corners, corners), **wide}
+
+
 class Bench:
     """A kernel for `target`, with memory, a barrier, values of every type and a tensor map of every rank."""
 
     def __init__(self, target: Target) -> None:
         maps = [Parameter(f"map{rank}", TensorMap(u32, (8,) * (rank - 1) + (4,), swizzle=0)) for rank in RANKS]
+        maps += [
+            Parameter(f"{kind}{rank}", TensorMap(u32, (16, 4), 0, walk))
+            for rank in RANKS[2:]
+            for kind, walk in _walks(rank).items()
+        ]
         scalars = [Parameter(name, Scalar(element)) for name, element in _SCALARS.items()]
         memory = Parameter("memory", Pointer(u8, 1024))
         self.k: Any = KernelBuilder("calls", target, threads=128, cluster=2, parameters=[memory, *scalars, *maps])
         given = dict(zip((one.name for one in (memory, *scalars, *maps)), self.k.arguments, strict=True))
         self.memory: Any = given["memory"]
-        self.maps = {rank: given[f"map{rank}"] for rank in RANKS}
+        self.maps = {name: given[name] for name in (one.name for one in maps)}
         self.values: dict[ElementType, Any] = {element: given[name] for name, element in _SCALARS.items()}
         self.values[pred] = self.values[u32] == 1
         self.shared: Address = self.k.shared(u8, 4096, align=1024)
         self.barrier: Address = self.k.shared(u64, 1, align=8)
         self.word: Any = self.values[u32]
         self.wide: Any = self.values[u64]
+
+    def map_of(self, rank: int, mode: str) -> Any:
+        """The tensor map of a rank that copies in a mode take."""
+        wide = {"im2col::w": "wide_w", "im2col::w::128": "wide_w128"}
+        kind = wide.get(mode, "pixels" if mode.startswith("im2col") else "map")
+        return self.maps[f"{kind}{rank}"]
 
     def of(self, row: Row, name: str) -> list[Value]:
         """Values for the registers of an operand."""
