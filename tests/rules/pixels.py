@@ -1,0 +1,52 @@
+"""Tensor maps that walk over pixels."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import f16, u8
+from nvbackend.runtime import tensor_map
+from nvbackend.runtime.arrays import DeviceArray
+from nvbackend.signature import Im2col, TensorMap
+from tests.rules.example import kernel, program
+
+PIXELS = nvb.TensorMap(f16, (64, 64), 128, nvb.Im2col(4, (-1, -1), (-1, -1)))
+BOX = nvb.TensorMap(f16, (1, 1, 64, 64))
+
+
+@kernel("tma.map-mode")
+def boxes_where_pixels_are_asked_for(k, boxes: BOX, pixels: PIXELS):
+    tile, full = k.shared(u8, 64 * 64 * 2, align=1024), k.mbarriers(1, 1)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, 64 * 64 * 2)
+        k.tma_load_box(tile, boxes, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # breaks
+        k.tma_load_box(tile, pixels, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # keeps
+
+
+@program("tensor-map.im2col-rank")
+def pixels_of_a_matrix():
+    walk = Im2col(2, (), ())  # breaks
+    walk = Im2col(3, (0,), (0,))  # keeps
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (64, 16), 32, walk)))
+
+
+@program("tensor-map.im2col-corners")
+def corners_that_the_map_can_not_hold():
+    walk = Im2col(4, (-200, -1), (-1, -1))  # breaks
+    walk = Im2col(4, (-100, -1), (-1, -1))  # keeps
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (64, 16), 32, walk)))
+
+
+@program("tensor-map.im2col-area")
+def a_filter_wider_than_the_image():
+    walk = Im2col(3, (0,), (-9,))  # breaks
+    walk = Im2col(3, (0,), (-8,))  # keeps
+    array = DeviceArray(0x1000, (1, 9, 16), (288, 32, 2), "float16", 2)
+    return list(tensor_map.check_array("a", TensorMap(f16, (64, 16), 32, walk), array))
+
+
+@program("tensor-map.im2col-wide")
+def another_number_of_pixels_along_w():
+    pixels = 64  # breaks
+    pixels = 128  # keeps
+    return list(tensor_map.check_tensor_map("a", TensorMap(f16, (pixels, 32), 64, Im2col(4, (0,), (0,), "w128"))))
