@@ -53,7 +53,6 @@ class RegistersOfOneWarp(Mutation):
     """setmaxnreg in one warp of the warpgroup"""
 
     found_by = ("convergence.warpgroup", "setmaxnreg.warpgroup")
-    pending = True
 
     def decrease_registers(self, count):
         self.change()
@@ -86,8 +85,8 @@ class BarrierInOneThread(Mutation):
 class BarrierInHalfTheThreads(Mutation):
     """a barrier of the CTA in half of the threads"""
 
-    found_by = ("barrier.divergent",)
-    pending = True
+    unseen = ("register_operand", "ordinary_stores", "tensor_memory")
+    because = "for all that is known the others wait at the next barrier of that number"
 
     def barrier(self, identifier=0, threads=None):
         if threads is not None:
@@ -122,7 +121,6 @@ class ExitBeforeTheBarrier(Mutation):
     """let some threads leave before the first barrier"""
 
     found_by = ("barrier.skipped", "cluster.skipped", "convergence.warpgroup")
-    pending = True
 
     def barriers_ready(self):
         self.change()
@@ -146,7 +144,7 @@ class ClusterBarrierWithoutAWait(Mutation):
 class ClusterBarrierWithoutAnArrival(Mutation):
     """wait at the cluster's barrier without having arrived"""
 
-    pending = True
+    found_by = ("cluster.wait-alone",)
 
     def cluster_sync(self, *, relaxed=False):
         if self.cluster > 1:
@@ -160,7 +158,6 @@ class ClusterBarrierInHalfTheThreads(Mutation):
     """the cluster's barrier in half of the threads"""
 
     found_by = ("cluster.divergent",)
-    pending = True
 
     def cluster_sync(self, *, relaxed=False):
         if self.cluster > 1:

@@ -223,7 +223,6 @@ class MultiplyInOneWarp(Mutation):
     """multiply in one warp of the warpgroup"""
 
     found_by = ("convergence.warpgroup",)
-    pending = True
 
     def wgmma_mma_async(self, *operands, **options):
         self.change()

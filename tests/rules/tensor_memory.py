@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend import InstructionDescriptor, Pointer, Tcgen05Request, f16, f32, u32
+from nvbackend import InstructionDescriptor, Major, Pointer, SmemLayout, Swizzle, Tcgen05Request, bf16, f16, f32, u32
 from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Collector
 from tests.rules.example import kernel, program
 from tests.rules.setup import issuing, tensor_memory
@@ -64,3 +64,12 @@ def allocation_of_one_group_given_back_by_two(k):
 def shift_in_the_bit_of_the_collector():
     Tcgen05Collector(True, SeedCollector.FILL, ashift=True)  # breaks
     Tcgen05Collector(True, SeedCollector.FILL, ashift=False)  # keeps
+
+
+@kernel("tcgen05.operand-tile", "sm_100a")
+def tile_of_another_type(k):
+    b = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
+    a = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, bf16, 128, 64))  # breaks
+    a = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 128, 64))  # keeps
+    with tensor_memory(k, 64) as tmem, issuing(k):
+        k.tcgen05_mma(Tcgen05Request("f16"), tmem, a, b, HALF, accumulate=False)

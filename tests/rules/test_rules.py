@@ -16,25 +16,10 @@ from tests.support.rule_catalogue import declared_rules
 EXAMPLES = examples()
 each_example = pytest.mark.parametrize("example", EXAMPLES, ids=[one.rule for one in EXAMPLES])
 
-COVERED = frozenset(
-    {
-        *("accumulator", "attach", "call", "cli", "control", "descriptor", "epilogue", "fragment"),
-        *(
-            "kernel",
-            "launch",
-            "layout",
-            "layout-algebra",
-            "ldmatrix",
-            "llvm",
-            "memory",
-            "pipeline",
-            "ptxas",
-            "register",
-        ),
-        *("row", "sass", "shared", "stmatrix", "target", "tensor-map", "toolchain", "value", "wgmma", "wmma"),
-    }
+NOT_YET = frozenset(
+    {"barrier", "cluster", "convergence", "descriptor", "machine", "proxy", "setmaxnreg", "tma", "wgmma"}
 )
-"""Families that are complete: each of their rules has an example, and a new one needs it."""
+"""Families that may have rules without an example, while their analyses are being written."""
 
 
 @each_example
@@ -67,7 +52,7 @@ def test_the_two_programs_differ(example: Example) -> None:
 def test_every_rule_has_an_example() -> None:
     shown = {one.rule for one in EXAMPLES}
     declared = {one.rule.id for one in declared_rules()}
-    assert {rule for rule in declared - shown if family_of(rule) in COVERED} == set()
+    assert {rule for rule in declared - shown if family_of(rule) not in NOT_YET} == set()
     assert shown - declared == set()
 
 

@@ -1,0 +1,63 @@
+"""Packed words and registers of machine instructions that were built elsewhere, and the seed's block-scaled atoms."""
+
+from __future__ import annotations
+
+from nvbackend import e2m1, e4m3, f16, f32, ue4m3, ue8m0
+from nvbackend.diagnostics import caller_location
+from nvbackend.intrinsics import matrix_move, tcgen05
+from nvbackend.intrinsics.seed_block_scale import block_scaled_atom
+from nvbackend.intrinsics.tcgen05_words import CONTROL, control_words
+from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.verify import verify
+from tests.rules.example import program
+from tests.rules.setup import BLACKWELL, HOPPER
+
+
+@program("tcgen05.control-word")
+def word_of_a_pair_of_ctas():
+    row = tcgen05.mma("f16")
+    words = {**control_words(row), CONTROL: 0b10}  # breaks
+    words = control_words(row)  # keeps
+    function = MachineFunction("k", BLACKWELL)
+    function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words, location=caller_location()))
+    return verify(function)
+
+
+@program("tcgen05.no-control-word")
+def instruction_without_its_words():
+    row = tcgen05.mma("f16")
+    words = {}  # breaks
+    words = control_words(row)  # keeps
+    function = MachineFunction("k", BLACKWELL)
+    function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words, location=caller_location()))
+    return verify(function)
+
+
+@program("machine.registers")
+def store_of_two_registers_for_four():
+    row = matrix_move.stmatrix(4)
+    given = 2  # breaks
+    given = 4  # keeps
+    function = MachineFunction("k", HOPPER)
+    function.block("entry").instructions.append(
+        MachineInstr(row.opcode, row, registers={"address": 1, "fragment": given}, location=caller_location())
+    )
+    return verify(function)
+
+
+@program("block-scale.accumulator")
+def factors_and_halves():
+    block_scaled_atom(32, 32, e4m3, e4m3, f16, ue8m0, ue8m0)  # breaks
+    block_scaled_atom(32, 32, e4m3, e4m3, f32, ue8m0, ue8m0)  # keeps
+
+
+@program("block-scale.atom")
+def vector_of_another_type():
+    block_scaled_atom(32, 16, e4m3, e4m3, f32, ue8m0, ue8m0)  # breaks
+    block_scaled_atom(32, 32, e4m3, e4m3, f32, ue8m0, ue8m0)  # keeps
+
+
+@program("block-scale.scale-types")
+def factors_of_two_types():
+    block_scaled_atom(64, 16, e2m1, e2m1, f32, ue8m0, ue4m3)  # breaks
+    block_scaled_atom(64, 16, e2m1, e2m1, f32, ue4m3, ue4m3)  # keeps
