@@ -6,11 +6,14 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.emulation import emulation
 from nvbackend.intrinsics.row import Intrinsic, Operand, Row
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.verify import gates
+
+_NOWHERE = Location("", 0, "")
+"""The place of a verdict: it was asked for in no program, and looking for a line would take longer than the answer."""
 
 
 def every_target() -> list[Target]:
@@ -20,7 +23,7 @@ def every_target() -> list[Target]:
 
 def verdict(row: Row, target: Target) -> Sequence[Diagnostic]:
     """What keeps `row` from `target`; empty where it is legal there."""
-    return tuple(gates(row, target, {}))
+    return tuple(gates(row, target, {}, _NOWHERE))
 
 
 def row_data(row: Row) -> dict[str, Any]:

@@ -89,9 +89,14 @@ MULTIPLICANDS: tuple[Multiplicands, ...] = (
 )
 
 
+_BY_ELEMENT = {id(element): found for found in MULTIPLICANDS for element in found.types}
+"""By identity, which is all that most look-ups need: each type is one object, unless somebody copied it."""
+
+
 def multiplicands_of(element: ElementType) -> Multiplicands | None:
     """The set that `element` belongs to, None where no wgmma multiplies it."""
-    return next((found for found in MULTIPLICANDS if element in found.types), None)
+    found = _BY_ELEMENT.get(id(element))
+    return found or next((found for found in MULTIPLICANDS if element in found.types), None)
 
 
 def lowest_ptx_version(a: ElementType, b: ElementType, sparse: bool) -> PtxVersion:

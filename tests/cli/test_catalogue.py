@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
 import io
 import json
 import random
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from nvbackend.cli import main
+from nvbackend.cli import catalogue, main
 from nvbackend.intrinsics.catalogue import FAMILIES, rows
+from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target, target_names
 from tests.support.rows import compile_rows, spelled_in
 
@@ -39,6 +43,43 @@ def test_json_has_every_row_with_all_that_is_promised() -> None:
     assert {one["lowering"] for one in found} == {"intrinsic", "asm"}
     assert [one for one in found if (one["intrinsic"] is None) != (one["lowering"] == "asm")] == []
     assert [one for one in found if one["legal"] != (one["rule"] is None and one["message"] is None)] == []
+
+
+def _is_kind(one: dict[str, Any]) -> bool:
+    """The keys of the issue, with values of the kinds that readers of the list rely on."""
+    told = (None, None) if one["legal"] else (str, str)
+    return (
+        all(isinstance(one[key], str) for key in ("ptx", "family", "target", "constraints"))
+        and isinstance(one["legal"], bool)
+        and all(
+            value is None if kind is None else isinstance(value, kind) and bool(value)
+            for value, kind in zip((one["rule"], one["message"]), told, strict=True)
+        )
+        and one["lowering"] in ("intrinsic", "asm")
+        and (one["intrinsic"] or "llvm.nvvm.").startswith("llvm.nvvm.")
+        and isinstance(one["operands"], list)
+        and re.fullmatch(r"[6-9]\.\d", one["ptx_version"]) is not None
+        and not set(one["ptx"]) & set(" ,;[")
+    )
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_80", "sm_120f"])
+def test_json_has_values_of_the_promised_kinds(target: str) -> None:
+    assert [one for one in _every(target) if not _is_kind(one)] == []
+
+
+def test_the_list_is_written_as_it_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+
+    def counting() -> Iterator[Row]:
+        for row in FAMILIES["mbarrier"]():
+            made.append(row)
+            yield row
+
+    monkeypatch.setattr(catalogue, "FAMILIES", {"mbarrier": counting})
+    parts = catalogue.run(argparse.Namespace(family=None, target=None, json=True))
+    next(parts)
+    assert len(made) == 1
 
 
 def test_json_without_a_target_has_every_target(capsys: Printed) -> None:
