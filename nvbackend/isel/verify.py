@@ -22,6 +22,7 @@ from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
 from nvbackend.isel.packed_words import decoder
 from nvbackend.isel.register_budget_protocol import check_register_budget
+from nvbackend.isel.proxy_protocol import check_proxy_protocol
 from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
@@ -206,6 +207,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,
     check_cta_groups,
     check_tmem_protocol,
+    check_proxy_protocol,
     check_convergence,
     check_register_budget,
     check_mbarrier_protocol,

@@ -32,6 +32,8 @@ class Copying:
         self.tile = self.k.shared(u8, 64 * 64 * 2, align=128)
 
     def ptx(self):
+        self.k.tma_commit_stores()
+        self.k.tma_wait_stores()
         return re.sub(r"[ \t]+", " ", self.k.finish().compile().ptx)
 
 
@@ -90,6 +92,7 @@ def test_a_map_is_used_in_the_mode_that_it_was_declared_for():
 def test_rows_of_a_matrix_are_gathered_and_scattered():
     c = Copying(2, "sm_100a")
     c.k.tma_load_box(c.tile, c.tensor, (0, 1, 2, 3, 4), c.barrier, mode="tile::gather4")
+    c.k.mbarrier_wait(c.barrier, 0)
     c.k.tma_store_box(c.tensor, (0, 1, 2, 3, 4), c.tile, mode="tile::scatter4")
     text = c.ptx()
     assert "global.tile::gather4.mbarrier" in text
@@ -113,6 +116,7 @@ def test_bytes_in_a_row_go_every_way():
     c = Copying(target="sm_100a", cluster=2)
     memory = c.memory
     c.k.bulk_load(c.tile, memory, 64, c.barrier)
+    c.k.mbarrier_wait(c.barrier, 0)
     c.k.bulk_store(memory, c.tile, 64)
     c.k.bulk_store(memory, c.tile, 64, byte_mask=0xF0F0)
     c.k.bulk_reduce(memory, c.tile, 64, "add", f16)

@@ -131,6 +131,7 @@ def test_the_work_of_another_cluster_is_taken_over():
     k = u.k
     k.try_cancel(u.shared, u.barrier)
     k.try_cancel(u.shared, u.barrier, multicast=True)
+    k.mbarrier_wait(u.barrier, 0)
     got, first = k.canceled_cluster(u.shared)
     u.out[0] = k.select(got, first[0] + first[2], 0)
     text = u.ptx()

@@ -238,17 +238,17 @@ class NumberOfThePhase(Mutation):
 class ReadWithoutAWait(Mutation):
     """read a tile without waiting for its bytes"""
 
-    pending = True
+    found_by = ("proxy.read-before-wait",)
 
     def mbarrier_wait(self, barrier, parity):
-        if not self.is_call("wait", 1 if self.name == "gemm" else 0):
+        if not self.is_call("wait", 2 if self.name == "gemm" else 0):
             super().mbarrier_wait(barrier, parity)
 
 
 class DropTheProxyFence(Mutation):
     """drop fence.proxy.async"""
 
-    pending = True
+    found_by = ("proxy.missing-fence",)
 
     def fence_proxy_async(self, space="shared::cta"):
         self.change()
@@ -257,7 +257,7 @@ class DropTheProxyFence(Mutation):
 class ProxyFenceOfAnotherSpace(Mutation):
     """fence the proxy of global memory where shared memory was written"""
 
-    pending = True
+    found_by = ("proxy.missing-fence",)
 
     def fence_proxy_async(self, space="shared::cta"):
         self.change()
@@ -277,7 +277,7 @@ class RefillWithoutABarrier(Mutation):
 class StoresLeftUncommitted(Mutation):
     """leave the stores of the epilogue uncommitted"""
 
-    pending = True
+    found_by = ("proxy.write-in-flight",)
 
     def tma_commit_stores(self):
         self.change()
@@ -286,7 +286,7 @@ class StoresLeftUncommitted(Mutation):
 class StoresNotWaitedFor(Mutation):
     """end, or write the buffer again, while a store reads it"""
 
-    pending = True
+    found_by = ("proxy.write-in-flight",)
 
     def tma_wait_stores(self, pending=0, *, reading=False):
         self.change()

@@ -1,0 +1,243 @@
+"""Shared memory between ordinary and asynchronous accesses, along the control flow: what is not ordered between them.
+
+`find_meetings` reduces the function to the accesses and what orders them, follows what is pending, and keeps what no
+path orders; `check_proxy_protocol` tells each cause once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel import wgmma_protocol_rules as wgmma_rules
+from nvbackend.isel.dataflow import Site, sites_of, solve
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryUse
+from nvbackend.isel.proxy_accesses import Kind, Relation, Run, accesses_of
+from nvbackend.isel.proxy_protocol_state import (
+    ACCESS,
+    DONE,
+    ENTER,
+    EXIT,
+    HAZARDS,
+    MBARRIER_WAIT,
+    PROXY_FENCE,
+    WAITS,
+    Event,
+    Meeting,
+    ProxyAnalysis,
+)
+from nvbackend.isel.proxy_protocol_text import diagnose, diagnose_exit
+from nvbackend.isel.wgmma_protocol import find_mistakes
+
+_RETURN = "ret"
+_WAIT_ALL = "cp.async.wait_all"
+_MBARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_GROUPS = frozenset({"wgmma.commit_group", "cp.async.bulk.commit_group", "cp.async.commit_group", *WAITS.values()})
+_OTHER_SPACE = "global"
+_WRONG_WAITS = (
+    wgmma_rules.READ_IN_FLIGHT,
+    wgmma_rules.WRITE_IN_FLIGHT,
+    wgmma_rules.MISSING_COMMIT,
+    wgmma_rules.WAIT_LEAVES_GROUP,
+    wgmma_rules.MISSING_WAIT,
+)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A function of nothing but accesses and what orders them: `events` by position."""
+
+    function: MachineFunction
+    events: dict[int, Event]
+    runs: list[Run]
+
+    @property
+    def oldest(self) -> int:
+        """No wait leaves a group of this age in flight."""
+        return 1 + max((event.pending or 0 for event in self.events.values()), default=0)
+
+
+def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
+    """Every access to shared memory that nothing orders with a pending one it meets, in the order of the text.
+
+    What one fence or wait puts right is told once.
+    """
+    reduced = reduce_function(function)
+    if not any(_may_err(run.kind) for run in reduced.runs):
+        return []
+    meetings = find_meetings(reduced)
+    if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and _waits_are_wrong(function):
+        meetings = [meeting for meeting in meetings if meeting.first.kind is not Kind.MULTIPLY]
+    found = [diagnose(causes) for causes in _by_cause(meetings)]
+    told = {meeting.first.number for meeting in meetings}
+    return found + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
+
+
+def _waits_are_wrong(function: MachineFunction) -> bool:
+    """Whether the protocol of wgmma says already that mma are in flight too long: what they read is then told there."""
+    return any(finding.rule in _WRONG_WAITS for finding in find_mistakes(function))
+
+
+def find_meetings(reduced: Reduced) -> list[Meeting]:
+    """The meetings that no path orders, by the place of the second access."""
+    followed = {True: _one_thread(reduced), False: reduced}
+    found = [meeting for stores, program in followed.items() for meeting in _unordered(program, stores=stores)]
+    found += _never_waited(reduced, {meeting.first.object for meeting in found if meeting.first.kind is Kind.LOAD})
+    return sorted(found, key=lambda meeting: (meeting.second.site.position, meeting.first.site.position))
+
+
+def _unordered(reduced: Reduced, *, stores: bool) -> Iterator[Meeting]:
+    analysis = _analysis(reduced, stores=stores)
+    meetings: list[Meeting] = []
+    for site, state in solve(reduced.function, analysis).visit():
+        run = reduced.events[site.position].run
+        if run is not None:
+            meetings += analysis.meetings(state, run)
+    ordered = {meeting.first.number for meeting in meetings if DONE in meeting.ages} | analysis.silenced
+    for meeting in meetings:
+        if DONE in meeting.ages or meeting.first.number in analysis.silenced:
+            continue
+        if meeting.relation is Relation.SURE or _published_never(meeting, ordered):
+            yield meeting
+
+
+def _published_never(meeting: Meeting, ordered: set[int]) -> bool:
+    """In one tile, but who knows where: a mistake only if what was written is never read in order at all."""
+    return meeting.first.kind in (Kind.WRITE, Kind.COPY) and meeting.first.number not in ordered
+
+
+def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting]:
+    """Reads of what only copies fill, perhaps of another warp, where the kernel waits for none of their mbarriers."""
+    waits = {event.barrier for event in reduced.events.values() if event.name == MBARRIER_WAIT}
+    loads: dict[MemoryObject, list[Run]] = {}
+    for run in reduced.runs:
+        if run.kind is Kind.LOAD:
+            loads.setdefault(run.object, []).append(run)
+    written = {run.object for run in reduced.runs if run.kind in (Kind.WRITE, Kind.COPY)}
+    for run in reduced.runs:
+        filled = loads.get(run.object, [])
+        barriers = frozenset[MemoryObject | None]().union(*(load.barriers for load in filled))
+        known = bool(barriers) and None not in barriers | waits and barriers.isdisjoint(waits)
+        if known and run.kind in HAZARDS[Kind.LOAD] and run.object not in told | written:
+            yield Meeting(filled[0], run, Relation.SURE, frozenset({0}))
+
+
+def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site, frozenset[int]]]:
+    """Bulk stores not `told` of that may be pending where the kernel ends, and are waited for on no path to there."""
+    program = _one_thread(reduced)
+    analysis = _analysis(program, stores=True)
+    for site, state in solve(program.function, analysis).visit():
+        if program.events[site.position].name != EXIT:
+            continue
+        for run, ages in analysis.pending(state):
+            if DONE not in ages and run.number not in told | analysis.silenced:
+                told = told | {run.number}
+                yield run, site, ages
+
+
+def _analysis(reduced: Reduced, *, stores: bool) -> ProxyAnalysis:
+    """Over the runs of bulk stores, which belong to the thread that issued them, or over all others."""
+    kinds: dict[MemoryObject, set[Kind]] = {}
+    for run in reduced.runs:
+        kinds.setdefault(run.object, set()).add(run.kind)
+    runs = [
+        run
+        for run in reduced.runs
+        if (run.kind is Kind.STORE) is stores
+        and (stores or (run.kind in HAZARDS and not HAZARDS[run.kind].isdisjoint(kinds[run.object])))
+    ]
+    return ProxyAnalysis(runs, reduced.events, reduced.oldest)
+
+
+def _one_thread(reduced: Reduced) -> Reduced:
+    """The program as the one thread executes it that blocks of one thread are for: it skips none of them."""
+    function = MachineFunction(reduced.function.name, reduced.function.target)
+    for name, block in reduced.function.blocks.items():
+        alone = block.branch is not None and block.branch.one_thread
+        successors = block.successors[:1] if alone else block.successors
+        function.blocks[name] = MachineBlock(name, block.instructions, successors, block.branch)
+    return replace(reduced, function=function)
+
+
+def reduce_function(function: MachineFunction) -> Reduced:
+    """The accesses of `function` to shared memory as runs, and what orders them."""
+    runs: list[Run] = []
+    blocks = {name: list(_events(sites, runs)) for name, sites in sites_of(function).items()}
+    defining = frozenset[str]().union(*(run.blocks for run in runs))
+    reduced = MachineFunction(function.name, function.target)
+    events: dict[int, Event] = {}
+    for name, found in blocks.items():
+        if name in defining:
+            found.insert(0, (Event(ENTER), None))
+        events.update(enumerate((event for event, _ in found), start=len(events)))
+        block = function.blocks[name]
+        instructions = [
+            MachineInstr(event.name, location=site.instr.location if site else None) for event, site in found
+        ]
+        reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
+    return Reduced(reduced, events, runs)
+
+
+def _events(sites: Iterable[Site], runs: list[Run]) -> Iterator[tuple[Event, Site | None]]:
+    """What matters of a block. An access joins the run before it unless something else happened to its memory."""
+    latest: dict[MemoryObject, Run] = {}
+    for site in sites:
+        order = _order(site.instr)
+        if order is not None:
+            latest.clear()
+            yield order, site
+        for kind, touch in accesses_of(site.instr):
+            run = latest.get(touch.object)
+            if run is not None and run.kind is kind:
+                assert isinstance(run.accesses, list)
+                run.accesses.append((site, touch))
+                continue
+            latest[touch.object] = run = Run(len(runs), kind, touch.object, [(site, touch)])
+            runs.append(run)
+            yield Event(ACCESS, run), site
+
+
+def _order(instr: MachineInstr) -> Event | None:
+    """What the instruction is to the order of accesses, None for nothing."""
+    if instr.opcode in _GROUPS:
+        return Event(instr.opcode, pending=instr.immediates.get("pending"))
+    if instr.opcode == _WAIT_ALL:
+        return Event(WAITS[Kind.COPY])
+    if instr.opcode == _RETURN:
+        return Event(EXIT)
+    if instr.opcode.startswith(_MBARRIER_WAITS):
+        barriers = (touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
+        return Event(MBARRIER_WAIT, barrier=next(barriers, None))
+    if instr.row is not None and instr.row.ptx.startswith(PROXY_FENCE) and instr.row.axes.get("space") != _OTHER_SPACE:
+        return Event(PROXY_FENCE)
+    return None
+
+
+def _may_err(kind: Kind) -> bool:
+    return (kind in HAZARDS and kind is not Kind.WRITE) or kind in HAZARDS[Kind.WRITE]
+
+
+def _by_cause(meetings: Iterable[Meeting]) -> list[list[Meeting]]:
+    """Together what one fence or wait in front of the first puts right, and what stands on one line."""
+    causes: list[list[Meeting]] = []
+    told: set[tuple[int, Kind]] = set()
+    for meeting in meetings:
+        last = causes[-1] if causes else None
+        if (meeting.first.number, meeting.first.kind) in told:
+            continue
+        told.add((meeting.first.number, meeting.first.kind))
+        if last is not None and _one_cause(last[0], meeting):
+            last.append(meeting)
+        else:
+            causes.append([meeting])
+    return causes
+
+
+def _one_cause(told: Meeting, meeting: Meeting) -> bool:
+    if told.first.kind is not meeting.first.kind:
+        return False
+    first, second = told.second.site, meeting.second.site
+    same_line = first.instr.location == second.instr.location is not None
+    between = first.position < meeting.first.site.position < second.position
+    return same_line or (first.block == second.block and not between)

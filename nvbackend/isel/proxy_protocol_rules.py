@@ -1,0 +1,63 @@
+"""The rules of the two proxies: ordinary accesses to shared memory, and those that go on behind their instruction."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+PROXIES = "PTX ISA 8.5 (proxies)"
+
+MISSING_FENCE = Rule(
+    id="proxy.missing-fence",
+    message="{reader} reads {memory} through the async proxy, and {writer} wrote it through the generic proxy with no "
+    "fence.proxy.async between them",
+    fix="put k.fence_proxy_async() behind {writer}, in the threads that write, and a barrier of threads behind the "
+    "fence where other threads read",
+    why="A barrier of threads does not order the two proxies: what was there before may be read.",
+    reference=f"{PROXIES}; PTX ISA 9.7.13 (fence.proxy.async)",
+)
+WRITE_IN_FLIGHT = Rule(
+    id="proxy.write-in-flight",
+    message="{writer} overwrites {memory} while {reader} may still read it: {reason}",
+    fix="{fix}",
+    why="The asynchronous instruction reads old, new or mixed bytes, depending on timing. Nothing traps.",
+    reference=f"{PROXIES}; PTX ISA 9.7.15.7.3 (wgmma.wait_group), 9.7.9 (cp.async.bulk.wait_group)",
+)
+READ_BEFORE_WAIT = Rule(
+    id="proxy.read-before-wait",
+    message="{reader} reads {memory}, which {writer} fills, with no wait on {barrier} between them",
+    fix="wait for the phase of {barrier} that the copy completes before this line, with k.mbarrier_wait",
+    why="The bytes may not have come yet: what is read depends on timing. Nothing traps.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk, mbarrier-based completion)",
+)
+COPY_READ_BEFORE_WAIT = Rule(
+    id="async-copy.read-before-wait",
+    message="{reader} reads {memory}, which {writer} fills, and the copy may not have come yet: {reason}",
+    fix="{fix}",
+    why="The bytes may not have come yet: what is read depends on timing. Nothing traps.",
+    reference="PTX ISA 9.7.9 (cp.async.wait_group)",
+)
+STORE_NOT_COMMITTED = Rule(
+    id="proxy.store-not-committed",
+    message="the kernel ends with {reader} in a bulk group that was never committed, so no wait covers its read of "
+    "{memory}",
+    fix="put k.tma_commit_stores() behind {reader}, and k.tma_wait_stores(reading=True) in the same thread before the "
+    "kernel ends",
+    why="The shared memory may be given to the next CTA while it is read; a wait sees committed groups only.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.commit_group)",
+)
+STORE_NOT_WAITED = Rule(
+    id="proxy.store-not-waited",
+    message="the kernel ends while {reader} may still read {memory}: {reason}",
+    fix="put k.tma_wait_stores(reading=True), or the epilogue's finish(), in the thread that stored, before the kernel "
+    "ends",
+    why="The shared memory may be given to the next CTA while it is read, and the stored tile is wrong now and then.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.wait_group)",
+)
+RULES = (
+    MISSING_FENCE,
+    WRITE_IN_FLIGHT,
+    READ_BEFORE_WAIT,
+    COPY_READ_BEFORE_WAIT,
+    STORE_NOT_COMMITTED,
+    STORE_NOT_WAITED,
+)
