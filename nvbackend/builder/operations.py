@@ -5,6 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.async_operations import AsyncOperations
 from nvbackend.builder.barriers import Barriers
 from nvbackend.builder.caches import Caches
+from nvbackend.builder.instructions import Instructions
 from nvbackend.builder.mma import Mmas
 from nvbackend.builder.multimem import Multimem
 from nvbackend.builder.pipeline import Pipelines
@@ -27,5 +28,6 @@ class Operations(
     Caches,
     Multimem,
     GenericTensorMemory,
+    Instructions,
 ):
     """The calls of all families, for the kernel builder and for attached ones alike."""

@@ -23,7 +23,7 @@ STORED: dict[str, RegisterClass] = {
 VECTOR_BYTES = 16
 """The most bytes of one st.async."""
 VECTORS = (1, 2, 4)
-GLOBAL_STORED: dict[str, RegisterClass] = {"b16": RegisterClass.B16, **STORED}
+GLOBAL_STORED: dict[str, RegisterClass] = {**dict.fromkeys(("b16", "u16", "s16"), RegisterClass.B16), **STORED}
 """Types of a value that st.async writes to global memory."""
 GLOBAL_SCOPES: dict[bool, tuple[str, ...]] = {False: ("gpu", "sys"), True: ("sys",)}
 """Scopes of a store to global memory, for ordinary memory and for that of devices (mmio)."""
@@ -34,6 +34,9 @@ REDUCED: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("and", "or", "xor"), ("b32",)),
 }
 """Operation of red.async and the types it has."""
+
+GLOBAL_ADDED = ("u32", "s32", "u64", "s64")
+"""Types of a value that red.async adds to global memory."""
 
 _PTX: PtxVersion = (8, 1)
 _GLOBAL_PTX: PtxVersion = (8, 7)
@@ -109,6 +112,27 @@ def reduce(operation: str, element: str) -> Row:
     )
 
 
+@cache
+def add_global(element: str, scope: str, *, mmio: bool = False) -> Row:
+    """red.async: add `value` to global memory, releasing at `scope`; `mmio` for memory of devices, at system scope."""
+    register = STORED[chosen("element", element, GLOBAL_ADDED)]
+    chosen("scope", scope, GLOBAL_SCOPES[mmio])
+    destination = operand("destination", RegisterClass.GLOBAL, meaning="global memory, aligned to the type")
+    return Row(
+        family="async_store",
+        opcode="red.async",
+        ptx=spelled("red.async", "mmio" if mmio else None, f"release.{scope}.global.add", element),
+        operands=(destination, operand("value", register)),
+        lowering=Asm("{ptx} [{destination}], {value};"),
+        requires=Feature.SM_100,
+        ptx_version=_GLOBAL_PTX,
+        effects=_EFFECTS | Effect.READS_MEMORY,
+        section="9.7.13 (red.async)",
+        summary="Adds a value to global memory without waiting.",
+        axes={"space": "global", "operation": "add", "element": element, "scope": scope, "mmio": mmio},
+    )
+
+
 def rows() -> Iterator[Row]:
     """Every row of st.async and red.async."""
     for element in STORED:
@@ -117,5 +141,8 @@ def rows() -> Iterator[Row]:
     for element in GLOBAL_STORED:
         for mmio, scopes in GLOBAL_SCOPES.items():
             yield from (store_global(element, scope, mmio=mmio) for scope in scopes)
+    for element in GLOBAL_ADDED:
+        for mmio, scopes in GLOBAL_SCOPES.items():
+            yield from (add_global(element, scope, mmio=mmio) for scope in scopes)
     for operation, elements in REDUCED.items():
         yield from (reduce(operation, element) for element in elements)

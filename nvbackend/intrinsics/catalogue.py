@@ -17,6 +17,7 @@ from nvbackend.intrinsics import (
     multimem,
     register_budget,
     special_registers,
+    spellings,
     sync,
     tcgen05,
     tcgen05_memory,
@@ -47,6 +48,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "warp": warp.rows,
     "register_budget": register_budget.rows,
     "special_registers": special_registers.rows,
+    "spellings": spellings.rows,
 }
 """The modules' names and what gives their rows. A new family is one line."""
 

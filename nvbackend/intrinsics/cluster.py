@@ -67,19 +67,31 @@ def barrier_wait(semantics: str | None = None, *, aligned: bool = True) -> Row:
     )
 
 
+_POINTERS: dict[tuple[str | None, int], tuple[RegisterClass, RegisterClass]] = {
+    ("shared::cluster", 32): (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER),
+    ("shared::cluster", 64): (RegisterClass.B64, RegisterClass.B64),
+    (None, 32): (RegisterClass.B32, RegisterClass.B32),
+    (None, 64): (RegisterClass.GENERIC, RegisterClass.GENERIC),
+}
+"""State space (None: generic) and bits of an address: its register in this CTA, and anywhere in the cluster."""
+ADDRESSES = tuple(_POINTERS)
+
+
 @cache
-def mapa() -> Row:
+def mapa(space: str | None = "shared::cluster", bits: int = 32) -> Row:
     """mapa: the address that `address` of this CTA's shared memory has in the CTA of rank `rank`.
 
-    By asm: LLVM holds shared pointers in 64 bits and prints the `.u64` form only.
+    `space` None: both are generic addresses, of 64 `bits` as a rule. By asm: LLVM holds shared pointers in 64 bits and
+    prints the `.u64` form only.
     """
+    own, mapped = _POINTERS[chosen("space and bits", (space, bits), ADDRESSES)]
     return Row(
         family="cluster",
         opcode="mapa",
-        ptx="mapa.shared::cluster.u32",
+        ptx=spelled("mapa", space, f"u{bits}"),
         operands=(
-            output("mapped", RegisterClass.SHARED_CLUSTER, meaning="the same place in the CTA of that rank"),
-            operand("address", RegisterClass.SHARED, meaning="an address in this CTA's shared memory"),
+            output("mapped", mapped, meaning="the same place in the CTA of that rank"),
+            operand("address", own, meaning="an address in this CTA's shared memory"),
             operand("rank", RegisterClass.B32, meaning="rank of a CTA in the cluster"),
         ),
         lowering=Asm("{ptx} {mapped}, {address}, {rank};"),
@@ -87,22 +99,25 @@ def mapa() -> Row:
         ptx_version=(7, 8),
         section="9.7.9 (mapa)",
         summary="Maps a shared-memory address to the same place in another CTA of the cluster.",
+        axes={"space": space, "bits": bits},
     )
 
 
 @cache
-def getctarank() -> Row:
-    """getctarank: the rank of the CTA whose shared memory `address` lies in."""
+def getctarank(space: str | None = "shared::cluster", bits: int = 32) -> Row:
+    """getctarank: the rank of the CTA whose shared memory `address` lies in; `space` and `bits` as of `mapa`."""
+    _, address = _POINTERS[chosen("space and bits", (space, bits), ADDRESSES)]
     return Row(
         family="cluster",
         opcode="getctarank",
-        ptx="getctarank.shared::cluster.u32",
-        operands=(output("rank", RegisterClass.B32), operand("address", RegisterClass.SHARED_CLUSTER)),
+        ptx=spelled("getctarank", space, f"u{bits}"),
+        operands=(output("rank", RegisterClass.B32), operand("address", address)),
         lowering=Asm("{ptx} {rank}, {address};"),
         requires=Feature.SM_90,
         ptx_version=(7, 8),
         section="9.7.9 (getctarank)",
-        summary="Gives the rank of the CTA that a shared::cluster address belongs to.",
+        summary="Gives the rank of the CTA that an address of shared memory belongs to.",
+        axes={"space": space, "bits": bits},
     )
 
 
@@ -111,4 +126,5 @@ def rows() -> Iterator[Row]:
     for aligned in (True, False):
         yield from (barrier_arrive(semantics, aligned=aligned) for semantics in _ARRIVE_SEMANTICS)
         yield from (barrier_wait(semantics, aligned=aligned) for semantics in _WAIT_SEMANTICS)
-    yield from (mapa(), getctarank())
+    for space, bits in ADDRESSES:
+        yield from (mapa(space, bits), getctarank(space, bits))

@@ -167,7 +167,7 @@ def fence(semantics: str, scope: str) -> Row:
     )
 
 
-PREFETCH_SPACES: dict[str | None, int] = {None: 0, "const": 4}
+PREFETCH_SPACES: dict[str | None, int] = {None: 0, "const": 4, "param": 101}
 """State space of the map that is prefetched (None: a generic address), and LLVM's number for it."""
 
 
@@ -176,7 +176,7 @@ def prefetch(space: str | None = None) -> Row:
     """prefetch.tensormap: bring the tensor map itself near before the first copy uses it."""
     number = PREFETCH_SPACES[chosen("space", space, PREFETCH_SPACES)]
     register = RegisterClass.GENERIC if space is None else RegisterClass.B64
-    tensor_map = TENSOR_MAP if space is None else operand("tensor_map", register, meaning="address in constant memory")
+    tensor_map = TENSOR_MAP if space is None else operand("tensor_map", register, meaning=f"address in {space} memory")
     ptx = spelled("prefetch", space, "tensormap")
     return Row(
         family=FAMILY,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from nvbackend.intrinsics import tma_tensor
 from nvbackend.intrinsics.features import Feature
@@ -68,7 +68,10 @@ class TmaRequest:
 
 
 def request_of(row: Row) -> TmaRequest | None:
-    """The request that a row answers; None for a row of TMA that copies no box of a tensor."""
+    """The request that a row answers, however it is spelled; None for a row of TMA that copies no box of a tensor."""
     if "rank" not in row.axes:
         return None
-    return TmaRequest(**dict(row.axes))  # type: ignore[arg-type]
+    return TmaRequest(**{name: row.axes[name] for name in _AXES if name in row.axes})  # type: ignore[arg-type]
+
+
+_AXES = tuple(one.name for one in fields(TmaRequest))

@@ -9,12 +9,16 @@ import pytest
 from nvbackend.intrinsics.axes import NoSuchRow
 from nvbackend.isel.family_rules import is_available
 from nvbackend.isel.target import Target, dotted
-from tests.support import async_text, multimem_text
+from tests.support import address_text, async_text, multimem_text
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant
-from tests.support.ptxas import refusals
-from tests.support.ptxas_rounds import Judge, known_to_ptxas, quick_refusals
+from tests.support.ptxas import refusals, witnessed
 
-FAMILIES = {**async_text.FAMILIES, "multimem": multimem_text.forms, "multimem_orders": multimem_text.orders}
+FAMILIES = {
+    **async_text.FAMILIES,
+    **address_text.FAMILIES,
+    "multimem": multimem_text.forms,
+    "multimem_orders": multimem_text.orders,
+}
 SAMPLE = 6
 """Variants of a family on a chip that an ordinary run asks about, each in a file of its own where it is refused."""
 UNDOCUMENTED = {
@@ -23,6 +27,7 @@ UNDOCUMENTED = {
         for scope in SCOPES
     },
     **multimem_text.UNDOCUMENTED,
+    **address_text.UNDOCUMENTED,
 }
 """What ptxas takes and no row stands for, and why."""
 
@@ -36,8 +41,8 @@ def _verdict(variant: Variant, target: Target) -> bool:
     return is_available(row, target)
 
 
-def _disagreements(variants: list[Variant], target: Target, judge: Judge) -> list[str]:
-    said = judge([each.text for each in variants], DECLARATIONS, target.name, dotted(target.ptx_version))
+def _disagreements(variants: list[Variant], target: Target) -> list[str]:
+    said = refusals([each.text for each in variants], DECLARATIONS, target.name, dotted(target.ptx_version))
     return [
         f"{target}: {variant.text} legal={_verdict(variant, target)}, ptxas: {refusal}"
         for variant, refusal in zip(variants, said, strict=True)
@@ -45,7 +50,7 @@ def _disagreements(variants: list[Variant], target: Target, judge: Judge) -> lis
     ]
 
 
-@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
+@pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_rows_are_where_ptxas_takes_them_on_a_sample(target: Target) -> None:
     chooser = random.Random(target.name)
     faults = []
@@ -53,14 +58,14 @@ def test_rows_are_where_ptxas_takes_them_on_a_sample(target: Target) -> None:
         everything = list(family())
         legal = [each for each in everything if _verdict(each, target)]
         chosen = chooser.sample(everything, SAMPLE // 3) + chooser.sample(legal, min(len(legal), SAMPLE))
-        faults += _disagreements(chosen, target, refusals)
+        faults += _disagreements(chosen, target)
     assert faults == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
+@pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_rows_are_where_ptxas_takes_them(target: Target) -> None:
     faults = []
     for family in FAMILIES.values():
-        faults += _disagreements(list(family()), target, quick_refusals)
+        faults += _disagreements(list(family()), target)
     assert faults == []

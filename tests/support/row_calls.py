@@ -70,7 +70,8 @@ def _box(u: Bench, row: Row) -> None:
     axes: dict[str, Any] = dict(row.axes)
     names = {one.name for one in row.operands}
     counts = {one.name: one.count for one in row.operands}
-    tensor, at = u.map_of(axes["rank"], axes["mode"]), [0] * counts["coordinates"]
+    at = [u.k.thread_id()] * counts["coordinates"]  # a box for each thread
+    tensor = u.map_of(axes["rank"], axes["mode"])
     options: dict[str, Any] = {"mode": axes["mode"], **_policy(u, row)}
     if "offsets" in names:
         options["offsets"] = [0] * counts["offsets"]

@@ -14,6 +14,7 @@ from nvbackend.intrinsics import (
     multimem,
     register_budget,
     special_registers,
+    spellings,
     sync,
     tma,
     warp,
@@ -21,6 +22,6 @@ from nvbackend.intrinsics import (
 
 FAMILIES = (
     *(async_store, cache_control, cluster, cp_async, launch_control, matrix_move, mbarrier, mbarrier_phases),
-    *(multimem, register_budget, special_registers, sync, tma, warp),
+    *(multimem, register_budget, special_registers, spellings, sync, tma, warp),
 )
 """Modules that each have `rows()`."""

@@ -1,0 +1,15 @@
+"""Rows emitted as they stand."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import u32
+from nvbackend.intrinsics import cluster
+from tests.rules.example import kernel
+
+
+@kernel("instruction.operands", cluster=2)
+def rank_left_out(k, out: nvb.Pointer(u32)):
+    here = k.generic_address(k.shared(u32, 1, align=16))
+    k.instruction(cluster.mapa(None, 64), address=here)  # breaks
+    k.instruction(cluster.mapa(None, 64), address=here, rank=1)  # keeps
