@@ -104,17 +104,21 @@ def sites_of(function: MachineFunction) -> dict[str, tuple[Site, ...]]:
 
 
 def reverse_postorder(function: MachineFunction) -> list[str]:
-    """The reachable blocks, each before its successors except along back edges."""
+    """The reachable blocks, each before its successors except along back edges.
+
+    What the first successor leads to comes before what only the others do: the body of a loop before what is behind it,
+    so that the solver has done with a loop before it goes on, and its work grows with the text alone.
+    """
     entry = function.entry.name
     finished: list[str] = []
     seen = {entry}
-    path = [(entry, iter(function.blocks[entry].successors))]
+    path = [(entry, reversed(function.blocks[entry].successors))]
     while path:
         block, successors = path[-1]
         for successor in successors:
             if successor not in seen:
                 seen.add(successor)
-                path.append((successor, iter(function.blocks[successor].successors)))
+                path.append((successor, reversed(function.blocks[successor].successors)))
                 break
         else:
             finished.append(block)

@@ -65,10 +65,10 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     if not any(instr.opcode.startswith(f"{FAMILY}.") for instr in function.instructions()):
         return []
     whole = _Whole(function)
-    found = {(one.rule.id, one.site.position): one for one in [*_outside(whole), *_never_freed(whole)]}
+    found = {_cause(one): one for one in [*_outside(whole), *_never_freed(whole)]}
     for path in warp_paths(function):
         for one in _of_warps(path, whole):
-            found.setdefault((one.rule.id, one.site.position), one)
+            found.setdefault(_cause(one), one)
     if any(one.rule is rules.MISSING_COMMIT for one in found.values()):
         # No wait is for an mma that has no commit: putting that right may be all there is to do.
         found = {key: one for key, one in found.items() if one.rule is not rules.MISSING_WAIT}
@@ -80,12 +80,19 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     return list(told.values())
 
 
+def _cause(finding: Finding) -> tuple[str, int]:
+    """What two findings of one cause have in common: the rule, and where its mistake stands."""
+    begun = finding.rule in _TOLD_WHERE_BEGUN and finding.site.instr.opcode == EXIT
+    return finding.rule.id, finding.fact.place if begun else finding.site.position
+
+
 class _Whole:
     """The function as a whole: who allocates, writes, reads and gives back what."""
 
     def __init__(self, function: MachineFunction) -> None:
         self.function = function
-        by_block = sites_of(function)
+        reached = reachable(function, [function.entry.name])
+        by_block = {name: sites for name, sites in sites_of(function).items() if name in reached}
         self.sites = {site.position: site for sites in by_block.values() for site in sites}
         instructions = [site.instr for site in self.sites.values()]
         self.allocated = _allocated_in(instructions)
@@ -94,14 +101,7 @@ class _Whole:
         self.freed = _objects(self.deallocations)
         mmas = [instr for instr in instructions if instr.opcode in MMAS]
         self.results = _results(mmas)
-        self.overwritten = _results(instr for instr in mmas if accumulates(instr) is not True)
-        self.preset = frozenset(
-            touch.object
-            for instr in instructions
-            if instr.opcode not in MMAS
-            for touch in columns(instr)
-            if touch.use is MemoryUse.ASYNC_WRITE
-        )
+        self.preset = _preset(instructions)
         self.related = frozenset(self._related(by_block))
 
     def _related(self, by_block: Mapping[str, tuple[Site, ...]]) -> Iterator[int]:
@@ -153,10 +153,11 @@ class _Whole:
             "limit": tcgen05_memory.COLUMNS,
             "names": ", ".join(sorted({one.name for one in self.allocated})),
         }
-        told = begun is None or begun is site or finding.rule in _TOLD_WHERE_BEGUN
+        begins = finding.rule in _TOLD_WHERE_BEGUN and site.instr.opcode == EXIT
+        told = begun is None or begun is site or begins
         notes = () if told or begun is None else ((f"{fact.known.value}: here", begun.instr.location),)
         at = site.instr.location
-        if begun is not None and (at is None or finding.rule in _TOLD_WHERE_BEGUN):
+        if begun is not None and (at is None or begins):
             at = begun.instr.location
         if finding.rule is BOUNDS and finding.touch is not None:
             touch = finding.touch
@@ -200,27 +201,23 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
 
 def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject], whole: _Whole) -> Iterator[Fact]:
     """What these warps find: allocations that others make for them, accumulators that others write."""
+    reached = set(map(id, instructions))
+    elsewhere = [site.instr for site in whole.sites.values() if id(site.instr) not in reached]
     mmas = [instr for instr in instructions if instr.opcode in MMAS]
-    issued = _results(mmas)
-    here = _results(instr for instr in mmas if accumulates(instr) is not True)
     for memory in inherited:
         yield Fact(Known.OPEN, object=memory)
-    for memory in whole.results - whole.preset:
-        if memory not in issued:
-            yield Fact(Known.UNSYNCHRONISED, object=memory)
-        # Where other warps write it first, what these add to is theirs to know.
-        if memory not in whole.overwritten - here:
-            yield Fact(Known.UNWRITTEN, object=memory)
+    for memory in whole.results - whole.preset - _results(mmas):
+        yield Fact(Known.UNSYNCHRONISED, object=memory)
+    # Where other warps write it first, what these add to is theirs to know.
+    overwritten = _results(instr for instr in elsewhere if instr.opcode in MMAS and accumulates(instr) is not True)
+    for memory in _results(mmas) - _preset(elsewhere) - overwritten:
+        yield Fact(Known.UNWRITTEN, object=memory)
 
 
 def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:
     """Whether every way from the entry to an end makes the allocation."""
-    making = [name for name, block in path.blocks.items() if memory in _allocated_in(block.instructions)]
-    if len(making) != 1:
-        return False
-    if making[0] == path.entry.name:
-        return True
-    around = reachable(path, [path.entry.name], without=making[0])
+    making = {name for name, block in path.blocks.items() if memory in _allocated_in(block.instructions)}
+    around = reachable(path, [path.entry.name], without=making)
     return not any(instr.opcode == EXIT for name in around for instr in path.blocks[name].instructions)
 
 
@@ -255,6 +252,12 @@ def _allocated_in(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObjec
 def _results(mmas: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
     """The allocations that these mma write."""
     return frozenset(touch.object for mma in mmas for touch in columns(mma) if touch.use is MemoryUse.ASYNC_WRITE)
+
+
+def _preset(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
+    """The allocations that something other than an mma writes."""
+    others = (instr for instr in instructions if instr.opcode not in MMAS)
+    return frozenset(touch.object for one in others for touch in columns(one) if touch.use is MemoryUse.ASYNC_WRITE)
 
 
 def _barriers(instr: MachineInstr) -> frozenset[MemoryObject] | None:

@@ -26,6 +26,9 @@ MMAS = (tcgen05.MMA, tcgen05.MMA_WS)
 _BARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 BARRIERS = ("bar.sync", "bar.red", "barrier.sync", "barrier.red", "barrier.cluster.wait")
 
+_CONCERNED = ("tcgen05.", "mbarrier.", "bar", "registers.", EXIT)
+"""How the opcodes begin that change a fact."""
+
 
 class Known(enum.Enum):
     """What a fact says; `place` is where it began to hold, -1 for the entry."""
@@ -86,6 +89,8 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Fi
     """The state behind an instruction, and what it breaks."""
     found: list[Finding] = []
     instr = site.instr
+    if not instr.opcode.startswith(_CONCERNED):
+        return state, found
     for touch in instr.touches:
         if touch.access is Access.READ:
             state = _strike(
@@ -252,10 +257,12 @@ def _exit(state: State, site: Site, around: Surroundings, found: list[Finding]) 
     for fact in sorted(state, key=lambda one: one.place):
         if fact.known is Known.OPEN and fact.object in around.owed:
             found.append(Finding(rules.MISSING_DEALLOC, site, fact))
-        elif fact.known is Known.ISSUED:
-            found.append(Finding(rules.MISSING_COMMIT, site, fact))
         elif fact.known is Known.UNTOLD:
             found.append(Finding(rules.MISSING_FENCE_BEFORE, site, fact))
+    # One commit is for all mma before it.
+    issued = [fact for fact in state if fact.known is Known.ISSUED]
+    if issued:
+        found.append(Finding(rules.MISSING_COMMIT, site, max(issued, key=lambda one: one.place)))
     return state
 
 

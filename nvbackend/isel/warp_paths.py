@@ -5,7 +5,7 @@ Where a part of a warp takes a branch, the warp goes through the branch and then
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
@@ -43,16 +43,16 @@ def _taken(function: MachineFunction, block: MachineBlock, lanes: int) -> tuple[
     if not lanes & ~second:
         return (block.successors[1],)
     arm, rest = block.successors
-    return (arm,) if rest in reachable(function, [arm], without=block.name) else (arm, rest)
+    return (arm,) if rest in reachable(function, [arm], without=(block.name,)) else (arm, rest)
 
 
-def reachable(function: MachineFunction, starts: Iterable[str], *, without: str | None = None) -> set[str]:
-    """The blocks that can be reached from `starts`, themselves included, not through the block `without`."""
-    waiting = [start for start in starts if start != without]
+def reachable(function: MachineFunction, starts: Iterable[str], *, without: Container[str] = ()) -> set[str]:
+    """The blocks that can be reached from `starts`, themselves included, not through the blocks `without`."""
+    waiting = [start for start in starts if start not in without]
     found = set(waiting)
     while waiting:
         for successor in function.blocks[waiting.pop()].successors:
-            if successor not in found and successor != without:
+            if successor not in found and successor not in without:
                 found.add(successor)
                 waiting.append(successor)
     return found

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.intrinsics.types import i32, u32, u64
+from nvbackend.isel.dataflow import solve
 from nvbackend.isel.tmem_protocol import check_tmem_protocol
-from tests.support.tmem_kernel import multiply
+from nvbackend.isel.tmem_protocol_state import Surroundings, step
+from nvbackend.isel.warp_paths import warp_paths
+from nvbackend.signature import Parameter, Pointer, Scalar
+from tests.support.tmem_kernel import COLUMNS, F16, SHAPE, multiply
 
 MISTAKES = [
     ("no dealloc", "tcgen05.missing-dealloc"),
@@ -43,3 +49,161 @@ def test_a_kernel_without_a_mistake_is_left_alone(issuer: int, threads: int, cha
 @pytest.mark.parametrize(("change", "rule"), MISTAKES, ids=[change for change, _ in MISTAKES])
 def test_each_mistake_is_told_once(change: str, rule: str, issuer: int, threads: int) -> None:
     assert rules(change, issuer=issuer, threads=threads) == [rule]
+
+
+def told(k: KernelBuilder) -> list[str]:
+    k.return_()
+    k._link()
+    return [one.rule_id for one in check_tmem_protocol(k.machine)]
+
+
+def new(threads: int = 160) -> KernelBuilder:
+    parameters = [Parameter("out", Pointer(u32)), Parameter("tiles", Scalar(i32))]
+    return KernelBuilder("kernel", "sm_100a", threads=threads, parameters=parameters)
+
+
+def persistent(k: KernelBuilder, *, wait: bool = True, fence: bool = True) -> None:
+    """Two accumulators in turn: one thread of warp 4 multiplies the next while warps 0 to 3 read the last."""
+    out, tiles = k.arguments
+    full, free = k.mbarriers(2, 1, name="full"), k.mbarriers(2, 128, name="free")
+    k.barriers_ready()
+    with k.tmem_alloc(2 * COLUMNS) as tmem:
+        with k.one_thread(4), k.range(tiles) as tile:
+            half = tile % 2
+            k.mbarrier_wait(free + half, (tile // 2 % 2) ^ 1)
+            k.tcgen05_fence_after_thread_sync()
+            place = tmem.columns(half * COLUMNS, COLUMNS)
+            for index in range(4):
+                k.tcgen05_mma(F16, place, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=index > 0)
+            k.tcgen05_commit(full + half)
+        with k.if_(k.warp_id() < 4), k.range(tiles) as tile:
+            half = tile % 2
+            if wait:
+                k.mbarrier_wait(full + half, tile // 2 % 2)
+            if fence:
+                k.tcgen05_fence_after_thread_sync()
+            load = k.tcgen05_ld(tmem.columns(half * COLUMNS, 32).lanes(k.warp_id() * 32), "32x32b", 32)
+            k.tcgen05_wait_ld(load)
+            k.tcgen05_fence_before_thread_sync()
+            k.mbarrier_arrive(free + half)
+            out[k.thread_id()] = load.values[0]
+
+
+def test_a_pipeline_over_two_accumulators() -> None:
+    for changes, expected in (
+        ({}, []),
+        ({"wait": False}, ["tcgen05.missing-wait"]),
+        ({"fence": False}, ["tcgen05.missing-fence-after"]),
+    ):
+        k = new()
+        persistent(k, **changes)
+        assert told(k) == expected
+
+
+def test_warps_that_have_nothing_to_give_back_may_leave() -> None:
+    k = new()
+    cell = k.shared(u32, 1)
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, 64)
+    with k.if_(k.warp_id() == 3):
+        k.return_()
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_dealloc(cell[0], 64)
+    assert told(k) == []
+
+
+def test_another_warp_may_give_back() -> None:
+    k = new()
+    cell = k.shared(u32, 1)
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, 64)
+    k.barrier()
+    with k.if_(k.thread_id() // 32 == 2):
+        k.tcgen05_dealloc(cell[0], 64)
+    assert told(k) == []
+
+
+def test_allocation_in_a_loop_and_under_a_condition() -> None:
+    k = new()
+    cell = k.shared(u32, 1)
+    tiles = k.arguments[1]
+    with k.range(tiles), k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, 512)
+        k.tcgen05_dealloc(cell[0], 512)
+    with k.if_(tiles > 3):
+        with k.if_(k.warp_id() == 0):
+            k.tcgen05_alloc(cell + 0, 512)
+        k.barrier()
+        with k.if_(k.warp_id() == 0):
+            k.tcgen05_dealloc(cell[0], 512)
+    assert told(k) == []
+
+
+def test_allocations_one_in_another_relinquish_once() -> None:
+    for first, expected in ((False, []), (True, ["tcgen05.alloc-after-relinquish"])):
+        k = new()
+        with k.tmem_alloc(256, relinquish=first), k.tmem_alloc(256, name="scales"):
+            pass
+        assert told(k) == expected
+
+
+def test_three_allocations_are_too_many_for_one_sm() -> None:
+    k = new()
+    with k.tmem_alloc(256, relinquish=False), k.tmem_alloc(256, relinquish=False), k.tmem_alloc(32):
+        pass
+    assert told(k) == ["tcgen05.total-columns"]
+
+
+def test_the_thread_that_is_elected_goes_through_its_block() -> None:
+    """The first of two elected blocks defines the accumulator that the second adds to."""
+    for first, expected in ((False, []), (True, ["tcgen05.undefined-accumulator"])):
+        k = new()
+        done = k.mbarriers(1, 1)
+        with k.tmem_alloc(COLUMNS) as tmem:
+            for accumulate in (first, True):
+                with k.one_thread():
+                    k.tcgen05_mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=accumulate)
+            with k.one_thread():
+                k.tcgen05_commit(done)
+        assert told(k) == expected
+
+
+def test_addresses_that_are_not_known_are_left_alone() -> None:
+    k = new()
+    out = k.arguments[0]
+    load = k.tcgen05_ld(out[0], "32x32b", 1)
+    k.tcgen05_wait_ld(load)
+    k.tcgen05_st(out[1], "32x32b", [load.values[0]])
+    k.tcgen05_dealloc(out[2], 64)
+    assert told(k) == []
+
+
+def test_the_work_grows_with_the_text() -> None:
+    """Four times the kernel takes four times the steps of the solver: the state does not grow with it."""
+    sizes = []
+    for repeats in (4, 16):
+        k = new()
+        done = k.mbarriers(1, 1)
+        k.barriers_ready()
+        with k.tmem_alloc(COLUMNS) as tmem:
+            for _ in range(repeats):
+                with k.one_thread(), k.range(k.arguments[1]) as index:
+                    k.tcgen05_mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=index > 0)
+                    k.tcgen05_commit(done)
+        k.return_()
+        k._link()
+        sizes.append(sum(solve(path, Counting()).transfers for path in warp_paths(k.machine)))
+    assert sizes[1] < 4.5 * sizes[0]
+
+
+class Counting:
+    """An analysis whose facts are those of the real one, for the number of its transfers."""
+
+    def entry(self):
+        return frozenset()
+
+    def join(self, left, right):
+        return left | right
+
+    def transfer(self, state, site):
+        return step(state, site, Surroundings(frozenset(), frozenset(), frozenset(), frozenset()))[0]
