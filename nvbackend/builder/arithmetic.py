@@ -12,6 +12,7 @@ class Arithmetics(Control):
     """Selection, minimum and maximum, fused multiply-add, constants."""
 
     _shared_bytes = 0
+    _static_bytes = 0
 
     def const(self, number: Number, element: ElementType) -> Value:
         """`number` as a value of `element` (value.constant where it does not fit)."""

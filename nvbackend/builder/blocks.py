@@ -22,7 +22,18 @@ Yielded = TypeVar("Yielded")
 class Region:
     """A with-block of the kernel. Values made in it may be used while it is open."""
 
-    __slots__ = ("alone", "executing", "exit_block", "kind", "left", "location", "next_block", "open", "written")
+    __slots__ = (
+        "alone",
+        "executing",
+        "exit_block",
+        "held",
+        "kind",
+        "left",
+        "location",
+        "next_block",
+        "open",
+        "written",
+    )
 
     def __init__(self, kind: str, location: Location | None) -> None:
         self.kind = kind
@@ -35,6 +46,8 @@ class Region:
         """Whether some thread leaves it by break or return."""
         self.alone = False
         """Whether at most one thread of a warp runs it."""
+        self.held: list[tuple[str, Location | None]] = []
+        """The blocks inside it whose end has work to do, so that no thread may leave them early; with their places."""
         self.executing: Threads | None = None
         """The threads of the CTA that are in it, where they are known."""
 

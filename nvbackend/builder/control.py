@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from llvmlite import ir
@@ -14,6 +15,7 @@ from nvbackend.builder.execution import Threads
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.values import Arithmetic, Number, Operand, Value, as_value
 from nvbackend.builder.variables import Variable
+from nvbackend.diagnostics import caller_location
 from nvbackend.intrinsics.types import ElementType, pred, s32
 
 Known = dict[Storage, list[ir.Value]]
@@ -132,6 +134,7 @@ class Control(BuilderCore):
     def break_(self) -> None:
         """Leave the innermost loop."""
         loop = self._loop("break_")
+        self._check_held("break_", loop)
         self._leave("break_", loop.exit_block)
         self._execution.leave(loop)
         loop.left = True
@@ -139,12 +142,14 @@ class Control(BuilderCore):
     def continue_(self) -> None:
         """Go on with the next round of the innermost loop."""
         loop = self._loop("continue_")
+        self._check_held("continue_", loop)
         self._leave("continue_", loop.next_block)
         self._execution.leave(loop)
 
     def return_(self) -> None:
         """End the kernel for the threads that come here."""
         self._check_live()
+        self._check_held("return_", None)
         self._flush()
         self._pseudo(RETURN)
         self._ir.ret_void()
@@ -156,6 +161,7 @@ class Control(BuilderCore):
     def break_if(self, condition: Operand) -> None:
         """Leave the innermost loop where `condition` holds."""
         loop = self._loop("break_if")
+        self._check_held("break_if", loop)
         self._leave_if(condition, loop.exit_block)
         self._execution.leave(loop)
         loop.left = True
@@ -163,6 +169,7 @@ class Control(BuilderCore):
     def continue_if(self, condition: Operand) -> None:
         """Go on with the next round of the innermost loop where `condition` holds."""
         loop = self._loop("continue_if")
+        self._check_held("continue_if", loop)
         self._leave_if(condition, loop.next_block)
         self._execution.leave(loop)
 
@@ -189,6 +196,25 @@ class Control(BuilderCore):
         stay = self._new_block("stay")
         self._branch_if(test, block, stay)
         self._enter(stay, self._known)
+
+    @contextmanager
+    def _holding(self, call: str) -> Iterator[None]:
+        """Around what no thread may leave early, since its end has work to do."""
+        region, held = self._regions[-1], (call, caller_location())
+        region.held.append(held)
+        try:
+            yield
+        finally:
+            region.held.remove(held)
+
+    def _check_held(self, exit_kind: str, loop: Region | None) -> None:
+        """Raises pipeline.left where an exit from `loop`, or from the kernel, leaves a held block."""
+        for region in reversed(self._regions):
+            if region.held:
+                call, place = region.held[-1]
+                rules.HELD.fail(exit=exit_kind, call=call, notes=(("the block begins here", place),))
+            if region is loop:
+                return
 
     def _loop(self, exit_kind: str) -> Region:
         for region in reversed(self._regions):

@@ -13,6 +13,7 @@ from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, s64, u32
 from nvbackend.isel.machine import MemoryUse
 from nvbackend.isel.memory_uses import LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.target import Target
 
 GLOBAL_SPACE = 1
 SHARED_SPACE = 3
@@ -190,25 +191,36 @@ class Memory(Arithmetics):
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str = "shared") -> Address:
         """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
 
-        Raises shared.size where the kernel's total is more than the target has for one CTA, and shared.extent.
+        Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past
+        1024 bytes, and shared.extent.
         """
         return self._shared(element, count, align, name, element.bytes_for(1))
 
     def _shared(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
         """As `shared`, of equal parts of `part` bytes."""
         _check_extent(name, count, align)
+        if align > SHARED_BASE_ALIGNMENT:
+            rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT)
         start = -(-self._shared_bytes // align) * align
         end = start + element.bytes_for(count)
-        limit = SHARED_LIMIT[self.target.number]
-        if end > limit:
-            rules.SHARED_SIZE.fail(name=name, total=end, target=self.target, limit=limit, over=end - limit)
+        self._check_total(name, self._static_bytes, end)
         self._shared_bytes = end
         place = self._places.allocate(name, end - start, part)
         return Address(self, self._shared_base(), element, SHARED_SPACE, align, as_value(self, start, u32), place)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
-        """`count` elements of statically allocated shared memory (48 KB a CTA in all). Raises shared.extent."""
+        """`count` elements of statically allocated shared memory, at a multiple of `align` bytes.
+
+        Raises shared.static-size past what may be static (48 KB in all, but for `a` targets), shared.size past what
+        the target has for static and dynamic memory together, and shared.extent.
+        """
         _check_extent(name, count, align)
+        end = -(-self._static_bytes // align) * align + element.bytes_for(count)
+        limit = static_limit(self.target)
+        if end > limit:
+            rules.SHARED_STATIC_SIZE.fail(name=name, total=end, target=self.target, limit=limit, over=end - limit)
+        self._check_total(name, end, self._shared_bytes)
+        self._static_bytes = end
         array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
         variable = ir.GlobalVariable(
             self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}__{name}"), SHARED_SPACE
@@ -217,6 +229,15 @@ class Memory(Arithmetics):
         variable.initializer = ir.Constant(array, ir.Undefined)
         place = self._places.allocate(name, element.bytes_for(count), element.bytes_for(1))
         return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
+
+    def _check_total(self, name: str, static: int, dynamic: int) -> None:
+        """Raises shared.size where the two together are more than the target has; the dynamic part lies behind."""
+        total = static
+        if dynamic:
+            total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic
+        limit = SHARED_LIMIT[self.target.number]
+        if total > limit:
+            rules.SHARED_SIZE.fail(name=name, total=total, target=self.target, limit=limit, over=total - limit)
 
     def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
         """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
@@ -238,6 +259,7 @@ class Memory(Arithmetics):
         return found.ptrtoint(ir.IntType(32))
 
 
+_STATIC_LIMIT = 48 * 1024
 SHARED_LIMIT: dict[int, int] = {
     number: kilobytes * 1024
     for number, kilobytes in {
@@ -249,3 +271,11 @@ SHARED_LIMIT: dict[int, int] = {
     }.items()
 }
 """Shared memory a CTA can have, in bytes, by compute capability (CUDA C++ Programming Guide, compute capabilities)."""
+
+
+def static_limit(target: Target) -> int:
+    """Static shared memory that a CTA can have, in bytes: what ptxas 13.5 takes.
+
+    It is 48 KB; on a target with the suffix `a`, as much as there is.
+    """
+    return SHARED_LIMIT[target.number] if target.has_arch_conditional else _STATIC_LIMIT

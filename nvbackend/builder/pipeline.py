@@ -83,7 +83,8 @@ class Ring:
         k.mbarrier_wait(self._empty + index, self._phase ^ 1)
         full = self._full + index
         k.mbarrier_arrive_expect_tx(full, self.bytes)
-        yield self._stage(index)
+        with k._holding("fill"):
+            yield self._stage(index)
         self._advance()
 
     @with_block
@@ -102,7 +103,8 @@ class Ring:
         self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
         index = self._index.value
         k.mbarrier_wait(self._full + index, self._phase)
-        yield self._stage(index)
+        with k._holding("drain"):
+            yield self._stage(index)
         if in_flight == 0:
             self._release(index, when=None)
         else:
@@ -121,7 +123,8 @@ class Ring:
         self._check_role("feed", "one thread that issues tcgen05.mma", wrong=k._consuming is not None)
         index = self._index.value
         k.mbarrier_wait(self._full + index, self._phase)
-        yield self._stage(index)
+        with k._holding("feed"):
+            yield self._stage(index)
         shared = self.peers > 1
         mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}
         barrier = k._mbarrier(self._empty + index).ir
@@ -180,6 +183,7 @@ _SYNCHRONISES = frozenset({sync.barrier_sync().opcode, cluster.barrier_wait().op
 class Pipelines(Warpgroups):
     """Rings, roles and tiles: the calls that a GEMM is written with. Each stands on public single operations."""
 
+    _consumer: Value | None = None
     _consuming: int | None = None
     """Consumer warpgroups of the consumers block that is open."""
     _producer_registers = 0
@@ -235,9 +239,14 @@ class Pipelines(Warpgroups):
             self.increase_registers(registers)
             self._consuming = consumers
             try:
-                yield self.warpgroup_id() - 1
+                self._consumer = self.warpgroup_id() - 1
+                yield self._consumer
             finally:
-                self._consuming = None
+                self._consuming = self._consumer = None
+
+    def consumer_warpgroups(self, warpgroup: Operand) -> int | None:
+        """How many warpgroups run a consumers block, where `warpgroup` is the number that the block yields."""
+        return self._consuming if warpgroup is self._consumer else None
 
     def _check_registers(self, registers: int, consumers: int) -> None:
         """The pool is what the CTA gets at its launch, an even share of the register file for each thread."""
@@ -258,8 +267,10 @@ class Pipelines(Warpgroups):
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
 
         Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
-        are in use at a time. The last group may have fewer rows.
+        are in use at a time. The last group may have fewer rows. Raises pipeline.group.
         """
+        if type(group) is not int or group < 1:
+            rules.GROUP.fail(given=repr(group))
         index, height, width = (as_value(self, one, s32).to(u32) for one in (tile, rows, columns))
         in_group = width * group
         first = (index // in_group) * group

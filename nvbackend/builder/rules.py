@@ -180,6 +180,20 @@ BARRIER_WAITS = Rule(
     why="The kernel would wait for threads that do not exist.",
     reference="PTX ISA 9.7.13.1 (barrier)",
 )
+SHARED_STATIC_SIZE = Rule(
+    id="shared.static-size",
+    message="{name} brings the kernel's static shared memory to {total} bytes; {target} has {limit} for a CTA",
+    fix="use k.shared(...), dynamic shared memory, for what is large; {over} bytes must go",
+    why="ptxas refuses the kernel, without a place in the program.",
+    reference="CUDA C++ Programming Guide, shared memory: static allocations; ptxas 13.5",
+)
+SHARED_ALIGNMENT = Rule(
+    id="shared.alignment",
+    message="{name} is to start at a multiple of {align} bytes; dynamic shared memory starts at a multiple of {base}",
+    fix="ask for {base} at most, the longest swizzle period; or for more memory, and round the address up",
+    why="Only the offset in the CTA's memory would be aligned, and the address with luck.",
+    reference="PTX ISA 5.5.6 (swizzling modes)",
+)
 SHARED_SIZE = Rule(
     id="shared.size",
     message="{name} brings the kernel's shared memory to {total} bytes; {target} has {limit} for a CTA",
@@ -291,6 +305,21 @@ RING_NOT_READY = Rule(
     fix="call k.barriers_ready() between the last k.pipeline(...) and the roles",
     why="A thread may wait at a barrier before it is initialised, and wait for ever.",
     reference="PTX ISA 9.7.13.15 (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
+)
+HELD = Rule(
+    id="pipeline.left",
+    message="{exit} leaves the ring.{call}() block before its end",
+    fix="compute the condition inside, keep it in a variable, and leave behind the block",
+    why="The end of the block gives the stage back and moves on to the next one: without it this thread stays behind "
+    "the others, waits for ever, or works on a tile that is not its own.",
+    reference="PTX ISA 9.7.13.15 (mbarrier phases)",
+)
+GROUP = Rule(
+    id="pipeline.group",
+    message="tiles can not be walked {given} rows at a time",
+    fix="use a positive integer; 1 walks row by row",
+    why="The tile's place would be a quotient by zero, which is no error on the GPU: any tile may come out.",
+    reference="PTX ISA 9.7.1 (div, rem: division by zero)",
 )
 ROLES = Rule(
     id="pipeline.roles",

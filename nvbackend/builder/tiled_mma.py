@@ -16,13 +16,27 @@ from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.wgmma_rules import WgmmaRequest
 
 if TYPE_CHECKING:
-    from nvbackend.builder.warpgroup import Warpgroups
+    from nvbackend.builder.pipeline import Pipelines
 
 WARPGROUPS = Rule(
     id="mma.warpgroups",
     message="warpgroups = {given!r} is not how many there are along M and along N",
     fix="give a pair of positive integers, such as (2, 1)",
     why="There would be no tile, or one that no warpgroup works on.",
+    reference="PTX ISA 9.7.15 (warpgroups)",
+)
+WARPGROUP = Rule(
+    id="mma.warpgroup",
+    message="warpgroup {given} of a tile of {along_m} x {along_n} warpgroups",
+    fix="number them from 0 to {last}: k.consumers(...) yields the number of each",
+    why="It would work on the tile of another warpgroup, and a part of the result would never be computed.",
+    reference="PTX ISA 9.7.15 (warpgroups)",
+)
+WARPGROUPS_THERE = Rule(
+    id="mma.warpgroups-there",
+    message="a tile of {along_m} x {along_n} warpgroups is multiplied by {there} consumer warpgroup(s)",
+    fix="make it with k.tiled_mma(..., warpgroups=({there}, 1)), or give the kernel {wanted} consumer warpgroups",
+    why="The parts of the tile that belong to the missing warpgroups would never be computed.",
     reference="PTX ISA 9.7.15 (warpgroups)",
 )
 
@@ -35,7 +49,7 @@ class TiledMma:
     instruction's. Warpgroup w works on rows block w % warpgroups[0] and columns block w // warpgroups[0].
     """
 
-    def __init__(self, k: Warpgroups, instruction: WgmmaRequest, warpgroups: tuple[int, int]) -> None:
+    def __init__(self, k: Pipelines, instruction: WgmmaRequest, warpgroups: tuple[int, int]) -> None:
         select_wgmma(instruction, k.target)
         match warpgroups:
             case (int(along_m), int(along_n)) if along_m > 0 and along_n > 0:
@@ -64,7 +78,12 @@ class TiledMma:
         return self._k.accumulator(self.instruction.n, self.instruction.d, name=name)
 
     def accumulate(self, accumulator: Accumulator, a: SharedTile, b: SharedTile, warpgroup: Operand = 0) -> None:
-        """Issue the mma of one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma()` region."""
+        """Issue the mma of one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma()` region.
+
+        Raises mma.tile, mma.warpgroup for a number that is none, and mma.warpgroups-there inside `k.consumers` where
+        its number says that some part of the tile has no warpgroup.
+        """
+        self._check_warpgroup(warpgroup)
         if a.layout.columns != b.layout.columns or a.layout.columns % self.instruction.k:
             TILE_MISMATCH.fail(a=a.layout.columns, b=b.layout.columns, k=self.instruction.k)
         instruction = dataclasses.replace(
@@ -77,3 +96,13 @@ class TiledMma:
         own_b = b.rows_from(warpgroup // along_m if along_n > 1 else 0, instruction.n)
         for column in range(0, a.layout.columns, instruction.k):
             self._k.wgmma_mma_async(accumulator, own_a, own_b, instruction, a_at=(0, column), b_at=(0, column))
+
+    def _check_warpgroup(self, warpgroup: Operand) -> None:
+        along_m, along_n = self.warpgroups
+        wanted = along_m * along_n
+        number = warpgroup if isinstance(warpgroup, int) else getattr(warpgroup, "constant", None)
+        if isinstance(number, int) and not 0 <= number < wanted:
+            WARPGROUP.fail(given=number, along_m=along_m, along_n=along_n, last=wanted - 1)
+        there = self._k.consumer_warpgroups(warpgroup)
+        if there is not None and there < wanted:
+            WARPGROUPS_THERE.fail(along_m=along_m, along_n=along_n, there=there, wanted=wanted)

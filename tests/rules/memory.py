@@ -31,6 +31,12 @@ def access_of_twelve_bytes(k, x: nvb.Pointer(f32, align=16)):
     x.load(4)  # keeps
 
 
+@kernel("shared.alignment")
+def aligned_to_more_than_the_base(k):
+    k.shared(u8, 4096, align=2048)  # breaks
+    k.shared(u8, 4096, align=1024)  # keeps
+
+
 @kernel("shared.extent")
 def alignment_that_is_no_power_of_two(k):
     k.shared(u8, 64, align=24)  # breaks
@@ -41,6 +47,13 @@ def alignment_that_is_no_power_of_two(k):
 def more_shared_memory_than_there_is(k):
     k.shared(u8, 228 * 1024)  # breaks
     k.shared(u8, 227 * 1024)  # keeps
+
+
+@kernel("shared.static-size", "sm_90")
+def too_much_static_shared_memory(k):
+    k.shared_static(u8, 40 * 1024)
+    k.shared_static(u8, 16 * 1024)  # breaks
+    k.shared(u8, 16 * 1024)  # keeps
 
 
 @kernel("shared.tile")

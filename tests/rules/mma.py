@@ -120,3 +120,25 @@ def tiles_of_different_k(k):
 def no_warpgroups_along_n(k):
     k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 0))  # breaks
     k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # keeps
+
+
+@kernel("mma.warpgroup", threads=256)
+def warpgroup_behind_the_last(k):
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))
+    acc, a, b = mma.accumulator(), k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
+    with k.wgmma():
+        mma.accumulate(acc, a, b, warpgroup=2)  # breaks
+        mma.accumulate(acc, a, b, warpgroup=1)  # keeps
+
+
+@kernel("mma.warpgroups-there", threads=256)
+def half_of_the_tile(k):
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # breaks
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(1, 1))  # keeps
+    a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
+    with k.producer(40):
+        pass
+    with k.consumers(232) as warpgroup:
+        acc = mma.accumulator()
+        with k.wgmma():
+            mma.accumulate(acc, a, b, warpgroup)

@@ -21,6 +21,28 @@ def ring_for_one_of_two_consumers(k, a: A):
         pass
 
 
+@kernel("pipeline.group")
+def tiles_in_groups_of_no_rows(k, columns: nvb.i32):
+    rows = 8
+    k.grouped(k.block_id(), rows, columns, rows // 16)  # breaks
+    k.grouped(k.block_id(), rows, columns, rows // 4)  # keeps
+
+
+@kernel("pipeline.left", threads=256)
+def loop_left_inside_of_a_stage(k, a: A, steps: nvb.i32):
+    ring = k.pipeline(2, 1, a=TILE)
+    k.barriers_ready()
+    with k.producer(40), k.range(steps), ring.fill() as stage:
+        k.tma_load(stage.a, a, (0, 0), stage.full)
+    with k.consumers(232):
+        done = k.var(0)
+        with k.loop():
+            with ring.drain():
+                done += 1
+                k.break_if(done == steps)  # breaks
+            k.break_if(done == steps)  # keeps
+
+
 @kernel("pipeline.not-ready", threads=256)
 def ring_used_before_it_is_there(k, a: A):
     ring = k.pipeline(2, 1, a=TILE)
