@@ -11,7 +11,8 @@ from nvbackend.isel.family_rules import is_available
 from nvbackend.isel.target import Target, dotted
 from tests.support import address_text, async_text, multimem_text
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant
-from tests.support.ptxas import refusals, witnessed
+from tests.support.ptxas import refusals
+from tests.support.ptxas_rounds import Judge, known_to_ptxas, quick_refusals
 
 FAMILIES = {
     **async_text.FAMILIES,
@@ -41,8 +42,8 @@ def _verdict(variant: Variant, target: Target) -> bool:
     return is_available(row, target)
 
 
-def _disagreements(variants: list[Variant], target: Target) -> list[str]:
-    said = refusals([each.text for each in variants], DECLARATIONS, target.name, dotted(target.ptx_version))
+def _disagreements(variants: list[Variant], target: Target, judge: Judge) -> list[str]:
+    said = judge([each.text for each in variants], DECLARATIONS, target.name, dotted(target.ptx_version))
     return [
         f"{target}: {variant.text} legal={_verdict(variant, target)}, ptxas: {refusal}"
         for variant, refusal in zip(variants, said, strict=True)
@@ -50,7 +51,7 @@ def _disagreements(variants: list[Variant], target: Target) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("target", witnessed(), ids=str)
+@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
 def test_rows_are_where_ptxas_takes_them_on_a_sample(target: Target) -> None:
     chooser = random.Random(target.name)
     faults = []
@@ -58,14 +59,14 @@ def test_rows_are_where_ptxas_takes_them_on_a_sample(target: Target) -> None:
         everything = list(family())
         legal = [each for each in everything if _verdict(each, target)]
         chosen = chooser.sample(everything, SAMPLE // 3) + chooser.sample(legal, min(len(legal), SAMPLE))
-        faults += _disagreements(chosen, target)
+        faults += _disagreements(chosen, target, refusals)
     assert faults == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("target", witnessed(), ids=str)
+@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
 def test_rows_are_where_ptxas_takes_them(target: Target) -> None:
     faults = []
     for family in FAMILIES.values():
-        faults += _disagreements(list(family()), target)
+        faults += _disagreements(list(family()), target, quick_refusals)
     assert faults == []
