@@ -59,8 +59,7 @@ class TestMissingFence:
 
     def test_stmatrix_and_a_tensor_store(self, between: Step, expected: list[str]) -> None:
         def program(p: Program) -> None:
-            place = p.tile.address.byte_offset(p.k.thread_id() * 16, align=16)
-            p.k.stmatrix(place, [p.k.const(0, u32)] * 4)
+            p.stmatrix()
             between(p)
             p.store(wait=True)
 

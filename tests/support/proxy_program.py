@@ -47,6 +47,10 @@ class Program:
     def write(self, tile: SharedTile | None = None) -> None:
         (tile or self.tile).address.byte_offset(self.k.thread_id() * 16, align=16).cast(u32).store(1)
 
+    def stmatrix(self, tile: SharedTile | None = None) -> None:
+        place = (tile or self.tile).address.byte_offset(self.k.thread_id() * 16, align=16)
+        self.k.stmatrix(place, [self.k.const(0, u32)] * 4)
+
     def load(self, tile: SharedTile | None = None, barrier: Address | None = None) -> None:
         with self.k.one_thread():
             self.k.mbarrier_arrive_expect_tx(barrier or self.full, TILE.bytes)

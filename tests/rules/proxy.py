@@ -1,0 +1,78 @@
+"""Shared memory between ordinary accesses and those that go on behind their instruction."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import f16, u32
+from tests.rules.example import kernel
+from tests.rules.setup import load_parts, wgmma_parts
+
+MATRIX = nvb.TensorMap(f16, box=(64, 64))
+
+
+@kernel("proxy.missing-fence")
+def tile_that_threads_fill(k):
+    mma, acc, tile = wgmma_parts(k)
+    tile.address.cast(u32).byte_offset(k.thread_id() * 16, align=16).store(0, 0, 0, 0)
+    k.fence_proxy_async()  # keeps
+    k.barrier()
+    with k.wgmma():
+        mma.accumulate(acc, tile, tile)
+
+
+@kernel("proxy.write-in-flight")
+def tile_that_is_filled_again(k, matrix: MATRIX, steps: nvb.i32):
+    mma, acc, _ = wgmma_parts(k)
+    tile, full = load_parts(k)
+    phase = k.var(0)
+    with k.range(steps) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+            k.tma_load(tile, matrix, (0, step * 64), full)
+        k.mbarrier_wait(full, phase)
+        phase.set(phase ^ 1)
+        with k.wgmma(in_flight=1):  # breaks
+            mma.accumulate(acc, tile, tile)  # breaks
+        with k.wgmma(in_flight=0):  # keeps
+            mma.accumulate(acc, tile, tile)  # keeps
+        k.barrier()
+    k.wgmma_wait_group(0, drains=[acc])
+
+
+@kernel("proxy.read-before-wait")
+def tile_that_may_not_have_come(k, matrix: MATRIX, out: nvb.Pointer(u32)):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, 0), full)
+    k.barrier()  # breaks
+    k.mbarrier_wait(full, 0)  # keeps
+    out[k.thread_id()] = tile.address.cast(u32)[k.thread_id()]
+
+
+@kernel("async-copy.read-before-wait")
+def copy_of_a_group_that_is_left(k, x: nvb.Pointer(u32), out: nvb.Pointer(u32)):
+    buffer = k.shared(u32, 128)
+    k.cp_async(buffer + k.thread_id(), x + k.thread_id(), 4)
+    k.cp_async_commit()
+    k.cp_async_wait(1)  # breaks
+    k.cp_async_wait(0)  # keeps
+    out[k.thread_id()] = buffer[k.thread_id()]
+
+
+@kernel("proxy.store-not-committed")
+def store_in_an_open_group(k, matrix: MATRIX):
+    tile, _ = load_parts(k)
+    with k.one_thread():
+        k.tma_store(matrix, (0, 0), tile)
+        k.tma_commit_stores()  # keeps
+        k.tma_wait_stores(reading=True)
+
+
+@kernel("proxy.store-not-waited")
+def store_that_outlives_its_kernel(k, matrix: MATRIX):
+    tile, _ = load_parts(k)
+    with k.one_thread():
+        k.tma_store(matrix, (0, 0), tile)
+        k.tma_commit_stores()
+        k.tma_wait_stores(reading=True)  # keeps
