@@ -168,6 +168,114 @@ def test_the_thread_that_is_elected_goes_through_its_block() -> None:
         assert told(k) == expected
 
 
+def issue(k: KernelBuilder, tmem: object, *, accumulate: bool = False) -> None:
+    k.tcgen05_mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=accumulate)
+
+
+def read(k: KernelBuilder, tmem: object) -> None:
+    load = k.tcgen05_ld(tmem, "32x32b", 32)
+    k.tcgen05_wait_ld(load)
+    k.arguments[0][k.thread_id()] = load.values[0]
+
+
+def test_a_barrier_hands_on_what_one_thread_has_waited_for() -> None:
+    for waits, expected in ((True, []), (False, ["tcgen05.missing-wait"])):
+        k = new()
+        done = k.mbarriers(1, 1)
+        k.barriers_ready()
+        with k.tmem_alloc(COLUMNS) as tmem:
+            with k.one_thread(2):
+                issue(k, tmem)
+                k.tcgen05_commit(done)
+                if waits:
+                    k.mbarrier_wait(done, 0)
+                    k.tcgen05_fence_before_thread_sync()
+            if waits:
+                k.barrier()
+            k.tcgen05_fence_after_thread_sync()
+            with k.if_(k.warp_id() < 4):
+                read(k, tmem)
+        assert told(k) == expected
+
+
+@pytest.mark.parametrize(("after", "expected"), [(True, []), (False, ["tcgen05.missing-fence-after"])])
+def test_only_the_fence_behind_a_wait_orders_what_follows(after: bool, expected: list[str]) -> None:
+    k = new()
+    done = k.mbarriers(1, 1)
+    k.barriers_ready()
+    with k.tmem_alloc(COLUMNS) as tmem:
+        with k.one_thread(2):
+            issue(k, tmem)
+            k.tcgen05_commit(done)
+        k.mbarrier_wait(done, 0)
+        if after:
+            k.tcgen05_fence_after_thread_sync()
+        else:
+            k.tcgen05_fence_before_thread_sync()
+        with k.if_(k.warp_id() < 4):
+            read(k, tmem)
+    assert told(k) == expected
+
+
+@pytest.mark.parametrize(("before", "expected"), [(True, []), (False, ["tcgen05.missing-fence-before"])])
+def test_only_the_fence_before_a_barrier_orders_what_came_before(before: bool, expected: list[str]) -> None:
+    k = new()
+    cell = k.shared(u32, 1)
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, 64)
+    k.barrier()
+    with k.if_(k.warp_id() == 1):
+        read(k, cell[0])
+    if before:
+        k.tcgen05_fence_before_thread_sync()
+    else:
+        k.tcgen05_fence_after_thread_sync()
+    k.barrier()
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_dealloc(cell[0], 64)
+    assert told(k) == expected
+
+
+def test_columns_are_given_back_at_the_address_of_the_allocation() -> None:
+    for moved, expected in ((0, []), (32, ["tcgen05.dealloc-columns"])):
+        k = new()
+        cell = k.shared(u32, 1)
+        with k.if_(k.warp_id() == 0):
+            k.tcgen05_alloc(cell, 64)
+            k.tcgen05_dealloc(cell[0] + moved, 64)
+        assert told(k) == expected
+
+
+def test_what_warps_store_themselves_needs_no_wait_for_an_mma() -> None:
+    k = new()
+    done = k.mbarriers(1, 1)
+    k.barriers_ready()
+    with k.tmem_alloc(2 * COLUMNS) as tmem:
+        with k.one_thread(4):
+            issue(k, tmem)
+            k.tcgen05_commit(done)
+        with k.if_(k.warp_id() < 4):
+            mine = tmem.columns(COLUMNS, 32).lanes(k.warp_id() * 32)
+            k.tcgen05_st(mine, "32x32b", [1] * 32)
+            k.tcgen05_wait_st()
+            read(k, mine)
+    assert told(k) == []
+
+
+def test_an_accumulator_that_another_warp_defines_is_defined() -> None:
+    for first, expected in ((False, []), (True, ["tcgen05.undefined-accumulator"])):
+        k = new()
+        done = k.mbarriers(1, 1)
+        k.barriers_ready()
+        with k.tmem_alloc(COLUMNS) as tmem:
+            for warp, accumulate in ((1, first), (2, True)):
+                with k.one_thread(warp):
+                    issue(k, tmem, accumulate=accumulate)
+                    k.tcgen05_commit(done)
+                k.barrier()
+        assert told(k) == expected
+
+
 def test_addresses_that_are_not_known_are_left_alone() -> None:
     k = new()
     out = k.arguments[0]
