@@ -1,4 +1,6 @@
-"""Which cell of tensor memory each register of a tcgen05.ld or .st is. PTX ISA 9.7.16.2.3.1 (matrix fragments).
+"""Which cell of tensor memory each register of a tcgen05.ld or .st is, and each element of D of a tcgen05.mma.
+
+PTX ISA 9.7.16.2.3.1 (matrix fragments), 9.7.16.10.5 (data path layouts).
 
 `thread` is the lane of the warp, 0 to 31; a position is (lane, column) of tensor memory, counted from the address that
 the instruction is given, columns of 32 bits.
@@ -7,6 +9,7 @@ the instruction is given, columns of 32 bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.axes import chosen
@@ -83,3 +86,51 @@ def packed_tmem_position(shape: str, thread: int, register: int, half: int, *, h
 def packed_element(shape: str, thread: int, index: int) -> tuple[int, int]:
     """`packed_tmem_position` of the thread's 16-bit element `index`, the lower half of register 0 first."""
     return packed_tmem_position(shape, thread, *divmod(index, 2))
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorLayout:
+    """How D lies in tensor memory, in each CTA of the group: `name` is the letter that the PTX ISA gives it.
+
+    A CTA has `rows` of the rows. `blocks` times the lanes hold them, each with as many of the columns, from left to
+    right; with `halves` 16 rows fill the lower half of each quarter of the lanes.
+    """
+
+    name: str
+    rows: int
+    blocks: int = 1
+    halves: bool = False
+
+
+ACCUMULATOR_LAYOUTS: dict[tuple[int, bool, bool, int], AccumulatorLayout] = {
+    # cta_group, weight stationary, sparse, M
+    **{(2, False, sparse, 256): AccumulatorLayout("A", 128) for sparse in (False, True)},
+    (2, False, False, 128): AccumulatorLayout("B", 64, blocks=2),
+    **{(1, ws, sparse, 128): AccumulatorLayout("D", 128) for ws in (False, True) for sparse in (False, True)},
+    **{(1, True, sparse, 64): AccumulatorLayout("E", 64, blocks=2) for sparse in (False, True)},
+    **{(1, False, sparse, 64): AccumulatorLayout("F", 64, halves=True) for sparse in (False, True)},
+    **{(1, True, sparse, 32): AccumulatorLayout("G", 32, blocks=4) for sparse in (False, True)},
+}
+"""PTX ISA 9.7.16.10.5 (data path layouts), and CUTLASS's tmem_frg. Layout C, of a sparse A with M = 128 in two CTAs, is
+left out: no second source says where its rows are."""
+
+
+@user_facing
+def accumulator_cell(
+    m: int, n: int, row: int, column: int, *, cta_group: int = 1, weight_stationary: bool = False, sparse: bool = False
+) -> tuple[int, int, int]:
+    """The (CTA of the group, lane, 32-bit column from d on) of element (row, column) of D, M x N, of tcgen05.mma.
+
+    Raises fragment.range for an element beyond the tile; NoSuchRow where there is no such layout.
+    """
+    layout = ACCUMULATOR_LAYOUTS[
+        chosen("cta_group, .ws, .sp and M", (cta_group, weight_stationary, sparse, m), ACCUMULATOR_LAYOUTS)
+    ]
+    check_index("row", row, m)
+    check_index("column", column, n)
+    cta, own = divmod(row, layout.rows)
+    if layout.halves:
+        quarter, lane = divmod(own, _HALF_WARP)
+        return cta, WARP_SIZE * quarter + lane, column
+    block, inside = divmod(column, n // layout.blocks)
+    return cta, layout.rows * block + own, inside
