@@ -74,7 +74,7 @@ class DropALoad(Mutation):
 class LoadInEveryLane(Mutation):
     """load in every lane of the warp instead of one"""
 
-    found_by = ("mbarrier.arrivals",)
+    found_by = ("mbarrier.arrivals", "tma.one-thread")
 
     def elect(self):
         self.change()

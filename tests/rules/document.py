@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -89,12 +90,21 @@ def _imports(shown: Iterable[Example]) -> Iterator[str]:
 
 def _section(rule: Rule, shown: Example) -> Iterator[str]:
     yield from (f"### {rule.id}", "")
-    warning = " (a warning)" if rule.severity is Severity.WARNING else ""
-    yield from (f"> {_one_line(rule.message)}{warning}", "", f"{rule.why}", "")
+    if _says_something(rule.message):
+        warning = " (a warning)" if rule.severity is Severity.WARNING else ""
+        yield from (f"> {_one_line(rule.message)}{warning}", "")
+    if _says_something(rule.why):
+        yield from (rule.why, "")
     if shown.caption:
         yield from (shown.caption, "")
     yield from ("```diff", shown.text(), "```", "")
-    yield from (f"Fix: {_one_line(rule.fix)}. Source: {rule.reference}.", "")
+    fix = f"Fix: {_one_line(rule.fix)}. " if _says_something(rule.fix) else ""
+    yield from (f"{fix}Source: {rule.reference}.", "")
+
+
+def _says_something(text: str) -> bool:
+    """Whether a text says anything before its values are filled in."""
+    return bool(re.sub(r"\{[^}]*\}", "", text).strip())
 
 
 def _one_line(text: str) -> str:

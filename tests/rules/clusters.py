@@ -1,0 +1,53 @@
+"""Clusters: their barrier, their ranks, and what CTAs do to one another."""
+
+from __future__ import annotations
+
+from nvbackend import i32, u64
+from tests.rules.example import kernel
+
+
+@kernel("cluster.arrive-alone", cluster=2)
+def arrival_without_a_wait(k):
+    k.cluster_arrive()
+    k.cluster_wait()  # keeps
+
+
+@kernel("cluster.wait-alone", cluster=2)
+def wait_without_an_arrival(k):
+    k.cluster_arrive()  # keeps
+    k.cluster_wait()
+
+
+@kernel("cluster.arrived-twice", cluster=2)
+def two_arrivals_and_one_wait(k):
+    k.cluster_arrive()
+    k.cluster_arrive()  # breaks
+    k.cluster_wait()
+
+
+@kernel("cluster.exit-before-peers", cluster=2)
+def end_while_a_signal_is_on_its_way(k):
+    done = k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    k.mbarrier_arrive_peer(done, k.peer_rank(), when=k.thread_id() == 0)
+    k.cluster_sync()  # keeps
+
+
+@kernel("cluster.no-peer")
+def peer_without_a_cluster(k, rank: i32):
+    shared = k.shared(u64, 1).bytes
+    k.map_to_peer(shared, rank)  # breaks
+    k.map_to_peer(shared, 0)  # keeps
+
+
+@kernel("cluster.rank", cluster=2)
+def third_of_two(k):
+    shared = k.shared(u64, 1).bytes
+    k.map_to_peer(shared, 2)  # breaks
+    k.map_to_peer(shared, 1)  # keeps
+
+
+@kernel("cluster.scope", cluster=2)
+def barrier_of_the_whole_gpu(k):
+    k.cluster_sync(scope="gpu")  # breaks
+    k.cluster_sync(scope="cluster")  # keeps
