@@ -7,6 +7,7 @@ import pytest
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.types import i32, u32, u64
 from nvbackend.isel.dataflow import solve
+from nvbackend.isel.tcgen05_request import Tcgen05Request
 from nvbackend.isel.tmem_protocol import check_tmem_protocol
 from nvbackend.isel.tmem_protocol_state import Surroundings, step
 from nvbackend.isel.warp_paths import warp_paths
@@ -244,6 +245,26 @@ def test_columns_are_given_back_at_the_address_of_the_allocation() -> None:
             k.tcgen05_alloc(cell, 64)
             k.tcgen05_dealloc(cell[0] + moved, 64)
         assert told(k) == expected
+
+
+@pytest.mark.parametrize(("wait", "expected"), [(True, []), (False, ["tcgen05.missing-wait-st"])])
+def test_a_multiplicand_is_stored_before_it_is_multiplied(wait: bool, expected: list[str]) -> None:
+    k = new(128)
+    done = k.mbarriers(1, 1)
+    k.barriers_ready()
+    with k.tmem_alloc(2 * COLUMNS) as tmem:
+        a = tmem.columns(COLUMNS, 32)
+        k.tcgen05_st(a.lanes(k.warp_id() * 32), "32x32b", [1] * 32)
+        if wait:
+            k.tcgen05_wait_st()
+        k.tcgen05_fence_before_thread_sync()
+        k.barrier()
+        k.tcgen05_fence_after_thread_sync()
+        with k.one_thread():
+            request = Tcgen05Request("f16", a_in_tmem=True)
+            k.tcgen05_mma(request, tmem, a, k.const(0, u64), SHAPE, accumulate=False)
+            k.tcgen05_commit(done)
+    assert told(k) == expected
 
 
 def test_what_warps_store_themselves_needs_no_wait_for_an_mma() -> None:
