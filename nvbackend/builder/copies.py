@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,16 +10,20 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
+from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import SHARED_SPACE, Address
+from nvbackend.builder.provenance import same_in_all_threads
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.tile import SharedTile, SharedTiles
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics import mbarrier, sync, tma
 from nvbackend.intrinsics.guard import GUARD, guarded
+from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import pred, s32, u8, u64
-from nvbackend.isel import family_rules
+from nvbackend.isel import facts, family_rules
+from nvbackend.isel.tma_place_rules import place_faults
 
 if TYPE_CHECKING:
     from nvbackend.builder.kernel import TensorMapParameter
@@ -125,8 +130,9 @@ class Copies(Threads):
         self.emit(guarded(row), {"barrier": address.ir, GUARD: as_value(self, when, pred).ir}, facts=known)
 
     def shared_tiles(self, layout: SmemLayout, count: int = 1, *, name: str = "tile") -> SharedTiles:
-        """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period."""
-        first = self._shared(u8, layout.bytes * count, layout.alignment, name, layout.bytes)
+        """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period and for TMA."""
+        align = max(layout.alignment, tma.TENSOR_ALIGNMENT)
+        first = self._shared(u8, layout.bytes * count, align, name, layout.bytes)
         return SharedTiles(first, layout, count)
 
     def shared_tile(self, layout: SmemLayout, *, name: str = "tile") -> SharedTile:
@@ -161,7 +167,7 @@ class Copies(Threads):
             for box in range(share):
                 place, coordinates = self._box(tile, source, at, panel, first + box)
                 given = {**operands, "destination": place.bytes.ir, "coordinates": coordinates}
-                self.emit(row, given, extents={"destination": source.type.bytes})
+                self._copy(row, given, source, self._box_alignment(tile, source), "destination")
 
     def tma_store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it."""
@@ -169,7 +175,26 @@ class Copies(Threads):
             for box in range(self._boxes_a_panel(tile, target)):
                 place, coordinates = self._box(tile, target, at, panel, box)
                 operands = {"tensor_map": target.address, "coordinates": coordinates, "source": place.bytes.ir}
-                self.emit(tma.store_tile(target.type.rank), operands, extents={"source": target.type.bytes})
+                row = tma.store_tile(target.type.rank)
+                self._copy(row, operands, target, self._box_alignment(tile, target), "source")
+
+    def _box_alignment(self, tile: SharedTile, tensor_map: TensorMapParameter) -> int:
+        """What the addresses of all boxes of a tile are multiples of."""
+        layout, boxes = tile.layout, tile.layout.panel_box[0] // tensor_map.type.box[0]
+        steps = [layout.panel_bytes] * (layout.panels > 1) + [tensor_map.type.box[0] * layout.pitch] * (boxes > 1)
+        return math.gcd(tile.address.align, *steps)
+
+    def _copy(self, row: Row, given: Operands, tensor_map: TensorMapParameter, align: int, place: str) -> None:
+        """Emit a copy of one box, once nothing is wrong with where it lies, its box and who copies it."""
+        kind = tensor_map.type
+        known = {
+            facts.ALIGNMENT: align,
+            facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
+            facts.SWIZZLE: kind.swizzle,
+            facts.SAME: int(same_in_all_threads(_values(given))),
+        }
+        raise_all(place_faults(row, {**self._execution.facts(row, given), **known}))
+        self.emit(row, given, facts=known, extents={place: kind.bytes} if row.axes["mode"] == "tile" else {})
 
     def tma_commit_stores(self) -> None:
         """Close this thread's bulk group (cp.async.bulk.commit_group)."""
@@ -224,3 +249,9 @@ class Copies(Threads):
             inner, outer = row + panel * across, column + step
         offset = panel * layout.panel_bytes + step * layout.pitch
         return self._own(tile.address).byte_offset(offset), [as_value(self, one, s32).ir for one in (inner, outer)]
+
+
+def _values(given: Operands) -> Iterator[ir.Value]:
+    """The LLVM values among operands."""
+    for one in given.values():
+        yield from (each for each in (one if isinstance(one, list) else [one]) if isinstance(each, ir.Value))

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from nvbackend.builder.copies import Copies
 from nvbackend.builder.core import BuilderCore
-from nvbackend.builder.memory import Address
-from nvbackend.builder.threads import Threads
+from nvbackend.builder.memory import SHARED_SPACE, Address
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics import tensormap, tma_bulk
 from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.types import ElementType, s32, s64, u16, u32, u64
 from nvbackend.isel import family_rules
+from nvbackend.isel.tma_place_rules import ALIGNMENT
 from nvbackend.isel.tma_request import TmaRequest
 from nvbackend.isel.tma_rules import select_tma
 from nvbackend.isel.variants import variant
@@ -63,7 +65,7 @@ def _all(k: BuilderCore, row: Row, name: str, given: Sequence[Operand], element:
     return [as_value(k, each, element).ir for each in given]
 
 
-class TensorCopies(Threads):
+class TensorCopies(Copies):
     """Single TMA instructions (PTX ISA 9.7.9); one thread executes each of them."""
 
     def tma_load_box(
@@ -100,7 +102,8 @@ class TensorCopies(Threads):
         given = self._place(row, source, coordinates, offsets, cache_policy)
         if multicast_mask is not None:
             given["multicast_mask"] = as_value(self, multicast_mask, u16).ir
-        self.emit(row, {**given, "destination": destination.bytes.ir, "barrier": barrier.bytes.ir})
+        given |= {"destination": destination.bytes.ir, "barrier": self._mbarrier(barrier).ir}
+        self._copy(row, given, source, destination.align, "destination")
 
     def tma_store_box(
         self,
@@ -118,7 +121,8 @@ class TensorCopies(Threads):
         row = self._tensor_row(
             TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None),
         )
-        self.emit(row, {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir})
+        given = {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir}
+        self._copy(row, given, target, source.align, "source")
 
     def tma_reduce_box(
         self,
@@ -136,7 +140,8 @@ class TensorCopies(Threads):
         """
         request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
         row = self._tensor_row(request)
-        self.emit(row, {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir})
+        given = {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir}
+        self._copy(row, given, target, source.align, "source")
 
     def tma_prefetch_box(
         self,
@@ -273,6 +278,9 @@ class TensorCopies(Threads):
     def _bytes(
         self, destination: Address, source: Address, size: Operand
     ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
+        for operand, address in (("destination", destination), ("source", source)):
+            if address.space == SHARED_SPACE and address.align % BULK_ALIGNMENT:
+                ALIGNMENT.fail(instruction="cp.async.bulk", operand=operand, given=address.align, wanted=BULK_ALIGNMENT)
         return {"destination": destination.bytes.ir, "source": source.bytes.ir, "bytes": self._size(size)}
 
     def _size(self, size: Operand) -> ir.Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 
 from nvbackend.builder.memory import Address
@@ -36,7 +37,9 @@ class SharedTile:
             BOUNDS.fail(row=number * rows, column=0, rows=self.layout.rows, columns=self.layout.columns)
         if rows == self.layout.rows:
             return self
-        address = self.address if isinstance(block, int) and block == 0 else self.address.byte_offset(block * step)
+        align = math.gcd(self.address.align, step)
+        whole = isinstance(block, int) and block == 0
+        address = self.address if whole else self.address.byte_offset(block * step, align=align)
         return dataclasses.replace(self, address=address, view=rows)
 
     def check_view(self, row: int, rows: int) -> None:

@@ -18,12 +18,13 @@ from nvbackend.intrinsics.tma_bulk import (
     store_bulk,
     wait_group,
 )
-from nvbackend.intrinsics.tma_parts import BULK_ALIGNMENT
+from nvbackend.intrinsics.tma_parts import BULK_ALIGNMENT, TENSOR_ALIGNMENT
 from nvbackend.intrinsics.tma_tensor import RANKS, load_tensor, prefetch_tensor, reduce_tensor, store_tensor
 
 __all__ = [
     "BULK_ALIGNMENT",
     "RANKS",
+    "TENSOR_ALIGNMENT",
     "commit_group",
     "copy_bulk",
     "load_bulk",

@@ -17,6 +17,8 @@ from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, Operand, PtxVersion
 FAMILY = "tma"
 BULK_ALIGNMENT = 16
 """Addresses and sizes of bulk copies are multiples of this many bytes."""
+TENSOR_ALIGNMENT = 128
+"""Addresses in shared memory of boxes of a tensor are multiples of this many bytes."""
 BULK_PTX: PtxVersion = (8, 0)
 SHARED_CTA_PTX: PtxVersion = (8, 6)
 """Loads into shared::cta, and all that came with compute capability 10.0."""

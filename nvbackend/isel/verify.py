@@ -27,6 +27,7 @@ from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.tcgen05_word_rules import word_faults
+from nvbackend.isel.tma_place_rules import check_places
 from nvbackend.isel.tmem_protocol import check_tmem_protocol
 from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
@@ -201,7 +202,7 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
     return emulation_warnings(instr.row, target, instr.location) if instr.row is not None else ()
 
 
-INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, _emulated)
+INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, check_places, _emulated)
 """What is checked of every instruction by itself."""
 PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,

@@ -68,7 +68,8 @@ def broken(call):
 def test_a_load_is_spelled_as_its_options_say(rank, target, options, spelling):
     c = Copying(rank, target)
     tensor = {"im2col": c.pixels, "im2col::w::128": c.wide}.get(options.get("mode"), c.tensor)
-    c.k.tma_load_box(c.tile, tensor, (0,) * rank, c.barrier, **options)
+    with c.k.one_thread():
+        c.k.tma_load_box(c.tile, tensor, (0,) * rank, c.barrier, **options)
     assert spelling in c.ptx()
 
 
@@ -91,9 +92,10 @@ def test_a_map_is_used_in_the_mode_that_it_was_declared_for():
 
 def test_rows_of_a_matrix_are_gathered_and_scattered():
     c = Copying(2, "sm_100a")
-    c.k.tma_load_box(c.tile, c.tensor, (0, 1, 2, 3, 4), c.barrier, mode="tile::gather4")
-    c.k.mbarrier_wait(c.barrier, 0)
-    c.k.tma_store_box(c.tensor, (0, 1, 2, 3, 4), c.tile, mode="tile::scatter4")
+    with c.k.one_thread():
+        c.k.tma_load_box(c.tile, c.tensor, (0, 1, 2, 3, 4), c.barrier, mode="tile::gather4")
+        c.k.mbarrier_wait(c.barrier, 0)
+        c.k.tma_store_box(c.tensor, (0, 1, 2, 3, 4), c.tile, mode="tile::scatter4")
     text = c.ptx()
     assert "global.tile::gather4.mbarrier" in text
     assert "global.shared::cta.tile::scatter4.bulk_group [" in text

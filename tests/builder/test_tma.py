@@ -30,14 +30,16 @@ def layout(rows, columns, swizzle=nvb.Swizzle.B128, major=nvb.Major.K):
 )
 def test_a_tile_is_loaded_box_by_box(box, rows, columns, copies):
     k, source, barrier = builder(nvb.TensorMap(f16, box=box))
-    k.tma_load(k.shared_tile(layout(rows, columns)), source, (0, 0), barrier)
+    with k.one_thread():
+        k.tma_load(k.shared_tile(layout(rows, columns)), source, (0, 0), barrier)
     assert len(loads(k)) == copies
     k.finish()
 
 
 def test_each_cta_of_a_cluster_loads_its_share():
     k, source, barrier = builder(nvb.TensorMap(f16, box=(64, 64)), cluster=2)
-    k.tma_load(k.shared_tile(layout(256, 64)), source, (0, 0), barrier, multicast=True)
+    with k.one_thread():
+        k.tma_load(k.shared_tile(layout(256, 64)), source, (0, 0), barrier, multicast=True)
     assert len(loads(k)) == 2
     assert all("multicast::cluster" in found.row.ptx for found in loads(k))
     assert k.finish().compile(assemble=False).ptx.count("multicast::cluster") == 2
@@ -45,7 +47,8 @@ def test_each_cta_of_a_cluster_loads_its_share():
 
 def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():
     k, source, barrier = builder(nvb.TensorMap(f16, box=(32, 64)))
-    k.tma_load(k.shared_tile(layout(128, 32, major=nvb.Major.MN)), source, (0, 0), barrier)
+    with k.one_thread():
+        k.tma_load(k.shared_tile(layout(128, 32, major=nvb.Major.MN)), source, (0, 0), barrier)
     assert len(loads(k)) == 2
     k.finish()
 

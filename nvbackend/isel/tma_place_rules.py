@@ -1,0 +1,74 @@
+"""What the hardware wants of a bulk copy beyond its form: where it lands, what its box is, who issues it.
+
+Read off the facts of the instruction (`isel.facts`), at the call and again from the machine form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.tma_parts import BULK_ALIGNMENT, FAMILY, TENSOR_ALIGNMENT
+from nvbackend.isel import facts
+from nvbackend.isel.machine import MachineInstr
+from nvbackend.isel.target import Target
+
+PTX_TENSORS = "PTX ISA 5.5 (tensors: bounding box, swizzling modes)"
+
+ALIGNMENT = Rule(
+    id="tma.alignment",
+    message="{instruction}: its {operand} in shared memory is promised to be a multiple of {given} bytes; it must be "
+    "one of {wanted}",
+    fix="ask for it where the memory comes from, k.shared(..., align={wanted}), and step by multiples of it; a step "
+    "that is known at run time keeps the promise with byte_offset(step, align={wanted})",
+    why="The copy faults at run time, or writes to the address with its low bits cut off.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk, cp.async.bulk.tensor: alignment of addresses)",
+)
+BOX_ROW = Rule(
+    id="tma.box-row",
+    message="tensor map of {instruction}: a row of the box takes {given} bytes, which is no multiple of {step}",
+    fix="make the innermost extent of the box a multiple of {step} bytes",
+    why="The driver makes no such map; the copy of a map made elsewhere faults.",
+    reference=f"{PTX_TENSORS}; CUDA driver API, cuTensorMapEncodeTiled",
+)
+BOX_SWIZZLE = Rule(
+    id="tma.box-swizzle",
+    message="tensor map of {instruction}: a row of the box takes {given} bytes, and is swizzled by {swizzle}",
+    fix="make the innermost extent of the box at most {swizzle} bytes, or choose a wider swizzle or none",
+    why="A row must fit the swizzle's span: the driver refuses the map, or rows land on one another.",
+    reference=f"{PTX_TENSORS}; CUDA driver API, cuTensorMapEncodeTiled",
+)
+ONE_THREAD = Rule(
+    id="tma.one-thread",
+    message="{instruction} is executed by {threads} threads, and each of them copies the same box",
+    fix="let one thread do it: with k.one_thread(): ...",
+    why="Each thread that executes it starts a copy of its own: bytes come many times, reductions add up many times.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); seed 003, TMA and Im2Col Validation",
+)
+
+RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, ONE_THREAD)
+
+
+def place_faults(row: Row, known: Mapping[str, int], at: Location | None = None) -> Iterator[Diagnostic]:
+    """What is certainly wrong with a bulk copy, by the facts that are `known` of it."""
+    tensor = "rank" in row.axes
+    wanted = TENSOR_ALIGNMENT if tensor else BULK_ALIGNMENT
+    given = known.get(facts.ALIGNMENT)
+    if given is not None and given % wanted:
+        operand = "source" if row.axes.get("direction") in ("store", "reduce") else "destination"
+        yield ALIGNMENT.diagnose(at=at, instruction=row.ptx, operand=operand, given=given, wanted=wanted)
+    width, swizzle = known.get(facts.BOX_ROW), known.get(facts.SWIZZLE, 0)
+    if width is not None and width % BULK_ALIGNMENT:
+        yield BOX_ROW.diagnose(at=at, instruction=row.ptx, given=width, step=BULK_ALIGNMENT)
+    if width is not None and swizzle and width > swizzle:
+        yield BOX_SWIZZLE.diagnose(at=at, instruction=row.ptx, given=width, swizzle=swizzle)
+    threads = known.get(facts.THREADS, 1)
+    if threads > 1 and known.get(facts.SAME):
+        yield ONE_THREAD.diagnose(at=at, instruction=row.ptx, threads=threads)
+
+
+def check_places(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001
+    """The same, of an instruction of the machine form."""
+    if instr.row is not None and instr.row.family == FAMILY:
+        yield from place_faults(instr.row, instr.facts, instr.location)

@@ -1,0 +1,153 @@
+"""Where a bulk copy lands, what its box is and who issues it: refused at the call, and on the machine form again."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.intrinsics import tma
+from nvbackend.intrinsics.types import u8
+from nvbackend.isel import facts
+from nvbackend.isel.machine import MachineInstr
+from nvbackend.isel.target import Target
+from nvbackend.isel.tma_place_rules import RULES, check_places
+from nvbackend.signature import Parameter, Scalar, TensorMap
+from tests.support.barriers import barrier_of_somebody
+
+MAPS = {
+    "right": TensorMap(f16, (64, 64)),
+    "thin": TensorMap(f16, (64, 4)),
+    "wide": TensorMap(f16, (64, 64), swizzle=64),
+    "plain": TensorMap(f16, (8, 64), swizzle=0),
+    "narrow": TensorMap(f16, (2, 16), swizzle=32),
+    "whole": TensorMap(f16, (64, 16), swizzle=32),
+}
+
+
+def builder(cluster=1):
+    parameters = [*(Parameter(name, each) for name, each in MAPS.items()), Parameter("n", Scalar(nvb.i32))]
+    k = KernelBuilder("kernel", "sm_90a", threads=128, cluster=cluster, parameters=parameters)
+    return k, dict(zip(MAPS, k.arguments, strict=False)), k.arguments[-1]
+
+
+def broken(call):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call()
+    assert {one.location.file for one in caught.value.diagnostics} == {__file__}
+    return [one.rule_id for one in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize(("align", "step"), [(16, 0), (64, 0), (128, 64), (1024, 16)])
+def test_a_box_lies_at_a_multiple_of_128_bytes(align, step):
+    k, maps, _ = builder()
+    place = k.shared(u8, 16384, align=align).byte_offset(step)
+    with k.one_thread():
+        for call in (
+            lambda: k.tma_load_box(place, maps["right"], (0, 0), barrier_of_somebody(k)),
+            lambda: k.tma_store_box(maps["right"], (0, 0), place),
+            lambda: k.tma_reduce_box(maps["right"], (0, 0), place, "add"),
+        ):
+            assert broken(call) == ["tma.alignment"]
+
+
+@pytest.mark.parametrize(("align", "step"), [(128, 0), (128, 256), (1024, 128)])
+def test_a_box_that_lies_right(align, step):
+    k, maps, n = builder()
+    place = k.shared(u8, 16384, align=align).byte_offset(step)
+    with k.one_thread():
+        k.tma_store_box(maps["right"], (0, 0), place)
+        k.tma_store_box(maps["right"], (0, 0), place.byte_offset(n * 128, align=128))
+        k.tma_commit_stores()
+        k.tma_wait_stores()
+    assert k.finish().diagnostics == ()
+
+
+def test_the_boxes_of_a_tile_lie_right_too():
+    """A tile of 32-byte rows, in boxes of two rows: every other box would begin in the middle of 128 bytes."""
+    k, maps, _ = builder()
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B32, f16, 64, 16))
+    with k.one_thread():
+        assert broken(lambda: k.tma_load(tile, maps["narrow"], (0, 0), barrier_of_somebody(k))) == ["tma.alignment"]
+        assert broken(lambda: k.tma_store(maps["narrow"], (0, 0), tile)) == ["tma.alignment"]
+        k.tma_load(tile, maps["whole"], (0, 0), barrier_of_somebody(k))
+
+
+def test_tiles_without_a_swizzle_lie_where_tma_can_write_them():
+    k, _, _ = builder()
+    k.shared(u8, 16)
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.NONE, f16, 64, 64))
+    assert tile.address.align % 128 == 0
+
+
+def test_a_row_of_the_box_is_a_multiple_of_16_bytes_and_within_the_swizzle():
+    k, maps, _ = builder()
+    place = k.shared(u8, 16384, align=1024)
+    with k.one_thread():
+        assert broken(lambda: k.tma_store_box(maps["thin"], (0, 0), place)) == ["tma.box-row"]
+        assert broken(lambda: k.tma_store_box(maps["wide"], (0, 0), place)) == ["tma.box-swizzle"]
+        k.tma_store_box(maps["plain"], (0, 0), place)
+
+
+def by_all(k, maps, place):
+    k.tma_store_box(maps["right"], (0, 0), place)
+
+
+def by_a_warp(k, maps, place):
+    with k.if_(k.warp_id() == 0):
+        k.tma_store_box(maps["right"], (0, k.block_id() * 64), place)
+
+
+def one_of_each_warp(k, maps, place):
+    with k.if_(k.elect()):
+        k.tma_reduce_box(maps["right"], (0, 0), place, "add")
+
+
+@pytest.mark.parametrize("program", [by_all, by_a_warp, one_of_each_warp])
+def test_the_same_box_by_several_threads(program):
+    k, maps, _ = builder()
+    place = k.shared(u8, 16384, align=1024)
+    assert broken(lambda: program(k, maps, place)) == ["tma.one-thread"]
+
+
+def test_boxes_of_their_own_and_threads_that_nobody_can_count():
+    k, maps, n = builder()
+    place = k.shared(u8, 16384, align=1024)
+    k.tma_store_box(maps["right"], (0, k.thread_id()), place)
+    with k.if_(n == k.thread_id()):
+        k.tma_store_box(maps["right"], (0, 0), place)
+    with k.if_(k.thread_id() == 77):
+        k.tma_store_box(maps["right"], (0, 0), place)
+    with k.range(n) as step:
+        k.tma_store_box(maps["right"], (0, step), place)
+
+
+@pytest.mark.parametrize(
+    ("known", "rule"),
+    [
+        ({facts.ALIGNMENT: 64}, "tma.alignment"),
+        ({facts.BOX_ROW: 24}, "tma.box-row"),
+        ({facts.BOX_ROW: 128, facts.SWIZZLE: 64}, "tma.box-swizzle"),
+        ({facts.SAME: 1, facts.THREADS: 32}, "tma.one-thread"),
+        ({facts.ALIGNMENT: 128, facts.BOX_ROW: 128, facts.SWIZZLE: 128, facts.SAME: 1, facts.THREADS: 1}, None),
+        ({facts.SAME: 0, facts.THREADS: 32}, None),
+        ({}, None),
+    ],
+)
+def test_the_machine_form_is_checked_again(known, rule):
+    instr = MachineInstr("cp.async.bulk.tensor", tma.load_tile(2), facts=known)
+    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ([rule] if rule else [])
+
+
+def test_bytes_in_a_row_lie_at_multiples_of_16():
+    k, _, _ = builder()
+    place = k.shared(u8, 256, align=16)
+    with k.one_thread():
+        k.bulk_copy_peer(place + 16, place, 16, barrier_of_somebody(k), 0)
+        assert broken(lambda: k.bulk_copy_peer(place + 8, place, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
+        assert broken(lambda: k.bulk_copy_peer(place, place + 4, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
+    instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 16})
+    assert list(check_places(instr, Target.parse("sm_90a"))) == []
+    instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 8})
+    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == [RULES[0].id]
