@@ -124,11 +124,11 @@ def _of_barrier(row: Row) -> Iterator[Row]:
         yield _otherwise(row, "cta.aligned", f"barrier.cta.{aligned}", statement, ptx_version=_QUALIFIED_PTX)
 
 
-_OLDER_FENCES = {"fence.proxy.alias": "membar.proxy.alias", "fence.proxy.async": "membar.proxy.async"}
+_OLDER_FENCES = {"fence.proxy.alias": "membar.proxy.alias"}
 
 
 def _of_fence(row: Row) -> Iterator[Row]:
-    """PTX ISA 9.7.13 (membar, fence): acq_rel is the default; proxy fences without a state space have an older name."""
+    """PTX ISA 9.7.13 (membar, fence): acq_rel is the default; the proxy fence of aliases has an older name."""
     if row.opcode == "fence" and row.axes.get("semantics") == "acq_rel":
         yield _otherwise(row, "default", row.ptx.replace(".acq_rel", ""), "")
     if row.ptx in _OLDER_FENCES:

@@ -128,9 +128,14 @@ FAMILIES = {"mbarrier_spaces": mbarriers, "barrier_names": barriers, "addresses"
 _SINK = (
     "a result is not wanted (`_`) of barriers in shared::cluster or at a generic address; of this CTA's, shared::cta"
 )
+_MMIO = "ptxas of CUDA 12, which alone knows sm_101, took mmio at gpu scope; the PTX ISA has it at system scope"
 UNDOCUMENTED = {
-    each.text: _SINK
-    for each in mbarriers()
-    if " _," in each.text and (".shared.b64" in each.text or ".noComplete" in each.text)
+    **{
+        each.text: _SINK
+        for each in mbarriers()
+        if " _," in each.text and (".shared.b64" in each.text or ".noComplete" in each.text)
+    },
+    **{each.text: _MMIO for each in addresses() if ".async.mmio.release.gpu." in each.text},
+    "membar.proxy.async;": "ptxas of CUDA 12 refuses the older name, and fence.proxy.async is the same instruction",
 }
 """What ptxas takes and no row stands for, and why."""
