@@ -35,6 +35,8 @@ _WAIT_ALL = "cp.async.wait_all"
 _MBARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 _GROUPS = frozenset({"wgmma.commit_group", "cp.async.bulk.commit_group", "cp.async.commit_group", *WAITS.values()})
 _OTHER_SPACE = "global"
+_OF_ONE_THREAD = frozenset({Kind.STORE, Kind.LOAD})
+"""What one thread issues; stores are also waited for by the thread that issued them."""
 _WRONG_WAITS = (
     wgmma_rules.READ_IN_FLIGHT,
     wgmma_rules.WRITE_IN_FLIGHT,
@@ -81,14 +83,14 @@ def _waits_are_wrong(function: MachineFunction) -> bool:
 
 def find_meetings(reduced: Reduced) -> list[Meeting]:
     """The meetings that no path orders, by the place of the second access."""
-    followed = {True: _one_thread(reduced), False: reduced}
-    found = [meeting for stores, program in followed.items() for meeting in _unordered(program, stores=stores)]
+    followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {Kind.STORE}))
+    found = [meeting for program, kinds in followed for meeting in _unordered(program, kinds)]
     found += _never_waited(reduced, {meeting.first.object for meeting in found if meeting.first.kind is Kind.LOAD})
     return sorted(found, key=lambda meeting: (meeting.second.site.position, meeting.first.site.position))
 
 
-def _unordered(reduced: Reduced, *, stores: bool) -> Iterator[Meeting]:
-    analysis = _analysis(reduced, stores=stores)
+def _unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
+    analysis = _analysis(reduced, kinds)
     meetings: list[Meeting] = []
     for site, state in solve(reduced.function, analysis).visit():
         run = reduced.events[site.position].run
@@ -126,7 +128,7 @@ def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting
 def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site, frozenset[int]]]:
     """Bulk stores not `told` of that may be pending where the kernel ends, and are waited for on no path to there."""
     program = _one_thread(reduced)
-    analysis = _analysis(program, stores=True)
+    analysis = _analysis(program, frozenset({Kind.STORE}))
     for site, state in solve(program.function, analysis).visit():
         if program.events[site.position].name != EXIT:
             continue
@@ -136,16 +138,15 @@ def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site,
                 yield run, site, ages
 
 
-def _analysis(reduced: Reduced, *, stores: bool) -> ProxyAnalysis:
-    """Over the runs of bulk stores, which belong to the thread that issued them, or over all others."""
-    kinds: dict[MemoryObject, set[Kind]] = {}
+def _analysis(reduced: Reduced, kinds: frozenset[Kind]) -> ProxyAnalysis:
+    """Over the runs of some kinds, where anything can go wrong with their memory."""
+    others: dict[MemoryObject, set[Kind]] = {}
     for run in reduced.runs:
-        kinds.setdefault(run.object, set()).add(run.kind)
+        others.setdefault(run.object, set()).add(run.kind)
     runs = [
         run
         for run in reduced.runs
-        if (run.kind is Kind.STORE) is stores
-        and (stores or (run.kind in HAZARDS and not HAZARDS[run.kind].isdisjoint(kinds[run.object])))
+        if run.kind in kinds and (run.kind is Kind.STORE or not HAZARDS[run.kind].isdisjoint(others[run.object]))
     ]
     return ProxyAnalysis(runs, reduced.events, reduced.oldest)
 

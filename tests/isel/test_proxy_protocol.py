@@ -288,6 +288,31 @@ def test_what_a_copy_brings_is_read_behind_a_wait_on_its_barrier(how: str) -> No
     assert rules(lambda p: load_and_read(p, 0, how)) == []
 
 
+def test_the_wait_on_another_barrier_is_none() -> None:
+    def program(p: Program) -> None:
+        empty = p.k.mbarriers(1, 1, name="empty")
+        p.load()
+        p.k.mbarrier_wait(empty, 0)
+        p.k.ldmatrix(p.tile.address + p.k.lane_id() * 8, 1)
+        p.k.mbarrier_wait(p.full, 0)
+
+    assert rules(program) == ["proxy.read-before-wait"]
+
+
+def test_a_wait_for_the_next_copy_is_not_for_this_one() -> None:
+    """No thread skips the load and waits: the one that loads executes every block of one thread."""
+
+    def program(p: Program) -> None:
+        with p.k.range(p.n):
+            p.load()
+            p.store(wait=True)
+            p.load(p.other)
+            p.k.mbarrier_wait(p.full, 0)
+            p.store(p.other, wait=True)
+
+    assert rules(program) == ["proxy.read-before-wait"]
+
+
 @pytest.mark.parametrize("waited", ["full", "empty", None])
 def test_a_copy_by_another_warp_is_waited_for(waited: str | None) -> None:
     def program(p: Program) -> None:
