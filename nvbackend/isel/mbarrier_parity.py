@@ -1,4 +1,4 @@
-"""The parity that a loop waits for: that it changes as the phases of the barrier do."""
+"""The parity that is waited for: that it begins and changes as the phases of the barrier do."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from nvbackend.isel.mbarrier_counts import Counts
 from nvbackend.isel.mbarrier_uses import BARRIER, Role, Use, Uses
 
 PARITY = "parity"
+_COMMIT = "tcgen05.commit"
+_FILLS = Role.COMPLETE | Role.ARRIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class Parities:
         self._counts = counts
 
     def findings(self) -> Iterator[ParityFinding]:
-        """Every wait in a loop whose parity certainly does not follow the phases of its barrier."""
+        """Every wait whose parity certainly does not follow the phases of its barrier."""
+        yield from self._first()
         for use in self._uses.all:
             loop = self._loops.innermost(use.site.block)
             sources = use.site.instr.sources
@@ -45,6 +48,19 @@ class Parities:
             parity = frozenset[str]() if use.fact(facts.PARITY) is not None else sources.get(PARITY)
             if use.role is Role.WAIT and use.threads is not None and None not in (loop, index, parity):
                 yield from self._wait(use, loop, index or frozenset(), parity or frozenset())
+
+    def _first(self) -> Iterator[ParityFinding]:
+        """The first wait for each barrier that is filled, and that nothing ever waits for by the parity 0."""
+        if self._uses.lost:
+            return
+        for cell in self._uses.cells():
+            waits = self._uses.of(cell, Role.WAIT | Role.POLL)
+            filled = any(
+                use.role is Role.COMPLETE or use.site.instr.opcode == _COMMIT for use in self._uses.of(cell, _FILLS)
+            )
+            known = cell.object not in self._uses.escaped and self._uses.of(cell, Role.INIT)
+            if filled and known and waits and all(use.fact(facts.PARITY) == 1 for use in waits):
+                yield ParityFinding(rules.PARITY_FIRST, waits[0], (), ())
 
     def _wait(
         self, use: Use, loop: Loop | None, index: frozenset[str], parity: frozenset[str]

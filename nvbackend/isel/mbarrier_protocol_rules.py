@@ -78,6 +78,13 @@ WRONG_BYTES = Rule(
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {SEED}",
 )
+PARITY_FIRST = Rule(
+    id="mbarrier.parity-first",
+    message="this waits for parity 1 of {barrier}; its first phase has parity 0, and nothing waits for that",
+    fix="wait for parity 0: k.mbarrier_wait(barrier, 0); each phase that follows has the other parity",
+    why="Of a barrier with no phase behind it the one before counts as complete: the wait returns at once.",
+    reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",
+)
 PARITY_FIXED = Rule(
     id="mbarrier.parity-fixed",
     message="each round of this loop waits for parity {parity} of {barrier}, and nothing in the loop changes that",
@@ -98,5 +105,5 @@ RULES = (
     *(UNINITIALISED, NOT_READY, DOUBLE_INIT, AFTER_INVAL, OVERWRITTEN),
     *(ARRIVALS, NO_ARRIVAL),
     *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES),
-    *(PARITY_FIXED, PARITY_COUNTER),
+    *(PARITY_FIRST, PARITY_FIXED, PARITY_COUNTER),
 )

@@ -103,6 +103,16 @@ def bytes_counted_in_elements(k, matrix: MATRIX):
     k.mbarrier_wait(full, 0)
 
 
+@kernel("mbarrier.parity-first")
+def the_phase_before_the_first(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, 0), full)
+    k.mbarrier_wait(full, 1)  # breaks
+    k.mbarrier_wait(full, 0)  # keeps
+
+
 @kernel("mbarrier.parity-fixed")
 def one_parity_for_every_round(k, matrix: MATRIX, count: i32):
     tile, full = load_parts(k)

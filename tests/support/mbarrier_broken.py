@@ -164,6 +164,15 @@ def bytes_on_the_other_barrier(k, a, n):
     k.mbarrier_wait(full + 1, 0)
 
 
+def the_phase_before_the_first(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)
+    k.mbarrier_wait(full, 1)  # broken
+
+
 def one_parity_for_ever(k, a, n):
     full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
     k.barriers_ready()
@@ -233,6 +242,7 @@ BROKEN = {
     "mbarrier.unexpected-bytes": [nothing_announced],
     "mbarrier.missing-bytes": [nothing_comes],
     "mbarrier.wrong-bytes": [half_the_bytes, bytes_on_the_other_barrier],
+    "mbarrier.parity-first": [the_phase_before_the_first],
     "mbarrier.parity-fixed": [one_parity_for_ever, a_variable_that_nobody_flips, one_parity_around_the_ring],
     "mbarrier.parity-counter": [the_parity_of_another_loop, flipped_in_each_round],
 }
