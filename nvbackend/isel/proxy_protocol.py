@@ -90,6 +90,8 @@ def find_meetings(reduced: Reduced) -> list[Meeting]:
 
 
 def _unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
+    if not any(run.kind in kinds for run in reduced.runs):
+        return
     analysis = _analysis(reduced, kinds)
     meetings: list[Meeting] = []
     for site, state in solve(reduced.function, analysis).visit():
@@ -127,6 +129,8 @@ def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting
 
 def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site, frozenset[int]]]:
     """Bulk stores not `told` of that may be pending where the kernel ends, and are waited for on no path to there."""
+    if not any(run.kind is Kind.STORE for run in reduced.runs):
+        return
     program = _one_thread(reduced)
     analysis = _analysis(program, frozenset({Kind.STORE}))
     for site, state in solve(program.function, analysis).visit():
