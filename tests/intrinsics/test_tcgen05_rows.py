@@ -11,11 +11,11 @@ import pytest
 from nvbackend.intrinsics import tcgen05, tcgen05_memory
 from nvbackend.intrinsics.axes import NoSuchRow
 from nvbackend.intrinsics.row import Asm, Intrinsic, Row
-from nvbackend.isel.target import Target, dotted, target_names
+from nvbackend.isel.target import Target, dotted
 from tests.intrinsics.test_rows_operands import instruction
-from tests.support.ptxas import refusals
+from tests.support.ptxas import refusals, witnessed
 from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
-from tests.support.rows import FIRST_PTXAS_CHIP, RENAMED_CHIP, compile_rows, lowest_target
+from tests.support.rows import compile_rows, lowest_target
 from tests.support.tcgen05_ptx import (
     DECLARATIONS,
     Instruction,
@@ -26,12 +26,7 @@ from tests.support.tcgen05_ptx import (
 
 SEED = 20260
 ROWS = [*tcgen05.rows(), *tcgen05_memory.rows()]
-NAMES = [
-    target.name
-    for target in map(Target.parse, target_names())
-    if target.number >= FIRST_PTXAS_CHIP and target.number != RENAMED_CHIP
-]
-WITH_TENSOR_MEMORY = [f"sm_{number}{suffix}" for number in (100, 103, 110) for suffix in "af"]
+WITH_TENSOR_MEMORY = [f"sm_{number}{suffix}" for number in (100, 101, 103, 110) for suffix in "af"]
 
 
 def sample(rows: Sequence[Row], count: int) -> list[Row]:
@@ -88,10 +83,9 @@ def key(row: Row) -> Instruction:
 LEGAL = {key(row): row for row in ROWS}
 
 
-def disagreements(instructions: Sequence[Instruction], name: str) -> list[str]:
+def disagreements(instructions: Sequence[Instruction], target: Target) -> list[str]:
     """Where ptxas and the catalogue differ about instructions on one target."""
-    target = Target.parse(name)
-    said = refusals([one.text for one in instructions], DECLARATIONS, name, dotted(target.ptx_version))
+    said = refusals([one.text for one in instructions], DECLARATIONS, target.name, dotted(target.ptx_version))
     found = []
     for one, message in zip(instructions, said, strict=True):
         row = LEGAL.get(one)
@@ -101,19 +95,19 @@ def disagreements(instructions: Sequence[Instruction], name: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_verdict_is_that_of_ptxas_on_every_architecture(name: str) -> None:
-    count = 40 if name in WITH_TENSOR_MEMORY else 4
-    chosen = random.Random(f"{SEED}{name}").sample(mma_neighbourhood(), count)
-    chosen += random.Random(f"{name}{SEED}").sample(memory_neighbourhood(), count // 2)
-    assert disagreements(chosen, name) == []
+@pytest.mark.parametrize("target", witnessed(), ids=str)
+def test_the_verdict_is_that_of_ptxas_on_every_architecture(target: Target) -> None:
+    count = 40 if target.name in WITH_TENSOR_MEMORY else 4
+    chosen = random.Random(f"{SEED}{target.name}").sample(mma_neighbourhood(), count)
+    chosen += random.Random(f"{target.name}{SEED}").sample(memory_neighbourhood(), count // 2)
+    assert disagreements(chosen, target) == []
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", NAMES)
-def test_the_verdict_is_that_of_ptxas_everywhere(name: str) -> None:
-    around = [*mma_neighbourhood(), *memory_neighbourhood()]
-    assert disagreements(around if name in WITH_TENSOR_MEMORY else around[::100], name) == []
+@pytest.mark.parametrize("target", witnessed(), ids=str)
+@pytest.mark.parametrize("around", [mma_neighbourhood, memory_neighbourhood])
+def test_the_verdict_is_that_of_ptxas_everywhere(around: Callable[[], list[Instruction]], target: Target) -> None:
+    assert disagreements(around(), target) == []
 
 
 def test_the_neighbourhood_has_every_row_and_much_else() -> None:

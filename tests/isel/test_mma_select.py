@@ -37,17 +37,12 @@ from nvbackend.isel.mma_rules import AXIS_RULES, violations
 from nvbackend.isel.mma_select import select_mma
 from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_names
 from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_undocumented
-from tests.support.ptxas import refusals
-from tests.support.ptxas_rounds import Judge, quick_refusals
-from tests.support.rows import FIRST_PTXAS_CHIP, PTX_VERSIONS
+from tests.support.ptxas import refusals, witnessed
+from tests.support.rows import PTX_VERSIONS
 
 RICHEST = ("sm_120a", "sm_100a", "sm_90a")
 """Every mma there is can be found on one of these."""
-TARGETS = [
-    target
-    for target in map(Target.parse, target_names())
-    if target.number >= FIRST_PTXAS_CHIP and target.ptx_version == (9, 0)
-]
+TARGETS = witnessed()
 PLAIN = mma("m16n8k16", f16, f16, f32)
 
 TYPES = (f16, bf16, tf32, f32, f64, e4m3, e5m2, e2m1, s8, u8, s4, u4, b1)
@@ -113,9 +108,11 @@ def legal() -> Iterator[MmaInstruction]:
 NEIGHBOURHOODS = (every_type_and_shape, every_kind_and_scale, every_modifier, every_immediate)
 
 
-def disagreements(requests: Sequence[MmaRequest], target: Target, judge: Judge = refusals) -> list[str]:
+def disagreements(requests: Sequence[MmaRequest], target: Target) -> list[str]:
     """Requests that exactly one of selector and ptxas takes, less those on the list of what is not documented."""
-    said = judge([instruction(request) for request in requests], DECLARATIONS, target.name, dotted(target.ptx_version))
+    said = refusals(
+        [instruction(request) for request in requests], DECLARATIONS, target.name, dotted(target.ptx_version)
+    )
     faults = []
     for request, message in zip(requests, said, strict=True):
         broken = [found.rule_id for found in violations(request, target)]
@@ -142,11 +139,10 @@ def test_verdicts_are_those_of_ptxas(neighbourhood, target_name: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("target_name", RICHEST)
+@pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
-def test_every_verdict_is_that_of_ptxas(neighbourhood, target_name: str) -> None:
-    requests = list(neighbourhood())
-    assert disagreements(requests, Target.parse(target_name), quick_refusals) == []
+def test_every_verdict_is_that_of_ptxas(neighbourhood, target: Target) -> None:
+    assert disagreements(list(neighbourhood()), target) == []
 
 
 def every_legal_kind() -> list[MmaRequest]:
@@ -167,7 +163,7 @@ def test_a_legal_instruction_has_the_verdict_of_ptxas_everywhere(target: Target)
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 def test_every_legal_instruction_has_the_verdict_of_ptxas_everywhere(target: Target) -> None:
-    assert disagreements([MmaRequest(one) for one in legal()], target, quick_refusals) == []
+    assert disagreements([MmaRequest(one) for one in legal()], target) == []
 
 
 @pytest.mark.exhaustive
@@ -177,7 +173,7 @@ def test_every_ptx_version_gate_is_that_of_ptxas(name: str) -> None:
     lowest = lowest_ptx_version(target.number, target.suffix)
     for version in PTX_VERSIONS:
         if version >= lowest:
-            assert disagreements(every_legal_kind(), Target.parse(name, version), quick_refusals) == []
+            assert disagreements(every_legal_kind(), Target.parse(name, version)) == []
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_nam
 from nvbackend.isel.tma_request import TmaRequest, request_of
 from nvbackend.isel.tma_rules import GATES, select_tma, violations
 from nvbackend.isel.verify import gates, row_gates
-from tests.support.ptxas import refusals
-from tests.support.ptxas_rounds import Judge, known_to_ptxas, quick_refusals
+from tests.support.ptxas import refusals, witnessed
 from tests.support.tma_text import DECLARATIONS, UNDOCUMENTED, instruction, neighbourhood
 
 SAMPLE = 10
@@ -23,9 +22,9 @@ TARGETS = (*NEWEST, *(Target.parse(each.name, lowest_ptx_version(each.number, ea
 """Every target at its newest and its oldest PTX version."""
 
 
-def disagreements(requests: list[TmaRequest], target: Target, judge: Judge = refusals) -> list[str]:
+def disagreements(requests: list[TmaRequest], target: Target) -> list[str]:
     """Requests on which the selector and ptxas are of two minds."""
-    said = judge([instruction(each) for each in requests], DECLARATIONS, target.name, dotted(target.ptx_version))
+    said = refusals([instruction(each) for each in requests], DECLARATIONS, target.name, dotted(target.ptx_version))
     faults = []
     for request, refusal in zip(requests, said, strict=True):
         legal = not violations(request, target)
@@ -34,7 +33,7 @@ def disagreements(requests: list[TmaRequest], target: Target, judge: Judge = ref
     return faults
 
 
-@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
+@pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_the_verdict_is_that_of_ptxas_on_a_sample(target: Target) -> None:
     requests = list(neighbourhood())
     legal = [request for request in requests if not violations(request, target)]
@@ -44,9 +43,9 @@ def test_the_verdict_is_that_of_ptxas_on_a_sample(target: Target) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("target", known_to_ptxas(), ids=str)
+@pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_the_verdict_is_that_of_ptxas_on_every_request(target: Target) -> None:
-    assert disagreements(list(neighbourhood()), target, quick_refusals) == []
+    assert disagreements(list(neighbourhood()), target) == []
 
 
 def test_a_selected_row_is_spelled_as_the_request_says() -> None:

@@ -20,18 +20,11 @@ from nvbackend.isel.verify import gates
 from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest, request_of
 from nvbackend.isel.wmma_rules import MMA_GATES, MOVE_GATES, mma_violations, move_violations
 from nvbackend.isel.wmma_select import select_wmma, select_wmma_move
-from tests.support.ptxas import refusals
-from tests.support.rows import FIRST_PTXAS_CHIP
+from tests.support.ptxas import refusals, witnessed
 from tests.support.wmma_text import DECLARATIONS, move, multiplication
 
 AnyRequest = WmmaRequest | WmmaMoveRequest
 HOPPER = Target.parse("sm_90a")
-TARGETS = [
-    target
-    for target in map(Target.parse, target_names())
-    if target.number >= FIRST_PTXAS_CHIP and target.ptx_version == (9, 0)
-]
-"""What ptxas knows at the newest PTX version that LLVM prints."""
 
 DEEP = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 LEGAL_KINDS = (
@@ -183,26 +176,17 @@ def test_verdicts_are_those_of_ptxas(neighbourhood, legal: int, illegal: int) ->
     assert disagreements(sampled(neighbourhood(), HOPPER, legal, illegal)) == []
 
 
-@pytest.mark.parametrize("name", ["sm_75", "sm_86", "sm_100f", "sm_121a"])
+@pytest.mark.parametrize("name", ["sm_70", "sm_75", "sm_86", "sm_100f", "sm_121a"])
 def test_verdicts_on_other_chips_are_those_of_ptxas(name: str) -> None:
-    target = Target.parse(name)
+    target = next(each for each in witnessed() if each.name == name)
     assert disagreements([*legal_kinds(), *legal_moves()], target) == []
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("target", witnessed(), ids=str)
 @pytest.mark.parametrize("neighbourhood", NEIGHBOURHOODS)
-def test_every_verdict_is_that_of_ptxas(neighbourhood) -> None:
-    assert disagreements(neighbourhood()) == []
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_verdicts_on_every_chip_are_those_of_ptxas(target: Target) -> None:
-    """All that some chip has, on this one; and what none has, in part."""
-    newest = TARGETS[-1]
-    requests = [one for each in NEIGHBOURHOODS for one in each() if not broken(one, newest)]
-    requests += [one for each in NEIGHBOURHOODS for one in sampled(each(), target, 0, 40)]
-    assert disagreements(requests, target) == []
+def test_every_verdict_is_that_of_ptxas(neighbourhood, target: Target) -> None:
+    assert disagreements(neighbourhood(), target) == []
 
 
 def test_what_is_legal_is_what_the_isa_documents() -> None:

@@ -1,8 +1,10 @@
 """ptxas as a witness: whether it takes a PTX file, and which of many instructions it takes.
 
-After one error in a file ptxas reports errors of later lines that are none, and a syntax error hides those that follow.
-So an instruction counts as refused only where it is refused in a file of its own, and as taken only where the whole
-file is.
+A process costs ten times what an instruction does, so many stand in one file. Three things make a file say less than
+its instructions would alone: a syntax error hides what follows it, an instruction that fails in ptxas's own expansion
+(`<builtin>`) or behind the parser is told without a line of the file, and a complaint could be the consequence of an
+earlier one. So an instruction counts as taken only where ptxas takes a whole file with it, and a complaint about one
+only as far as questions about instructions alone, of each kind of complaint and of a sample, get that complaint again.
 """
 
 from __future__ import annotations
@@ -11,21 +13,47 @@ import functools
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from nvbackend.codegen.toolchain import find_ptxas
+import pytest
 
-BATCH = 64
+from nvbackend.codegen.toolchain import Tool, find_ptxas, wheel_directories
+from nvbackend.isel.target import Target, target_names
+
+BATCH = 256
 """Instructions in a file."""
-_ERROR_LINE = re.compile(r"line (\d+); error")
+SAMPLED = 499
+"""One of so many complaints of a kind is asked about alone, and the last one, which has most errors before it."""
+OLD_CHIPS = (70, 72, 101)
+"""Chips that ptxas 13 does not know and ptxas 12.9 does; it knows 101 as 110."""
+OLD_RELEASE = (12, 9)
+OLD_PTX_VERSION = (8, 8)
+"""What ptxas 12.9 reads."""
 _HEADER_LINES = 3
+_COMPLAINT = re.compile(r"^ptxas (?P<file>\S+), line (?P<line>\d+); (?P<gravity>error|fatal)\s*: (?P<text>.*)$", re.M)
+_QUOTED = re.compile(r"'[^']*'")
 
 
 @functools.cache
-def ptxas() -> str:
-    """The ptxas of the newest wheel, or the one on PATH."""
-    return str(find_ptxas().path)
+def ptxas(target_name: str) -> str:
+    """The ptxas that knows this chip: the newest wheel's, or the one on PATH, or 12.9; skips where that is missing."""
+    if Target.parse(target_name).number not in OLD_CHIPS:
+        return str(find_ptxas().path)
+    for folder in wheel_directories():
+        if (folder / "ptxas").is_file() and Tool.at(folder / "ptxas").version[:2] == OLD_RELEASE:
+            return str(folder / "ptxas")
+    pytest.skip(f"no ptxas 12.9, which alone knows {target_name}")
+
+
+def witnessed() -> list[Target]:
+    """Every architecture nvbackend knows, at the newest PTX version that both LLVM and the ptxas that knows it have."""
+    newest = [Target.parse(name) for name in target_names()]
+    return [
+        Target.parse(each.name, min(each.ptx_version, OLD_PTX_VERSION)) if each.number in OLD_CHIPS else each
+        for each in newest
+    ]
 
 
 def assemble(ptx: str, target_name: str) -> tuple[bool, str]:
@@ -34,7 +62,7 @@ def assemble(ptx: str, target_name: str) -> tuple[bool, str]:
         source = Path(folder) / "kernel.ptx"
         source.write_text(ptx, encoding="utf-8")
         done = subprocess.run(
-            [ptxas(), f"-arch={target_name}", "-O0", str(source), "-o", str(source.with_suffix(".cubin"))],
+            [ptxas(target_name), f"-arch={target_name}", "-O0", str(source), "-o", str(source.with_suffix(".cubin"))],
             capture_output=True,
             text=True,
             timeout=120,
@@ -49,36 +77,82 @@ def refusals(instructions: Sequence[str], declarations: str, target_name: str, v
     Each stands in a kernel of its own, behind `declarations` (registers); neither holds a line break. `version` is the
     PTX version, such as 9.0.
     """
-    batch = _Batch(declarations, f".version {version}\n.target {target_name}\n.address_size 64\n", target_name)
-    said = [""] * len(instructions)
+    question = _Question(instructions, declarations, target_name, version)
+    said: dict[int, str] = {}
     for start in range(0, len(instructions), BATCH):
-        places = range(start, min(start + BATCH, len(instructions)))
-        for place, message in batch.refused(places, instructions):
-            said[place] = message
-    return said
+        said |= question.complaints(range(start, min(start + BATCH, len(instructions))))
+    said |= dict(question.confirmed(said))
+    return [said.get(place, "") for place in range(len(instructions))]
 
 
-class _Batch:
-    def __init__(self, declarations: str, header: str, target_name: str) -> None:
+def refusals_alone(instructions: Sequence[str], declarations: str, target_name: str, version: str) -> list[str]:
+    """The same, asked in a file for each instruction."""
+    question = _Question(instructions, declarations, target_name, version)
+    return [question.alone(place) for place in range(len(instructions))]
+
+
+class _Question:
+    def __init__(self, instructions: Sequence[str], declarations: str, target_name: str, version: str) -> None:
+        self.instructions = instructions
         self.declarations = declarations
-        self.header = header
+        self.header = f".version {version}\n.target {target_name}\n.address_size 64\n"
         self.target_name = target_name
 
-    def refused(self, places: Sequence[int], instructions: Sequence[str]) -> Iterator[tuple[int, str]]:
-        """Those of `places` that ptxas refuses, with what it says."""
-        if not places:
-            return
+    def complaints(self, places: Sequence[int]) -> dict[int, str]:
+        """Those of `places` that ptxas complains of in common files, until it takes a file of the rest."""
+        found: dict[int, str] = {}
+        left = list(places)
+        while left:
+            fine, message = self._ask(left)
+            if fine:
+                break
+            complaints = _by_place(message, left)
+            if complaints:
+                found |= complaints
+                left = [place for place in left if place not in complaints]
+            elif len(left) == 1:
+                return found | {left[0]: _told(message)}
+            else:
+                middle = len(left) // 2
+                return found | self.complaints(left[:middle]) | self.complaints(left[middle:])
+        return found
+
+    def confirmed(self, said: Mapping[int, str]) -> Iterator[tuple[int, str]]:
+        """What is said of an instruction alone: of some of each kind, and of all where that once was something else."""
+        kinds: dict[str, list[int]] = defaultdict(list)
+        for place, text in said.items():
+            kinds[_QUOTED.sub("''", text)].append(place)
+        for places in kinds.values():
+            some = dict.fromkeys((*places[::SAMPLED], places[-1]))
+            alone = {place: self.alone(place) for place in some}
+            yield from alone.items()
+            if any(text != said[place] for place, text in alone.items()):
+                yield from ((place, self.alone(place)) for place in places if place not in alone)
+
+    def alone(self, place: int) -> str:
+        """What ptxas says of a file with this instruction only."""
+        fine, message = self._ask([place])
+        return "" if fine else _by_place(message, [place]).get(place) or _told(message)
+
+    def _ask(self, places: Sequence[int]) -> tuple[bool, str]:
         kernels = (
-            f".visible .entry k{place}() {{ {self.declarations} {instructions[place]} ret; }}\n" for place in places
+            f".visible .entry k{place}() {{ {self.declarations} {self.instructions[place]} ret; }}\n"
+            for place in places
         )
-        fine, message = assemble(self.header + "".join(kernels), self.target_name)
-        if fine:
-            return
-        if len(places) == 1:
-            yield places[0], message
-            return
-        lines = {int(number) - _HEADER_LINES - 1 for number in _ERROR_LINE.findall(message)}
-        suspects = [place for index, place in enumerate(places) if index in lines] or list(places)
-        for place in suspects:
-            yield from self.refused([place], instructions)
-        yield from self.refused([place for place in places if place not in suspects], instructions)
+        return assemble(self.header + "".join(kernels), self.target_name)
+
+
+def _by_place(message: str, places: Sequence[int]) -> dict[int, str]:
+    """The complaints about lines of the file itself; lines of ptxas's own texts have numbers of their own."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for each in _COMPLAINT.finditer(message):
+        index = int(each["line"]) - _HEADER_LINES - 1
+        if not each["file"].startswith("<"):
+            assert 0 <= index < len(places), message
+            found[places[index]].append(each["text"])
+    return {place: "; ".join(texts) for place, texts in found.items()}
+
+
+def _told(message: str) -> str:
+    """A message without the name of the file, which is another one each time."""
+    return re.sub(r"^ptxas /\S+", "ptxas", message.strip(), flags=re.M) or "ptxas ended without a word"
