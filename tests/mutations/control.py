@@ -85,7 +85,7 @@ class BarrierInOneThread(Mutation):
 class BarrierInHalfTheThreads(Mutation):
     """a barrier of the CTA in half of the threads"""
 
-    unseen = ("register_operand", "ordinary_stores", "tensor_memory")
+    unseen = ("blackwell_gemm", "register_operand", "ordinary_stores", "tensor_memory")
     because = "for all that is known the others wait at the next barrier of that number"
 
     def barrier(self, identifier=0, threads=None):
@@ -182,7 +182,7 @@ class HalfAWarpgroup(Mutation):
     """a CTA of one warpgroup and a half"""
 
     found_by = ("wgmma.threads", "pipeline.roles", "setmaxnreg.warpgroup")
-    unseen = ("tensor_memory",)
+    unseen = ("tensor_memory", "blackwell_gemm")
     because = "no operation of it is a warpgroup's"
 
     def __init__(self, name, target, *, threads, **bounds):

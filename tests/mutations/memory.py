@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from nvbackend import bf16, s32
+from nvbackend import bf16, s32, u32
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from tests.mutations.mutation import Mutation
 
@@ -182,6 +182,8 @@ class DropTheBarrierBehindTheInit(Mutation):
     """drop the barrier (of the cluster) behind the initialisation"""
 
     found_by = ("mbarrier.not-ready", "pipeline.not-ready")
+    unseen = ("blackwell_gemm",)
+    because = "right: the allocation of tensor memory has a barrier of its own"
 
     def cluster_sync(self, *, relaxed=False):
         self.change()
@@ -238,7 +240,7 @@ class NumberOfThePhase(Mutation):
 class ReadWithoutAWait(Mutation):
     """read a tile without waiting for its bytes"""
 
-    found_by = ("proxy.read-before-wait",)
+    found_by = ("proxy.read-before-wait", "tcgen05.missing-wait")
 
     def mbarrier_wait(self, barrier, parity):
         if not self.is_call("wait", 2 if self.name == "gemm" else 0):
@@ -274,10 +276,25 @@ class RefillWithoutABarrier(Mutation):
             super().barrier(identifier, threads)
 
 
+class RefillBeforeTheWait(Mutation):
+    """write into a tile while this thread's own multiplies read it"""
+
+    found_by = ("proxy.write-in-flight",)
+
+    def wgmma_mma_async(self, accumulator, a, b, request, **options):
+        super().wgmma_mma_async(accumulator, a, b, request, **options)
+        self.latest = b
+
+    def wgmma_commit_group(self):
+        super().wgmma_commit_group()
+        self.change()
+        self.latest.address.cast(u32)[self.thread_id()] = 0
+
+
 class StoresLeftUncommitted(Mutation):
     """leave the stores of the epilogue uncommitted"""
 
-    found_by = ("proxy.write-in-flight",)
+    found_by = ("proxy.write-in-flight", "proxy.store-not-committed")
 
     def tma_commit_stores(self):
         self.change()
@@ -286,7 +303,7 @@ class StoresLeftUncommitted(Mutation):
 class StoresNotWaitedFor(Mutation):
     """end, or write the buffer again, while a store reads it"""
 
-    found_by = ("proxy.write-in-flight",)
+    found_by = ("proxy.write-in-flight", "proxy.store-not-waited")
 
     def tma_wait_stores(self, pending=0, *, reading=False):
         self.change()
@@ -306,7 +323,7 @@ class LoadOnToAnotherBarrier(Mutation):
     """let the bytes of a load complete on the barrier behind the one that expects them"""
 
     found_by = ("mbarrier.unexpected-bytes", "mbarrier.missing-bytes", "mbarrier.wrong-bytes", "mbarrier.uninitialised")
-    unseen = ("hopper_gemm",)
+    unseen = ("hopper_gemm", "blackwell_gemm")
     because = "which stage it is, is known when it runs"
 
     def tma_load(self, tile, source, at, barrier, **options):

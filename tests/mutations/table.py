@@ -7,13 +7,14 @@ import inspect
 from collections.abc import Iterator
 
 from nvbackend.builder.definition import KernelDefinition
-from samples import hopper_gemm
+from samples import blackwell_gemm, hopper_gemm
 from tests.mutations import control, memory, tensor_memory, wgmma
 from tests.mutations.mutation import Mutation, Verdict, verdict
 from tests.support import protocol_kernels
 
 KERNELS: dict[str, KernelDefinition] = {
     "hopper_gemm": hopper_gemm.gemm,
+    "blackwell_gemm": blackwell_gemm.gemm,
     "register_operand": protocol_kernels.register_operand,
     "ordinary_stores": protocol_kernels.ordinary_stores,
     "tensor_memory": protocol_kernels.tensor_memory,
@@ -23,7 +24,7 @@ HEADER = """\
 
 <!-- Made by `pytest tests/mutations --update-golden`. -->
 
-Mistakes, each made alone in kernels that are right: `samples/hopper_gemm.py`, and three small ones of single operations
+Mistakes, each made alone in kernels that are right: the samples, and three small ones of single operations
 (`tests/support/protocol_kernels.py`). A cell holds the rules that find the mistake before the kernel runs
 ([rules.md](rules.md)), `-` where the kernel has nothing of what is changed, and in parentheses why nothing is said.
 """

@@ -62,7 +62,7 @@ class AllocInOneThread(Mutation):
 class NoCommitOfTheMultiplies(Mutation):
     """drop the commit of the multiplies"""
 
-    found_by = ("mbarrier.no-arrival", "tcgen05.missing-commit")
+    found_by = ("mbarrier.no-arrival", "tcgen05.missing-commit", "tcgen05.missing-wait")
 
     def tcgen05_commit(self, barrier, **options):
         self.change()
@@ -143,7 +143,7 @@ class WrongNOfTheDescriptor(OtherMultiply):
 class NBehindTheColumns(OtherMultiply):
     """an N that is wider than the allocation"""
 
-    found_by = ("tcgen05.bounds",)
+    found_by = ("tcgen05.bounds", "descriptor.range")
 
     def descriptor_of(self, descriptor):
         return dataclasses.replace(descriptor, n=2 * descriptor.n)

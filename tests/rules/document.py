@@ -19,7 +19,7 @@ TITLE = """\
 
 <!-- Made by `python -m tests.rules`; edit the rules, or the examples in tests/rules. -->
 
-Every error of nvbackend is one of these rules: {count} are shown. Each has the sentence that is said when it is broken
+Every error of nvbackend is one of these {count} rules. Each has the sentence that is said when it is broken
 (in braces, what is filled in there), why it matters on the hardware, and the smallest program that breaks it: the lines
 with `-` in front break the rule, those with `+` are the fix, the others stand in both programs. `tests/rules` runs each
 program of this page.

@@ -1,0 +1,51 @@
+"""Where TMA copies to and from, and who issues it."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import f16, u8
+from tests.rules.example import kernel
+from tests.rules.setup import load_parts
+
+MATRIX = nvb.TensorMap(f16, box=(64, 64))
+
+
+@kernel("tma.alignment")
+def box_at_16_bytes(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    memory = k.shared(u8, tile.layout.bytes, align=16)  # breaks
+    memory = k.shared(u8, tile.layout.bytes, align=1024)  # keeps
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load_box(memory, matrix, (0, 0), full)
+
+
+@kernel("tma.box-row")
+def rows_of_24_bytes(k, narrow: nvb.TensorMap(f16, box=(64, 12), swizzle=0), even: nvb.TensorMap(f16, (64, 16), 0)):
+    _, full = load_parts(k)
+    memory = k.shared(u8, 2048, align=128)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, 1536)  # breaks
+        k.tma_load_box(memory, narrow, (0, 0), full)  # breaks
+        k.mbarrier_arrive_expect_tx(full, 2048)  # keeps
+        k.tma_load_box(memory, even, (0, 0), full)  # keeps
+
+
+@kernel("tma.box-swizzle")
+def rows_wider_than_the_swizzle(k, wide: nvb.TensorMap(f16, box=(64, 128)), matrix: MATRIX):
+    _, full = load_parts(k)
+    memory = k.shared(u8, 16384, align=1024)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, 16384)  # breaks
+        k.tma_load_box(memory, wide, (0, 0), full)  # breaks
+        k.mbarrier_arrive_expect_tx(full, 8192)  # keeps
+        k.tma_load_box(memory, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.one-thread")
+def load_in_every_thread(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+    k.tma_load(tile, matrix, (0, 0), full)  # breaks
