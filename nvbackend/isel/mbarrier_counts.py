@@ -34,6 +34,7 @@ class Counts:
         self._uses = uses
         self._loops = loops
         self._cluster = cluster
+        self._initialised: dict[Cell, set[int | None]] = {}
 
     def findings(self) -> Iterator[CountFinding]:
         """Every sum that certainly is not what it must be."""
@@ -65,8 +66,10 @@ class Counts:
 
     def one_phase_a_round(self, cell: Cell, loop: Loop) -> bool:
         """Whether the arrivals on `cell` in `loop` certainly complete one phase of it in every round."""
-        inits = {use.fact(facts.COUNT) for use in self._uses.of(cell, Role.INIT)}
-        arrivals = [use for use in self._uses.of(cell, Role.ARRIVE) if use.site.block in loop.blocks]
+        arrivals = self._uses.inside(loop.blocks, cell, Role.ARRIVE)
+        if cell not in self._initialised:
+            self._initialised[cell] = {use.fact(facts.COUNT) for use in self._uses.of(cell, Role.INIT)}
+        inits = self._initialised[cell]
         if not arrivals or len(inits) != 1 or not all(self._is_in(use, loop) for use in arrivals):
             return False
         parts = [self._arriving(use) for use in arrivals]
@@ -107,8 +110,8 @@ class Counts:
         if loop is None:
             return True
         moves = use.site.instr.sources.get(BARRIER, frozenset()) & self._loops.updates(loop).keys()
-        waits = (one for one in self._uses.of(use.cell, Role.WAIT) if one.threads is not None)
-        return bool(moves) or any(one.site.block in loop.blocks for one in waits)
+        waits = self._uses.inside(loop.blocks, use.cell, Role.WAIT)
+        return bool(moves) or any(one.threads is not None for one in waits)
 
     # -- bytes --------------------------------------------------------------------------------------------------
 

@@ -82,8 +82,8 @@ class Parities:
 
     def _alone(self, use: Use, loop: Loop) -> bool:
         """Whether the loop waits for the barrier here only, and does not begin its phases anew."""
-        others = self._uses.of(use.cell, Role.WAIT | Role.POLL | Role.INIT)
-        return not any(one is not use and one.site.block in loop.blocks for one in others)
+        others = self._uses.inside(loop.blocks, use.cell, Role.WAIT | Role.POLL | Role.INIT)
+        return not any(one is not use for one in others)
 
     @staticmethod
     def _comes_round(use: Use, index: frozenset[str], updates: dict[str, Update]) -> bool:

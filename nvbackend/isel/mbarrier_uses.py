@@ -6,8 +6,9 @@ A cell is one mbarrier, or an array of them where they are chosen at run time.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.isel import facts
@@ -83,17 +84,23 @@ class Use:
 class Uses:
     """All uses, in the order of the text.
 
-    `lost` are the roles of instructions that use an mbarrier nobody knows, or that nobody has recorded; `escaped` the allocations that ordinary
-    code touches as well: of them nobody can say what is not done.
+    `lost` are the roles of instructions that use an mbarrier nobody knows, or that nobody has recorded; `escaped` are
+    the allocations that ordinary code touches as well: of them nobody can say what is not done.
     """
 
     all: tuple[Use, ...]
+    by_block: Mapping[str, tuple[Use, ...]]
     lost: Role
     escaped: frozenset[MemoryObject]
 
     def of(self, cell: Cell, role: Role) -> list[Use]:
         """The uses of a cell in one of the roles."""
         return [use for use in self.all if use.role & role and use.cell.meets(cell)]
+
+    def inside(self, blocks: Iterable[str], cell: Cell, role: Role) -> list[Use]:
+        """Those of them that stand in one of `blocks`, in no particular order."""
+        uses = (use for block in blocks for use in self.by_block.get(block, ()))
+        return [use for use in uses if use.role & role and use.cell.meets(cell)]
 
     def cells(self) -> list[Cell]:
         """Every cell, in the order of the text."""
@@ -147,7 +154,10 @@ def find_uses(function: MachineFunction) -> Uses:
         for touch in site.instr.memory
         if touch.object in barriers and touch.use is not MemoryUse.SYNCHRONIZE
     )
-    return Uses(tuple(found), lost, escaped)
+    by_block: dict[str, tuple[Use, ...]] = {
+        block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
+    }
+    return Uses(tuple(found), by_block, lost, escaped)
 
 
 def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:
