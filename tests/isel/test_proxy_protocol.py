@@ -138,6 +138,17 @@ def test_the_fence_of_another_space_is_none() -> None:
     assert rules(program) == ["proxy.missing-fence"]
 
 
+def test_what_a_copy_fills_again_is_the_copys() -> None:
+    def program(p: Program) -> None:
+        p.write()
+        p.k.tma_load(p.tile, p.map, (0, 0), p.full)
+        p.k.mbarrier_wait(p.full, 0)
+        with p.k.wgmma():
+            p.mma(p.accumulator())
+
+    assert rules(program) == []
+
+
 def test_a_later_fence_does_not_help() -> None:
     def program(p: Program) -> None:
         p.write()
