@@ -140,11 +140,13 @@ def test_the_fence_of_another_space_is_none() -> None:
 
 def test_what_a_copy_fills_again_is_the_copys() -> None:
     def program(p: Program) -> None:
-        p.write()
-        p.k.tma_load(p.tile, p.map, (0, 0), p.full)
-        p.k.mbarrier_wait(p.full, 0)
-        with p.k.wgmma():
-            p.mma(p.accumulator())
+        with p.k.one_thread():
+            p.tile.address.cast(u32).store(1)
+            p.k.tma_load(p.tile, p.map, (0, 0), p.full)
+            p.k.mbarrier_wait(p.full, 0)
+            p.k.tma_store(p.map, (0, 0), p.tile)
+            p.k.tma_commit_stores()
+            p.k.tma_wait_stores()
 
     assert rules(program) == []
 
