@@ -218,7 +218,8 @@ class PhaseNotFlipped(Mutation):
 class ParityOfTheOtherPhase(Mutation):
     """wait for the other parity"""
 
-    pending = True
+    found_by = ("mbarrier.parity-first",)
+    pending = ("hopper_gemm", "register_operand")
 
     def mbarrier_wait(self, barrier, parity):
         self.change()
@@ -269,7 +270,7 @@ class ProxyFenceOfAnotherSpace(Mutation):
 class RefillWithoutABarrier(Mutation):
     """fill a tile again while other threads' multiplies read it"""
 
-    pending = True
+    pending = ("hopper_gemm", "blackwell_gemm", "register_operand", "ordinary_stores")
 
     def barrier(self, identifier=0, threads=None):
         if self.name == "tensor_memory" or not self.is_call("barrier", 1):

@@ -14,14 +14,14 @@ class Mutation(KernelBuilder):
     """A kernel builder with one mistake; a subclass says which in its docstring and overrides a call.
 
     `found_by` are the rules that may find it, one of them in each kernel that has what is changed; `unseen` are the
-    kernels where it can not be seen before the kernel runs, `because` says why; `pending` says that the analysis is
+    kernels where it can not be seen before the kernel runs, `because` says why; `pending` those where the analysis is
     still to come. A call that is changed says so with `self.change()`.
     """
 
     found_by: ClassVar[tuple[str, ...]] = ()
     unseen: ClassVar[tuple[str, ...]] = ()
     because: ClassVar[str] = ""
-    pending: ClassVar[bool] = False
+    pending: ClassVar[tuple[str, ...]] = ()
     changed: ClassVar[bool]
     calls: ClassVar[dict[str, int]]
 

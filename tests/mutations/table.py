@@ -58,7 +58,7 @@ def cell(kernel: str, mutation: type[Mutation]) -> str:
     found = outcome(kernel, mutation)
     if not found.applies:
         return ABSENT
-    if mutation.pending:
+    if kernel in mutation.pending:
         return PENDING
     if kernel in mutation.unseen:
         return f"({mutation.because})"

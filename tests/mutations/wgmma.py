@@ -122,7 +122,7 @@ class TouchTheAccumulatorBeforeTheWait(Mutation):
 class OneChainForAll(Mutation):
     """scale-D 1 in the first multiply of a chain"""
 
-    pending = True
+    pending = ("hopper_gemm", "register_operand", "ordinary_stores")
 
     def wgmma_mma_async(self, accumulator, *operands, **options):
         self.change()
