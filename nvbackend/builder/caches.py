@@ -13,6 +13,8 @@ from nvbackend.intrinsics.types import f32, s32, u16, u32, u64
 from nvbackend.isel import memory_rules
 from nvbackend.isel.variants import variant
 
+_BYTE, _HALF = ir.IntType(8), ir.IntType(16)
+
 
 def _space(address: Address | Value) -> str | None:
     """The state space that an address says it is in: global, or none of a generic address."""
@@ -105,11 +107,13 @@ class Caches(Threads):
     ) -> None:
         """st.async: write `value` to global memory without waiting, with release semantics at `scope` (gpu, sys).
 
-        `element` names another PTX type of the same width, such as "b32"; `mmio` is for memory of devices, at sys.
+        `element` names another PTX type of the same width, such as "b32", or one of 8 bits, which is the lower half of
+        a value of 16; `mmio` is for memory of devices, at sys.
         Raises instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
         """
         row = variant("st.async", async_store.store_global, element or str(value.type), scope, mmio=mmio)
-        self.emit(row, {"destination": destination.bytes.ir, "value": value.ir})
+        given = self._ir.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
+        self.emit(row, {"destination": destination.bytes.ir, "value": given})
 
     def prefetch_tensor_map(self, address: Value, *, space: str | None = None) -> None:
         """prefetch.tensormap: bring a tensor map near, at a generic address (u64) or one of `space` "const".

@@ -23,7 +23,12 @@ STORED: dict[str, RegisterClass] = {
 VECTOR_BYTES = 16
 """The most bytes of one st.async."""
 VECTORS = (1, 2, 4)
-GLOBAL_STORED: dict[str, RegisterClass] = {**dict.fromkeys(("b16", "u16", "s16"), RegisterClass.B16), **STORED}
+BYTES = ("b8", "u8", "s8")
+"""Types whose registers have 8 bits, which inline asm does not have: their rows take the lower half of 16."""
+GLOBAL_STORED: dict[str, RegisterClass] = {
+    **dict.fromkeys((*BYTES, "b16", "u16", "s16"), RegisterClass.B16),
+    **STORED,
+}
 """Types of a value that st.async writes to global memory."""
 GLOBAL_SCOPES: dict[bool, tuple[str, ...]] = {False: ("gpu", "sys"), True: ("sys",)}
 """Scopes of a store to global memory, for ordinary memory and for that of devices (mmio)."""
@@ -44,6 +49,7 @@ _COMPLETES = "mbarrier::complete_tx::bytes"
 _DESTINATION = operand("destination", RegisterClass.SHARED_CLUSTER, meaning="shared memory of a CTA of the cluster")
 _BARRIER = operand("barrier", RegisterClass.SHARED_CLUSTER, meaning="mbarrier in the CTA of the destination")
 _EFFECTS = Effect.ASYNC | Effect.WRITES_MEMORY
+_BYTE_STATEMENT = "{{ .reg .b8 byte; cvt.u8.u16 byte, {value}; {ptx} [{destination}], byte; }}"
 
 
 @cache
@@ -77,12 +83,13 @@ def store_global(element: str, scope: str, *, mmio: bool = False) -> Row:
     register = GLOBAL_STORED[chosen("element", element, GLOBAL_STORED)]
     chosen("scope", scope, GLOBAL_SCOPES[mmio])
     destination = operand("destination", RegisterClass.GLOBAL, meaning="global memory, aligned to the type")
+    meaning = "8 bits, in the lower half of the register" if element in BYTES else ""
     return Row(
         family="async_store",
         opcode="st.async",
         ptx=spelled("st.async", "mmio" if mmio else None, f"release.{scope}.global", element),
-        operands=(destination, operand("value", register)),
-        lowering=Asm("{ptx} [{destination}], {value};"),
+        operands=(destination, operand("value", register, meaning=meaning)),
+        lowering=Asm(_BYTE_STATEMENT if element in BYTES else "{ptx} [{destination}], {value};"),
         requires=Feature.SM_100,
         ptx_version=_GLOBAL_PTX,
         effects=_EFFECTS,

@@ -139,7 +139,8 @@ def _of_store(row: Row) -> Iterator[Row]:
     """PTX ISA 9.7.9 (st.async), 9.7.13 (red.async): a generic address, and `.weak`, which the plain store is."""
     values = "{{{values}}}" if row.axes.get("count", 1) != 1 else _named(row.operands, "destination", "barrier")[0]
     if row.axes.get("space") == "global":
-        yield _otherwise(row, GENERIC, row.ptx.replace(".global", ""), f"[{{destination}}], {values}", generic=_TO)
+        generic = _otherwise(row, GENERIC, row.ptx.replace(".global", ""), "", generic=_TO)
+        yield replace(generic, lowering=row.lowering)
         return
     statement = f"[{{destination}}], {values}, [{{barrier}}]"
     plain = row.ptx.replace(".shared::cluster", "")

@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import f32, u8, u32, u64
+from nvbackend.intrinsics.types import f32, s8, u8, u16, u32, u64
 from nvbackend.signature import Parameter, Pointer
 
 
@@ -94,6 +94,8 @@ def test_caches_policies_clearing_and_packing():
     mask, equal = k.match_all(value)
     u.out[1] = k.select(inside & equal, mask, value)
     k.store_async_global(u.out, value, element="b32")
+    k.store_async_global(u.out, value.to(s8))
+    k.store_async_global(u.out, value.to(u16), element="b8")
     text = u.ptx()
     for spelling in (
         *("prefetch.global.L2::evict_last [", "prefetch.local.L1 [", "prefetchu.L1 ["),
@@ -102,7 +104,7 @@ def test_caches_policies_clearing_and_packing():
         *("cp.async.ca.shared.global.L2::cache_hint [", "st.bulk.shared::cta ["),
         "mbarrier::complete_tx::bytes.L2::cache_hint [",
         *("cvt.rn.relu.f16x2.f32 %", "prmt.b32 %", "shfl.sync.down.b32 %", "match.all.sync.b32 %"),
-        "st.async.release.gpu.global.b32 [",
+        *("st.async.release.gpu.global.b32 [", "st.async.release.gpu.global.s8 [", "st.async.release.gpu.global.b8 ["),
     ):
         assert spelling in text, spelling
 

@@ -18,6 +18,7 @@ FAMILIES = {
     **address_text.FAMILIES,
     "multimem": multimem_text.forms,
     "multimem_orders": multimem_text.orders,
+    "multimem_copies": multimem_text.copies,
 }
 SAMPLE = 6
 """Variants of a family on a chip that an ordinary run asks about, each in a file of its own where it is refused."""
@@ -52,6 +53,17 @@ def _disagreements(variants: list[Variant], target: Target) -> list[str]:
         and variant.text not in UNDOCUMENTED
         and not (target.number in OLD_CHIPS and not refusal and variant.text.startswith(TAKEN_BEFORE_13))
     ]
+
+
+def test_what_has_no_row_for_its_ptx_version_is_taken_in_a_later_one() -> None:
+    """And refused for nothing else in the newest that LLVM prints."""
+    newest = Target.parse("sm_100a")
+    (now, later) = (
+        refusals([*multimem_text.NEWER_PTX], DECLARATIONS, newest.name, version)
+        for version in (dotted(newest.ptx_version), "9.1")
+    )
+    assert all("requires PTX ISA .version 9.1 or later" in one for one in now)
+    assert later == [""] * len(later)
 
 
 @pytest.mark.parametrize("target", witnessed(), ids=str)

@@ -90,6 +90,10 @@ EXPECTED: list[tuple[Row, str, str]] = [
     ),
 ]
 OF_THEIR_OWN: list[tuple[Row, str]] = [
+    (
+        spelled(async_store.store_global("s8", "gpu"), "st.async.release.gpu.s8"),
+        "{ .reg .b8 byte; cvt.u8.u16 byte, value; st.async.release.gpu.s8 [destination], byte; }",
+    ),
     (cluster.mapa(None, 64), "mapa.u64 mapped, address, rank"),
     (cluster.mapa("shared::cluster", 64), "mapa.shared::cluster.u64 mapped, address, rank"),
     (cluster.getctarank(None, 64), "getctarank.u64 rank, address"),

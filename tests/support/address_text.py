@@ -105,9 +105,8 @@ def addresses() -> Iterator[Variant]:
         length, (at, bar) = f".v{vector}" if vector > 1 else "", ("[%r1]", "[%r2]") if space else ("[%rd1]", "[%rd2]")
         values = register_list(element, vector)
         yield _variant(f"st.async{weak}{space}.{COMPLETES}{length}.{element}", f"{at}, {values}, {bar}")
-    for mmio, scope, space, element in product(
-        ("", ".mmio"), SCOPES, ("", ".global"), ("b16", "u16", "s16", "b32", "u32", "s64", "f32", "f64", "f16")
-    ):
+    elements = ("b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s64", "f32", "f64", "f16")
+    for mmio, scope, space, element in product(("", ".mmio"), SCOPES, ("", ".global"), elements):
         values = register_list("b16" if element[1:] == "16" else element, 1)
         yield _variant(f"st.async{mmio}.release.{scope}{space}.{element}", f"[%rd1], {values}")
     for mmio, scope, space, element in product(

@@ -30,6 +30,7 @@ DECLARATIONS = (
     ".reg .pred %p<4>; .reg .f32 %f<24>; .reg .f64 %fd<24>;"
 )
 TYPES = ("b16", "b32", "b64", "u32", "s32", "u64", "s64", "f16", "bf16", "f32", "f64")
+STORED = ("b8", "u8", "s8", "b16", *TYPES[1:7], "f32", "f64")
 OPERATIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 SCOPES = ("cta", "cluster", "gpu", "sys")
 COMPLETES = "mbarrier::complete_tx::bytes"
@@ -46,7 +47,7 @@ class Variant:
 def _register(element: str, number: int) -> str:
     prefix = {"f32": "%f", "f64": "%fd"}.get(element)
     width = element.lstrip("bufs")
-    return f"{prefix or {'16': '%rs', '32': '%r', '64': '%rd'}[width]}{number}"
+    return f"{prefix or {'8': '%b', '16': '%rs', '32': '%r', '64': '%rd'}[width]}{number}"
 
 
 def register_list(element: str, count: int) -> str:
@@ -238,19 +239,19 @@ def warps() -> Iterator[Variant]:
 
 def stores() -> Iterator[Variant]:
     """st.async and red.async."""
-    for element, count in product(("b16", *TYPES[1:7], "f32", "f64"), (1, 2, 4, 8)):
+    for element, count in product(STORED, (1, 2, 4, 8)):
         values = _list([_register(element, index) for index in range(count)])
         vector = f".v{count}" if count > 1 else ""
         yield Variant(
             f"st.async.shared::cluster.{COMPLETES}{vector}.{element} [%r1], {values}, [%r2];",
             lambda e=element, c=count: async_store.store(e, c),
         )
-    for element, scope, mmio in product(("b16", *TYPES[1:7], "f32", "f64"), SCOPES, (False, True)):
+    for element, scope, mmio in product(STORED, SCOPES, (False, True)):
         yield Variant(
             f"st.async{'.mmio' if mmio else ''}.release.{scope}.global.{element} [%rd1], {_register(element, 1)};",
             lambda e=element, s=scope, m=mmio: async_store.store_global(e, s, mmio=m),
         )
-    for operation, element in product(OPERATIONS, TYPES[1:7]):
+    for operation, element in product(OPERATIONS, ("u8", *TYPES[1:7])):
         yield Variant(
             f"red.async.relaxed.cluster.shared::cluster.{COMPLETES}.{operation}.{element} "
             f"[%r1], {_register(element, 3)}, [%r2];",

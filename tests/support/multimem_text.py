@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 
 from nvbackend.intrinsics import multimem
+from nvbackend.intrinsics.axes import NoSuchRow
+from nvbackend.intrinsics.row import Row
 from tests.support.async_text import Variant, register_list
 
 OPERATIONS = ("add", "min", "max", "and", "or", "xor", "inc")
@@ -64,6 +66,30 @@ def orders() -> Iterator[Variant]:
                 _statement("multimem.ld_reduce", (*order, space, operation), element, vector),
                 lambda o=operation, e=element, v=vector, a=axes: multimem.load_reduce(o, e, v, **a),
             )
+
+
+NEWER_PTX = {
+    f"multimem.cp.{name} [%rd1], [%r1], %r2{mask};": "multimem.cp.* needs PTX 9.1, and LLVM prints 9.0"
+    for name, mask in (
+        ("async.bulk.global.shared::cta.bulk_group", ""),
+        ("async.bulk.global.shared::cta.bulk_group.cp_mask", ", %rs1"),
+        *(
+            (f"reduce.async.bulk.global.shared::cta.bulk_group.{operation}", "")
+            for operation in ("add.u32", "add.noftz.f16", "add.noftz.bf16", "add.f32", "min.s64", "and.b32")
+        ),
+    )
+}
+"""What ptxas takes in a later PTX version than LLVM prints, for which there is no row, and why."""
+
+
+def copies() -> Iterator[Variant]:
+    """The bulk copies that have no row, and so are illegal."""
+    for text in NEWER_PTX:
+        yield Variant(text, lambda t=text: _without_row(t))
+
+
+def _without_row(text: str) -> Row:
+    raise NoSuchRow(NEWER_PTX[text])
 
 
 UNDOCUMENTED = {

@@ -8,7 +8,7 @@ from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.builder.memory import Address
 from nvbackend.builder.values import Value
 from nvbackend.intrinsics.row import RegisterClass, Row
-from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, f64, pred, s32, s64, u8, u16, u32, u64
+from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, f64, pred, s8, s32, s64, u8, u16, u32, u64
 from nvbackend.isel.target import Target
 from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
 
@@ -48,6 +48,7 @@ class Bench:
         self.memory: Any = given["memory"]
         self.maps = {name: given[name] for name in (one.name for one in maps)}
         self.values: dict[ElementType, Any] = {element: given[name] for name, element in _SCALARS.items()}
+        self.values |= {element: self.values[u16].to(element) for element in (s8, u8)}
         self.values[pred] = self.values[u32] == 1
         self.shared: Address = self.k.shared(u8, 4096, align=1024)
         self.barrier: Address = self.k.shared(u64, 1, align=8)
