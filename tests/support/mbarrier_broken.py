@@ -173,6 +173,35 @@ def the_phase_before_the_first(k, a, n):
     k.mbarrier_wait(full, 1)  # broken
 
 
+def a_phase_that_begins_at_one(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    phase = k.var(1)
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, BYTES)
+            k.tma_load(tile, a, (0, step * 64), full)
+        k.mbarrier_wait(full, phase)  # broken
+        tile.address.cast(u64)[0]
+        phase ^= 1
+        k.barrier()
+
+
+def the_other_parity_of_each_phase(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    index, phase = k.var(0), k.var(0)
+    with k.range(n) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full + index, BYTES)
+            k.tma_load(tiles.at(index), a, (0, step * 64), full + index)
+        k.mbarrier_wait(full + index, 1 - phase)  # broken
+        tiles.at(index).address.cast(u64)[0]
+        phase.set(k.select(index == 3, phase ^ 1, phase))
+        index.set(k.select(index == 3, 0, index + 1))
+        k.barrier()
+
+
 def one_parity_for_ever(k, a, n):
     full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
     k.barriers_ready()
@@ -242,7 +271,11 @@ BROKEN = {
     "mbarrier.unexpected-bytes": [nothing_announced],
     "mbarrier.missing-bytes": [nothing_comes],
     "mbarrier.wrong-bytes": [half_the_bytes, bytes_on_the_other_barrier],
-    "mbarrier.parity-first": [the_phase_before_the_first],
+    "mbarrier.parity-first": [
+        the_phase_before_the_first,
+        a_phase_that_begins_at_one,
+        the_other_parity_of_each_phase,
+    ],
     "mbarrier.parity-fixed": [one_parity_for_ever, a_variable_that_nobody_flips, one_parity_around_the_ring],
     "mbarrier.parity-counter": [the_parity_of_another_loop, flipped_in_each_round],
 }

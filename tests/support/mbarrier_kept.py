@@ -163,6 +163,47 @@ def once_under_a_condition(k, a, n):
         k.mbarrier_arrive(done)
 
 
+def waited_for_a_round_later(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    phase = k.var(1)
+    with k.range(n) as step:
+        k.mbarrier_wait(full, phase)
+        with k.if_(step > 0):
+            tile.address.cast(u64)[0]
+        k.barrier()
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, BYTES)
+            k.tma_load(tile, a, (0, step * 64), full)
+        phase ^= 1
+
+
+def a_parity_that_another_loop_has_left_behind(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    phase = k.var(1)
+    with k.range(n):
+        phase ^= 1
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)
+    k.mbarrier_wait(full, phase)
+    tile.address.cast(u64)[0]
+
+
+def emptied_before_it_is_filled(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    phase = k.var(0)
+    with k.range(n) as step, k.one_thread():
+        k.mbarrier_wait(full, phase ^ 1)
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, step * 64), full)
+        k.mbarrier_wait(full, phase)
+        tile.address.cast(u64)[0]
+        phase ^= 1
+
+
 KEPT = [
     one_copy,
     a_copy_a_round,
@@ -179,4 +220,7 @@ KEPT = [
     memory_that_is_a_barrier_for_a_while,
     barrier_of_the_caller,
     once_under_a_condition,
+    waited_for_a_round_later,
+    a_parity_that_another_loop_has_left_behind,
+    emptied_before_it_is_filled,
 ]
