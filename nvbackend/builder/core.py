@@ -16,7 +16,7 @@ from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.operands import check_operands
 from nvbackend.builder.places import Places
-from nvbackend.builder.provenance import note_update, sources
+from nvbackend.builder.provenance import note_update, parity_facts, sources
 from nvbackend.builder.storage import Storage
 from nvbackend.builder.uniformity import Choice, branches
 from nvbackend.builder.values import Value
@@ -104,7 +104,11 @@ class BuilderCore:
                 words=words or {},
                 touches=tuple(touches),
                 memory=(*memory, *self._places.touches(row, operands, extents or {})),
-                facts={**self._execution.facts(row, operands), **(facts or {})},
+                facts={
+                    **self._execution.facts(row, operands),
+                    **parity_facts(operands, self._ir.block),
+                    **(facts or {}),
+                },
                 sources=sources(row, operands),
                 location=caller_location(),
             )

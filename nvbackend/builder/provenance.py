@@ -12,6 +12,7 @@ from llvmlite import ir
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.storage import Storage
 from nvbackend.intrinsics.row import Row
+from nvbackend.isel import facts
 from nvbackend.isel.machine import MachineBlock, Update
 
 _TRACED = ("barrier", "parity")
@@ -65,6 +66,34 @@ def same_in_all_threads(values: Iterable[ir.Value]) -> bool:
     )
 
 
+def parity_facts(operands: Operands, block: ir.Block) -> dict[str, int]:
+    """Whether the parity that is waited for in `block` is a variable's or the other one, where it is either."""
+    value, flipped = operands.get("parity"), 0
+    while isinstance(value, ir.Instruction) and not isinstance(value, ir.LoadInstr):
+        step = _flips(value)
+        if step is None:
+            return {}
+        value, flips = step
+        flipped ^= flips
+    at_entry = (
+        isinstance(value, ir.LoadInstr) and value.parent is block and isinstance(value.operands[0], ir.AllocaInstr)
+    )
+    return {facts.FLIPPED: flipped} if at_entry else {}
+
+
+def _flips(value: ir.Instruction) -> tuple[ir.Value, int] | None:
+    """What `value`, a parity, is computed from, and whether it is the other parity; None for any other expression."""
+    if value.opname in ("zext", "sext", "trunc"):
+        return value.operands[0], 0
+    if value.opname in ("xor", "and") and _is_one(value.operands[1]):
+        return value.operands[0], int(value.opname == "xor")
+    return (value.operands[1], 1) if value.opname == "sub" and _is_one(value.operands[0]) else None
+
+
+def _is_one(value: ir.Value) -> bool:
+    return isinstance(value, ir.Constant) and value.constant == 1
+
+
 def wraps(value: ir.Value) -> bool:
     """Whether `value` is computed with a remainder, a mask or a choice, and so may come back to what it was."""
     return any(isinstance(one, ir.Instruction) and one.opname in _CUTS for one in _expression(value))
@@ -95,6 +124,10 @@ def note_update(block: MachineBlock, storage: Storage, values: Sequence[ir.Value
         return
     name = storage.slots[0].name
     block.updates[name] = Update.SET if name in block.updates else _update(name, values[0])
+    block.constants.pop(name, None)
+    number = values[0].constant if isinstance(values[0], ir.Constant) else None
+    if isinstance(number, int):
+        block.constants[name] = number
 
 
 def _update(name: str, value: ir.Value) -> Update:

@@ -120,7 +120,8 @@ class MachineInstr:
     packed words by name whose constant bits are known (a shared-memory descriptor's upper half); `operands` name the
     registers, for print, `registers` counts them, where that is known; `touches` are the accesses to registers that
     asynchronous instructions use as well, `memory` those to allocations. `facts` are numbers known at build time that
-    are no operand, by the names of `isel.facts`; `sources` the mutable variables that an operand is computed from, where all of them are known.
+    are no operand, by the names of `isel.facts`; `sources` the mutable variables that an operand is computed from,
+    where all of them are known.
     """
 
     opcode: str
@@ -148,8 +149,9 @@ class Update(enum.Enum):
 class MachineBlock:
     """A basic block: instructions in order, the names of the blocks that may follow, and how it chooses among two.
 
-    `updates` are the mutable variables that it gives another value. `sides` are, where known, the threads of the CTA
-    that certainly take the first of its two successors, and those that certainly take the other, a bit each.
+    `updates` are the mutable variables that it gives another value, `constants` those of them that it leaves at a known
+    one. `sides` are, where known, the threads of the CTA that certainly take the first of its two successors, and those
+    that certainly take the other, a bit each.
     """
 
     name: str
@@ -157,6 +159,7 @@ class MachineBlock:
     successors: list[str] = field(default_factory=list)
     branch: Branch | None = None
     updates: dict[str, Update] = field(default_factory=dict)
+    constants: dict[str, int] = field(default_factory=dict)
     sides: tuple[int, int] | None = None
 
 

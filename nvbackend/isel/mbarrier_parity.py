@@ -11,6 +11,7 @@ from nvbackend.isel import mbarrier_protocol_rules as rules
 from nvbackend.isel.loops import Loop, Loops
 from nvbackend.isel.machine import MachineBlock, MachineFunction, Update
 from nvbackend.isel.mbarrier_counts import Counts
+from nvbackend.isel.mbarrier_first import Firsts
 from nvbackend.isel.mbarrier_uses import BARRIER, Role, Use, Uses
 
 PARITY = "parity"
@@ -37,6 +38,7 @@ class Parities:
         self._uses = uses
         self._loops = loops
         self._counts = counts
+        self._firsts = Firsts(function, uses)
 
     def findings(self) -> Iterator[ParityFinding]:
         """Every wait whose parity certainly does not follow the phases of its barrier."""
@@ -59,8 +61,12 @@ class Parities:
                 use.role is Role.COMPLETE or use.site.instr.opcode == _COMMIT for use in self._uses.of(cell, _FILLS)
             )
             known = cell.object not in self._uses.escaped and self._uses.of(cell, Role.INIT)
-            if filled and known and waits and all(use.fact(facts.PARITY) == 1 for use in waits):
-                yield ParityFinding(rules.PARITY_FIRST, waits[0], (), ())
+            if filled and known and waits and all(self._firsts.parity(use) == 1 for use in waits):
+                yield from (ParityFinding(rules.PARITY_FIRST, use, (), ()) for use in waits if self._counts_on(use))
+
+    def _counts_on(self, use: Use) -> bool:
+        """Whether the first wait here must not return at once: each does, or its bytes are read right behind it."""
+        return use.fact(facts.PARITY) is not None or self._firsts.is_read_behind(use)
 
     def _wait(
         self, use: Use, loop: Loop | None, index: frozenset[str], parity: frozenset[str]

@@ -80,8 +80,9 @@ WRONG_BYTES = Rule(
 )
 PARITY_FIRST = Rule(
     id="mbarrier.parity-first",
-    message="this waits for parity 1 of {barrier}; its first phase has parity 0, and nothing waits for that",
-    fix="wait for parity 0: k.mbarrier_wait(barrier, 0); each phase that follows has the other parity",
+    message="the first wait for {barrier} is for parity 1, and its first phase has parity 0",
+    fix="wait for parity 0 first: k.mbarrier_wait(barrier, 0), or a variable that begins at 0; each phase that follows "
+    "has the other parity",
     why="Of a barrier with no phase behind it the one before counts as complete: the wait returns at once.",
     reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",
 )
