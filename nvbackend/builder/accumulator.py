@@ -103,5 +103,11 @@ class Fragment:
     def __init__(self, k: Warpgroups, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:
         self._k = k
         self.block = block
-        self.registers = tuple(registers)
+        self._registers = tuple(registers)
         self.element = element
+
+    @property
+    def registers(self) -> tuple[Value, ...]:
+        """The thread's four registers, to read: no mma that multiplies them may be in flight (wgmma.read-in-flight)."""
+        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return self._registers

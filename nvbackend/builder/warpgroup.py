@@ -15,7 +15,8 @@ from nvbackend.builder.wgmma_operands import check_accumulator, check_fragment, 
 from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
-from nvbackend.intrinsics.types import ElementType, f16, f32, u32, u64
+from nvbackend.intrinsics.types import ElementType, f16, f32, pred, s32, u32, u64
+from nvbackend.isel.facts import SCALE_D
 from nvbackend.isel.machine import Access, RegisterBlock, Touch
 from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.wgmma_rules import WgmmaRequest
@@ -95,12 +96,14 @@ class Warpgroups(Copies):
         a_at: tuple[int, int] = (0, 0),
         b_at: tuple[int, int] = (0, 0),
         metadata: Operand | None = None,
+        accumulate: Operand | None = None,
     ) -> None:
         """D = A * B (+ D): one `wgmma.mma_async`, asynchronous until a wait drains its group.
 
         `a` and `b` are tiles of shared memory (`a_at`, `b_at`: the element where the operand starts), descriptors (u64)
-        or, for A, a fragment. Raises every broken rule of the request and of what it is given (wgmma.*, layout.*), at
-        this line.
+        or, for A, a fragment. `accumulate` is scale-D, a predicate: whether to add to what D holds; left out, a fresh
+        or cleared accumulator is overwritten and every other one added to. Raises every broken rule of the request and
+        of what it is given (wgmma.*, layout.*), at this line.
         """
         row = select_wgmma(request, self.target)
         check_threads(self.threads)
@@ -110,14 +113,14 @@ class Warpgroups(Copies):
         words: dict[str, int] = {}
         touches = [Touch(accumulator.block, Access.ACCUMULATE, (request.m, request.n, request.k))]
         if isinstance(a, Fragment):
-            operands["a"] = [register.ir for register in a.registers]
+            operands["a"] = [register.ir for register in a._registers]
             touches.append(Touch(a.block, Access.MULTIPLY))
         else:
             operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, stored_k), words)
         operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), words)
         if metadata is not None:
             operands["metadata"] = as_value(self, metadata, u32).ir
-        operands["scale_d"] = self._read(accumulator._scale)[0]
+        operands["scale_d"], facts = self._scale_d(accumulator, accumulate)
         operands["d"] = self._read(accumulator._storage)
         given = {
             "selector": request.selector,
@@ -131,7 +134,7 @@ class Warpgroups(Copies):
         extents = {
             name: tile.layout.reach(*at, *extent) for name, tile, at, extent in reached if isinstance(tile, SharedTile)
         }
-        results = self.emit(row, operands, touches=touches, words=words, extents=extents)
+        results = self.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
         self._write(accumulator._storage, results["d"])
         self._write(accumulator._scale, results["scale_out"])
 
@@ -142,6 +145,14 @@ class Warpgroups(Copies):
         yield
         self.wgmma_commit_group()
         self.wgmma_wait_group(in_flight)
+
+    def _scale_d(self, accumulator: Accumulator, accumulate: Operand | None) -> tuple[ir.Value, dict[str, int]]:
+        """Scale-D of an mma, and the fact that it is what the caller wrote, where that is a constant."""
+        if accumulate is None:
+            return self._read(accumulator._scale)[0], {}
+        given = as_value(self, accumulate, pred)
+        known = {} if given.constant is None else {SCALE_D: int(bool(given.constant))}
+        return given.to(s32).ir, known
 
     def _operand_descriptor(
         self, name: str, given: SharedTile | Value, at: tuple[int, int], extent: tuple[int, int], words: dict[str, int]

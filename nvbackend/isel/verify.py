@@ -33,6 +33,7 @@ from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
 from nvbackend.isel.wgmma_protocol_state import MMA_ASYNC, PENDING, WAIT_GROUP
 from nvbackend.isel.wgmma_rules import request_of, violations
+from nvbackend.isel.wgmma_unwritten import check_unwritten
 
 TARGET_FEATURE = Rule(
     id="target.feature",
@@ -206,6 +207,7 @@ INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, wo
 """What is checked of every instruction by itself."""
 PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,
+    check_unwritten,
     check_cta_groups,
     check_tmem_protocol,
     check_proxy_protocol,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from nvbackend import bf16, s32
+from nvbackend import bf16
 from nvbackend.builder.warpgroup import Warpgroups
 from tests.mutations.mutation import Mutation
 
@@ -122,12 +122,11 @@ class TouchTheAccumulatorBeforeTheWait(Mutation):
 class OneChainForAll(Mutation):
     """scale-D 1 in the first multiply of a chain"""
 
-    pending = ("hopper_gemm", "register_operand", "ordinary_stores")
+    found_by = ("wgmma.unwritten",)
 
-    def wgmma_mma_async(self, accumulator, *operands, **options):
+    def wgmma_mma_async(self, *operands, **options):
         self.change()
-        self._write(accumulator._scale, [self.const(1, s32).ir])
-        super().wgmma_mma_async(accumulator, *operands, **options)
+        super().wgmma_mma_async(*operands, **options, accumulate=True)
 
 
 class AdvanceInBytes(Mutation):

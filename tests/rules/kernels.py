@@ -123,20 +123,26 @@ def builder_that_goes_back():
 
 @kernel("accumulator.store")
 def accumulator_to_another_type(k, out: nvb.Pointer(f16, align=8)):
-    k.store_accumulator(k.accumulator(64), out, 64)  # breaks
-    k.store_accumulator(k.accumulator(64), out.cast(f32), 64)  # keeps
+    acc = k.accumulator(64)
+    acc.fill(0.0)
+    k.store_accumulator(acc, out, 64)  # breaks
+    k.store_accumulator(acc, out.cast(f32), 64)  # keeps
 
 
 @kernel("accumulator.stride")
 def rows_at_odd_elements(k, out: nvb.Pointer(f32, align=8)):
+    acc = k.accumulator(64)
+    acc.fill(0.0)
     stride = 65  # breaks
     stride = 66  # keeps
-    k.store_accumulator(k.accumulator(64), out, stride)
+    k.store_accumulator(acc, out, stride)
 
 
 @kernel("epilogue.accumulator")
 def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
     output = k.tma_epilogue(c, 128, 1)  # breaks
     output = k.tma_epilogue(c, 64, 1)  # keeps
-    output.reserve((0, 0), 0).store(k.accumulator(64))
+    acc = k.accumulator(64)
+    acc.fill(0.0)
+    output.reserve((0, 0), 0).store(acc)
     output.finish()

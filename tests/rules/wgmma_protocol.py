@@ -99,3 +99,12 @@ def fence_inside_a_group(k):
     mma.accumulate(acc, tile, tile)
     k.wgmma_commit_group()
     k.wgmma_wait_group(0)
+
+
+@kernel("wgmma.unwritten")
+def stored_before_anything_was_multiplied(k, out: nvb.Pointer(f32)):
+    mma, acc, tile = wgmma_parts(k)
+    out[k.thread_id()] = acc[0]  # breaks
+    with k.wgmma():
+        mma.accumulate(acc, tile, tile)
+    out[k.thread_id()] = acc[0]  # keeps
