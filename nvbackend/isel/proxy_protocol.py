@@ -6,7 +6,7 @@ path orders; `check_proxy_protocol` tells each cause once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
@@ -29,6 +29,8 @@ from nvbackend.isel.proxy_protocol_state import (
 )
 from nvbackend.isel.proxy_protocol_text import diagnose, diagnose_exit
 from nvbackend.isel.wgmma_protocol import find_mistakes
+
+Order = Callable[[MachineInstr], Event | None]
 
 _RETURN = "ret"
 _WAIT_ALL = "cp.async.wait_all"
@@ -69,14 +71,14 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     if not any(_may_err(run.kind) for run in reduced.runs):
         return []
     meetings = find_meetings(reduced)
-    if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and _waits_are_wrong(function):
+    if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
         meetings = [meeting for meeting in meetings if meeting.first.kind is not Kind.MULTIPLY]
     found = [diagnose(causes) for causes in _by_cause(meetings)]
     told = {meeting.first.number for meeting in meetings}
     return found + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
 
 
-def _waits_are_wrong(function: MachineFunction) -> bool:
+def waits_are_wrong(function: MachineFunction) -> bool:
     """Whether the protocol of wgmma says already that mma are in flight too long: what they read is then told there."""
     return any(finding.rule in _WRONG_WAITS for finding in find_mistakes(function))
 
@@ -84,21 +86,24 @@ def _waits_are_wrong(function: MachineFunction) -> bool:
 def find_meetings(reduced: Reduced) -> list[Meeting]:
     """The meetings that no path orders, by the place of the second access."""
     followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {Kind.STORE}))
-    found = [meeting for program, kinds in followed for meeting in _unordered(program, kinds)]
+    found = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
     found += _never_waited(reduced, {meeting.first.object for meeting in found if meeting.first.kind is Kind.LOAD})
     return sorted(found, key=lambda meeting: (meeting.second.site.position, meeting.first.site.position))
 
 
-def _unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
+def unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
+    """The accesses that meet a pending run of one of the `kinds`, which is done on no path to there."""
     if not any(run.kind in kinds for run in reduced.runs):
         return
     analysis = _analysis(reduced, kinds)
     meetings: list[Meeting] = []
+    ordered: set[int] = set()
     for site, state in solve(reduced.function, analysis).visit():
         run = reduced.events[site.position].run
         if run is not None:
             meetings += analysis.meetings(state, run)
-    ordered = {meeting.first.number for meeting in meetings if DONE in meeting.ages} | analysis.silenced
+            ordered |= analysis.waited_for(state, run)
+    ordered |= analysis.silenced
     for meeting in meetings:
         if DONE in meeting.ages or meeting.first.number in analysis.silenced:
             continue
@@ -165,10 +170,10 @@ def _one_thread(reduced: Reduced) -> Reduced:
     return replace(reduced, function=function)
 
 
-def reduce_function(function: MachineFunction) -> Reduced:
-    """The accesses of `function` to shared memory as runs, and what orders them."""
+def reduce_function(function: MachineFunction, order: Order | None = None) -> Reduced:
+    """The accesses of `function` to shared memory as runs, and what orders them: `order` says so of an instruction."""
     runs: list[Run] = []
-    blocks = {name: list(_events(sites, runs)) for name, sites in sites_of(function).items()}
+    blocks = {name: list(_events(sites, runs, order or _order)) for name, sites in sites_of(function).items()}
     defining = frozenset[str]().union(*(run.blocks for run in runs))
     reduced = MachineFunction(function.name, function.target)
     events: dict[int, Event] = {}
@@ -184,11 +189,11 @@ def reduce_function(function: MachineFunction) -> Reduced:
     return Reduced(reduced, events, runs)
 
 
-def _events(sites: Iterable[Site], runs: list[Run]) -> Iterator[tuple[Event, Site | None]]:
+def _events(sites: Iterable[Site], runs: list[Run], order_of: Order) -> Iterator[tuple[Event, Site | None]]:
     """What matters of a block. An access joins the run before it unless something else happened to its memory."""
     latest: dict[MemoryObject, Run] = {}
     for site in sites:
-        order = _order(site.instr)
+        order = order_of(site.instr)
         if order is not None:
             latest.clear()
             yield order, site

@@ -53,9 +53,19 @@ STORE_NOT_WAITED = Rule(
     why="The shared memory may be given to the next CTA while it is read, and the stored tile is wrong now and then.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.wait_group)",
 )
+REFILL = Rule(
+    id="proxy.refill",
+    message="{writer} fills {memory} again, and no barrier stands between this and {reader}, by which other warps may "
+    "still read it",
+    fix="put k.barrier() behind the wgmma.wait_group of {reader}, or let all who multiply arrive on an mbarrier and "
+    "wait for it before this line",
+    why="A thread waits for its own warp's multiplies only: those of a slower warp read old, new or mixed bytes.",
+    reference=f"{PROXIES}; PTX ISA 9.7.15.7.3 (wgmma.wait_group: of the executing threads)",
+)
 RULES = (
     MISSING_FENCE,
     WRITE_IN_FLIGHT,
+    REFILL,
     READ_BEFORE_WAIT,
     COPY_READ_BEFORE_WAIT,
     STORE_NOT_COMMITTED,

@@ -116,6 +116,18 @@ class ProxyAnalysis:
                 if found is not Relation.NONE:
                     yield Meeting(first, run, found, ages)
 
+    def waited_for(self, state: State, run: Run) -> set[int]:
+        """The runs in the memory of the access whose pending end is over on some path to it.
+
+        Of those that were lost too: a ring's stage is read rounds after the one that filled it.
+        """
+        return {
+            key.number
+            for key, ages in state.items()
+            if DONE in ages and self._runs[key.number].object is run.object
+            if run.kind in HAZARDS[self._runs[key.number].kind]
+        }
+
     def pending(self, state: State) -> Iterable[tuple[Run, frozenset[int]]]:
         """Every run that may be pending, with its ages."""
         ages: dict[int, frozenset[int]] = {}

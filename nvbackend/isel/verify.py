@@ -21,8 +21,9 @@ from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
 from nvbackend.isel.packed_words import decoder
-from nvbackend.isel.register_budget_protocol import check_register_budget
 from nvbackend.isel.proxy_protocol import check_proxy_protocol
+from nvbackend.isel.proxy_refills import check_refills
+from nvbackend.isel.register_budget_protocol import check_register_budget
 from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
@@ -211,6 +212,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_cta_groups,
     check_tmem_protocol,
     check_proxy_protocol,
+    check_refills,
     check_convergence,
     check_register_budget,
     check_mbarrier_protocol,

@@ -219,7 +219,6 @@ class ParityOfTheOtherPhase(Mutation):
     """wait for the other parity"""
 
     found_by = ("mbarrier.parity-first",)
-    pending = ("hopper_gemm", "register_operand")
 
     def mbarrier_wait(self, barrier, parity):
         self.change()
@@ -270,10 +269,31 @@ class ProxyFenceOfAnotherSpace(Mutation):
 class RefillWithoutABarrier(Mutation):
     """fill a tile again while other threads' multiplies read it"""
 
-    pending = ("hopper_gemm", "blackwell_gemm", "register_operand", "ordinary_stores")
+    found_by = ("proxy.refill",)
 
     def barrier(self, identifier=0, threads=None):
-        if self.name == "tensor_memory" or not self.is_call("barrier", 1):
+        if self.name not in ("register_operand", "ordinary_stores") or not self.is_call("barrier", 1):
+            super().barrier(identifier, threads)
+
+
+class FillBeforeItIsEmpty(Mutation):
+    """fill a stage of the ring without waiting until it is empty"""
+
+    unseen = ("hopper_gemm", "blackwell_gemm")
+    because = "for all that is known there are no more steps than stages"
+
+    def mbarrier_wait(self, barrier, parity):
+        if self.name != "gemm" or not self.is_call("wait", 0):
+            super().mbarrier_wait(barrier, parity)
+
+
+class StoreBeforeTheOthersHaveWritten(Mutation):
+    """store a tile, or read an address, with no barrier behind the threads that write it"""
+
+    pending = ("hopper_gemm", "blackwell_gemm")
+
+    def barrier(self, identifier=0, threads=None):
+        if self.name != "gemm" or not self.is_call("barrier", 1):
             super().barrier(identifier, threads)
 
 

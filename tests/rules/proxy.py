@@ -39,6 +39,23 @@ def tile_that_is_filled_again(k, matrix: MATRIX, steps: nvb.i32):
     k.wgmma_wait_group(0, drains=[acc])
 
 
+@kernel("proxy.refill")
+def tile_that_slower_warps_still_multiply(k, matrix: MATRIX, steps: nvb.i32):
+    mma, acc, _ = wgmma_parts(k)
+    tile, full = load_parts(k)
+    phase = k.var(0)
+    with k.range(steps) as step:
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+            k.tma_load(tile, matrix, (0, step * 64), full)
+        k.mbarrier_wait(full, phase)
+        phase.set(phase ^ 1)
+        with k.wgmma(in_flight=0):
+            mma.accumulate(acc, tile, tile)
+        k.barrier()  # keeps
+    k.wgmma_wait_group(0, drains=[acc])
+
+
 @kernel("proxy.read-before-wait")
 def tile_that_may_not_have_come(k, matrix: MATRIX, out: nvb.Pointer(u32)):
     tile, full = load_parts(k)
