@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
+from nvbackend.cli.cells import told_cells
 from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.intrinsics.catalogue import rows as every_row
@@ -85,6 +86,7 @@ def _explained(row: Row, target: Target | None) -> Iterator[str]:
     for held in fragment_maps(row):
         yield "\n"
         yield from _held(held)
+    yield from told_cells(row)
 
 
 def _needs(row: Row) -> str:

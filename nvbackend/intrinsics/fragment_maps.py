@@ -1,6 +1,7 @@
 """Which thread holds what, for every row that has fragments in registers: one map for each such operand.
 
-A family that has fragments adds a line to `FRAGMENT_MAPS`; whatever shows or checks fragments goes through it.
+A family that has fragments adds a line to `FRAGMENT_MAPS`; whatever shows or checks fragments goes through it. What a
+tcgen05.mma reads and writes in tensor memory has no threads, but a map of its cells.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from nvbackend.intrinsics import (
     mma,
     mma_block_scale,
     tcgen05,
+    tcgen05_operand_cells,
     wgmma,
 )
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
@@ -175,6 +177,86 @@ def _movmatrix(_: Row) -> Iterator[FragmentMap]:
     yield FragmentMap("source", WARP_SIZE, elements, "(row, column) of the matrix", source)
     tile = "(row, column) of the matrix before it was transposed"
     yield FragmentMap("fragment", WARP_SIZE, elements, tile, fragments_matrix.transposed_position)
+
+
+@dataclass(frozen=True, slots=True)
+class CellMap:
+    """Where an operand lies in tensor memory, in instructions with `m` rows of D over all CTAs of the group.
+
+    `position(*index)` is the place of an element, for every index below `extents`; `tile` says in words what an index
+    and what a place is, `note` what else holds.
+    """
+
+    operand: str
+    m: int
+    extents: tuple[int, int]
+    tile: str
+    position: Callable[[int, int], Position]
+    note: str = ""
+
+
+_ANY_N = 64
+"""The columns of D of which maps are given: every kind has so many."""
+_OWN_ROWS = tcgen05_operand_cells.LANES
+
+
+def cell_maps(row: Row) -> Iterator[CellMap]:
+    """The maps of what a tcgen05.mma has in tensor memory, for each M that its qualifiers leave; none of other rows.
+
+    The instruction descriptor has M and N, so not each of these M need be legal for the kind.
+    """
+    axes: dict[str, Any] = dict(row.axes)
+    if row.opcode not in (tcgen05.MMA, tcgen05.MMA_WS):
+        return
+    form = (axes["cta_group"], axes["weight_stationary"], axes["sparse"])
+    for (*other, m), layout in fragments_tcgen05.ACCUMULATOR_LAYOUTS.items():
+        if tuple(other) != form:
+            continue
+        position = partial(fragments_tcgen05.accumulator_cell, m, _ANY_N, **dict(zip(_FORM, form, strict=True)))
+        tile = f"(row, column) of D, {m} x {_ANY_N}, in layout {layout.name}: (CTA of the group, lane, 32-bit column)"
+        yield CellMap("d", m, (m, _ANY_N), tile, position)
+        yield from _factor_cells(axes, m)
+        if axes["sparse"] and m == _OWN_ROWS * axes["cta_group"]:
+            yield _metadata_cells(axes["kind"], m)
+
+
+_FORM = ("cta_group", "weight_stationary", "sparse")
+
+
+def _factor_cells(axes: dict[str, Any], m: int) -> Iterator[CellMap]:
+    kind, vector = axes["kind"], axes.get("scale_vector")
+    if not tcgen05.KINDS[kind].block_scale:
+        return
+    factors = tcgen05_operand_cells.factors(kind, vector)
+    split = axes["cta_group"] == 2 and m == _OWN_ROWS
+    place = "(lane, 32-bit column, byte) with a scale-factor ID of 0"
+    copies = "the same again {} lanes further on"
+    own = m // axes["cta_group"]
+    yield CellMap(
+        "scale_a",
+        m,
+        (own, factors),
+        f"(row, factor) of the {own} rows of A in a CTA: {place}",
+        tcgen05_operand_cells.scale_a_cell,
+        copies.format("32, 64 and 96"),
+    )
+    yield CellMap(
+        "scale_b",
+        m,
+        (_ANY_N, factors),
+        f"(column, factor) of the {_ANY_N} columns of B: {place}",
+        partial(tcgen05_operand_cells.scale_b_cell, _ANY_N, split=split),
+        copies.format("32" if split else "32, 64 and 96"),
+    )
+
+
+def _metadata_cells(kind: str, m: int) -> CellMap:
+    chunks = tcgen05_operand_cells.METADATA[kind].chunks
+    elements = tcgen05_operand_cells.METADATA[kind].elements
+    tile = f"(row, chunk) of the {_OWN_ROWS} rows of A in a CTA, a chunk of {elements} elements: "
+    place = "(lane, 32-bit column, first of 4 bits) with a sparsity selector of 0"
+    position = partial(tcgen05_operand_cells.metadata_cell, kind)
+    return CellMap("metadata", m, (_OWN_ROWS, chunks), tile + place, position)
 
 
 FRAGMENT_MAPS: dict[str, Callable[[Row], Iterator[FragmentMap]]] = {

@@ -1,6 +1,7 @@
 """Which cell of tensor memory each register of a tcgen05.ld or .st is, and each element of D of a tcgen05.mma.
 
-PTX ISA 9.7.16.2.3.1 (matrix fragments), 9.7.16.10.5 (data path layouts).
+Scale factors and sparse metadata have theirs in `tcgen05_operand_cells`. PTX ISA 9.7.16.2.3.1 (matrix fragments),
+9.7.16.10.5 (data path layouts).
 
 `thread` is the lane of the warp, 0 to 31; a position is (lane, column) of tensor memory, counted from the address that
 the instruction is given, columns of 32 bits.

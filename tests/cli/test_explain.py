@@ -76,3 +76,15 @@ def test_the_instruction_is_found_in_a_line_of_ptx(text: str) -> None:
 def test_the_nearest_have_the_qualifiers_in_common() -> None:
     known = ("mma.sync.m16n8k16.f32", "mma.sync.m16n8k8.f32", "ldmatrix.sync.x4.b16", "bar.sync")
     assert nearest("mma.sync.m16n8k17.f32", known)[:2] == ["mma.sync.m16n8k16.f32", "mma.sync.m16n8k8.f32"]
+
+
+def test_what_lies_where_in_tensor_memory(capsys: Printed) -> None:
+    said = explained(capsys, "tcgen05.mma.sp.cta_group::1.kind::mxf8f6f4.block_scale")
+    first = words(said.split("\n\ntcgen05.mma.sp")[0])
+    assert "d with M = 128: (row, column) of D, 128 x 64, in layout D" in first
+    assert "scale_a with M = 128: (row, factor) of the 128 rows of A in a CTA" in first
+    assert "(32,0) at (0,1,0) (64,0) at (0,2,0) (127,0) at (31,3,0) the same again 32, 64 and 96 lanes" in first
+    assert "metadata with M = 128: (row, chunk) of the 128 rows of A in a CTA, a chunk of 4 elements" in first
+    assert "(0,8) at (0,1,0) (0,15) at (0,1,28)" in first
+    assert "M = 64" not in said
+    assert [line for line in said.splitlines() if len(line) > 110] == []
