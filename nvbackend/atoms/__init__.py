@@ -1,0 +1,25 @@
+"""MMA atoms: every matrix instruction as the thing that a tiled MMA is made of, under CuTe's name.
+
+An atom says shape, element types, where each operand is, which threads take part, and which of them holds what: `atom`
+finds it by name, `atom_of` by the instruction's row, and `check_atom` tells whether a program can use it. What one
+document says about atoms, right or wrong, stands apart in the modules `seed_*`.
+"""
+
+from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
+from nvbackend.atoms.contract import MmaUse, check_atom, use_of
+from nvbackend.atoms.majors import blas_letters, majors_of
+from nvbackend.atoms.names import atom, atom_of, known_atoms
+
+__all__ = [
+    "BlockScale",
+    "MmaAtom",
+    "MmaUse",
+    "Residency",
+    "atom",
+    "atom_of",
+    "blas_letters",
+    "check_atom",
+    "known_atoms",
+    "majors_of",
+    "use_of",
+]

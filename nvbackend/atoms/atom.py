@@ -1,0 +1,138 @@
+"""The MMA atom: what there is to know of one matrix instruction before it is laid over a tile. CuTe's MMA_Traits."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from nvbackend.atoms import thread_values
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.fragments_mma import FOUR_MATRICES
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.smem_layout import Major
+from nvbackend.intrinsics.types import ElementType, f64
+from nvbackend.layout import Layout
+
+
+class Residency(enum.Enum):
+    """Where an operand is while the instruction runs."""
+
+    REGISTERS = "registers"
+    SHARED_DESCRIPTOR = "shared-memory descriptor"
+    TENSOR_MEMORY = "tensor memory"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class BlockScale:
+    """Scale factors of type `scale`, one for `vec_size` elements along K of a row of A or a column of B.
+
+    The triples and packed codes that one compiler has for these are `intrinsics.seed_block_scale`.
+    """
+
+    scale: ElementType
+    vec_size: int
+
+
+@user_facing
+@dataclass(frozen=True)
+class MmaAtom:
+    """One matrix instruction, D = A * B + C, as a tiled MMA is built from it. Made by `atom` and `atom_of`.
+
+    `name` is CuTe's; `tier` the number of the first chip that has it; `shape` (M, N, K) in elements, where a sparse A
+    stands for twice the columns it holds. `bits` is what an element of A or B takes in a register. `threads` issue it
+    together: eight of a warp, a warp, a warpgroup; of tcgen05 it is the CTAs. `sparsity` is None, "sp" or
+    "sp::ordered_metadata". C is where D is. `make_row` gives the instruction's row, and counts for no comparison.
+    """
+
+    name: str
+    tier: int
+    shape: tuple[int, int, int]
+    d: ElementType
+    a: ElementType
+    b: ElementType
+    c: ElementType
+    a_residency: Residency
+    b_residency: Residency
+    d_residency: Residency
+    threads: int
+    bits: int
+    a_major: Major
+    b_major: Major
+    make_row: Callable[[], Row] = field(compare=False, repr=False)
+    sparsity: str | None = None
+    block_scale: BlockScale | None = None
+
+    @property
+    def row(self) -> Row:
+        """The instruction."""
+        return self.make_row()
+
+    @property
+    def stored_k(self) -> int:
+        """The columns of A that are stored: K, or half of it where A is sparse."""
+        return self.shape[2] if self.sparsity is None else self.shape[2] // 2
+
+    @property
+    def thr_id(self) -> Layout:
+        """From a thread of the atom to its number in the warp, warpgroup or group of CTAs: CuTe's ThrID."""
+        return thread_values.four_matrices_threads() if self._four_matrices else Layout(self.threads)
+
+    @property
+    def layout_a(self) -> Layout:
+        """(thread, value) to m + M * k, CuTe's ALayout. Of a sparse A the columns are the stored ones."""
+        m, _, _ = self.shape
+        if self.a_residency is not Residency.REGISTERS:
+            return self._in_memory(m, self.stored_k)
+        if self._four_matrices:
+            return thread_values.four_matrices_multiplicand(self.a_major)
+        return thread_values.multiplicand(m, self.stored_k, self.bits, self._warps)
+
+    @property
+    def layout_b(self) -> Layout:
+        """(thread, value) to n + N * k, CuTe's BLayout."""
+        _, n, k = self.shape
+        if self.b_residency is not Residency.REGISTERS:
+            return self._in_memory(n, k)
+        if self._four_matrices:
+            return thread_values.four_matrices_multiplicand(self.b_major)
+        return thread_values.multiplicand(n, k, self.bits)
+
+    @property
+    def layout_c(self) -> Layout:
+        """(thread, value) to m + M * n of C, CuTe's CLayout."""
+        return self._accumulator(self.c)
+
+    @property
+    def layout_d(self) -> Layout:
+        """(thread, value) to m + M * n of D: that of C, but where one is f16 and the other f32 on sm_70."""
+        return self._accumulator(self.d)
+
+    def _accumulator(self, element: ElementType) -> Layout:
+        m, n, _ = self.shape
+        if self.d_residency is not Residency.REGISTERS:
+            return self._in_memory(m, n)
+        if self._four_matrices:
+            return thread_values.four_matrices_accumulator(element.bits)
+        return thread_values.accumulator(m, n, self._warps)
+
+    @property
+    def _warps(self) -> int:
+        return self.threads // WARP_SIZE
+
+    @property
+    def _four_matrices(self) -> bool:
+        return self.shape == FOUR_MATRICES and self.a is not f64
+
+    def _in_memory(self, rows: int, columns: int) -> Layout:
+        if self.d_residency is Residency.TENSOR_MEMORY:
+            return thread_values.split(rows, columns, self.threads)
+        return thread_values.whole(rows, columns, self.threads)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,111 @@
+"""What a use of an atom must keep to before anything is lowered. Seed on the MMA atoms, Common Atom Contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
+from nvbackend.atoms.rules import METADATA, RESIDENCY, SCALE_FACTORS, SHAPE, TARGET, TYPES
+from nvbackend.diagnostics import Diagnostic, user_facing
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.isel.target import Target, dotted, target_names
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class MmaUse:
+    """What a program multiplies: a tile of `shape` (M, N, K), which atoms fill, and what and where its operands are.
+
+    `scale_a`, `scale_b` are the scale factors it has, `metadata` says whether A comes with the places of its elements.
+    """
+
+    shape: tuple[int, int, int]
+    a: ElementType
+    b: ElementType
+    d: ElementType
+    a_residency: Residency
+    b_residency: Residency
+    d_residency: Residency
+    metadata: bool = False
+    scale_a: BlockScale | None = None
+    scale_b: BlockScale | None = None
+
+
+def use_of(atom: MmaAtom) -> MmaUse:
+    """The use of one atom as it stands."""
+    return MmaUse(
+        atom.shape,
+        atom.a,
+        atom.b,
+        atom.d,
+        atom.a_residency,
+        atom.b_residency,
+        atom.d_residency,
+        atom.sparsity is not None,
+        atom.block_scale,
+        atom.block_scale,
+    )
+
+
+@user_facing
+def check_atom(atom: MmaAtom, target: Target | str, use: MmaUse) -> tuple[Diagnostic, ...]:
+    """Everything that is wrong with using `atom` so on `target`; nothing is raised but target.unknown.
+
+    The rules: atom.target, atom.shape, atom.types, atom.residency, atom.metadata, atom.scale-factors.
+    """
+    return (
+        *_target_faults(atom, Target.parse(target)),
+        *_shape_faults(atom, use),
+        *_operand_faults(atom, use),
+        *_extra_faults(atom, use),
+    )
+
+
+def _target_faults(atom: MmaAtom, target: Target) -> Iterator[Diagnostic]:
+    row = atom.row
+    if target.has(row.requires) and target.ptx_version >= row.ptx_version:
+        return
+    names = [name for name in target_names() if Target.parse(name).has(row.requires)]
+    version, first = dotted(target.ptx_version), dotted(row.ptx_version)
+    yield TARGET.diagnose(atom=atom, target=target, version=version, instead=" or ".join(names), first=first)
+
+
+def _shape_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
+    if len(use.shape) == 3 and all(
+        whole > 0 and whole % one == 0 for whole, one in zip(use.shape, atom.shape, strict=True)
+    ):
+        return
+    nearest = tuple(max(1, -(-whole // one)) * one for whole, one in zip(use.shape, atom.shape, strict=False))
+    given, shape, legal = ("x".join(map(str, one)) for one in (use.shape, atom.shape, nearest))
+    yield SHAPE.diagnose(atom=atom, given=given, shape=shape, nearest=legal)
+
+
+def _operand_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
+    for operand, type_, expected in (("A", use.a, atom.a), ("B", use.b, atom.b), ("D", use.d, atom.d)):
+        if type_ is not expected:
+            yield TYPES.diagnose(operand=operand, atom=atom, expected=expected, given=type_)
+    for operand, place, wanted in (
+        ("A", use.a_residency, atom.a_residency),
+        ("B", use.b_residency, atom.b_residency),
+        ("D", use.d_residency, atom.d_residency),
+    ):
+        if place is not wanted:
+            yield RESIDENCY.diagnose(operand=operand, atom=atom, expected=wanted, given=place)
+
+
+def _extra_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
+    sparse = atom.sparsity is not None
+    if use.metadata is not sparse:
+        instead = "give the metadata of the sparse A" if sparse else "take a sparse atom, or leave the metadata out"
+        said = {True: "some", False: "none"}
+        yield METADATA.diagnose(atom=atom, wanted="some" if sparse else "no", given=said[use.metadata], instead=instead)
+    for operand, given in (("A", use.scale_a), ("B", use.scale_b)):
+        if given != atom.block_scale:
+            yield SCALE_FACTORS.diagnose(
+                operand=operand, atom=atom, expected=_words(atom.block_scale), given=_words(given)
+            )
+
+
+def _words(scale: BlockScale | None) -> str:
+    return "none" if scale is None else f"{scale.scale}, one for {scale.vec_size} elements"

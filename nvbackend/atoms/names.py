@@ -1,0 +1,177 @@
+"""Atoms by CuTe's names, and atoms of rows."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
+from typing import Any, NoReturn
+
+from nvbackend.atoms.atom import MmaAtom
+from nvbackend.atoms.cpp_types import CPP_TYPES
+from nvbackend.atoms.rules import NAME, ROW
+from nvbackend.atoms.umma import KIND_NAMES, factors, umma_atom
+from nvbackend.atoms.warp import warp_atom, warp_atoms
+from nvbackend.atoms.warpgroup import has_majors, warpgroup_atom, warpgroup_atoms
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics import mma, tcgen05
+from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.smem_layout import Major
+from nvbackend.intrinsics.tcgen05_descriptor import FORMS, InstructionDescriptor
+
+_WGMMA = "wgmma.mma_async"
+_NAMESPACES = re.compile(r"(?:cute::|UMMA::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")
+_SHORT_NAMES = re.compile(r"SM90::GMMA::MMA_")
+_UMMA = re.compile(
+    rf"SM100_MMA_(?P<kind>{'|'.join(dict.fromkeys(KIND_NAMES.values()))})(?P<pair>_2x1SM)?_(?P<operands>SS|TS)"
+    r"(?P<sparse>_SPARSE)?<(?P<parts>[^<>]*)>"
+)
+_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
+_OF_SM75 = "SM75_8x8x"
+_AS_OF_SM80 = "SM80_8x8x"
+
+
+@user_facing
+def atom(name: str) -> MmaAtom:
+    """The atom that CuTe calls `name`: "SM80_16x8x16_F32F16F16F32_TN", "SM90_64x64x16_F16F16F16_SS<Major::K,
+    Major::K>", "SM100_MMA_F16BF16_SS<half_t, half_t, float, 128, 64, Major::K, Major::K>".
+
+    Namespaces may be there or not. Raises atom.name, with the nearest name; of names of tcgen05 also tcgen05.types,
+    tcgen05.modifier, tcgen05.m and tcgen05.n.
+    """
+    text = _canonical(name)
+    found = _known().get(text) or _umma(text)
+    if found is None:
+        _fail_unknown(name, text)
+    return found
+
+
+@user_facing
+def atom_of(
+    row: Row,
+    *,
+    a_major: Major = Major.K,
+    b_major: Major = Major.K,
+    descriptor: InstructionDescriptor | None = None,
+) -> MmaAtom:
+    """The atom of an instruction's row.
+
+    The majorness of a wgmma's operands, and all that the `descriptor` of a tcgen05.mma says, are not in the row. Raises
+    atom.row for other rows and for what is missing or does not belong to the row.
+    """
+    axes: dict[str, Any] = dict(row.axes)
+    if row.family == mma.FAMILY:
+        return warp_atom(mma.instruction_of(row))
+    if row.opcode == _WGMMA:
+        return _atom_of_wgmma(row, a_major, b_major)
+    if row.opcode == tcgen05.MMA:
+        if descriptor is None or (descriptor.kind, descriptor.sparse) != (axes["kind"], axes["sparse"]):
+            problem = "its shape and types are in an instruction descriptor of its kind, sparse or dense as it is"
+            ROW.fail(row=row.ptx, problem=problem, instead="give that as descriptor=InstructionDescriptor(...)")
+        cta_group, a_in_tmem, vector = axes["cta_group"], axes["a_in_tmem"], axes["scale_vector"]
+        return umma_atom(descriptor, cta_group=cta_group, a_in_tmem=a_in_tmem, scale_vector=vector)
+    ROW.fail(row=row.ptx, problem="it is no mma", instead="use a row of mma.sync, wgmma.mma_async or tcgen05.mma")
+
+
+def _atom_of_wgmma(row: Row, a_major: Major, b_major: Major) -> MmaAtom:
+    axes: dict[str, Any] = dict(row.axes)
+    a, b, d, shape = axes["a"], axes["b"], axes["d"], axes["shape"]
+    in_registers = axes["a_in_registers"]
+    if not has_majors(a, in_registers, a_major, b_major):
+        problem = f"it does not read A {a_major} and B {b_major}"
+        ROW.fail(row=row.ptx, problem=problem, instead="leave K-major what is in registers or not of 16 bits")
+    return warpgroup_atom(
+        shape[1],
+        d,
+        a,
+        b,
+        a_in_registers=in_registers,
+        sparse=axes["sparse"],
+        satfinite=axes["satfinite"],
+        a_major=a_major,
+        b_major=b_major,
+    )
+
+
+def _canonical(name: str) -> str:
+    """The name without blanks and namespaces, its parameters separated as they are printed."""
+    text = _SHORT_NAMES.sub("SM90_", _NAMESPACES.sub("", "".join(name.split())))
+    return text.removesuffix("<>").replace(",", ", ")
+
+
+@cache
+def _known() -> Mapping[str, MmaAtom]:
+    """Every atom whose name says all, by name; some of sm_75 also by the name that CuTe repeats for sm_80."""
+    found: dict[str, MmaAtom] = {}
+    for one in (*warp_atoms(), *warpgroup_atoms()):
+        found.setdefault(one.name, one)
+    again = {name.replace(_OF_SM75, _AS_OF_SM80): one for name, one in found.items() if name.startswith(_OF_SM75)}
+    return MappingProxyType({**again, **found})
+
+
+def known_atoms() -> tuple[MmaAtom, ...]:
+    """Every atom of mma.sync and wgmma. Those of tcgen05 are as many as there are instruction descriptors."""
+    return tuple(dict.fromkeys(_known().values()))
+
+
+def _umma(text: str) -> MmaAtom | None:
+    """The atom of a name of tcgen05, None where it has not the parts of one."""
+    found = _UMMA.fullmatch(text)
+    if found is None:
+        return None
+    parts = found["parts"].split(", ")
+    for kind in (kind for kind, name in KIND_NAMES.items() if name == found["kind"]):
+        descriptor = _descriptor(kind, found["sparse"] is not None, parts)
+        if descriptor is not None:
+            return umma_atom(descriptor, cta_group=2 if found["pair"] else 1, a_in_tmem=found["operands"] == "TS")
+    return None
+
+
+def _descriptor(kind: str, sparse: bool, parts: list[str]) -> InstructionDescriptor | None:
+    """The instruction descriptor of a name's parameters, None where they are not those of the kind."""
+    scaled, named = tcgen05.KINDS[kind].block_scale, list(KIND_NAMES.values()).count(KIND_NAMES[kind]) > 1
+    types, numbers = 4 if scaled else 3, 3 if named else 2
+    texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
+    if not (all(one in CPP_TYPES for one in texts) and all(one.isdecimal() for one in integers)):
+        return None
+    if len(majors) != 2 or not all(one in ("Major::K", "Major::MN") for one in majors):
+        return None
+    a, b, d, *scale = (CPP_TYPES[one] for one in texts)
+    m, n, *vector = map(int, integers)
+    k = FORMS[kind].k * (2 if sparse else 1)
+    if vector and k // factors(kind) != vector[0]:
+        return None
+    return InstructionDescriptor(
+        kind=kind,
+        m=m,
+        n=n,
+        a=a,
+        b=b,
+        d=d,
+        scale=scale[0] if scale else None,
+        sparse=sparse,
+        transpose_a=majors[0].endswith("MN"),
+        transpose_b=majors[1].endswith("MN"),
+    )
+
+
+def _fail_unknown(name: str, text: str) -> NoReturn:
+    nearest = _of_nearest_shape(text) or next(iter(difflib.get_close_matches(text, _known(), n=1, cutoff=0.5)), None)
+    NAME.fail(given=name, nearest=f"; the nearest is {nearest}" if nearest else "")
+
+
+def _of_nearest_shape(text: str) -> str | None:
+    """The name that is this one but for its shape, and whose shape is nearest; None where there is none."""
+    asked = _SHAPE.search(text)
+    if asked is None:
+        return None
+    rest = _SHAPE.sub("", text)
+    alike = [found for name in _known() if (found := _SHAPE.search(name)) and _SHAPE.sub("", name) == rest]
+    nearest = min(alike, default=None, key=lambda found: _distance(asked, found))
+    return nearest and nearest.string
+
+
+def _distance(some: re.Match[str], others: re.Match[str]) -> int:
+    return sum(abs(int(one) - int(other)) for one, other in zip(some.groups(), others.groups(), strict=True))

@@ -1,0 +1,71 @@
+"""The rules of MMA atoms: their names, and what must hold before one is lowered."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_CONTRACT = "seed on the MMA atoms, Common Atom Contract"
+
+NAME = Rule(
+    id="atom.name",
+    message="{given!r} is not the name of an MMA atom",
+    fix="use a name as CuTe spells it{nearest}",
+    why="An atom that is read wrongly multiplies other elements.",
+    reference="CUTLASS include/cute/arch/mma_sm*.hpp",
+)
+BLAS = Rule(
+    id="atom.blas",
+    message="{given!r} does not say how A and B are stored",
+    fix="write a letter for A and one for B: TN (both K-major), NT (both MN-major), NN or TT",
+    why="An operand that is read along the other dimension is its transpose.",
+    reference="CUTLASS documentation, CuTe MMA atoms",
+)
+ROW = Rule(
+    id="atom.row",
+    message="{row} makes no MMA atom: {problem}",
+    fix="{instead}",
+    why="What the row leaves open decides which elements are multiplied.",
+    reference="CUTLASS include/cute/atom/mma_traits.hpp",
+)
+TARGET = Rule(
+    id="atom.target",
+    message="{atom} needs another chip or PTX version than {target} with PTX {version}",
+    fix="compile for {instead}, with PTX {first} or later",
+    why="ptxas refuses the instruction; LLVM ends the process where it can not select it.",
+    reference=_CONTRACT,
+)
+SHAPE = Rule(
+    id="atom.shape",
+    message="a tile of {given} is no multiple of {atom}, which is {shape}",
+    fix="use a tile of {nearest}, or another atom",
+    why="Elements of another tile would be multiplied, or some of this one left out.",
+    reference=_CONTRACT,
+)
+TYPES = Rule(
+    id="atom.types",
+    message="{operand} of {atom} is {expected}, not {given}",
+    fix="give it {expected}, or take an atom of {given}",
+    why="The bits would be read as another type's.",
+    reference=_CONTRACT,
+)
+RESIDENCY = Rule(
+    id="atom.residency",
+    message="{operand} of {atom} is in {expected}, not in {given}",
+    fix="bring it into {expected} first, or take an atom that has it in {given}",
+    why="The instruction would take an address for a value, or a value for an address.",
+    reference=_CONTRACT,
+)
+METADATA = Rule(
+    id="atom.metadata",
+    message="{atom} takes {wanted} metadata, and was given {given}",
+    fix="{instead}",
+    why="Without the places of its elements a sparse A is another matrix.",
+    reference=_CONTRACT,
+)
+SCALE_FACTORS = Rule(
+    id="atom.scale-factors",
+    message="the scale factors of {operand} of {atom} are {expected}, not {given}",
+    fix="give {operand} {expected}",
+    why="Blocks of the operand would be multiplied with other powers than theirs.",
+    reference=_CONTRACT,
+)
