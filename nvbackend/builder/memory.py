@@ -179,8 +179,8 @@ def _alignment_after(align: int, step: Operand, unit: int) -> int:
 
 
 def _check_extent(name: str, count: int, align: int) -> None:
-    if not isinstance(count, int) or not isinstance(align, int):
-        raise TypeError("extents are integers")  # the boundary knows which argument of the call it is
+    if not isinstance(count, int) or not isinstance(align, int) or not isinstance(name, str):
+        raise TypeError("extents are integers, names are text")  # the boundary knows which argument of the call it is
     if count < 1 or align < 1 or align & (align - 1):
         SHARED_EXTENT.fail(name=name, count=count, align=align)
 

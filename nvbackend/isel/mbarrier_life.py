@@ -7,7 +7,7 @@ around them) begin nothing, so that no path is blamed that no thread takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,7 @@ class LifeAnalysis:
 
     def _use(self, state: Life, use: Use) -> Iterator[LifeFinding]:
         site, cell = use.site, use.exact
-        if not any(one.meets(cell) for one in state.begun):
+        if not _met(state.begun, cell):
             known_later = not self._known.lacks(cell, Role.INIT)
             if not known_later or (self._known.of(cell, Role.INIT) and not self._known.lost & Role.INIT):
                 yield LifeFinding(rules.UNINITIALISED, site, cell, missing="later" if known_later else "never")
@@ -212,11 +212,24 @@ def _ordered(state: Life, instr: MachineInstr) -> Life:
 
 
 def _of(places: Places, cell: Cell) -> frozenset[int]:
-    return frozenset().union(*(found for one, found in places.items() if one.meets(cell)))
+    return frozenset().union(*(places[one] for one in _met(places, cell)))
 
 
 def _without(places: Places, cell: Cell) -> Places:
-    return {one: found for one, found in places.items() if not one.meets(cell)}
+    met = _met(places, cell)
+    if not met:
+        return places
+    left = dict(places)
+    for one in met:
+        del left[one]
+    return left
+
+
+def _met(known: Collection[Cell], cell: Cell) -> list[Cell]:
+    """Those of the known cells that may be the same mbarrier; looked up, since kernels can have thousands."""
+    if cell.offset is None:
+        return [one for one in known if one.meets(cell)]
+    return [one for one in (cell, Cell(cell.object, None)) if one in known]
 
 
 def _union(left: Places, right: Places) -> Places:

@@ -6,7 +6,7 @@ A cell is one mbarrier, or an array of them where they are chosen at run time.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -93,9 +93,16 @@ class Uses:
     lost: Role
     escaped: frozenset[MemoryObject]
 
+    by_object: Mapping[MemoryObject, Mapping[int | None, Sequence[Use]]]
+
     def of(self, cell: Cell, role: Role) -> list[Use]:
-        """The uses of a cell in one of the roles."""
-        return [use for use in self.all if use.role & role and use.cell.meets(cell)]
+        """The uses of a cell in one of the roles, in the order of the text."""
+        places = self.by_object.get(cell.object, {})
+        if cell.offset is None:
+            met = [use for uses in places.values() for use in uses]
+        else:
+            met = [*places.get(cell.offset, ()), *places.get(None, ())]
+        return sorted((use for use in met if use.role & role), key=lambda use: use.site.position)
 
     def inside(self, blocks: Iterable[str], cell: Cell, role: Role) -> list[Use]:
         """Those of them that stand in one of `blocks`, in no particular order."""
@@ -157,7 +164,10 @@ def find_uses(function: MachineFunction) -> Uses:
     by_block: dict[str, tuple[Use, ...]] = {
         block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
     }
-    return Uses(tuple(found), by_block, lost, escaped)
+    by_object: dict[MemoryObject, dict[int | None, list[Use]]] = {}
+    for use in found:
+        by_object.setdefault(use.cell.object, {}).setdefault(use.cell.offset, []).append(use)
+    return Uses(tuple(found), by_block, lost, escaped, by_object)
 
 
 def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:
