@@ -1,17 +1,20 @@
 """Barriers of the CTA and of the cluster that some threads come to and others never do.
 
 Threads may meet at a barrier from different places of the program. So a barrier on one side of a branch is only wrong
-where the other threads can come to no barrier at all that would match it, on their side or under any other branch.
+where the other threads can come to no barrier at all that would match it, on their side or under any other branch that
+lets one of them through.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import convergence_rules as rules
 from nvbackend.isel.convergence_regions import Divergence, Mistake, Parting
 from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.warp_paths import THREADS
 
 _CTA_BARRIERS = ("bar.", "barrier.sync", "barrier.red", "barrier.arrive")
 _CLUSTER_BARRIERS = ("barrier.cluster.arrive", "barrier.cluster.wait")
@@ -45,6 +48,7 @@ class Barriers:
     """All barriers of a function."""
 
     def __init__(self, function: MachineFunction, divergence: Divergence) -> None:
+        self._function = function
         self._divergence = divergence
         self._all = [
             _barrier(name, instr)
@@ -90,9 +94,33 @@ class Barriers:
             return None
         for other in self._all:
             elsewhere = other.block not in here[0] and self._divergence.is_parted(other.block, needed)
-            if elsewhere and barrier.may_match(other):
+            if elsewhere and barrier.may_match(other) and self._may_come(parting, sides.index(here[0]), other):
                 return None
         return meeting is None and barrier.block in sides[-1]
+
+    def _may_come(self, parting: Parting, side: int, other: _Barrier) -> bool:
+        """Whether a thread that may not take `side` of the branch may come to the other barrier."""
+        known, threads = self._function.blocks[parting.block].sides, self._function.attributes.get(THREADS)
+        if known is None or not isinstance(threads, int):
+            return True
+        return bool(~known[side] & (1 << threads) - 1 & self._coming[other.block])
+
+    @cached_property
+    def _coming(self) -> dict[str, int]:
+        """The threads of the CTA that may come to each block, a bit each: those that no branch keeps from it."""
+        blocks = self._function.blocks
+        coming = dict.fromkeys(blocks, 0)
+        coming[self._function.entry.name] = -1
+        waiting = [self._function.entry.name]
+        while waiting:
+            block = blocks[waiting.pop()]
+            first, second = block.sides or (0, 0)
+            for successor, kept in zip(block.successors, (second, first), strict=False):
+                more = coming[block.name] & ~kept
+                if more & ~coming[successor]:
+                    coming[successor] |= more
+                    waiting.append(successor)
+        return coming
 
 
 def _barrier(block: str, instr: MachineInstr) -> _Barrier:

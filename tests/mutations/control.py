@@ -85,8 +85,7 @@ class BarrierInOneThread(Mutation):
 class BarrierInHalfTheThreads(Mutation):
     """a barrier of the CTA in half of the threads"""
 
-    unseen = ("blackwell_gemm", "register_operand", "ordinary_stores", "tensor_memory")
-    because = "for all that is known the others wait at the next barrier of that number"
+    found_by = ("barrier.divergent",)
 
     def barrier(self, identifier=0, threads=None):
         if threads is not None:

@@ -86,6 +86,20 @@ def another_barrier_on_the_other_side(k, n, a):
         k.barrier(4)
 
 
+def one_half_of_the_threads_at_two_barriers(k, n, a):
+    with k.if_(k.thread_id() < 128):
+        k.barrier()  # broken
+    a[0] = n
+    with k.if_(k.warpgroup_id() == 0):
+        k.barrier()  # broken
+
+
+def a_barrier_of_its_own_and_one_for_all(k, n, a):
+    with k.if_(k.thread_id() < 64):
+        k.barrier()  # broken
+    k.barrier()
+
+
 def barrier_behind_an_exit(k, n, a):
     k.return_if(k.thread_id() > 3)
     k.barrier()  # broken
@@ -149,6 +163,8 @@ BROKEN = [
     (through_the_rounds_of_a_loop, "convergence.warp", {}),
     (barrier_in_one_warpgroup, "barrier.divergent", {}),
     (barrier_in_one_branch_of_each_round, "barrier.divergent", {}),
+    (one_half_of_the_threads_at_two_barriers, "barrier.divergent", {}),
+    (a_barrier_of_its_own_and_one_for_all, "barrier.divergent", {}),
     (another_barrier_on_the_other_side, "barrier.divergent", {}),
     (barrier_behind_an_exit, "barrier.skipped", {}),
     (barrier_behind_the_exit_of_a_warp, "barrier.skipped", {}),

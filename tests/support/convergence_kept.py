@@ -133,6 +133,16 @@ def one_warpgroup_ends_and_the_rest_count(k, n, a):
     multiply(k)
 
 
+def barriers_of_three_parts(k, n, a):
+    thread = k.thread_id()
+    with k.if_(thread < 64):
+        k.barrier()
+    with k.if_((thread >= 64) & (thread < 192)):
+        k.barrier()
+    with k.if_(thread >= 192):
+        k.barrier()
+
+
 def a_whole_cta_ends(k, n, a):
     k.return_if(k.block_id() >= n)
     k.barrier()
@@ -155,7 +165,7 @@ def multiply(k):
 
 KEPT = [
     *(roles_by_warpgroup, roles_by_thread_number, roles_by_a_quotient, warps_by_number, all_threads_pass_the_test),
-    *(a_barrier_on_both_sides, a_barrier_in_two_ifs, a_barrier_of_two_warpgroups_in_turn),
+    *(a_barrier_on_both_sides, a_barrier_in_two_ifs, a_barrier_of_two_warpgroups_in_turn, barriers_of_three_parts),
     *(together_again_behind_the_branch, as_many_rounds_in_every_thread, behind_a_loop_of_different_lengths),
     *(the_same_variable_set_on_both_sides, a_variable_set_anew_behind_the_branch, a_variable_that_no_side_sets),
     *(a_word_that_all_threads_load, made_the_same_in_the_warp, all_ctas_of_the_cluster_leave_or_none),
