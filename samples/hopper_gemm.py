@@ -6,11 +6,12 @@ matrices and compares them with NumPy.
 
 from __future__ import annotations
 
-import argparse
 import sys
+from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
+from samples import program
 
 TILE_M, TILE_N, TILE_K = 128, 256, 64
 CLUSTER, STAGES, CONSUMERS = 2, 3, 2
@@ -57,41 +58,10 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
         output.finish()
 
 
-def main() -> int:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("size", type=int, nargs="*", default=(4096, 4096, 4096), help="M N K (default 4096 each)")
-    arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
-    chosen = arguments.parse_args()
-    compiled = gemm.compile()
-    print(compiled.report())
-    if chosen.show:
-        print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
-    reason = nvb.runtime.no_gpu_reason()
-    if reason is not None:
-        print(f"not launched: {reason}")
-        return 0
-    return multiply(compiled, *chosen.size)
-
-
-def multiply(compiled: nvb.CompiledKernel, m: int, n: int, k: int) -> int:
-    """Multiply random matrices on the GPU and compare with NumPy, which accumulates in float32 like the kernel."""
-    import numpy as np
-    from numba import cuda
-
-    random = np.random.default_rng(0)
-    a, b = (random.standard_normal((rows, k), np.float32).astype(np.float16) for rows in (m, n))
-    c = cuda.device_array((m, n), np.float16)
-    loaded = nvb.runtime.load(compiled)
-    loaded.launch(grid(m, n), cuda.to_device(a), cuda.to_device(b), c, *extents(m, n, k))
-    loaded.synchronize()
-
-    expected = a.astype(np.float32) @ b.astype(np.float32).T
-    error = np.abs(c.copy_to_host() - expected).max() / np.abs(expected).max()
-    right = bool(error < 2**-10)  # half a unit in the last place of f16, and the order of a float32 sum
-    print(
-        f"{m}x{n}x{k}: {'equal to' if right else 'DIFFERS from'} NumPy, largest error {error:.1e} of the largest value"
-    )
-    return 0 if right else 1
+def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
+    """Start the kernel on A (M x K), B (N x K) and C (M x N)."""
+    (m, k), n = a.shape, b.shape[0]
+    loaded.launch(grid(m, n), a, b, c, *extents(m, n, k))
 
 
 def grid(m: int, n: int) -> int:
@@ -105,6 +75,10 @@ def grid(m: int, n: int) -> int:
 def extents(m: int, n: int, k: int) -> tuple[int, int, int]:
     """The kernel's last three arguments: tiles along M (whole clusters), tiles along N, steps along K."""
     return -(-m // (TILE_M * CLUSTER)) * CLUSTER, -(-n // TILE_N), -(-k // TILE_K)
+
+
+def main() -> int:
+    return program.main(__doc__, gemm, launch)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+"""C = A @ B^T in f16 on Turing: tiles through shared memory with padded rows, multiplied by WMMA.
+
+Run it as it is: it builds and verifies the kernel, prints what was built, and where there is a GPU multiplies random
+matrices and compares them with NumPy.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32, i64, u32
+from nvbackend.builder.memory import Address
+from nvbackend.builder.values import Value
+from samples import program
+
+TILE_M, TILE_N, TILE_K = 128, 128, 32
+WARPS_M, WARPS_N = 2, 4
+WARP_M, WARP_N = TILE_M // WARPS_M, TILE_N // WARPS_N
+THREADS = 32 * WARPS_M * WARPS_N
+MMA, SIDE = "m16n16k16", 16
+CHUNK = 8  # elements of a 16-byte access
+PITCH = TILE_K + CHUNK  # elements from a row to the next in shared memory: the padding moves each to other banks
+
+A = B = nvb.Pointer(f16)
+C = nvb.Pointer(f32, align=32)
+
+
+def my_chunks(k: nvb.KernelBuilder, rows: int) -> list[tuple[Value, Value]]:
+    """Row and column of each 16 bytes that this thread copies of a tile."""
+    chunks = TILE_K // CHUNK
+    row, column = k.thread_id() // chunks, k.thread_id() % chunks * CHUNK
+    return [(first + row, column) for first in range(0, rows, THREADS // chunks)]
+
+
+def fetch(k: nvb.KernelBuilder, source: Address, rows: int, pitch: Value) -> list[list[Value]]:
+    """This thread's part of a tile that begins at `source`, in registers; `pitch` elements a row."""
+    places = [source.byte_offset((row * pitch + column) * 2, align=16) for row, column in my_chunks(k, rows)]
+    return [place.cast(u32).load(4) for place in places]
+
+
+def stage(k: nvb.KernelBuilder, tile: Address, rows: int, fetched: list[list[Value]]) -> None:
+    """Write what was fetched to shared memory."""
+    for (row, column), values in zip(my_chunks(k, rows), fetched, strict=True):
+        tile.byte_offset((row * PITCH + column) * 2, align=16).cast(u32).store(*values)
+
+
+def place(matrix: Address, row: Value, column: Value | int, pitch: Value | int) -> Address:
+    """The address of an element that a 16 x 16 fragment begins at."""
+    size = matrix.element.bits // 8
+    return matrix.byte_offset((row * pitch + column).to(i64) * size, align=32)
+
+
+@nvb.kernel("sm_75", threads=THREADS, min_ctas=1)
+def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, width: i32, depth: i32) -> None:
+    tile_a, tile_b = (k.shared(f16, rows * PITCH, align=32, name=name) for rows, name in ((TILE_M, "a"), (TILE_N, "b")))
+    row, column = k.block_id("y") * TILE_M, k.block_id("x") * TILE_N
+    mine_m, mine_n = k.warp_id() // WARPS_N * WARP_M, k.warp_id() % WARPS_N * WARP_N
+    acc = {
+        (m, n): k.wmma_accumulator(MMA, f32, name=f"acc.{m}.{n}")
+        for m in range(0, WARP_M, SIDE)
+        for n in range(0, WARP_N, SIDE)
+    }
+    with k.range(0, depth, TILE_K) as at:
+        next_a = fetch(k, place(a, row, at, depth), TILE_M, depth)
+        next_b = fetch(k, place(b, column, at, depth), TILE_N, depth)
+        k.barrier()  # every warp has multiplied the tiles before
+        stage(k, tile_a, TILE_M, next_a)
+        stage(k, tile_b, TILE_N, next_b)
+        k.barrier()
+        for depth_at in range(0, TILE_K, SIDE):
+            frags_a = {
+                m: k.wmma_load("a", MMA, f16, place(tile_a, mine_m + m, depth_at, PITCH), layout="row", stride=PITCH)
+                for m in range(0, WARP_M, SIDE)
+            }
+            frags_b = {
+                n: k.wmma_load("b", MMA, f16, place(tile_b, mine_n + n, depth_at, PITCH), layout="col", stride=PITCH)
+                for n in range(0, WARP_N, SIDE)
+            }
+            for (m, n), part in acc.items():
+                part.set(k.wmma_mma(frags_a[m], frags_b[n], part))
+    for (m, n), part in acc.items():
+        k.wmma_store(place(c, row + mine_m + m, column + mine_n + n, width), part, stride=width)
+
+
+def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
+    """Start the kernel on A (M x K), B (N x K) and C (M x N), whole tiles of each."""
+    (m, depth), n = a.shape, b.shape[0]
+    loaded.launch((n // TILE_N, m // TILE_M), a, b, c, n, depth)
+
+
+def main() -> int:
+    return program.main(__doc__, gemm, launch, tile=(TILE_M, TILE_N, TILE_K), result="float32")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
