@@ -28,7 +28,7 @@ class AttachedBuilder(Operations):
         if not isinstance(builder, ir.IRBuilder) or builder.block is None:
             rules.ATTACH_PLACE.fail(given=builder)
         function, found = builder.function, Target.parse(target)
-        checked_bounds(found, threads, cluster)
+        _, self._warnings = checked_bounds(found, threads, cluster)
         super().__init__(function.name, found, function, cached_storage=False)
         self._ir = builder
         self.threads, self.cluster = threads, cluster
@@ -52,7 +52,7 @@ class AttachedBuilder(Operations):
         """Check everything emitted, once all blocks of the function end. Raises all errors; returns warnings."""
         self._check_blocks()
         self._link()
-        return raise_all(verify(self.machine))
+        return raise_all([*self._warnings, *verify(self.machine)])
 
 
 @user_facing

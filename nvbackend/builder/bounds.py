@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.builder import rules
-from nvbackend.diagnostics import gather, raise_all
+from nvbackend.diagnostics import Diagnostic, gather, raise_all
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.sync import MAX_CTA_THREADS
 from nvbackend.isel import family_rules
@@ -16,10 +16,10 @@ MAX_REGISTERS = range(24, 256)
 
 def checked_bounds(
     target: Target, threads: int, cluster: int, min_ctas: int | None = None, max_registers: int | None = None
-) -> LaunchBounds:
-    """The bounds, if all of them are possible on `target`; raises everything that is wrong with them together.
+) -> tuple[LaunchBounds, tuple[Diagnostic, ...]]:
+    """The bounds, if all of them are possible on `target`, and warnings: some chips may launch no cluster of this size.
 
-    Raises kernel.bounds, cluster.size and cluster.target.
+    Raises everything that is wrong with them together: kernel.bounds, cluster.size and cluster.target.
     """
     counts = {"threads": threads, "cluster": cluster, "min_ctas": min_ctas, "max_registers": max_registers}
     raise_all(gather(*(lambda name=name, given=given: _check_integer(name, given) for name, given in counts.items())))
@@ -32,7 +32,7 @@ def checked_bounds(
             lambda: _check_max_registers(max_registers),
         )
     )
-    return LaunchBounds(threads, cluster, 0, min_ctas)
+    return LaunchBounds(threads, cluster, 0, min_ctas), family_rules.check_cluster_size(cluster)
 
 
 def _check_integer(name: str, given: object) -> None:

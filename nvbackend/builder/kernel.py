@@ -66,7 +66,7 @@ class KernelBuilder(Operations):
         found = Target.parse(target)
         if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in _PREDEFINED:
             rules.KERNEL_NAME.fail(given=name, suggested="k" + re.sub(r"[^\w$]", "_", str(name), flags=re.ASCII))
-        self._bounds = checked_bounds(found, threads, cluster, min_ctas, max_registers)
+        self._bounds, self._warnings = checked_bounds(found, threads, cluster, min_ctas, max_registers)
         self._max_registers = max_registers
         check_parameters(name, parameters)
         self._started = time.perf_counter()
@@ -114,7 +114,7 @@ class KernelBuilder(Operations):
         self._finished = True
         self._link()
         built = time.perf_counter()
-        warnings = raise_all(verify(self.machine))
+        warnings = raise_all([*self._warnings, *verify(self.machine)])
         verified = time.perf_counter()
         text = kernel_text(self.module, self)
         timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}

@@ -40,6 +40,33 @@ def test_all_bounds_that_are_wrong_are_told_together() -> None:
     assert rules_of(caught) == ["kernel.bounds", "cluster.size", "kernel.bounds", "kernel.bounds"]
 
 
+@pytest.mark.parametrize(("cluster", "said"), [(1, []), (8, []), (9, [9]), (16, [16])])
+def test_a_cluster_that_some_chips_launch_only_is_a_warning_of_the_finished_kernel(
+    cluster: int, said: list[int]
+) -> None:
+    found = declared(cluster=cluster).finish().diagnostics
+    assert [(one.rule_id, one.severity) for one in found] == [("cluster.portable-size", nvb.Severity.WARNING)] * len(
+        said
+    )
+    assert all(f"{cluster} CTAs" in one.message and one.location.file == __file__ for one in found)
+
+
+def test_the_warning_stands_with_the_errors_of_the_kernel() -> None:
+    k = declared(cluster=16)
+    k.accumulator(64).values()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.finish()
+    assert rules_of(caught) == ["cluster.portable-size", "wgmma.unwritten"]
+
+
+def test_somebody_elses_function_hears_of_its_cluster_too() -> None:
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=128, cluster=16)
+    builder.ret_void()
+    assert [one.rule_id for one in k.verify()] == ["cluster.portable-size"]
+
+
 @pytest.mark.parametrize(
     ("parameter", "rule", "says"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import nvbackend as nvb
 from nvbackend import Target, e4m3, f16, f32, i32, i64
 from nvbackend.intrinsics import fragments, register_budget, special_registers, sync
-from nvbackend.isel.family_rules import check_cluster_size, check_ldmatrix_target, check_stmatrix_target
+from nvbackend.isel.family_rules import check_ldmatrix_target, check_stmatrix_target
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.verify import check_row, verify
 from tests.rules.example import kernel, program
@@ -74,8 +74,9 @@ def cluster_of_seventeen():
 
 @program("cluster.portable-size")
 def cluster_of_sixteen():
-    return check_cluster_size(16)  # breaks
-    return check_cluster_size(8)  # keeps
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128, cluster=16)  # breaks
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128, cluster=8)  # keeps
+    return k.finish()
 
 
 @program("cluster.target")
