@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import pytest
@@ -9,19 +10,20 @@ import pytest
 from nvbackend.intrinsics.axes import NoSuchRow
 from nvbackend.isel.family_rules import is_available
 from nvbackend.isel.target import Target, dotted
-from tests.support import address_text, async_text, multimem_text
+from tests.support import address_text, async_text, multimem_text, spelling_text
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant
 from tests.support.ptxas import OLD_CHIPS, refusals, witnessed
 
 FAMILIES = {
     **async_text.FAMILIES,
     **address_text.FAMILIES,
+    **spelling_text.FAMILIES,
     "multimem": multimem_text.forms,
     "multimem_orders": multimem_text.orders,
     "multimem_copies": multimem_text.copies,
 }
 SAMPLE = 6
-"""Variants of a family on a chip that an ordinary run asks about, each in a file of its own where it is refused."""
+"""Variants of a family on a chip that an ordinary run asks about, those of all families in one file."""
 UNDOCUMENTED = {
     **{
         f"fence.proxy.tensormap::generic.acq_rel.{scope};": "the PTX ISA has release and, with an address, acquire"
@@ -33,6 +35,11 @@ UNDOCUMENTED = {
 """What ptxas takes and no row stands for, and why."""
 TAKEN_BEFORE_13 = ("fence.acquire.", "fence.release.", "st.async.mmio.release.gpu.")
 """What ptxas 12.9 lets through and ptxas 13 has learned to refuse: one-way fences before sm_90, mmio below `.sys`."""
+
+
+@functools.cache
+def _variants(family: str) -> list[Variant]:
+    return list(FAMILIES[family]())
 
 
 def _verdict(variant: Variant, target: Target) -> bool:
@@ -69,19 +76,18 @@ def test_what_has_no_row_for_its_ptx_version_is_taken_in_a_later_one() -> None:
 @pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_rows_are_where_ptxas_takes_them_on_a_sample(target: Target) -> None:
     chooser = random.Random(target.name)
-    faults = []
-    for family in FAMILIES.values():
-        everything = list(family())
+    chosen = []
+    for name in FAMILIES:
+        everything = _variants(name)
         legal = [each for each in everything if _verdict(each, target)]
-        chosen = chooser.sample(everything, SAMPLE // 3) + chooser.sample(legal, min(len(legal), SAMPLE))
-        faults += _disagreements(chosen, target)
-    assert faults == []
+        chosen += chooser.sample(everything, SAMPLE // 3) + chooser.sample(legal, min(len(legal), SAMPLE))
+    assert _disagreements(chosen, target) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_rows_are_where_ptxas_takes_them(target: Target) -> None:
     faults = []
-    for family in FAMILIES.values():
-        faults += _disagreements(list(family()), target)
+    for name in FAMILIES:
+        faults += _disagreements(_variants(name), target)
     assert faults == []
