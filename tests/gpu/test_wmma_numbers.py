@@ -165,6 +165,23 @@ def test_address_spaces_and_strides(request_, space, padded):
     assert np.array_equal(found, product(request_, a, b, c))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("padded", [True, False], ids=["strides", "none"])
+@pytest.mark.parametrize("space", ["global", "shared", None], ids=["global", "shared", "generic"])
+@pytest.mark.parametrize("c_layout", ["row", "col"])
+def test_every_row(c_layout, space, padded):
+    """Every load, store and mma: each kind and layout in each state space, with strides and without."""
+    saturating = (replace(one, satfinite=True) for one in CASES if one.a in (s8, u8, s4, u4))
+    d_layout = "col" if c_layout == "row" else "row"
+    wrong = []
+    for request in (*CASES, *saturating):
+        a, b, c = operands(request, 6)
+        found = run(request, a, b, c, space=space, padded=padded, c_layout=c_layout, d_layout=d_layout)
+        if not np.array_equal(found, product(request, a, b, c)):
+            wrong.append(identifier(request))
+    assert wrong == []
+
+
 @pytest.mark.parametrize("request_", [kind for kind in KINDS if kind.c is kind.d], ids=identifier)
 def test_a_result_is_the_next_accumulator(request_):
     a, b, c = operands(request_, 3)
