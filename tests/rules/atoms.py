@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nvbackend.atoms import BlockScale, Residency, atom, atom_of, check_atom, majors_of, use_of
+from nvbackend.atoms.seed_reference_layout import seed_reference_layout
 from nvbackend.intrinsics.tcgen05 import mma
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.types import bf16, f16, f32, ue4m3, ue8m0
@@ -51,6 +52,12 @@ def factors_of_other_blocks():
     factors = BlockScale(ue8m0, 32)  # breaks
     factors = BlockScale(ue4m3, 16)  # keeps
     return check_atom(scaled, "sm_120a", replace(use_of(scaled), scale_b=factors))
+
+
+@program("atom.seed-arm")
+def a_sparse_fp8_of_sm_89():
+    seed_reference_layout(32, 16, sparse=True, fp8=True)  # breaks
+    seed_reference_layout(32, 16, fp8=True)  # keeps
 
 
 @program("atom.shape")
