@@ -44,16 +44,21 @@ def add_to(commands: Commands) -> None:
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.spelling, with the nearest ones, and target.unknown."""
     target = Target.parse(arguments.target) if arguments.target is not None else None
-    wanted = spelling_in(arguments.spelling)
+    for place, row in enumerate(rows_spelled(arguments.spelling)):
+        if place:
+            yield "\n"
+        yield from _explained(row, target)
+
+
+def rows_spelled(text: str) -> list[Row]:
+    """The forms of the instruction in a line of PTX. Raises cli.spelling, with the nearest ones."""
+    wanted = spelling_in(text)
     every = list(every_row())
     found = [row for row in every if row.ptx == wanted]
     if not found:
         near = nearest(wanted, sorted({row.ptx for row in every}))
         rules.UNKNOWN_SPELLING.fail(given=wanted, nearest="use one of " + ", ".join(near))
-    for place, row in enumerate(found):
-        if place:
-            yield "\n"
-        yield from _explained(row, target)
+    return found
 
 
 def spelling_in(text: str) -> str:

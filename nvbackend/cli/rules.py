@@ -25,3 +25,25 @@ UNKNOWN_SPELLING = Rule(
     why="The catalogue holds what the PTX ISA documents and ptxas accepts, with all qualifiers in its order.",
     reference="nvbackend catalogue",
 )
+DRAW = Rule(
+    id="cli.draw",
+    message="{problem}",
+    fix="draw a layout as it is, or with one of --tile 16x8 (threads and values), --banks 16, --memory 16 and "
+    "--banks 32 --access 4; an instruction with --operand",
+    why="Another picture than the one that was meant would be drawn.",
+    reference="nvbackend draw --help",
+)
+OPERAND = Rule(
+    id="cli.operand",
+    message="the threads that execute {spelling} do not hold a fragment of {operand}",
+    fix="{has}",
+    why="Descriptors and addresses are not shared out among threads.",
+    reference="nvbackend explain",
+)
+OUTPUT = Rule(
+    id="cli.output",
+    message="{file} can not be written: {problem}",
+    fix="give a file in a directory that exists and may be written to; without -o the picture is printed",
+    why="The picture would be lost.",
+    reference="nvbackend draw --help",
+)

@@ -6,6 +6,7 @@ not be what its name promises raises a diagnostic with a rule `layout-algebra.*`
 layout emits its address arithmetic. Importing this loads neither LLVM nor NumPy.
 """
 
+from nvbackend.layout.banks import BankAccess, bank_conflicts, ldmatrix_conflicts
 from nvbackend.layout.composed import AnyLayout, ComposedLayout, SmemPtr
 from nvbackend.layout.composition import composition
 from nvbackend.layout.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
@@ -29,6 +30,7 @@ from nvbackend.layout.swizzle import Swizzle
 
 __all__ = [
     "AnyLayout",
+    "BankAccess",
     "ComposedLayout",
     "Dynamic",
     "IntTuple",
@@ -36,6 +38,7 @@ __all__ = [
     "SmemPtr",
     "Swizzle",
     "_",
+    "bank_conflicts",
     "blocked_product",
     "coalesce",
     "complement",
@@ -50,6 +53,7 @@ __all__ = [
     "flatten",
     "gmma_atom",
     "group",
+    "ldmatrix_conflicts",
     "left_inverse",
     "logical_divide",
     "logical_product",

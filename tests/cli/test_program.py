@@ -46,7 +46,7 @@ def test_help_names_every_command(capsys: Printed) -> None:
         main(["--help"])
     assert ended.value.code == 0
     printed = capsys.readouterr().out
-    assert [name for name in ("catalogue", "targets", "explain") if name not in printed] == []
+    assert [name for name in ("catalogue", "targets", "explain", "draw") if name not in printed] == []
 
 
 def test_a_reader_that_goes_away_is_no_traceback() -> None:

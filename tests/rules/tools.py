@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from nvbackend.cli import catalogue, explain
+from nvbackend.cli import catalogue, draw, explain
 from nvbackend.cli import program as commands
 from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import compile_ir
@@ -94,3 +94,23 @@ def family_with_a_typing_error():
 def spelling_cut_short():
     list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync"])))  # breaks
     list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync.aligned"])))  # keeps
+
+
+@program("cli.draw")
+def layout_with_an_operand():
+    list(draw.run(commands.parser().parse_args(["draw", "(8,8):(8,1)", "--operand", "d"])))  # breaks
+    list(draw.run(commands.parser().parse_args(["draw", "(8,8):(8,1)", "--banks", "32"])))  # keeps
+
+
+@program("cli.operand")
+def fragment_of_a_descriptor():
+    spelling = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+    list(draw.run(commands.parser().parse_args(["draw", spelling, "--operand", "b_desc"])))  # breaks
+    list(draw.run(commands.parser().parse_args(["draw", spelling, "--operand", "d"])))  # keeps
+
+
+@program("cli.output")
+def picture_where_a_directory_is():
+    file = "/"  # breaks
+    file = "/dev/null"  # keeps
+    list(draw.run(commands.parser().parse_args(["draw", "(8,8):(8,1)", "-o", file])))

@@ -1,0 +1,115 @@
+"""`nvbackend draw`: a picture, as SVG, of a layout in CuTe's notation or of who holds what of an instruction."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nvbackend.cli import rules
+from nvbackend.cli.explain import rows_spelled
+from nvbackend.intrinsics.fragment_maps import FragmentMap, fragment_maps
+from nvbackend.intrinsics.row import Row
+from nvbackend.layout import AnyLayout, parse, pictures
+from nvbackend.layout.banks import bank_conflicts
+from nvbackend.layout.svg import Picture
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_LAYOUT = re.compile(r"\s*(?:[\d(_]|Sw<)")
+"""How a layout begins; a spelling begins with another letter."""
+_TILE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
+
+
+def add_to(commands: Commands) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser("draw", help="draw a layout or an instruction's fragments", description=__doc__)
+    parser.add_argument("what", help="a layout such as '((_8,_2),_4):((_1,_32),_8)', or a PTX spelling")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the SVG here instead of printing it")
+    parser.add_argument(
+        "--operand", metavar="D", help="of an instruction: whose fragment, such as d; the first without"
+    )
+    parser.add_argument("--tile", metavar="MxN", help="the layout goes from (thread, value) to elements of this tile")
+    parser.add_argument("--banks", metavar="BITS", type=int, help="the bank of each element, this many bits wide")
+    parser.add_argument("--memory", metavar="BITS", type=int, help="which element, this many bits wide, lies where")
+    help_ = "with --banks: the layout goes from a warp's threads to elements; the wavefronts of this access"
+    parser.add_argument("--access", metavar="BYTES", type=int, help=help_)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[str]:
+    """The command's output: the SVG, or where it was written.
+
+    Raises cli.draw, cli.operand, cli.output, cli.spelling, and what reading and drawing the layout raises.
+    """
+    picture = _of_layout(arguments) if _LAYOUT.match(arguments.what) else _of_instruction(arguments)
+    if arguments.output is None:
+        yield picture.svg
+        return
+    try:
+        picture.save(Path(arguments.output))
+    except OSError as error:
+        rules.OUTPUT.fail(file=arguments.output, problem=error.strerror or str(error))
+    yield f"{arguments.output}\n"
+
+
+def _given(arguments: argparse.Namespace, *names: str) -> list[str]:
+    return [f"--{name}" for name in names if getattr(arguments, name) is not None]
+
+
+def _of_layout(arguments: argparse.Namespace) -> Picture:
+    views = _given(arguments, "tile", "banks", "memory")
+    problem = None
+    if arguments.operand is not None:
+        problem = "a layout has no operands (--operand)"
+    elif len(views) > 1:
+        problem = f"{' and '.join(views)} are different pictures"
+    elif arguments.access is not None and arguments.banks is None:
+        problem = "--access counts bytes: it needs the elements' width (--banks)"
+    elif any(bits is not None and bits < 1 for bits in (arguments.banks, arguments.memory)):
+        problem = "an element has at least one bit"
+    if problem is not None:
+        rules.DRAW.fail(problem=problem)
+    layout = parse(arguments.what)
+    if arguments.access is not None:
+        return Picture(bank_conflicts(layout, arguments.banks, arguments.access).svg())
+    if arguments.tile is not None:
+        return pictures.thread_values(layout, _tile(arguments.tile))
+    if arguments.banks is not None:
+        return pictures.banks(layout, arguments.banks)
+    if arguments.memory is not None:
+        return pictures.memory(layout, arguments.memory)
+    return _indices(layout)
+
+
+def _indices(layout: AnyLayout) -> Picture:
+    return Picture(layout.svg())
+
+
+def _tile(text: str) -> tuple[int, int]:
+    match = _TILE.fullmatch(text)
+    if match is None:
+        rules.DRAW.fail(problem=f"--tile {text} is no pair of extents")
+    return int(match[1]), int(match[2])
+
+
+def _of_instruction(arguments: argparse.Namespace) -> Picture:
+    if views := _given(arguments, "tile", "banks", "memory", "access"):
+        rules.DRAW.fail(problem=f"{views[0]} is for layouts, and {arguments.what!r} is none")
+    found = rows_spelled(arguments.what)
+    row, held = _held(found, arguments.operand)
+    return pictures.fragments(held, row.ptx)
+
+
+def _held(rows: list[Row], operand: str | None) -> tuple[Row, FragmentMap]:
+    """The first fragment of that name among the forms of a spelling; the first of all without a name."""
+    every = [(row, held) for row in rows for held in fragment_maps(row)]
+    wanted = [(row, held) for row, held in every if operand in (None, held.operand)]
+    if not wanted:
+        names = sorted({held.operand for _, held in every})
+        has = f"draw one of {', '.join(names)}" if names else "draw an instruction whose operands threads share, an mma"
+        rules.OPERAND.fail(spelling=rows[0].ptx, operand=operand or "any operand", has=has)
+    return wanted[0]

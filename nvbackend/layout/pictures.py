@@ -1,0 +1,173 @@
+"""Pictures of who holds what, and of where shared memory lies in the banks: SVG documents that notebooks show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.fragment_maps import FragmentMap, Position
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.layout.banks import BANK_BYTES, BANKS, byte_addresses
+from nvbackend.layout.composed import AnyLayout, ComposedLayout
+from nvbackend.layout.inttuple import modes, product
+from nvbackend.layout.svg import GROUP, Axis, Cell, Picture, grid, numbered, palette
+
+MOST_HOLDERS = 2
+"""Threads named in a cell that more than one thread has; the others are in its hint."""
+
+TILE = Rule(
+    id="picture.tile",
+    message="{layout} as a thread-value layout of a tile of {rows} x {columns}: {problem}",
+    fix="give a layout of two modes, (threads, values), whose indices are row + {rows} * column; a picture of the "
+    "indices themselves needs no tile",
+    why="Cells would be missing, or stand for other elements.",
+    reference="CUTLASS documentation, CuTe's TV layouts; include/cute/util/print_latex.hpp",
+)
+
+Holders = Mapping[tuple[int, ...], Sequence[tuple[int, int]]]
+"""For each position, the threads and the numbers of their values that stand for it."""
+
+
+@user_facing
+def thread_values(layout: AnyLayout, tile: tuple[int, int]) -> Picture:
+    """The picture of a thread-value layout: (thread, value) to row + M * column of a tile of M x N, as CuTe has them.
+
+    Each cell names the thread and the number of its value; the colour is the thread's, modulo 32. Raises picture.tile
+    and layout-algebra.run-time.
+    """
+    rows, columns = tile
+    problem = None
+    if len(modes(layout.shape)) != 2:
+        problem = f"it has {len(modes(layout.shape))} modes"
+    else:
+        indices = layout.offsets()
+        if not all(0 <= index < rows * columns for index in indices):
+            wrong = next(index for index in indices if not 0 <= index < rows * columns)
+            problem = f"its index {wrong} is not in the tile of {rows * columns} elements"
+    if problem is not None:
+        TILE.fail(layout=layout, rows=rows, columns=columns, problem=problem)
+    threads = _rows(layout)
+    held: dict[tuple[int, ...], list[tuple[int, int]]] = {
+        (row, column): [] for row in range(rows) for column in range(columns)
+    }
+    for place, index in enumerate(indices):
+        held[index % rows, index // rows].append((place % threads, place // threads))
+    return Picture(_held((str(layout), f"(thread, value) to an element of a tile of {rows} x {columns}"), held))
+
+
+@user_facing
+def fragments(held: FragmentMap, title: str = "") -> Picture:
+    """The picture of a fragment map: for each element of an operand of an instruction, who holds it, and as what.
+
+    `title` is the instruction's text. Elements that nobody holds are white.
+    """
+    found: dict[Position, list[tuple[int, int]]] = {}
+    for thread in range(held.threads):
+        for index in range(held.elements):
+            found.setdefault(held.position(thread, index), []).append((thread, index))
+    headings = (*([title] if title else []), f"{held.operand}: {held.tile}", *([held.counted] if held.counted else []))
+    return Picture(_held(headings, found))
+
+
+def _held(headings: Sequence[str], held: Holders) -> str:
+    """Rows are the leading indices of the positions, columns the last ones; only those that occur have one."""
+    rows = sorted({position[:-1] for position in held})
+    columns = sorted({position[-1] for position in held})
+    colours = palette()
+    cells = [[_holders(held.get((*row, column), ()), colours) for column in columns] for row in rows]
+    threads = 1 + max((thread for holders in held.values() for thread, _ in holders), default=0)
+    return grid(
+        headings,
+        cells,
+        Axis(tuple(",".join(map(str, row)) for row in rows)),
+        Axis(tuple(map(str, columns))),
+        _thread_legend(threads),
+    )
+
+
+def _thread_legend(threads: int) -> list[tuple[str, str]]:
+    """What the colours say: the quads of a warp."""
+    colours = palette()
+    last = min(threads, WARP_SIZE)
+    found = [(colours[first + 1], f"T{first}-{min(first + GROUP, last) - 1}") for first in range(0, last, GROUP)]
+    return [*found, ("#ffffff", "T thread (colour: modulo 32), V its value")]
+
+
+def _holders(holders: Sequence[tuple[int, int]], colours: Sequence[str]) -> Cell:
+    if not holders:
+        return Cell()
+    fill = colours[holders[0][0] % len(colours)]
+    hint = ", ".join(f"T{thread} V{value}" for thread, value in holders)
+    if len(holders) == 1:
+        (thread, value), *_ = holders
+        return Cell((f"T{thread}", f"V{value}"), fill, hint)
+    shown = tuple(f"T{thread} V{value}" for thread, value in holders[:MOST_HOLDERS])
+    more = (f"+{len(holders) - MOST_HOLDERS}",) if len(holders) > MOST_HOLDERS else ()
+    return Cell((*shown, *more), fill, hint)
+
+
+@user_facing
+def banks(layout: AnyLayout, element_bits: int) -> Picture:
+    """The picture of a tile of shared memory: the bank of each element, coloured by bank, first mode downwards.
+
+    The memory begins at a multiple of 128 bytes. Elements that one access of a warp reads without conflicts have
+    different colours; the four shades of a hue are 16 bytes. Raises layout-algebra.element-width and
+    layout-algebra.run-time.
+    """
+    places = byte_addresses(layout, element_bits)
+    rows = _rows(layout)
+    colours = palette()
+    cells = [[_bank(place, colours) for place in places[row::rows]] for row in range(rows)]
+    headings = (str(layout), f"the bank of each element of {element_bits} bits: {BANKS} banks of {BANK_BYTES} bytes")
+    return Picture(grid(headings, cells, numbered(rows), numbered(len(cells[0])), _bank_legend()))
+
+
+def _bank(place: float, colours: Sequence[str]) -> Cell:
+    word = int(place // BANK_BYTES)
+    return Cell((str(word % BANKS),), colours[word % BANKS], f"byte {place:g}, word {word}")
+
+
+@user_facing
+def memory(layout: AnyLayout, element_bits: int) -> Picture:
+    """The picture of a swizzle: what lies in each word of shared memory, 128 bytes a line.
+
+    A cell names the (row, column) of the first element of the tile in that word, where the row is the first mode of
+    the layout; its colour is the bank that the element would lie in without the swizzle. Raises
+    layout-algebra.element-width and layout-algebra.run-time.
+    """
+    places = byte_addresses(layout, element_bits)
+    plain = byte_addresses(layout.layout_b, element_bits) if isinstance(layout, ComposedLayout) else places
+    rows = _rows(layout)
+    first: dict[int, int] = {}
+    for index, place in enumerate(places):
+        word = int(place // BANK_BYTES)
+        first[word] = min(first.get(word, index), index, key=lambda each: places[each])
+    colours = palette()
+    lines = range(min(first) // BANKS, max(first) // BANKS + 1)
+    cells = []
+    for words in (range(line * BANKS, (line + 1) * BANKS) for line in lines):
+        found = [(word, first.get(word)) for word in words]
+        cells.append([_word(word, index, rows, colours, plain) for word, index in found])
+    headings = (
+        str(layout),
+        f"(row, column) of the first element of {element_bits} bits in each word; colour: its bank without the swizzle",
+    )
+    labels = tuple(str(line * BANKS * BANK_BYTES) for line in lines)
+    return Picture(grid(headings, cells, Axis(labels, "byte"), numbered(BANKS, "bank"), _bank_legend()))
+
+
+def _word(word: int, index: int | None, rows: int, colours: Sequence[str], plain: Sequence[float]) -> Cell:
+    if index is None:
+        return Cell()
+    place = f"{index % rows},{index // rows}"
+    return Cell((place,), colours[int(plain[index] // BANK_BYTES) % BANKS], f"byte {word * BANK_BYTES}: ({place})")
+
+
+def _rows(layout: AnyLayout) -> int:
+    """The extent of the first mode."""
+    return int(product(modes(layout.shape)[0])) if modes(layout.shape) else 1
+
+
+def _bank_legend() -> list[tuple[str, str]]:
+    colours = palette()
+    return [(colours[first + 1], f"banks {first}-{first + GROUP - 1}") for first in range(0, BANKS, GROUP)]
