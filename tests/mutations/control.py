@@ -10,18 +10,21 @@ from tests.mutations.mutation import Mutation
 class WrongSuffix(Mutation):
     """compile for the chip without the suffix"""
 
-    found_by = ("wgmma.target", "tcgen05.target", "setmaxnreg.target", "target.feature")
+    found_by = ("wgmma.target", "tcgen05.target", "setmaxnreg.target", "target.feature", "mma.target")
 
     @classmethod
     def target_of(cls, target):
-        cls.change()
+        if target.has_arch_conditional:
+            cls.change()
         return Target.parse(target.name.rstrip("a"))
 
 
 class OtherGeneration(Mutation):
     """compile for the other generation"""
 
-    found_by = ("wgmma.target", "tcgen05.target", "target.feature", "setmaxnreg.target")
+    found_by = ("wgmma.target", "tcgen05.target", "target.feature", "setmaxnreg.target", "mma.target", "row.emulated")
+    unseen = ("turing_gemm", "ampere_gemm")
+    because = "it runs there too"
 
     @classmethod
     def target_of(cls, target):
@@ -78,7 +81,7 @@ class BarrierInOneThread(Mutation):
 
     def barrier(self, identifier=0, threads=None):
         self.change()
-        with self.one_thread():
+        with self.if_(self.thread_id() == 0):
             super().barrier(identifier, threads)
 
 
@@ -181,7 +184,10 @@ class HalfAWarpgroup(Mutation):
     """a CTA of one warpgroup and a half"""
 
     found_by = ("wgmma.threads", "pipeline.roles", "setmaxnreg.warpgroup")
-    unseen = ("tensor_memory", "blackwell_gemm")
+    unseen = (
+        *("tensor_memory", "blackwell_gemm"),
+        *("turing_gemm", "ampere_gemm", "ada_gemm", "consumer_blackwell_gemm"),
+    )
     because = "no operation of it is a warpgroup's"
 
     def __init__(self, name, target, *, threads, **bounds):

@@ -290,7 +290,7 @@ class FillBeforeItIsEmpty(Mutation):
 class StoreBeforeTheOthersHaveWritten(Mutation):
     """store a tile, or read an address, with no barrier behind the threads that write it"""
 
-    pending = ("hopper_gemm", "blackwell_gemm")
+    pending = ("turing_gemm", "hopper_gemm", "blackwell_gemm")
 
     def barrier(self, identifier=0, threads=None):
         if self.name != "gemm" or not self.is_call("barrier", 1):
@@ -351,3 +351,21 @@ class LoadOnToAnotherBarrier(Mutation):
         if self.is_call("load", 0):
             barrier = barrier.byte_offset(8)
         super().tma_load(tile, source, at, barrier, **options)
+
+
+class ReadCopiesBeforeTheWait(Mutation):
+    """no wait for the groups of cp.async"""
+
+    found_by = ("async-copy.read-before-wait",)
+
+    def cp_async_wait(self, pending=None):
+        self.change()
+
+
+class CopiesOfNoGroup(Mutation):
+    """no commit of the groups of cp.async"""
+
+    found_by = ("async-copy.read-before-wait",)
+
+    def cp_async_commit(self):
+        self.change()

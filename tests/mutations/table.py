@@ -7,14 +7,18 @@ import inspect
 from collections.abc import Iterator
 
 from nvbackend.builder.definition import KernelDefinition
-from samples import blackwell_gemm, hopper_gemm
+from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
 from tests.mutations import control, memory, tensor_memory, wgmma
 from tests.mutations.mutation import Mutation, Verdict, verdict
 from tests.support import protocol_kernels
 
 KERNELS: dict[str, KernelDefinition] = {
+    "turing_gemm": turing_gemm.gemm,
+    "ampere_gemm": ampere_gemm.gemm,
+    "ada_gemm": ada_gemm.gemm,
     "hopper_gemm": hopper_gemm.gemm,
     "blackwell_gemm": blackwell_gemm.gemm,
+    "consumer_blackwell_gemm": consumer_blackwell_gemm.gemm,
     "register_operand": protocol_kernels.register_operand,
     "ordinary_stores": protocol_kernels.ordinary_stores,
     "tensor_memory": protocol_kernels.tensor_memory,
