@@ -8,7 +8,7 @@ import pytest
 
 from nvbackend.atoms import Residency, atom, atom_of, blas_letters, known_atoms, majors_of
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics import mbarrier, tcgen05, wgmma
+from nvbackend.intrinsics import mbarrier, mma, tcgen05, wgmma
 from nvbackend.intrinsics.smem_layout import Major
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.types import bf16, e2m1, e4m3, e5m2, f16, f32, tf32, ue4m3, ue8m0
@@ -105,7 +105,8 @@ def test_a_sparse_a_is_stored_in_half_the_columns() -> None:
 
 def test_atoms_of_rows() -> None:
     for one in known_atoms()[::5]:
-        assert atom_of(one.row, a_major=one.a_major, b_major=one.b_major) == one or one.threads != 128
+        assert atom_of(one.row, a_major=one.a_major, b_major=one.b_major) == one
+    assert {atom_of(row) for row in mma.rows()} == {one for one in known_atoms() if one.threads != 128}
     wide = wgmma.mma_async(64, f32, tf32, tf32)
     assert str(atom_of(wide)) == "SM90_64x64x8_F32TF32TF32_SS_TN"
     descriptor = InstructionDescriptor(kind="f16", m=128, n=256, a=f16, b=f16, d=f32, transpose_b=True)
