@@ -22,10 +22,9 @@ from nvbackend.isel.tcgen05_rules import violations
 from nvbackend.isel.tcgen05_select import select_tcgen05
 from nvbackend.isel.tcgen05_shapes import legal_m, legal_n, shape_faults
 from nvbackend.isel.verify import verify
-from tests.support.ptxas import assemble, refusals
+from tests.support.ptxas import assemble, refusals, witnessed
 from tests.support.tcgen05_ptx import AXES, DECLARATIONS, PLAIN, is_undocumented, mma
 
-NAMES = ("sm_90a", "sm_100", "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_110a", "sm_110f", "sm_120a")
 SEED = 31
 SM_100A = Target.parse("sm_100a")
 SM_100F = Target.parse("sm_100f")
@@ -72,12 +71,11 @@ def asked(choice: dict[str, Any]) -> Tcgen05Request | None:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_request_is_selected_exactly_where_ptxas_takes_it(name: str) -> None:
-    target = Target.parse(name)
+@pytest.mark.parametrize("target", witnessed(), ids=str)
+def test_a_request_is_selected_exactly_where_ptxas_takes_it(target: Target) -> None:
     cases = [(choice, request) for choice in choices(40) if (request := asked(choice)) is not None]
     texts = [mma(choice) for choice, _ in cases]
-    said = refusals([one.text for one in texts], DECLARATIONS, name, dotted(target.ptx_version))
+    said = refusals([one.text for one in texts], DECLARATIONS, target.name, dotted(target.ptx_version))
     for text, (_, request), message in zip(texts, cases, said, strict=True):
         if message or is_undocumented(text):
             assert violations(request, target), text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -31,7 +32,7 @@ from nvbackend.intrinsics.types import (
 from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.target import Target, dotted
 from nvbackend.isel.wgmma_rules import GATES, WgmmaRequest, request_of, violations
-from tests.support.ptxas import refusals
+from tests.support.ptxas import refusals, witnessed
 from tests.support.wgmma_text import DECLARATIONS, instruction
 
 HOPPER = Target.parse("sm_90a")
@@ -124,6 +125,17 @@ def sampled(requests: Sequence[WgmmaRequest], legal: int, illegal: int) -> list[
 )
 def test_verdicts_are_those_of_ptxas(neighbourhood, legal: int, illegal: int) -> None:
     assert disagreements(sampled(neighbourhood(), legal, illegal)) == []
+
+
+@functools.cache
+def some_of_each() -> list[WgmmaRequest]:
+    neighbourhoods = (every_n, every_type_and_k, every_modifier, other_m_and_flags)
+    return [one for around in neighbourhoods for one in sampled(around(), 1, 2)]
+
+
+@pytest.mark.parametrize("target", witnessed(), ids=str)
+def test_a_sample_of_verdicts_is_that_of_ptxas_on_every_target(target: Target) -> None:
+    assert disagreements(some_of_each(), target) == []
 
 
 @pytest.mark.exhaustive
