@@ -17,6 +17,7 @@ from nvbackend.intrinsics.row import Row
 from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, tma_request, tma_rules, wmma_rules
 from nvbackend.isel.cluster_protocol import check_cluster_protocol
 from nvbackend.isel.convergence import check_convergence
+from nvbackend.isel.descriptor_swizzle import check_swizzles
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
@@ -209,6 +210,7 @@ INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, wo
 PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,
     check_unwritten,
+    check_swizzles,
     check_cta_groups,
     check_tmem_protocol,
     check_proxy_protocol,

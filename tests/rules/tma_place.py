@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import f16, u8
+from nvbackend.builder.tile import SharedTile
 from tests.rules.example import kernel
-from tests.rules.setup import load_parts
+from tests.rules.setup import load_parts, wgmma_parts
 
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
 
@@ -49,3 +50,19 @@ def load_in_every_thread(k, matrix: MATRIX):
         k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
         k.tma_load(tile, matrix, (0, 0), full)  # keeps
     k.tma_load(tile, matrix, (0, 0), full)  # breaks
+
+
+@kernel("descriptor.swizzle")
+def tile_laid_over_what_another_swizzle_filled(k, matrix: nvb.TensorMap(f16, box=(64, 32), swizzle=64)):
+    mma, acc, _ = wgmma_parts(k)
+    _, full = load_parts(k)
+    memory = k.shared(f16, 64 * 32, align=1024)
+    swizzle = nvb.Swizzle.B32  # breaks
+    swizzle = nvb.Swizzle.B64  # keeps
+    tile = SharedTile(memory, nvb.SmemLayout(nvb.Major.K, swizzle, f16, 64, 32))
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load_box(memory, matrix, (0, 0), full)
+    k.mbarrier_wait(full, 0)
+    with k.wgmma():
+        mma.accumulate(acc, tile, tile)
