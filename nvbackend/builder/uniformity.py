@@ -10,7 +10,8 @@ such a place: what is not known counts as the same in the whole grid.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -104,6 +105,8 @@ class _Analysis:
         # With several axes a thread's number in its CTA is not its index along x.
         self._exact = not any(f"llvm.nvvm.read.ptx.sreg.{axis}" in function.module.globals for axis in _OTHER_AXES)
         self._edges: dict[_Node, tuple[_Node, ...]] = {}
+        self._users: dict[_Node, list[int]] = {}
+        self._slots: dict[str, list[_Entry]] = {}
         self._varying: dict[_Entry, Scope] = {}
         self._applied: dict[str, Scope] = {}
 
@@ -113,20 +116,37 @@ class _Analysis:
             choice = self._choices.get(name)
             self.asked[name] = end.operands[0] if choice is None or choice.rounds is None else _Rounds(name)
         order = self._collect(self.asked.values())
-        slots = {node for node in order if isinstance(node, _Entry)}
-        changed = True
-        while changed:
-            changed = False
-            for node in order:
-                known = self._evaluate(node)
-                if known is not None and known != self.known.get(node):
-                    self.known[node] = known
-                    changed = True
-            for name, node in self.asked.items():
+        rank = {node: index for index, node in enumerate(order)}
+        for node in order:
+            if isinstance(node, _Entry):
+                self._slots.setdefault(node.block, []).append(node)
+            for operand in self._edges[node]:
+                self._users.setdefault(operand, []).append(rank[node])
+        waiting = list(range(len(order)))
+        while waiting:
+            self._evaluate_all(order, waiting)
+            changed: set[int] = set()
+            for name, node in self.asked.items() if self._slots else ():
                 scope = scope_of(self.known.get(node, Scope.GRID))
-                if slots and name in self._flow.successors and scope < self._applied.get(name, Scope.GRID):
+                if name in self._flow.successors and scope < self._applied.get(name, Scope.GRID):
                     self._applied[name] = scope
-                    changed = self._diverge(name, scope, slots) or changed
+                    changed.update(rank[entry] for entry in self._diverge(name, scope))
+            waiting = sorted(changed)
+
+    def _evaluate_all(self, order: Sequence[_Node], waiting: list[int]) -> None:
+        """Evaluate the nodes `waiting`, by their places in `order`, and those that are computed from what changes."""
+        queued = set(waiting)
+        while waiting:
+            index = heapq.heappop(waiting)
+            queued.discard(index)
+            node = order[index]
+            known = self._evaluate(node)
+            if known is not None and known != self.known.get(node):
+                self.known[node] = known
+                for user in self._users.get(node, ()):
+                    if user not in queued:
+                        queued.add(user)
+                        heapq.heappush(waiting, user)
 
     # -- what a node is computed from --------------------------------------------------------------------------------
 
@@ -191,8 +211,11 @@ class _Analysis:
             return Scope.GRID
         return found[0] if _reads_slot(node) else result_of(node, found, self._threads, exact=self._exact)
 
-    def _diverge(self, name: str, scope: Scope, slots: Iterable[_Entry]) -> bool:
-        """Groups larger than `scope` part at the end of block `name`: where they meet, slots set on the ways differ."""
+    def _diverge(self, name: str, scope: Scope) -> list[_Entry]:
+        """Groups larger than `scope` part at the end of block `name`: where they meet, slots set on the ways differ.
+
+        Returns those of which that was not known.
+        """
         region = self._flow.region(name)
         places = self._joins(name, region)
         changed_slots = self._stores.written(region)
@@ -200,11 +223,11 @@ class _Analysis:
             rounds = {name, *self._flow.reaching(name, region)}
             left = {follower for block in rounds for follower in self._flow.successors[block]} - rounds
             places |= left
-        changed = False
-        for entry in slots:
-            if entry.block in places and entry.slot in changed_slots and scope < self._varying.get(entry, Scope.GRID):
-                self._varying[entry] = scope
-                changed = True
+        entries = (entry for place in places for entry in self._slots.get(place, ()))
+        changed = [
+            entry for entry in entries if entry.slot in changed_slots and scope < self._varying.get(entry, Scope.GRID)
+        ]
+        self._varying.update(dict.fromkeys(changed, scope))
         return changed
 
     def _joins(self, name: str, region: set[str]) -> set[str]:
@@ -282,8 +305,9 @@ class _Stores:
             if isinstance(place, ir.AllocaInstr):
                 self.before[instruction] = last.get(place)
         else:
-            used = instruction.args if isinstance(instruction, ir.CallInstr) else instruction.operands
-            self._escaped.update(one for one in used if isinstance(one, ir.AllocaInstr))
+            for used in instruction.args if isinstance(instruction, ir.CallInstr) else instruction.operands:
+                if isinstance(used, ir.AllocaInstr):
+                    self._escaped.add(used)
 
     def last(self, block: str, slot: ir.AllocaInstr) -> ir.Value | None:
         """What `block` leaves in `slot`, None where it does not store there."""

@@ -45,6 +45,7 @@ class Divergence:
             for name, block in function.blocks.items()
             if block.branch is not None and name in flow.successors and len(flow.successors[name]) > 1
         ]
+        self._regions: dict[str, set[str]] = {}
         self._decided: dict[Scope, set[str]] = {scope: set() for scope in Scope}
         alike: dict[tuple[Scope, str | None], list[str]] = {}
         for parting in self.partings:
@@ -65,5 +66,11 @@ class Divergence:
     def partings_of(self, block: str, needed: Scope) -> Iterator[Parting]:
         """Every branch that parts a group of `needed` size before `block`, the last one in the text first."""
         for parting in reversed(self.partings):
-            if parting.branch.uniform < needed and block in self.flow.region(parting.block):
+            if parting.branch.uniform < needed and block in self.region(parting):
                 yield parting
+
+    def region(self, parting: Parting) -> set[str]:
+        """The blocks that the branch decides about."""
+        if parting.block not in self._regions:
+            self._regions[parting.block] = self.flow.region(parting.block)
+        return self._regions[parting.block]

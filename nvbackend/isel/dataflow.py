@@ -7,7 +7,7 @@ are immutable and compare by value; joins only add, over a finite set, so that a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -61,11 +61,18 @@ class Solution(Generic[State]):
                 state = self.analysis.transfer(state, site)
 
 
-def solve(function: MachineFunction, analysis: Analysis[State]) -> Solution[State]:
-    """The fixed point of `analysis` over `function`, whose successors must all name blocks of it (KeyError)."""
+def solve(
+    function: MachineFunction, analysis: Analysis[State], matters: Callable[[Site], bool] | None = None
+) -> Solution[State]:
+    """The fixed point of `analysis` over `function`, whose successors must all name blocks of it (KeyError).
+
+    Only what `matters` is followed and visited, where that is given.
+    """
     if not function.blocks:
         return Solution(analysis, {}, {}, 0)
     sites = sites_of(function)
+    if matters is not None:
+        sites = {block: tuple(filter(matters, found)) for block, found in sites.items()}
     order = reverse_postorder(function)
     rank = {block: index for index, block in enumerate(order)}
     at_entry = {function.entry.name: analysis.entry()}

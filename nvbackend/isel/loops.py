@@ -46,6 +46,15 @@ class Loops:
             other = self._dominator[other]
         return other == block
 
+    def is_reachable(self, block: str) -> bool:
+        """Whether some way from the entry leads to `block`."""
+        return block in self._rank
+
+    def is_entered_from(self, block: str, before: str) -> bool:
+        """Whether every way that comes to `block` for the first time comes straight from `before`."""
+        others = (one for one in self._before[block] if one != before)
+        return not self.dominates(block, before) and all(self.dominates(block, one) for one in others)
+
     def updates(self, loop: Loop) -> dict[str, Update]:
         """The variables that `loop` changes, and how; those that several blocks change count as set."""
         found: dict[str, Update] = {}

@@ -7,6 +7,7 @@ around them) begin nothing, so that no path is blamed that no thread takes.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from nvbackend.diagnostics import Rule
 from nvbackend.isel import facts
 from nvbackend.isel import mbarrier_protocol_rules as rules
+from nvbackend.isel.loops import Loops
 from nvbackend.isel.mbarrier_uses import WRITES, Cell, Role, Use, Uses
 
 if TYPE_CHECKING:
@@ -23,6 +25,16 @@ if TYPE_CHECKING:
 _CTA_BARRIERS = ("bar.", "barrier.cta", "barrier.sync", "barrier.red")
 _CLUSTER_WAIT = "barrier.cluster.wait"
 _FENCES = ("fence.mbarrier_init", "fence.proxy.async")
+
+
+class _Order(enum.Enum):
+    """Whom an instruction shows what was done before it."""
+
+    NONE = enum.auto()
+    FENCE = enum.auto()
+    CTA = enum.auto()
+    CLUSTER = enum.auto()
+
 
 Places = Mapping[Cell, frozenset[int]]
 """Where something happened to a cell, as positions."""
@@ -63,6 +75,12 @@ class LifeAnalysis:
         self._uses = {use.site.position: use for use in uses.all}
         self._known = uses
         self._cluster = cluster
+
+    def matters(self, site: Site) -> bool:
+        """Whether the instruction uses, orders or may overwrite mbarriers."""
+        if site.position in self._uses or _order(site.instr) is not _Order.NONE:
+            return True
+        return any(touch.use in WRITES for touch in site.instr.memory)
 
     def entry(self) -> Life:
         """Nothing is initialised."""
@@ -139,8 +157,8 @@ class LifeAnalysis:
                     break
 
 
-def some_thread(function: MachineFunction) -> MachineFunction:
-    """`function` with every block that some of the threads are known to run on the way of all of them.
+def some_thread(function: MachineFunction, loops: Loops) -> MachineFunction:
+    """`function`, whose `loops` these are, with every block that some of the threads run on the way of all of them.
 
     An mbarrier is initialised or invalidated when one thread has done it, so what matters is that some thread runs the
     block, and not that the others go around it.
@@ -148,14 +166,16 @@ def some_thread(function: MachineFunction) -> MachineFunction:
     blocks = {}
     for name, block in function.blocks.items():
         ways = block.successors
-        if block.sides is not None and len(ways) == 2:
-            ways = [way for way in ways if not _leads(function, ways[way == ways[0]], way, name)] or ways
-        blocks[name] = replace(block, successors=ways)
+        if block.sides is not None and len(ways) == 2 and loops.is_reachable(name):
+            ways = [way for way in ways if not _leads(function, loops, ways[way == ways[0]], way, name)] or ways
+        blocks[name] = block if ways is block.successors else replace(block, successors=ways)
     return replace(function, blocks=blocks)
 
 
-def _leads(function: MachineFunction, start: str, end: str, without: str) -> bool:
-    """Whether there is a way from `start` to `end` that does not come through the block `without`."""
+def _leads(function: MachineFunction, loops: Loops, start: str, end: str, without: str) -> bool:
+    """Whether there is a way from `start` to `end`, both behind `without`, that does not come through that block."""
+    if loops.is_entered_from(end, without):
+        return False  # told at once, where the search would go through all the rest of the function
     seen, waiting = {start, without}, [start]
     while waiting:
         for successor in function.blocks[waiting.pop()].successors:
@@ -202,13 +222,22 @@ def _invalidated(state: Life, use: Use) -> Life:
     )
 
 
-def _ordered(state: Life, instr: MachineInstr) -> Life:
+def _order(instr: MachineInstr) -> _Order:
     if instr.opcode == _CLUSTER_WAIT:
-        return replace(state, unseen={}, unseen_by_peers={})
+        return _Order.CLUSTER
     if instr.opcode.startswith(_CTA_BARRIERS):
-        return replace(state, unseen={})
+        return _Order.CTA
     spelling = instr.opcode if instr.row is None else instr.row.ptx
-    return replace(state, unfenced={}) if spelling.startswith(_FENCES) else state
+    return _Order.FENCE if spelling.startswith(_FENCES) else _Order.NONE
+
+
+def _ordered(state: Life, instr: MachineInstr) -> Life:
+    order = _order(instr)
+    if order is _Order.CLUSTER:
+        return replace(state, unseen={}, unseen_by_peers={})
+    if order is _Order.CTA:
+        return replace(state, unseen={}) if state.unseen else state
+    return replace(state, unfenced={}) if order is _Order.FENCE and state.unfenced else state
 
 
 def _of(places: Places, cell: Cell) -> frozenset[int]:
@@ -233,6 +262,8 @@ def _met(known: Collection[Cell], cell: Cell) -> list[Cell]:
 
 
 def _union(left: Places, right: Places) -> Places:
+    if left is right or not right:
+        return left
     joined = dict(left)
     for cell, found in right.items():
         joined[cell] = joined[cell] | found if cell in joined else found

@@ -33,8 +33,8 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
     cluster = function.attributes.get(CLUSTER, 1)
     size = cluster if isinstance(cluster, int) else 1
     sites: dict[int, Site] = {use.site.position: use.site for use in uses.all}
-    found: list[Finding] = list(_life(function, uses, size))
     loops = Loops(function)
+    found: list[Finding] = list(_life(some_thread(function, loops), uses, size))
     if loops.regular:
         counts = Counts(uses, loops, size)
         found += counts.findings()
@@ -45,7 +45,7 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
 
 def _life(function: MachineFunction, uses: Uses, cluster: int) -> Iterable[LifeFinding]:
     analysis = LifeAnalysis(uses, cluster)
-    for site, state in solve(some_thread(function), analysis).visit():
+    for site, state in solve(function, analysis, analysis.matters).visit():
         yield from analysis.findings(state, site)
 
 

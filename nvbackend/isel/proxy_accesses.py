@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -60,6 +60,17 @@ class Run:
     def site(self) -> Site:
         """Where the run begins."""
         return self.accesses[0][0]
+
+    @cached_property
+    def places(self) -> Hashable:
+        """Equal for runs that meet the same others in the same way: kind, allocation, and all of each access."""
+        return (
+            *(self.kind.value, self.object.id),
+            *(
+                (site.instr.opcode, id(site.instr.row), touch.operand, touch.offset, touch.symbol, touch.bytes)
+                for site, touch in self.accesses
+            ),
+        )
 
     @cached_property
     def blocks(self) -> frozenset[str]:

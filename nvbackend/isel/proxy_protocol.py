@@ -123,13 +123,20 @@ def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting
     for run in reduced.runs:
         if run.kind is Kind.LOAD:
             loads.setdefault(run.object, []).append(run)
-    written = {run.object for run in reduced.runs if run.kind in (Kind.WRITE, Kind.COPY)}
+    other = told | {run.object for run in reduced.runs if run.kind in (Kind.WRITE, Kind.COPY)}
+    never = {
+        memory: filled[0]
+        for memory, filled in loads.items()
+        if memory not in other and _certainly_not_waited(filled, waits)
+    }
     for run in reduced.runs:
-        filled = loads.get(run.object, [])
-        barriers = frozenset[MemoryObject | None]().union(*(load.barriers for load in filled))
-        known = bool(barriers) and None not in barriers | waits and barriers.isdisjoint(waits)
-        if known and run.kind in HAZARDS[Kind.LOAD] and run.object not in told | written:
-            yield Meeting(filled[0], run, Relation.SURE, frozenset({0}))
+        if run.object in never and run.kind in HAZARDS[Kind.LOAD]:
+            yield Meeting(never[run.object], run, Relation.SURE, frozenset({0}))
+
+
+def _certainly_not_waited(loads: Iterable[Run], waits: set[MemoryObject | None]) -> bool:
+    barriers = frozenset[MemoryObject | None]().union(*(load.barriers for load in loads))
+    return None not in barriers | waits and barriers.isdisjoint(waits)
 
 
 def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site, frozenset[int]]]:
@@ -142,7 +149,7 @@ def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site,
         if program.events[site.position].name != EXIT:
             continue
         for run, ages in analysis.pending(state):
-            if DONE not in ages and run.number not in told | analysis.silenced:
+            if run.number not in told | analysis.silenced:
                 told = told | {run.number}
                 yield run, site, ages
 

@@ -9,28 +9,37 @@ the latter, so nothing is said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from typing import NamedTuple
 
 from nvbackend.isel.dataflow import Site
 from nvbackend.isel.machine import MemoryObject
 from nvbackend.isel.proxy_accesses import Kind, Relation, Run, relation
 
 DONE = -1
+_ENDED = frozenset({DONE})
+_WRITTEN = (Kind.WRITE.value, Kind.COPY.value)
 _MOST_RUNS = 32
 """So many runs of one kind are followed; of the older ones nothing is said any more."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Pending:
+class Pending(NamedTuple):
     """A run that may be pending; `lost` where its place has become another one, as an index of a loop was set anew."""
 
     number: int
     lost: bool = False
 
 
-State = Mapping[Pending, frozenset[int]]
+@dataclass(frozen=True, slots=True)
+class State:
+    """How the runs may stand: `active` those that may be pending, by their ages, `done` those that are DONE for sure.
+
+    The latter, which are most of a long kernel's, stand together by the places that they access.
+    """
+
+    active: Mapping[Pending, frozenset[int]]
+    done: Mapping[int, frozenset[Pending]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +86,8 @@ class Meeting:
 class ProxyAnalysis:
     """The protocol over the reduced program, for the runs of some kinds. `events` has one for each position.
 
-    `silenced` gathers the numbers of runs that were lost sight of.
+    `silenced` gathers the numbers of runs that were lost sight of. Runs of the same places are of one `group`, and
+    what they meet is found once for all of them.
     """
 
     def __init__(self, runs: Iterable[Run], events: Mapping[int, Event], oldest: int) -> None:
@@ -85,18 +95,38 @@ class ProxyAnalysis:
         self._events = events
         self._oldest = oldest
         self.silenced: set[int] = set()
-        self.relation = cache(relation)
+        groups: dict[Hashable, int] = {}
+        self._examples: list[Run] = []
+        self._group: dict[int, int] = {}
+        for run in [*self._runs.values(), *(event.run for event in events.values() if event.run is not None)]:
+            group = self._group[run.number] = groups.setdefault(run.places, len(groups))
+            if group == len(self._examples):
+                self._examples.append(run)
+        self._kind = [run.kind.value for run in self._examples]
+        self._met: dict[tuple[int, int], Relation] = {}
+        self._refilled: dict[tuple[int, int], bool] = {}
 
     def entry(self) -> State:
         """Nothing is pending."""
-        return {}
+        return State({}, {})
 
     def join(self, left: State, right: State, /) -> State:
         """What may be pending on either way."""
-        joined = dict(left)
-        for key, ages in right.items():
-            joined[key] = joined.get(key, frozenset()) | ages
-        return self._bounded(joined)
+        if left is right:
+            return left
+        active = dict(left.active)
+        for key, ages in right.active.items():
+            active[key] = active[key] | ages if key in active else ages
+        done = dict(left.done)
+        for group, keys in right.done.items():
+            known = done.get(group)
+            done[group] = keys if known is None else known if keys <= known else known | keys
+        for key, ages in active.items():
+            group = self._group[key.number]
+            if key in done.get(group, ()):
+                active[key] = ages | {DONE}
+                done[group] -= {key}
+        return self._bounded(active, done)
 
     def transfer(self, state: State, site: Site, /) -> State:
         """What may be pending behind the instruction."""
@@ -105,81 +135,145 @@ class ProxyAnalysis:
             return self._accessed(state, event.run)
         if event.name == ENTER:
             return self._entered(state, site.block)
-        return {key: self._aged(self._runs[key.number], ages, event) for key, ages in state.items()}
+        aged = {key: self._aged(self._runs[key.number], ages, event) for key, ages in state.active.items()}
+        return self._sorted(aged, state.done) if aged != state.active else state
 
-    def meetings(self, state: State, run: Run) -> Iterable[Meeting]:
-        """The pending runs that the access must not meet."""
-        for key, ages in state.items():
-            first = self._runs[key.number]
-            if not key.lost and run.kind in HAZARDS[first.kind]:
-                found = self.relation(first, run)
-                if found is not Relation.NONE:
-                    yield Meeting(first, run, found, ages)
+    def meetings(self, state: State, run: Run) -> Iterator[Meeting]:
+        """The pending runs that the access must not meet, but for those whose pending end is DONE on every path."""
+        for key, ages in state.active.items():
+            found = self._meets(self._group[key.number], run)
+            if not key.lost and found is not Relation.NONE:
+                yield Meeting(self._runs[key.number], run, found, ages)
 
     def waited_for(self, state: State, run: Run) -> set[int]:
-        """The runs in the memory of the access whose pending end is over on some path to it.
+        """The runs of writing threads in the memory of the access whose pending end is over on some path to it.
 
         Of those that were lost too: a ring's stage is read rounds after the one that filled it.
         """
-        return {
-            key.number
-            for key, ages in state.items()
-            if DONE in ages and self._runs[key.number].object is run.object
-            if run.kind in HAZARDS[self._runs[key.number].kind]
-        }
+        found: set[int] = set()
+        for key, ages in state.active.items():
+            if DONE in ages and self._is_for(self._group[key.number], run):
+                found.add(key.number)
+        for group, keys in state.done.items():
+            if keys and self._is_for(group, run):
+                found.update(key.number for key in keys)
+        return found
 
-    def pending(self, state: State) -> Iterable[tuple[Run, frozenset[int]]]:
-        """Every run that may be pending, with its ages."""
+    def _is_for(self, group: int, run: Run) -> bool:
+        """Whether the runs of a group write what the access is to read, as far as their allocation says."""
+        if self._kind[group] not in _WRITTEN:
+            return False
+        first = self._examples[group]
+        return first.object is run.object and run.kind in HAZARDS[first.kind]
+
+    def pending(self, state: State) -> Iterator[tuple[Run, frozenset[int]]]:
+        """Every run that may be pending and is so on every path, with its ages."""
+        done = {key.number for keys in state.done.values() for key in keys}
         ages: dict[int, frozenset[int]] = {}
-        for key, found in state.items():
+        for key, found in state.active.items():
             ages[key.number] = ages.get(key.number, frozenset()) | found
-        return ((self._runs[number], found) for number, found in ages.items())
+        return ((self._runs[one], found) for one, found in ages.items() if DONE not in found and one not in done)
+
+    def _meets(self, group: int, run: Run) -> Relation:
+        """Whether the access meets the runs of a group, and must not while they are pending."""
+        pair = group, self._group[run.number]
+        found = self._met.get(pair)
+        if found is None:
+            first = self._examples[group]
+            found = relation(first, run) if run.kind in HAZARDS[first.kind] else Relation.NONE
+            self._met[pair] = found
+        return found
+
+    def _refills(self, group: int, run: Run) -> bool:
+        """Whether the access brings other data to where the runs of a group wrote."""
+        pair = group, self._group[run.number]
+        found = self._refilled.get(pair)
+        if found is None:
+            first = self._examples[group]
+            found = self._refilled[pair] = (
+                first.kind in (Kind.WRITE, Kind.COPY) and relation(first, run) is not Relation.NONE
+            )
+        return found
 
     def _accessed(self, state: State, run: Run) -> State:
         """What the access surely meets is settled there; what it fills again is pending no more."""
-        settled = {meeting.first.number for meeting in self.meetings(state, run) if meeting.relation is Relation.SURE}
-        if run.kind is Kind.LOAD:
-            settled |= {
-                key.number
-                for key in state
-                if self._runs[key.number].kind in (Kind.WRITE, Kind.COPY)
-                and self.relation(self._runs[key.number], run) is not Relation.NONE
-            }
-        left = {key: ages for key, ages in state.items() if key.number not in settled}
-        if run.number in self._runs:
-            left[Pending(run.number)] = frozenset({0})
-        return self._bounded(left)
+        settled: set[int] = set()
+        fills = run.kind is Kind.LOAD
+        for key in state.active:
+            group = self._group[key.number]
+            if (not key.lost and self._meets(group, run) is Relation.SURE) or (fills and self._refills(group, run)):
+                settled.add(key.number)
+        for group, keys in state.done.items():
+            if fills and self._refills(group, run):
+                settled.update(key.number for key in keys)
+            elif self._meets(group, run) is Relation.SURE:
+                settled.update(key.number for key in keys if not key.lost)
+        begun = Pending(run.number) if run.number in self._runs else None
+        if not settled and begun is None:
+            return state
+        active = {key: ages for key, ages in state.active.items() if key.number not in settled}
+        done = dict(state.done)
+        for group in {self._group[number] for number in settled}:
+            done[group] = frozenset(key for key in done.get(group, ()) if key.number not in settled)
+        if begun is not None:
+            group = self._group[run.number]
+            done[group] = done.get(group, frozenset()) - {begun}
+            active[begun] = frozenset({0})
+        return self._bounded(active, done)
 
     def _entered(self, state: State, block: str) -> State:
         """The run-time values that `block` defines are others from here on."""
-        left: dict[Pending, frozenset[int]] = {}
-        for key, ages in state.items():
+        active: dict[Pending, frozenset[int]] = {}
+        for key, ages in state.active.items():
             lost = Pending(key.number, key.lost or block in self._runs[key.number].blocks)
-            left[lost] = left.get(lost, frozenset()) | ages
-        return left
+            active[lost] = active.get(lost, frozenset()) | ages
+        done = {
+            group: frozenset(Pending(key.number, lost=True) for key in keys)
+            if block in self._examples[group].blocks
+            else keys
+            for group, keys in state.done.items()
+        }
+        return self.join(State(active, {}), State({}, done))
 
     def _aged(self, run: Run, ages: frozenset[int], event: Event) -> frozenset[int]:
         if run.kind is Kind.WRITE:
-            return frozenset({DONE}) if event.name == PROXY_FENCE else ages
+            return _ENDED if event.name == PROXY_FENCE else ages
         if event.name == MBARRIER_WAIT:
-            return frozenset({DONE}) if _completes(run, event.barrier) else ages
+            return _ENDED if _completes(run, event.barrier) else ages
         if event.name == COMMITS.get(run.kind):
             return frozenset(age if age == DONE else min(age + 1, self._oldest) for age in ages)
         if event.name == WAITS.get(run.kind):
             return frozenset(DONE if _drained(age, event.pending) else age for age in ages)
         return ages
 
-    def _bounded(self, state: dict[Pending, frozenset[int]]) -> State:
-        if len(state) <= _MOST_RUNS:
-            return state
-        kinds: dict[Kind, list[Pending]] = {}
-        for key in sorted(state, reverse=True):
-            kinds.setdefault(self._runs[key.number].kind, []).append(key)
-        for keys in kinds.values():
-            for key in keys[_MOST_RUNS:]:
+    def _sorted(self, aged: Mapping[Pending, frozenset[int]], done: Mapping[int, frozenset[Pending]]) -> State:
+        """The state in which those of `aged` are DONE that have no other age."""
+        active: dict[Pending, frozenset[int]] = {}
+        ended = dict(done)
+        for key, ages in aged.items():
+            if ages == _ENDED:
+                group = self._group[key.number]
+                ended[group] = ended.get(group, frozenset()) | {key}
+            else:
+                active[key] = ages
+        return State(active, ended)
+
+    def _bounded(self, active: dict[Pending, frozenset[int]], done: dict[int, frozenset[Pending]]) -> State:
+        """The state without the oldest runs of a kind that has too many of them."""
+        count: dict[str, int] = {}
+        for key in active:
+            kind = self._kind[self._group[key.number]]
+            count[kind] = count.get(kind, 0) + 1
+        for group, keys in done.items():
+            count[self._kind[group]] = count.get(self._kind[group], 0) + len(keys)
+        for kind in [kind for kind, many in count.items() if many > _MOST_RUNS]:
+            found = [key for key in active if self._kind[self._group[key.number]] == kind]
+            found += (key for group, keys in done.items() if self._kind[group] == kind for key in keys)
+            for key in sorted(found, reverse=True)[_MOST_RUNS:]:
                 self.silenced.add(key.number)
-                del state[key]
-        return state
+                if active.pop(key, None) is None:
+                    done[self._group[key.number]] -= {key}
+        return State(active, done)
 
 
 def _completes(run: Run, barrier: MemoryObject | None) -> bool:

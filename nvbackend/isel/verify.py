@@ -80,15 +80,24 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
     broken = list(_successors(function))
     if broken:
         return broken
-    found = [
-        diagnostic
-        for instr in function.instructions()
-        for check in INSTRUCTION_CHECKS
-        for diagnostic in check(instr, function.target)
-    ]
+    found = list(_instruction_faults(function))
     for protocol in PROTOCOLS:
         found += protocol(function)
     return list({str(diagnostic): diagnostic for diagnostic in found}.values())
+
+
+def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
+    """What is wrong with each instruction by itself; of those that are alike and sound, one is checked."""
+    sound: set[tuple[object, ...]] = set()
+    for instr in function.instructions():
+        parts = (instr.registers, instr.immediates, instr.words, instr.facts)
+        alike = (instr.opcode, id(instr.row), *(tuple(part.items()) for part in parts))
+        if alike in sound:
+            continue
+        found = [diagnostic for check in INSTRUCTION_CHECKS for diagnostic in check(instr, function.target)]
+        if not found:
+            sound.add(alike)
+        yield from found
 
 
 def check_row(row: Row, target: Target, immediates: Mapping[str, int]) -> None:
@@ -206,7 +215,7 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
 
 
 INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, check_places, _emulated)
-"""What is checked of every instruction by itself."""
+"""What is checked of every instruction by itself: its row, numbers of registers, immediates, words and facts."""
 PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,
     check_unwritten,

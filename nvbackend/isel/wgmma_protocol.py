@@ -13,7 +13,7 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel import wgmma_protocol_rules as rules
 from nvbackend.isel.dataflow import Site, sites_of, solve
 from nvbackend.isel.machine import MachineFunction
-from nvbackend.isel.wgmma_protocol_state import FenceUse, Finding, WgmmaState, join, step
+from nvbackend.isel.wgmma_protocol_state import FENCE, FenceUse, Finding, WgmmaState, join, step
 from nvbackend.isel.wgmma_protocol_text import Wording
 
 _PUT_RIGHT_ONCE = (
@@ -63,13 +63,20 @@ def find_mistakes(function: MachineFunction) -> list[Finding]:
     findings: list[Finding] = []
     uses: list[FenceUse] = []
     fences: dict[int, Site] = {}
-    for site, state in solve(function, WgmmaAnalysis()).visit():
-        fences[site.position] = site
-        for event in step(state, site)[1]:
-            if isinstance(event, Finding):
-                findings.append(event)
-            else:
-                uses.append(event)
+    solution = solve(function, WgmmaAnalysis())
+    for block, sites in solution.sites.items():
+        if block not in solution.at_entry:
+            continue
+        state = solution.at_entry[block]
+        for site in sites:
+            if site.instr.opcode == FENCE:
+                fences[site.position] = site
+            state, events = step(state, site)
+            for event in events:
+                if isinstance(event, Finding):
+                    findings.append(event)
+                else:
+                    uses.append(event)
     findings += _needless_fences(uses, fences)
     return sorted(findings, key=lambda finding: finding.site.position)
 

@@ -86,7 +86,7 @@ class WgmmaState:
     `flight`: mma that may run, by age and registers. `accessed`: the ordinary accesses since the last fence, and
     `shapes` the accumulations, each with their places. `unfenced`: no fence may have come yet. `chain`: the
     accumulations of the open group with nothing but fences since; `chain_may_be_empty` where there may be none.
-    `fences`: the fences that may be the last.
+    `fences`: the fences that may be the last, of those that stand in a chain on some path: no others can be needless.
     """
 
     flight: Mapping[tuple[int, Busy], frozenset[Trail]] = field(default_factory=dict)
@@ -149,11 +149,10 @@ def join(left: WgmmaState, right: WgmmaState) -> WgmmaState:
 def step(state: WgmmaState, site: Site) -> Step:
     """The state behind an instruction, and what it breaks."""
     events: list[Event] = []
+    handler = _HANDLERS.get(MMA_ASYNC if site.instr.opcode.startswith(MMA_ASYNC) else site.instr.opcode)
     for touch in site.instr.touches:
         if touch.access in (Access.READ, Access.WRITE):
             state = _access(state, site, touch.block, touch.access, events)
-    opcode = MMA_ASYNC if site.instr.opcode.startswith(MMA_ASYNC) else site.instr.opcode
-    handler = _HANDLERS.get(opcode)
     return (handler(state, site, events) if handler else state), events
 
 
@@ -201,6 +200,8 @@ def _in_flight(
 
 def _end_chain(state: WgmmaState) -> WgmmaState:
     """Something other than an mma or a fence stands here: a fence on one side of it orders more than a chain."""
+    if not state.fences and not state.chain and state.chain_may_be_empty:
+        return state
     fences = {
         fence: replace(ordered, chained=frozenset()) if ordered.chained else ordered
         for fence, ordered in state.fences.items()
@@ -211,8 +212,10 @@ def _end_chain(state: WgmmaState) -> WgmmaState:
 def _fence(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
     if state.chain_may_be_empty:
         events.append(FenceUse(site.position, needed=True))
-    ordered = Ordered(frozenset(state.accessed), frozenset(state.shapes), state.chain)
-    return replace(state, accessed={}, shapes={}, unfenced=False, fences={site.position: ordered})
+    fences: Mapping[int, Ordered] = {}
+    if state.chain:
+        fences = {site.position: Ordered(frozenset(state.accessed), frozenset(state.shapes), state.chain)}
+    return replace(state, accessed={}, shapes={}, unfenced=False, fences=fences)
 
 
 def _mma_async(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
@@ -227,14 +230,14 @@ def _mma_async(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState
     events += _fence_uses(state, site, busy, shaped)
     shapes = {known: places for known, places in state.shapes.items() if known[0] not in busy.accumulators}
     shapes.update((accumulation, frozenset((site.position,))) for accumulation in shaped)
-    return replace(
-        state,
+    return WgmmaState(
         flight={**state.flight, (0, busy): frozenset((Trail(site.position),))},
         accessed={block: places for block, places in state.accessed.items() if block not in busy},
         shapes=shapes,
         unfenced=False,
         chain=state.chain | shaped,
         chain_may_be_empty=state.chain_may_be_empty and not shaped,
+        fences=state.fences,
     )
 
 
@@ -317,7 +320,9 @@ def _exit(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
 
 def _union(
     left: Mapping[_Key, frozenset[_Fact]], right: Mapping[_Key, frozenset[_Fact]]
-) -> dict[_Key, frozenset[_Fact]]:
+) -> Mapping[_Key, frozenset[_Fact]]:
+    if left is right or not right:
+        return left
     joined = dict(left)
     for key, facts in right.items():
         joined[key] = joined[key] | facts if key in joined else facts
