@@ -12,7 +12,7 @@ from nvbackend.isel.family_rules import is_available
 from nvbackend.isel.target import Target, dotted
 from tests.support import address_text, async_text, multimem_text, spelling_text
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant
-from tests.support.ptxas import OLD_CHIPS, refusals, witnessed
+from tests.support.ptxas import OLD_CHIPS, TAKEN_BEFORE_13, refusals, witnessed
 
 FAMILIES = {
     **async_text.FAMILIES,
@@ -33,8 +33,6 @@ UNDOCUMENTED = {
     **address_text.UNDOCUMENTED,
 }
 """What ptxas takes and no row stands for, and why."""
-TAKEN_BEFORE_13 = ("fence.acquire.", "fence.release.", "st.async.mmio.release.gpu.")
-"""What ptxas 12.9 lets through and ptxas 13 has learned to refuse: one-way fences before sm_90, mmio below `.sys`."""
 
 
 @functools.cache

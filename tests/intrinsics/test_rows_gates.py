@@ -9,7 +9,13 @@ import pytest
 
 from nvbackend.intrinsics.row import Row
 from tests.support.row_families import FAMILIES
-from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
+from tests.support.row_verdicts import (
+    acceptance_faults,
+    feature_faults,
+    old_chip_faults,
+    spelling_faults,
+    version_faults,
+)
 
 ORDINARY = 40
 """Rows of a family that an ordinary run tries; the others wait for an exhaustive one."""
@@ -34,7 +40,7 @@ def rows(request: pytest.FixtureRequest) -> list[Row]:
 @pytest.mark.parametrize("module", FAMILIES, ids=_name)
 def test_every_row_of_a_family_against_llvm_and_ptxas(module: ModuleType) -> None:
     rows = _everything(module)
-    for faults in (spelling_faults, acceptance_faults, feature_faults, version_faults):
+    for faults in (spelling_faults, acceptance_faults, feature_faults, version_faults, old_chip_faults):
         assert faults(rows) == []
 
 
@@ -52,6 +58,10 @@ def test_ptxas_refuses_the_row_where_its_features_lack(rows: list[Row]) -> None:
 
 def test_ptxas_refuses_the_row_one_ptx_version_earlier(rows: list[Row]) -> None:
     assert version_faults(rows) == []
+
+
+def test_gates_are_those_of_the_ptxas_that_knows_the_older_chips(rows: list[Row]) -> None:
+    assert old_chip_faults(rows) == []
 
 
 @pytest.mark.parametrize("module", FAMILIES, ids=_name)

@@ -28,6 +28,8 @@ SAMPLED = 499
 """One of so many complaints of a kind is asked about alone, and the last one, which has most errors before it."""
 OLD_CHIPS = (70, 72, 101)
 """Chips that ptxas 13 does not know and ptxas 12.9 does; it knows 101 as 110."""
+TAKEN_BEFORE_13 = ("fence.acquire.", "fence.release.", "st.async.mmio.release.gpu.")
+"""What ptxas 12.9 lets through and ptxas 13 has learned to refuse: one-way fences before sm_90, mmio below `.sys`."""
 OLD_RELEASE = (12, 9)
 OLD_PTX_VERSION = (8, 8)
 """What ptxas 12.9 reads."""

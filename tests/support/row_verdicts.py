@@ -7,8 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from nvbackend.intrinsics.row import PtxVersion, Row
+from nvbackend.isel.family_rules import is_available
 from nvbackend.isel.target import Target, dotted, lowest_ptx_version
-from tests.support.ptxas import assemble
+from tests.support.ptxas import OLD_CHIPS, TAKEN_BEFORE_13, assemble, witnessed
 from tests.support.rows import (
     FIRST_PTXAS_CHIP,
     compile_rows,
@@ -76,6 +77,23 @@ def version_faults(rows: Sequence[Row]) -> list[str]:
         if before is not None and before >= lowest_ptx_version(target.number, target.suffix):
             cases.append((row, target.name, before))
     return _accepted(cases)
+
+
+def old_chip_faults(rows: Sequence[Row]) -> list[str]:
+    """Rows of which the ptxas that alone knows the oldest chips and sm_101 says something else than their gates."""
+    faults = []
+    compiled = compile_rows([(row, lowest_target(row)) for row in rows])
+    for target in (one for one in witnessed() if one.number in OLD_CHIPS):
+        texts = [
+            retargeted(result.ptx, target.name, target.ptx_version)
+            for row, result in zip(rows, compiled, strict=True)
+            if is_available(row, target)
+        ]
+        fine, said = assemble(joined(texts), target.name) if texts else (True, "")
+        faults += [] if fine else [f"{target} at PTX {dotted(target.ptx_version)}: {said}"]
+        missing = [row for row in rows if not is_available(row, target) and not row.ptx.startswith(TAKEN_BEFORE_13)]
+        faults += _accepted([(row, target.name, target.ptx_version) for row in missing])
+    return faults
 
 
 def _accepted(cases: Sequence[Case]) -> list[str]:
