@@ -14,7 +14,13 @@ from nvbackend.intrinsics.row import Asm, Intrinsic, Row
 from nvbackend.isel.target import Target, dotted
 from tests.intrinsics.test_rows_operands import instruction
 from tests.support.ptxas import refusals, witnessed
-from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
+from tests.support.row_verdicts import (
+    acceptance_faults,
+    feature_faults,
+    old_chip_faults,
+    spelling_faults,
+    version_faults,
+)
 from tests.support.rows import compile_rows, lowest_target
 from tests.support.tcgen05_ptx import (
     DECLARATIONS,
@@ -68,6 +74,10 @@ def test_llvm_prints_every_spelling() -> None:
 
 def test_ptxas_takes_rows_on_both_ends_of_their_gates_and_refuses_them_outside() -> None:
     assert acceptance_faults(SAMPLE) + feature_faults(SAMPLE) + version_faults(SAMPLE) == []
+
+
+def test_the_gate_is_that_of_the_ptxas_that_knows_the_older_chips() -> None:
+    assert old_chip_faults(SAMPLE) == []
 
 
 @pytest.mark.exhaustive
