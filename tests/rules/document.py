@@ -80,10 +80,10 @@ def _imports(shown: Iterable[Example]) -> Iterator[str]:
     found: dict[str, None] = {}
     for file in dict.fromkeys(one.file for one in shown):
         with open(file, encoding="utf-8") as opened:
-            tree = ast.parse(opened.read())
-        for node in tree.body:
+            text = opened.read()
+        for node in ast.parse(text).body:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("nvbackend.", "tests.support")):
-                found[ast.unparse(node)] = None
+                found[ast.get_source_segment(text, node) or ""] = None
     if found:
         yield from ("```python", *found, "```", "")
 
