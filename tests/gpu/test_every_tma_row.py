@@ -37,8 +37,11 @@ WORDS = 64
 BYTES = 4 * WORDS
 BOXES = {1: (64,), 2: (4, 16), 3: (2, 2, 16), 4: (2, 2, 2, 8), 5: (1, 2, 2, 2, 8)}
 SHAPES = {1: (160,), 2: (9, 48), 3: (4, 5, 32), 4: (3, 4, 5, 16), 5: (2, 3, 4, 5, 16)}
-STARTS = {1: (52,), 2: (3, 20), 3: (1, 3, 12), 4: (1, 0, 2, 4), 5: (1, 1, 2, 3, 8)}
-"""For each rank the box (64 elements), the array and the place of the box, outermost dimension first."""
+STARTS = {1: (52,), 2: (3, 24), 3: (1, 3, 12), 4: (1, 0, 2, 4), 5: (1, 1, 2, 3, 8)}
+"""For each rank the box (64 elements), the array and the place of the box, outermost dimension first.
+
+The innermost start is a multiple of 16 bytes for 2-byte elements too: stores elsewhere end in an illegal instruction.
+"""
 PATCHES = {3: "width, next image", 4: "plane, a tap in the middle", 5: "space"}
 """For each rank the pixels that a load walks over."""
 STORED_PATCHES = {
