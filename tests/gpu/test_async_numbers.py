@@ -73,13 +73,16 @@ def test_the_states_of_a_phase():
     assert list(words(body, np.zeros(1, np.uint32), 5)) == [3, 2, 0, 1, 1]
 
 
-def test_a_reducing_barrier_counts_threads():
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("counted", [None, 64])
+def test_a_reducing_barrier_counts_threads(counted, aligned):
     def body(k, source, out):
         thread = k.thread_id()
         holds = source[thread] == 1
-        out[thread] = k.barrier_reduce("popc", holds)
-        out[64 + thread] = k.select(k.barrier_reduce("and", holds), 1, 0).to(u32)
-        out[128 + thread] = k.select(k.barrier_reduce("or", holds), 1, 0).to(u32)
+        how = {"threads": counted, "aligned": aligned}
+        out[thread] = k.barrier_reduce("popc", holds, **how)
+        out[64 + thread] = k.select(k.barrier_reduce("and", holds, **how), 1, 0).to(u32)
+        out[128 + thread] = k.select(k.barrier_reduce("or", holds, **how), 1, 0).to(u32)
 
     given = (np.arange(64) % 3 == 0).astype(np.uint32)
     count, every, some = words(body, given, 192, threads=64).reshape(3, 64)

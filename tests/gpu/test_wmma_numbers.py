@@ -174,7 +174,8 @@ def test_every_row(c_layout, space, padded):
     saturating = (replace(one, satfinite=True) for one in CASES if one.a in (s8, u8, s4, u4))
     d_layout = "col" if c_layout == "row" else "row"
     wrong = []
-    for request in (*CASES, *saturating):
+    rounding = (replace(one, rounding=mode) for one in CASES if one.a is f64 for mode in ("rn", "rz", "rm", "rp"))
+    for request in (*CASES, *saturating, *rounding):
         a, b, c = operands(request, 6)
         found = run(request, a, b, c, space=space, padded=padded, c_layout=c_layout, d_layout=d_layout)
         if not np.array_equal(found, product(request, a, b, c)):
