@@ -139,11 +139,12 @@ def test_a_sample_of_verdicts_is_that_of_ptxas_on_every_target(target: Target) -
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("target", witnessed(), ids=str)
 @pytest.mark.parametrize("neighbourhood", [every_n, every_type_and_k, every_modifier])
-def test_every_verdict_is_that_of_ptxas(neighbourhood) -> None:
+def test_every_verdict_is_that_of_ptxas(neighbourhood, target: Target) -> None:
     requests = neighbourhood()
     assert any(not violations(request, HOPPER) for request in requests)
-    assert disagreements(requests) == []
+    assert disagreements(requests, target) == []
 
 
 def test_every_legal_kind_is_taken_by_both() -> None:
