@@ -9,6 +9,7 @@ layout emits its address arithmetic. Importing this loads neither LLVM nor NumPy
 from nvbackend.layout.banks import BankAccess, bank_conflicts, ldmatrix_conflicts
 from nvbackend.layout.composed import AnyLayout, ComposedLayout, SmemPtr
 from nvbackend.layout.composition import composition
+from nvbackend.layout.descriptor_iterator import DescriptorIterator
 from nvbackend.layout.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from nvbackend.layout.gmma import gmma_atom
 from nvbackend.layout.inttuple import Dynamic, IntTuple, _
@@ -32,6 +33,7 @@ __all__ = [
     "AnyLayout",
     "BankAccess",
     "ComposedLayout",
+    "DescriptorIterator",
     "Dynamic",
     "IntTuple",
     "Layout",
