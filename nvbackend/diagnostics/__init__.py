@@ -4,9 +4,8 @@ Lowest layer of the project: every other package may import it, it imports none 
 """
 
 from nvbackend.diagnostics.boundary import user_facing
-from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Severity, gather, raise_all
+from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Rule, Severity, gather, raise_all
 from nvbackend.diagnostics.location import Location, caller_location
-from nvbackend.diagnostics.rule import Rule
 
 __all__ = [
     "Diagnostic",

@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GenericAlias, UnionType
 from typing import Any
 
-from nvbackend.diagnostics.diagnostic import Diagnostic
-from nvbackend.diagnostics.rule import Rule
+from nvbackend.diagnostics.diagnostic import Diagnostic, Rule
 
 ARGUMENT = Rule(
     id="call.argument",
