@@ -17,22 +17,28 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
+from nvbackend.isel.machine_parts import MachineBlock, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.packed_words import Decoded, decoder
-from nvbackend.isel.target import dotted
+from nvbackend.isel.target import Target, dotted
 from nvbackend.isel.tmem_uses import SPACE as TMEM
 
 
-def print_machine(function: MachineFunction) -> str:
-    """`function` as text. The same function gives the same text; places in the user's program are left out."""
-    lines = [f"kernel {function.name}", f"  target {function.target}", f"  ptx {dotted(function.target.ptx_version)}"]
-    lines += [f"  {name} {value}" for name, value in sorted(function.attributes.items())]
-    for block in function.blocks.values():
-        lines += _block(block)
-    return "\n".join(lines)
+def print_header(name: str, target: Target, attributes: Mapping[str, object]) -> Iterator[str]:
+    """The lines above the blocks."""
+    yield f"kernel {name}"
+    yield f"  target {target}"
+    yield f"  ptx {dotted(target.ptx_version)}"
+    yield from (f"  {attribute} {value}" for attribute, value in sorted(attributes.items()))
+
+
+def print_blocks(blocks: Iterable[MachineBlock]) -> Iterator[str]:
+    """The lines of the blocks in order. Places in the user's program are left out."""
+    for block in blocks:
+        yield block.name + (f" -> {', '.join(block.successors)}" if block.successors else "")
+        yield from (f"  {print_instr(instr)}" for instr in block.instructions)
 
 
 def print_instr(instr: MachineInstr) -> str:
@@ -42,12 +48,6 @@ def print_instr(instr: MachineInstr) -> str:
     words = ", ".join(f"{name} {word:#018x}" for name, word in instr.words.items())
     comment = "; ".join(_comments(instr))
     return spelling + f" {operands}" * bool(operands) + f" [{words}]" * bool(words) + f"  ; {comment}" * bool(comment)
-
-
-def _block(block: MachineBlock) -> Iterator[str]:
-    yield block.name + (f" -> {', '.join(block.successors)}" if block.successors else "")
-    for instr in block.instructions:
-        yield f"  {print_instr(instr)}"
 
 
 def _operands(instr: MachineInstr) -> Iterator[str]:

@@ -16,7 +16,7 @@ from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL, collector_of, control_of
-from nvbackend.isel.machine import MachineInstr
+from nvbackend.isel.machine_parts import MachineInstr
 from nvbackend.isel.target import Target
 from nvbackend.isel.tcgen05_request import Tcgen05Request, request_of
 from nvbackend.isel.tcgen05_rules import violations

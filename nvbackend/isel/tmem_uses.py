@@ -11,7 +11,7 @@ from typing import Any
 from nvbackend.intrinsics import tcgen05, tcgen05_memory
 from nvbackend.intrinsics.row import RegisterClass, Row
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.isel.machine import MemoryUse
+from nvbackend.isel.machine_parts import MemoryUse
 
 SPACE = "tmem"
 """The space of a memory object in tensor memory; its `bytes` are columns."""

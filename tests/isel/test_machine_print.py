@@ -6,7 +6,7 @@ from nvbackend.intrinsics import sync
 from nvbackend.intrinsics.row import Asm, Effect, RegisterClass, Row, immediate, operand, output
 from nvbackend.intrinsics.smem_descriptor import SmemDescriptor, Swizzle
 from nvbackend.isel.machine import Access, MachineFunction, MachineInstr, RegisterBlock, Touch
-from nvbackend.isel.print import print_instr, print_machine
+from nvbackend.isel.print import print_instr
 from nvbackend.isel.target import Target
 from tests.support.golden import Golden
 from tests.support.machine import Program
@@ -67,7 +67,7 @@ def example() -> MachineFunction:
 
 
 def test_golden(golden: Golden) -> None:
-    golden.check("machine/example.txt", print_machine(example()))
+    golden.check("machine/example.txt", str(example()))
 
 
 def test_golden_of_a_program(golden: Golden) -> None:
@@ -109,7 +109,7 @@ def test_a_word_that_does_not_decode_says_why() -> None:
 def test_attributes_print_in_one_order() -> None:
     one, other = example(), example()
     other.attributes = dict(reversed(one.attributes.items()))
-    assert print_machine(one) == print_machine(other)
+    assert str(one) == str(other)
 
 
 def test_names_of_llvm_lose_their_quotes() -> None:

@@ -1,0 +1,158 @@
+"""What the machine form is made of: instructions with what they touch, and basic blocks with how they branch."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nvbackend.diagnostics import Location
+from nvbackend.intrinsics.row import Row
+
+
+class Access(enum.Enum):
+    """What an instruction does to a block of registers that asynchronous instructions also touch."""
+
+    READ = "read"  # the value is used by ordinary code
+    WRITE = "write"  # ordinary code put a value there
+    ACCUMULATE = "accumulate"  # D of an asynchronous mma: read and written in flight
+    MULTIPLY = "multiply"  # A of an asynchronous mma: read in flight
+    DRAIN = "drain"  # a wait hands the finished value back
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBlock:
+    """Registers with an identity: an accumulator, or a fragment of A. `id` is unique in the function."""
+
+    id: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One access of one instruction to a register block; `shape` is the mma's (M, N, K) where it is one."""
+
+    block: RegisterBlock
+    access: Access
+    shape: tuple[int, int, int] | None = None
+
+
+class MemoryUse(enum.Enum):
+    """What an instruction does to memory, and through which proxy (PTX ISA, Memory Consistency Model: proxies)."""
+
+    READ = "read"  # by ordinary code: generic proxy, done when the instruction is
+    WRITE = "write"
+    ASYNC_READ = "async-read"  # by an mma or a bulk copy: async proxy, goes on after the issue
+    ASYNC_WRITE = "async-write"
+    SYNCHRONIZE = "synchronize"  # an mbarrier, operated on as one
+    DECLARE = "declare"  # nothing is accessed: an address is computed from it, or it is set up
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryObject:
+    """Memory with an identity: an allocation in shared or tensor memory. `id` is unique in the function.
+
+    `element_bytes` is the size of one of its equal parts (an mbarrier, a stage), `bytes` that of the whole; tensor
+    memory counts in columns instead of bytes.
+    """
+
+    id: int
+    name: str
+    space: str
+    bytes: int
+    element_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTouch:
+    """One access of one instruction to an allocation.
+
+    The access starts at `offset` plus what `symbol` stands for (`isel.memory_uses`: names, defining blocks, factors):
+    equal symbols are equal run-time values while their definition is not executed again, "" is none, and an `offset` of
+    None says that nothing is known of the place. `bytes` is the extent, None where it is not known. `operand` is the
+    row's operand that holds the address.
+    """
+
+    object: MemoryObject
+    use: MemoryUse
+    operand: str = ""
+    offset: int | None = 0
+    symbol: str = ""
+    bytes: int | None = None
+
+
+class Scope(enum.IntEnum):
+    """A group of threads that agree on something, from the smallest to the largest."""
+
+    THREAD = 0
+    WARP = 1
+    WARPGROUP = 2
+    CTA = 3
+    CLUSTER = 4
+    GRID = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """How a block with two successors chooses: all threads of one `uniform` scope go the same way.
+
+    `one_thread`: at most one thread of a warp takes the first successor. `fixed`: a thread goes the same way each time
+    that it comes here. `condition` is the text for people.
+    """
+
+    uniform: Scope
+    one_thread: bool = False
+    fixed: bool = False
+    condition: str = ""
+    location: Location | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInstr:
+    """One selected instruction, or a pseudo-instruction (row None) that only records accesses.
+
+    `immediates` are compile-time operands by name (wait_group's count, negate and transpose flags, ...); `words` are
+    packed words by name whose constant bits are known (a shared-memory descriptor's upper half); `operands` name the
+    registers, for print, `registers` counts them, where that is known; `touches` are the accesses to registers that
+    asynchronous instructions use as well, `memory` those to allocations. `facts` are numbers known at build time that
+    are no operand, by the names of `isel.facts`; `sources` the mutable variables that an operand is computed from,
+    where all of them are known.
+    """
+
+    opcode: str
+    row: Row | None = None
+    operands: Mapping[str, str] = field(default_factory=dict)
+    registers: Mapping[str, int] = field(default_factory=dict)
+    immediates: Mapping[str, int] = field(default_factory=dict)
+    words: Mapping[str, int] = field(default_factory=dict)
+    touches: tuple[Touch, ...] = ()
+    memory: tuple[MemoryTouch, ...] = ()
+    facts: Mapping[str, int] = field(default_factory=dict)
+    sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    location: Location | None = None
+
+
+class Update(enum.Enum):
+    """How a block changes a mutable variable."""
+
+    COUNT = "count"  # by a constant
+    FLIP = "flip"  # between 0 and 1
+    SET = "set"  # to any other value
+
+
+@dataclass
+class MachineBlock:
+    """A basic block: instructions in order, the names of the blocks that may follow, and how it chooses among two.
+
+    `updates` are the mutable variables that it gives another value, `constants` those of them that it leaves at a known
+    one. `sides` are, where known, the threads of the CTA that certainly take the first of its two successors, and those
+    that certainly take the other, a bit each.
+    """
+
+    name: str
+    instructions: list[MachineInstr] = field(default_factory=list)
+    successors: list[str] = field(default_factory=list)
+    branch: Branch | None = None
+    updates: dict[str, Update] = field(default_factory=dict)
+    constants: dict[str, int] = field(default_factory=dict)
+    sides: tuple[int, int] | None = None
