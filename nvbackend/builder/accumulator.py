@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from llvmlite import ir
+
+from nvbackend.builder.regions import Storage
 from nvbackend.builder.rules import ACCUMULATOR_REGISTERS
-from nvbackend.builder.storage import Storage
-from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.builder.values import Emitter, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments import accumulator_position, check_index
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import ElementType, f16, f32, s32, u32
 from nvbackend.isel.machine import Access, RegisterBlock, Touch
 
-if TYPE_CHECKING:
-    from nvbackend.builder.warpgroup import Warpgroups
+
+class Registers(Emitter, Protocol):
+    """What registers that can be set again need of their builder."""
+
+    def _pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None: ...
+
+    def _read(self, storage: Storage) -> list[ir.Value]: ...
+
+    def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None: ...
 
 
 @user_facing
@@ -28,7 +37,7 @@ class Accumulator:
     """
 
     def __init__(
-        self, k: Warpgroups, block: RegisterBlock, storage: Storage, scale: Storage, n: int, element: ElementType
+        self, k: Registers, block: RegisterBlock, storage: Storage, scale: Storage, n: int, element: ElementType
     ):
         self._k = k
         self.block = block
@@ -59,7 +68,7 @@ class Accumulator:
 
     def clear(self) -> None:
         """Let the next mma overwrite what is here. Costs no instruction a register."""
-        self._k._write(self._scale, [self._k.const(0, s32).ir])
+        self._k._write(self._scale, [constant(self._k, 0, s32).ir])
 
     def fill(self, number: Operand) -> None:
         """Write `number` into every register; the next mma adds to it."""
@@ -72,7 +81,7 @@ class Accumulator:
         given = [as_value(self._k, value, self.register_type).ir for value in values]
         self._k._pseudo("registers.write", [Touch(self.block, Access.WRITE)])
         self._k._write(self._storage, given)
-        self._k._write(self._scale, [self._k.const(1, s32).ir])
+        self._k._write(self._scale, [constant(self._k, 1, s32).ir])
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
@@ -100,7 +109,7 @@ class Accumulator:
 class Fragment:
     """A in registers, for one `wgmma` instruction: four 32-bit registers a thread."""
 
-    def __init__(self, k: Warpgroups, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:
+    def __init__(self, k: Registers, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:
         self._k = k
         self.block = block
         self._registers = tuple(registers)

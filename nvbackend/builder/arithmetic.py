@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from nvbackend.builder import rules
 from nvbackend.builder.control import Control
-from nvbackend.builder.values import Number, Operand, Value, as_value, constant, pair
+from nvbackend.builder.numbers import Number
+from nvbackend.builder.values import Operand, Value, as_value, constant, pair
 from nvbackend.intrinsics.types import ElementType, f32, f64, pred
 
 

@@ -8,52 +8,11 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from llvmlite import ir
-
-from nvbackend.builder.execution import Threads
-from nvbackend.builder.storage import Storage
 from nvbackend.diagnostics import Location, caller_location
 
 Owner = TypeVar("Owner")
 Given = ParamSpec("Given")
 Yielded = TypeVar("Yielded")
-
-
-class Region:
-    """A with-block of the kernel. Values made in it may be used while it is open."""
-
-    __slots__ = (
-        "alone",
-        "executing",
-        "exit_block",
-        "held",
-        "kind",
-        "left",
-        "location",
-        "next_block",
-        "open",
-        "written",
-    )
-
-    def __init__(self, kind: str, location: Location | None) -> None:
-        self.kind = kind
-        self.location = location
-        self.open = True
-        self.written: set[Storage] = set()
-        self.exit_block: ir.Block | None = None
-        self.next_block: ir.Block | None = None
-        self.left = False
-        """Whether some thread leaves it by break or return."""
-        self.alone = False
-        """Whether at most one thread of a warp runs it."""
-        self.held: list[tuple[str, Location | None]] = []
-        """The blocks inside it whose end has work to do, so that no thread may leave them early; with their places."""
-        self.executing: Threads | None = None
-        """The threads of the CTA that are in it, where they are known."""
-
-    def describe(self) -> str:
-        """What diagnostics call it, with its place."""
-        return f"the {self.kind} block at {self.location}" if self.location else f"a {self.kind} block"
 
 
 class Asked:

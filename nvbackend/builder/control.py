@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.builder.blocks import Region, with_block
+from nvbackend.builder.blocks import with_block
 from nvbackend.builder.core import RETURN, BuilderCore
-from nvbackend.builder.execution import Threads
-from nvbackend.builder.storage import Storage
-from nvbackend.builder.values import Arithmetic, Number, Operand, Value, as_value
+from nvbackend.builder.numbers import Number
+from nvbackend.builder.regions import Region, Storage, Threads
+from nvbackend.builder.values import Arithmetic, Operand, Value, as_value
 from nvbackend.builder.variables import Variable
 from nvbackend.diagnostics import caller_location
 from nvbackend.intrinsics.types import ElementType, pred, s32

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
@@ -12,6 +11,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import SHARED_SPACE, Address
+from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.provenance import same_in_all_threads
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.tile import SharedTile, SharedTiles
@@ -24,9 +24,6 @@ from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import pred, s32, u8, u64
 from nvbackend.isel import facts, family_rules
 from nvbackend.isel.tma_place_rules import place_faults
-
-if TYPE_CHECKING:
-    from nvbackend.builder.kernel import TensorMapParameter
 
 MBARRIER_BYTES = 8
 

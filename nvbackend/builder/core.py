@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.builder.blocks import Asked, Region
+from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.blocks import Asked
 from nvbackend.builder.execution import Execution
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.operands import check_operands
 from nvbackend.builder.places import Places
 from nvbackend.builder.provenance import note_update, parity_facts, sources
-from nvbackend.builder.storage import Storage
+from nvbackend.builder.regions import Region, Storage
 from nvbackend.builder.uniformity import Choice, branches
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import caller_location, raise_all
@@ -26,9 +26,6 @@ from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import check_row
-
-if TYPE_CHECKING:
-    from nvbackend.builder.accumulator import Accumulator
 
 _THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 RETURN = "ret"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.copies import Copies
 from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
@@ -17,10 +18,6 @@ from nvbackend.intrinsics.smem_descriptor import UNIT, Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import bf16, f16, f32, s32
 from nvbackend.intrinsics.wgmma import M as ROWS
-
-if TYPE_CHECKING:
-    from nvbackend.builder.kernel import TensorMapParameter
-    from nvbackend.builder.pipeline import Pipelines
 
 MATRIX_ROWS = 8
 """Rows, and columns of 16 bits, of the matrix that a warp's stmatrix moves: a core matrix."""
@@ -78,7 +75,7 @@ class TmaEpilogue:
     A store is left in flight: the buffer is waited for by the next store, or by `finish` before the kernel ends.
     """
 
-    def __init__(self, k: Pipelines, target: TensorMapParameter, n: int, warpgroups: int) -> None:
+    def __init__(self, k: Copies, target: TensorMapParameter, n: int, warpgroups: int) -> None:
         element = target.type.element
         if element not in (f16, bf16):
             UNSUPPORTED_OPERATION.fail(
@@ -156,7 +153,7 @@ class TmaEpilogue:
         ]
 
 
-def store_registers(k: Pipelines, accumulator: Accumulator, target: Address, stride: Operand) -> None:
+def store_registers(k: Copies, accumulator: Accumulator, target: Address, stride: Operand) -> None:
     """Write an accumulator straight to global memory: see Pipelines.store_accumulator."""
     element = accumulator.element
     if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k:

@@ -7,20 +7,16 @@ known of the block is then nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.provenance import wraps
+from nvbackend.builder.regions import Region, Threads
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Role, Row
 from nvbackend.isel import facts
-
-if TYPE_CHECKING:
-    from nvbackend.builder.blocks import Region
 
 _THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 _SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
@@ -52,31 +48,6 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 }
 _LARGEST = 1 << 31
 """Values are taken for non-negative numbers of 31 bits: there, signed and unsigned operations agree."""
-
-
-@dataclass(frozen=True, slots=True)
-class Threads:
-    """Threads of a CTA, a bit each. With `elected`, each bit stands for its warp: which of its lanes it is is open."""
-
-    bits: int
-    elected: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many they are."""
-        return self.bits.bit_count()
-
-    @property
-    def warps(self) -> int:
-        """How many warps they belong to."""
-        whole = (1 << WARP_SIZE) - 1
-        return sum(bool(self.bits >> start & whole) for start in range(0, self.bits.bit_length(), WARP_SIZE))
-
-    def without(self, others: Threads) -> Threads | None:
-        """Those that are not among `others`; None where that is not known."""
-        if self.elected or others.elected:
-            return None
-        return Threads(self.bits & ~others.bits)
 
 
 class Execution:

@@ -16,7 +16,7 @@ from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.memory import GLOBAL_SPACE, Address
 from nvbackend.builder.operations import Operations
-from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, check_parameters
+from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMapParameter, check_parameters
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.isel.machine import MachineFunction
@@ -31,15 +31,6 @@ TRIPLE = "nvptx64-nvidia-cuda"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*")
 _PREDEFINED = frozenset({"WARP_SZ"})
 """Names that PTX has given away (PTX ISA 4.4)."""
-
-
-@dataclass(frozen=True, slots=True)
-class TensorMapParameter:
-    """A tensor map inside the kernel: its address in parameter space, and what is known of it at build time."""
-
-    name: str
-    address: ir.Value
-    type: TensorMap
 
 
 @user_facing

@@ -1,8 +1,11 @@
-"""Kernel parameters as they are declared: what is no parameter is said before it becomes IR."""
+"""Kernel parameters: what is no parameter is said before it becomes IR, and what a tensor map is inside the kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.diagnostics import Diagnostic, raise_all
@@ -17,6 +20,15 @@ TENSOR_MAP_ALIGNMENT = 64
 POINTER_BYTES = 8
 PARAMETER_BYTES = 32764
 """What the parameters of a kernel take together at most (PTX ISA 7.1; ptxas 13.5 on every target)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapParameter:
+    """A tensor map inside the kernel: its address in parameter space, and what is known of it at build time."""
+
+    name: str
+    address: ir.Value
+    type: TensorMap
 
 
 def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.epilogue import TmaEpilogue, store_registers
 from nvbackend.builder.memory import Address
+from nvbackend.builder.parameters import TensorMapParameter
+from nvbackend.builder.roles import Roles
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tiled_mma import TiledMma
 from nvbackend.builder.values import Operand, Value, as_value
-from nvbackend.builder.warpgroup import Warpgroups
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import cluster, mbarrier, sync, tcgen05_memory
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
-from nvbackend.intrinsics.register_budget import REGISTER_COUNTS, launch_share
 from nvbackend.intrinsics.smem_layout import SmemLayout
 from nvbackend.intrinsics.types import s32, u32
 from nvbackend.isel import facts
 from nvbackend.isel.wgmma_rules import WgmmaRequest
-
-if TYPE_CHECKING:
-    from nvbackend.builder.kernel import TensorMapParameter
-
-REGISTER_STEP = REGISTER_COUNTS.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +46,7 @@ class Ring:
     warpgroup of each CTA that the loads are multicast to.
     """
 
-    def __init__(
-        self, k: Pipelines, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool
-    ) -> None:
+    def __init__(self, k: Roles, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool) -> None:
         if stages < 1:
             rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
         if not layouts or not layouts.keys().isdisjoint(Stage.__slots__):
@@ -180,13 +172,8 @@ _SYNCHRONISES = frozenset({sync.barrier_sync().opcode, cluster.barrier_wait().op
 """What every thread of the CTA waits at, after which mbarriers that one thread has initialised are there for all."""
 
 
-class Pipelines(Warpgroups):
-    """Rings, roles and tiles: the calls that a GEMM is written with. Each stands on public single operations."""
-
-    _consumer: Value | None = None
-    _consuming: int | None = None
-    """Consumer warpgroups of the consumers block that is open."""
-    _producer_registers = 0
+class Pipelines(Roles):
+    """Rings and tiles: the calls that a GEMM is written with. Each stands on public single operations."""
 
     def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
         """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
@@ -211,57 +198,6 @@ class Pipelines(Warpgroups):
         accumulator.store, accumulator.stride and memory.alignment; the accumulator must be drained.
         """
         store_registers(self, accumulator, target, stride)
-
-    @with_block
-    def producer(self, registers: int) -> Iterator[None]:
-        """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each.
-
-        Raises pipeline.roles where the kernel has no second whole warpgroup to consume.
-        """
-        if self.threads % WARPGROUP_SIZE or self.threads < 2 * WARPGROUP_SIZE:
-            rules.ROLES.fail(threads=self.threads, warpgroup=WARPGROUP_SIZE, least=2 * WARPGROUP_SIZE)
-        self._producer_registers = registers
-        with self.if_(self.warpgroup_id() == 0):
-            self.decrease_registers(registers)
-            with self.one_thread():
-                yield
-
-    @with_block
-    def consumers(self, registers: int) -> Iterator[Value]:
-        """Run the block in all other warpgroups, with `registers` registers a thread; yields their number from 0.
-
-        It follows the producer block directly, so that the two roles are the sides of one branch. Raises
-        pipeline.registers where the roles together want more registers than the CTA is launched with.
-        """
-        consumers = self.threads // WARPGROUP_SIZE - 1
-        with self.else_():
-            self._check_registers(registers, consumers)
-            self.increase_registers(registers)
-            self._consuming = consumers
-            try:
-                self._consumer = self.warpgroup_id() - 1
-                yield self._consumer
-            finally:
-                self._consuming = self._consumer = None
-
-    def consumer_warpgroups(self, warpgroup: Operand) -> int | None:
-        """How many warpgroups run a consumers block, where `warpgroup` is the number that the block yields."""
-        return self._consuming if warpgroup is self._consumer else None
-
-    def _check_registers(self, registers: int, consumers: int) -> None:
-        """The pool is what the CTA gets at its launch, an even share of the register file for each thread."""
-        share = launch_share(self.threads)
-        wanted = (self._producer_registers + consumers * registers) * WARPGROUP_SIZE
-        if wanted > share * self.threads:
-            left = share * (consumers + 1) - self._producer_registers
-            rules.ROLE_REGISTERS.fail(
-                producer=self._producer_registers,
-                consumers=consumers,
-                registers=registers,
-                wanted=wanted,
-                pool=share * self.threads,
-                most=left // consumers // REGISTER_STEP * REGISTER_STEP,
-            )
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

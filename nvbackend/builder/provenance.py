@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.lowering import Operands
-from nvbackend.builder.storage import Storage
+from nvbackend.builder.regions import Storage
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import facts
 from nvbackend.isel.machine import MachineBlock, Update

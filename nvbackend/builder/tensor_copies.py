@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.core import BuilderCore
 from nvbackend.builder.memory import SHARED_SPACE, Address
+from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics import tensormap, tma_bulk
@@ -21,9 +21,6 @@ from nvbackend.isel.tma_place_rules import ALIGNMENT
 from nvbackend.isel.tma_request import TmaRequest
 from nvbackend.isel.tma_rules import select_tma
 from nvbackend.isel.variants import variant
-
-if TYPE_CHECKING:
-    from nvbackend.builder.kernel import TensorMapParameter
 
 PLACE = Rule(
     id="tma.box-operands",

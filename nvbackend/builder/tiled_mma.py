@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.roles import Roles
 from nvbackend.builder.rules import TILE_MISMATCH
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand
@@ -14,9 +14,6 @@ from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.wgmma_rules import WgmmaRequest
-
-if TYPE_CHECKING:
-    from nvbackend.builder.pipeline import Pipelines
 
 WARPGROUPS = Rule(
     id="mma.warpgroups",
@@ -49,7 +46,7 @@ class TiledMma:
     instruction's. Warpgroup w works on rows block w % warpgroups[0] and columns block w // warpgroups[0].
     """
 
-    def __init__(self, k: Pipelines, instruction: WgmmaRequest, warpgroups: tuple[int, int]) -> None:
+    def __init__(self, k: Roles, instruction: WgmmaRequest, warpgroups: tuple[int, int]) -> None:
         select_wgmma(instruction, k.target)
         match warpgroups:
             case (int(along_m), int(along_n)) if along_m > 0 and along_n > 0:

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.places import Place, Places
-from nvbackend.builder.values import Arithmetic, Operand, Value, as_value
+from nvbackend.builder.values import Arithmetic, Emitter, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import u32
 from nvbackend.isel.machine import MemoryObject, MemoryTouch
 from nvbackend.isel.tcgen05_memory_rules import BOUNDS
 from nvbackend.isel.tmem_uses import LANE_SHIFT, SPACE, Uses
-
-if TYPE_CHECKING:
-    from nvbackend.builder.tcgen05 import TensorMemory
 
 _COLUMN_MASK = (1 << LANE_SHIFT) - 1
 
@@ -29,7 +25,7 @@ class TmemColumns(Arithmetic):
 
     __slots__ = ("_address", "_k", "width")
 
-    def __init__(self, k: TensorMemory, address: Value, width: int) -> None:
+    def __init__(self, k: Emitter, address: Value, width: int) -> None:
         self._k = k
         self._address = address
         self.width = width

@@ -1,24 +1,26 @@
-"""Typed run-time values with Python operators."""
+"""Typed run-time values with Python expressions."""
 
 from __future__ import annotations
 
-import math
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from llvmlite import ir
 
-from nvbackend.builder import rules
-from nvbackend.builder.llvm_types import llvm_type
+from nvbackend.builder import conversions, expressions, rules
+from nvbackend.builder.numbers import Number, known_number, llvm_constant
+from nvbackend.builder.regions import Region
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.types import BY_NAME, ElementType, Kind, f16, pred, s32
+from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, s32
 
-if TYPE_CHECKING:
-    from nvbackend.builder.blocks import Region
-    from nvbackend.builder.core import BuilderCore
 
-Number = int | float | bool
+class Emitter(Protocol):
+    """What values need of the builder that they belong to: where instructions go, and how their results are values."""
+
+    name: str
+    _ir: ir.IRBuilder
+
+    def _wrap(self, value: ir.Value, element: ElementType) -> Value: ...
 
 
 @user_facing
@@ -40,62 +42,61 @@ class Arithmetic:
         return self._value()._type
 
     def __add__(self, other: Operand) -> Value:
-        return _binary("+", self, other, "add", "fadd", lambda a, b: a + b)
+        return _binary("+", self, other)
 
     def __radd__(self, other: Operand) -> Value:
-        return _binary("+", other, self, "add", "fadd", lambda a, b: a + b)
+        return _binary("+", other, self)
 
     def __sub__(self, other: Operand) -> Value:
-        return _binary("-", self, other, "sub", "fsub", lambda a, b: a - b)
+        return _binary("-", self, other)
 
     def __rsub__(self, other: Operand) -> Value:
-        return _binary("-", other, self, "sub", "fsub", lambda a, b: a - b)
+        return _binary("-", other, self)
 
     def __mul__(self, other: Operand) -> Value:
-        return _binary("*", self, other, "mul", "fmul", lambda a, b: a * b)
+        return _binary("*", self, other)
 
     def __rmul__(self, other: Operand) -> Value:
-        return _binary("*", other, self, "mul", "fmul", lambda a, b: a * b)
+        return _binary("*", other, self)
 
     def __truediv__(self, other: Operand) -> Value:
-        return _binary("/", self, other, None, "fdiv", None)
+        return _binary("/", self, other)
 
     def __rtruediv__(self, other: Operand) -> Value:
-        return _binary("/", other, self, None, "fdiv", None)
+        return _binary("/", other, self)
 
     def __floordiv__(self, other: Operand) -> Value:
-        return _quotient(self, other)
+        return _divided(expressions.quotient, self, other)
 
     def __rfloordiv__(self, other: Operand) -> Value:
-        return _quotient(other, self)
+        return _divided(expressions.quotient, other, self)
 
     def __mod__(self, other: Operand) -> Value:
-        return _remainder(self, other)
+        return _divided(expressions.remainder, self, other)
 
     def __rmod__(self, other: Operand) -> Value:
-        return _remainder(other, self)
+        return _divided(expressions.remainder, other, self)
 
     def __and__(self, other: Operand) -> Value:
-        return _binary("&", self, other, "and_", None, lambda a, b: a & b)
+        return _binary("&", self, other)
 
     __rand__ = __and__
 
     def __or__(self, other: Operand) -> Value:
-        return _binary("|", self, other, "or_", None, lambda a, b: a | b)
+        return _binary("|", self, other)
 
     __ror__ = __or__
 
     def __xor__(self, other: Operand) -> Value:
-        return _binary("^", self, other, "xor", None, lambda a, b: a ^ b)
+        return _binary("^", self, other)
 
     __rxor__ = __xor__
 
     def __lshift__(self, other: Operand) -> Value:
-        return _binary("<<", self, other, "shl", None, lambda a, b: a << b)
+        return _binary("<<", self, other)
 
     def __rshift__(self, other: Operand) -> Value:
-        signed = self._value()._type.is_signed
-        return _binary(">>", self, other, "ashr" if signed else "lshr", None, lambda a, b: a >> b)
+        return _binary(">>", self, other)
 
     def __neg__(self) -> Value:
         return 0 - self
@@ -129,20 +130,15 @@ class Arithmetic:
 
     def to(self, element: ElementType) -> Value:
         """This value converted to `element`: numeric conversion, floats to integers towards zero."""
-        return _convert(self._value(), element)
+        value = self._value()
+        if value._type is element:
+            return value
+        return value._k._wrap(conversions.converted(value._k._ir, value.ir, value._type, element), element)
 
     def bitcast(self, element: ElementType) -> Value:
         """The same bits as a value of `element`, which must be as wide."""
         value = self._value()
-        if llvm_type(element) == llvm_type(value._type):
-            return value._k._wrap(value.ir, element)
-        if _width(element) != _width(value._type):
-            rules.UNSUPPORTED_OPERATION.fail(
-                operation=f"bitcast to {element} ({_width(element)} bits)",
-                element=f"{value._type} ({_width(value._type)} bits)",
-                advice="cast to a type of the same width, or convert with .to()",
-            )
-        return value._k._wrap(value._k._ir.bitcast(value.ir, llvm_type(element)), element)
+        return value._k._wrap(conversions.bitcast(value._k._ir, value.ir, value._type, element), element)
 
 
 class Value(Arithmetic):
@@ -150,7 +146,7 @@ class Value(Arithmetic):
 
     __slots__ = ("_ir", "_k", "_region", "_type")
 
-    def __init__(self, k: BuilderCore, value: ir.Value, element: ElementType, region: Region) -> None:
+    def __init__(self, k: Emitter, value: ir.Value, element: ElementType, region: Region) -> None:
         self._k = k
         self._ir = value
         self._type = element
@@ -169,8 +165,7 @@ class Value(Arithmetic):
     @property
     def constant(self) -> Number | None:
         """The number that it is known to be at build time, None where it is not."""
-        found = self._ir.constant if isinstance(self._ir, ir.Constant) else None
-        return found if isinstance(found, (int, float)) else None
+        return known_number(self._ir)
 
     @user_facing
     def named(self, name: str) -> Value:
@@ -188,7 +183,7 @@ class Value(Arithmetic):
 Operand = Value | Arithmetic | Number
 
 
-def as_value(k: BuilderCore, given: object, element: ElementType | None = None) -> Value:
+def as_value(k: Emitter, given: object, element: ElementType | None = None) -> Value:
     """`given` as a value of kernel `k`: a value or variable as it is, a number as a constant of `element`."""
     if isinstance(given, Arithmetic):
         value = given._value()
@@ -204,35 +199,9 @@ def as_value(k: BuilderCore, given: object, element: ElementType | None = None) 
     rules.NOT_A_VALUE.fail(given=given, element=element or "run-time")
 
 
-def constant(k: BuilderCore, given: Number, element: ElementType) -> Value:
+def constant(k: Emitter, given: Number, element: ElementType) -> Value:
     """A constant of `element`; integers must be in its range, integer types take no fractions."""
-    if element.is_float:
-        return k._wrap(ir.Constant(llvm_type(element), _float_constant(given, element)), element)
-    low, high = (
-        (-(1 << element.bits - 1), (1 << element.bits - 1) - 1) if element.is_signed else (0, (1 << element.bits) - 1)
-    )
-    if not isinstance(given, int) or not low <= given <= high:
-        rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"an integer from {low} to {high}")
-    return k._wrap(ir.Constant(llvm_type(element), int(given)), element)
-
-
-def _float_constant(given: Number, element: ElementType) -> float:
-    """`given` as a float, if `element` holds numbers of its size: LLVM would print another (value.constant)."""
-    if _is_packed(element):
-        advice = "pack it on the host, and load it as bits"
-        rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
-    largest = _LARGEST.get(element.llvm, sys.float_info.max)
-    if largest < abs(given) != math.inf:
-        rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"a number from -{largest} to {largest}")
-    return float(given)
-
-
-_LARGEST = {
-    "half": 65504.0,
-    "bfloat": float.fromhex("0x1.fep127"),
-    "float": float.fromhex("0x1.fffffep127"),
-}
-"""The largest finite numbers."""
+    return k._wrap(llvm_constant(given, element), element)
 
 
 def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
@@ -248,144 +217,25 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
     return a, b
 
 
-def _binary(
-    operation: str,
-    left: object,
-    right: object,
-    integer: str | None,
-    floating: str | None,
-    fold: Callable[[int, int], int] | None,
-) -> Value:
+def _binary(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
-    element = a._type
-    method = floating if element.is_float else integer
-    if method is None or (element is pred and operation not in "&|^"):
-        advice = "use // for integers" if operation == "/" else "convert the operands with .to() first"
-        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
-    if _is_packed(element):
-        advice = "convert the operands to f16 or f32 first, with an instruction that unpacks them"
-        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
-    if operation in ("<<", ">>") and isinstance(b.constant, int) and not 0 <= b.constant < element.bits:
-        allowed = f"a shift from 0 to {element.bits - 1}"
-        rules.CONSTANT_RANGE.fail(given=b.constant, element=element, allowed=allowed)
-    if fold is not None and not element.is_float:
-        x, y = a.constant, b.constant
-        if isinstance(x, int) and isinstance(y, int):
-            return a._k._wrap(ir.Constant(llvm_type(element), _wrapped(fold(x, y), element)), element)
-        if _is_identity(operation, y):
-            return a
-        if _is_identity(operation, x) and operation in "+|^":
-            return b
-        if operation == "*" and (x == 1 or y == 1):
-            return b if x == 1 else a
-    return a._k._wrap(getattr(a._k._ir, method)(a.ir, b.ir), element)
+    return _result(a, b, expressions.binary(a._k._ir, operation, a._type, a.ir, b.ir))
 
 
-def _is_identity(operation: str, number: Number | None) -> bool:
-    return number is not None and number == 0 and operation in ("+", "-", "|", "^", "<<", ">>")
-
-
-def _wrapped(number: int, element: ElementType) -> int:
-    number &= (1 << element.bits) - 1
-    return number - (1 << element.bits) if element.is_signed and number >> (element.bits - 1) else number
-
-
-def _quotient(left: object, right: object) -> Value:
-    """Rounded towards minus infinity."""
-    a, b = _division(left, right)
-    k, x, y = a._k, a.constant, b.constant
-    if isinstance(x, int) and isinstance(y, int):
-        return constant(k, x // y, a._type)
-    if _is_power_of_two(y):
-        return a >> (int(y or 1).bit_length() - 1)
-    if not a._type.is_signed:
-        return k._wrap(k._ir.udiv(a.ir, b.ir), a._type)
-    quotient = k._wrap(k._ir.sdiv(a.ir, b.ir), a._type)
-    return k._wrap(k._ir.select(_is_inexact(a, b).ir, (quotient - 1).ir, quotient.ir), a._type)
-
-
-def _remainder(left: object, right: object) -> Value:
-    """What the quotient leaves; it has the divisor's sign."""
-    a, b = _division(left, right)
-    k, x, y = a._k, a.constant, b.constant
-    if isinstance(x, int) and isinstance(y, int):
-        return constant(k, x % y, a._type)
-    if _is_power_of_two(y):
-        return a & (int(y or 1) - 1)
-    if not a._type.is_signed:
-        return k._wrap(k._ir.urem(a.ir, b.ir), a._type)
-    rest = k._wrap(k._ir.srem(a.ir, b.ir), a._type)
-    return k._wrap(k._ir.select(_is_inexact(a, b).ir, (rest + b).ir, rest.ir), a._type)
-
-
-def _division(left: object, right: object) -> tuple[Value, Value]:
-    """The operands of // and %, integers of one type."""
+def _divided(
+    operation: Callable[[ir.IRBuilder, ElementType, ir.Value, ir.Value], ir.Value], left: object, right: object
+) -> Value:
     a, b = pair("// and %", left, right)
-    if not a._type.is_integer:
-        rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=a._type, advice="use / for floats")
-    if b.constant == 0:
-        rules.CONSTANT_RANGE.fail(given=0, element=a._type, allowed="a divisor that is not 0")
-    return a, b
+    return _result(a, b, operation(a._k._ir, a._type, a.ir, b.ir))
 
 
-def _is_power_of_two(number: Number | None) -> bool:
-    return isinstance(number, int) and number > 0 and number & (number - 1) == 0
-
-
-def _is_inexact(a: Value, b: Value) -> Value:
-    """Whether LLVM's division, towards zero, is not the floor: a rest is left, and the signs differ."""
-    rest = a._k._wrap(a._k._ir.srem(a.ir, b.ir), a._type)
-    return (rest != 0) & ((rest ^ b) < 0)
+def _result(a: Value, b: Value, found: ir.Value) -> Value:
+    """What an operator made of two values: one of them, which lives on in its own block, or a new one."""
+    if found is a._ir or found is b._ir:
+        return a if found is a._ir else b
+    return a._k._wrap(found, a._type)
 
 
 def _compare(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
-    builder = a._k._ir
-    if a._type.is_float:
-        emit = builder.fcmp_unordered if operation == "!=" else builder.fcmp_ordered
-    else:
-        emit = builder.icmp_signed if a._type.is_signed else builder.icmp_unsigned
-    return a._k._wrap(emit(operation, a.ir, b.ir), pred)
-
-
-def _width(element: ElementType) -> int:
-    kind = llvm_type(element)
-    return (
-        kind.width if isinstance(kind, ir.IntType) else {"half": 16, "bfloat": 16, "float": 32, "double": 64}[str(kind)]
-    )
-
-
-def _convert(value: Value, element: ElementType) -> Value:
-    source = value._type
-    if source is element:
-        return value
-    if (Kind.BITS in (source.kind, element.kind) and source is not pred) or _is_packed(source) or _is_packed(element):
-        rules.UNSUPPORTED_OPERATION.fail(
-            operation=f"conversion to {element}", element=source, advice="use bitcast(), or a conversion instruction"
-        )
-    method = _conversion(source, element)
-    number = value.constant
-    if isinstance(number, int) and not element.is_float:
-        return value._k._wrap(ir.Constant(llvm_type(element), _wrapped(int(number), element)), element)
-    if method is None:
-        return value._k._wrap(value.ir, element)
-    return value._k._wrap(getattr(value._k._ir, method)(value.ir, llvm_type(element)), element)
-
-
-def _is_packed(element: ElementType) -> bool:
-    return element.bits < f16.bits and not element.is_integer and element is not pred
-
-
-def _conversion(source: ElementType, element: ElementType) -> str | None:
-    """The LLVM operation between two types, None where the bits stay as they are."""
-    if source.is_float and element.is_float:
-        wider = _width(element) - _width(source)
-        return None if wider == 0 else "fpext" if wider > 0 else "fptrunc"
-    if source.is_float:
-        return "fptosi" if element.is_signed else "fptoui"
-    if element.is_float:
-        return "sitofp" if source.is_signed else "uitofp"
-    wider = _width(element) - _width(source)
-    if wider == 0:
-        return None
-    return "trunc" if wider < 0 else "sext" if source.is_signed else "zext"
+    return a._k._wrap(expressions.compare(a._k._ir, operation, a._type, a.ir, b.ir), pred)

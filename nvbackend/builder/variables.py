@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from nvbackend.builder.storage import Storage
+from nvbackend.builder.core import BuilderCore
+from nvbackend.builder.regions import Storage
 from nvbackend.builder.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import ElementType
-
-if TYPE_CHECKING:
-    from nvbackend.builder.core import BuilderCore
 
 
 @user_facing
