@@ -71,6 +71,8 @@ def test_dynamic_memory_is_aligned_as_its_base_is():
 
 # -- stages ---------------------------------------------------------------------------------------------------------
 
+RELEASE = "mbarrier.arrive"
+
 
 def in_drain(leave, *, loop_inside=False):
     k = builder()
@@ -85,7 +87,7 @@ def in_drain(leave, *, loop_inside=False):
                 leave(k, i)
         else:
             leave(k, i)
-    k.finish()
+    return k.finish()
 
 
 LEAVE = {
@@ -108,9 +110,16 @@ def test_a_branch_inside_does_not_help():
     assert rule_of(lambda: in_drain(leave)) == "pipeline.left"
 
 
-@pytest.mark.parametrize("name", ["break_if", "continue_if"])
-def test_a_loop_inside_of_a_stage_is_left_as_ever(name):
-    in_drain(LEAVE[name], loop_inside=True)
+@pytest.mark.parametrize(("name", "part"), [("break_if", "for.end"), ("continue_if", "for.next")])
+def test_a_loop_inside_of_a_stage_is_left_as_ever(name, part):
+    """The jump stays inside the stage: what follows its target gives the stage back."""
+    finished = in_drain(LEAVE[name], loop_inside=True)
+    assert finished.diagnostics == ()
+    (left,) = (block for block in finished.machine.blocks.values() if any("stay" in name for name in block.successors))
+    (target,) = (name for name in left.successors if "stay" not in name)
+    assert target.startswith(part)
+    inner_end = finished.machine.blocks[target.replace("next", "end")]
+    assert RELEASE in [instruction.opcode for instruction in inner_end.instructions]
 
 
 def test_a_return_leaves_the_stage_from_a_loop_inside():
@@ -138,6 +147,10 @@ def test_tiles_are_walked_in_groups_of_some_rows(group):
 # -- warpgroups -----------------------------------------------------------------------------------------------------
 
 
+STEPS = ["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"] * 4
+"""A tile of 64 columns, in steps of 16."""
+
+
 def multiply(warpgroups, number):
     k = builder()
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=warpgroups)
@@ -148,6 +161,7 @@ def multiply(warpgroups, number):
         acc = mma.accumulator()
         with k.wgmma():
             mma.accumulate(acc, a, b, number(warpgroup))
+    return [one.row.ptx for one in k.machine.instructions() if one.opcode.startswith("wgmma.mma_async")]
 
 
 @pytest.mark.parametrize("number", [2, -1, 7])
@@ -163,9 +177,9 @@ def test_parts_of_a_tile_that_no_warpgroup_has(warpgroups):
 
 @pytest.mark.parametrize("warpgroups", [(2, 1), (1, 2), (1, 1)])
 def test_as_many_parts_as_warpgroups(warpgroups):
-    multiply(warpgroups, lambda warpgroup: warpgroup)
+    assert multiply(warpgroups, lambda warpgroup: warpgroup) == STEPS
 
 
 def test_a_number_of_the_users_own_may_be_any():
-    multiply((4, 1), lambda warpgroup: warpgroup * 2 + 1)
-    multiply((4, 1), lambda _: 3)
+    assert multiply((4, 1), lambda warpgroup: warpgroup * 2 + 1) == STEPS
+    assert multiply((4, 1), lambda _: 3) == STEPS

@@ -115,6 +115,8 @@ def test_boxes_of_their_own_and_threads_that_nobody_can_count():
     k, maps, n = builder()
     place = k.shared(u8, 16384, align=1024)
     k.tma_store_box(maps["right"], (0, k.thread_id()), place)
+    (store,) = (one for one in k.machine.instructions() if one.row is not None and one.row.family == "tma")
+    assert (store.facts[facts.SAME], store.facts[facts.THREADS]) == (0, k.threads)
     with k.if_(n == k.thread_id()):
         k.tma_store_box(maps["right"], (0, 0), place)
     with k.if_(k.thread_id() == 77):
