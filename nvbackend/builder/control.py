@@ -12,6 +12,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.core import RETURN, BuilderCore
 from nvbackend.builder.numbers import Number
+from nvbackend.builder.provenance import same_in_all_threads
 from nvbackend.builder.regions import Region, Storage, Threads
 from nvbackend.builder.values import Arithmetic, Operand, Value, as_value
 from nvbackend.builder.variables import Variable
@@ -99,6 +100,8 @@ class Control(BuilderCore):
         first = as_value(self, start, element)
         rounds = (first.ir, last.ir, as_value(self, step, element).ir)
         counter = self.var(first, name=name)
+        if same_in_all_threads(rounds, self._shared_counters):
+            self._shared_counters.update(counter._storage.slots)
         header, body, latch, done = (self._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
         self._branch(header)
         before = dict(self._known)

@@ -21,7 +21,7 @@ from nvbackend.intrinsics import mbarrier, sync, tma
 from nvbackend.intrinsics.guard import GUARD, guarded
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import pred, s32, u8, u64
+from nvbackend.intrinsics.types import ElementType, pred, s32, u8, u64
 from nvbackend.isel import facts, family_rules
 from nvbackend.isel.tma_place_rules import place_faults
 
@@ -167,7 +167,11 @@ class Copies(Threads):
                 self._copy(row, given, source, self._box_alignment(tile, source), "destination")
 
     def tma_store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
-        """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it."""
+        """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
+
+        The coordinate along the map's innermost dimension is a multiple of 16 bytes, which loads do not need: a kernel
+        that stores elsewhere stops. Raises tma.store-start where that is certain, tma.box, tma.swizzle, tma.element.
+        """
         for panel in range(tile.layout.panels):
             for box in range(self._boxes_a_panel(tile, target)):
                 place, coordinates = self._box(tile, target, at, panel, box)
@@ -188,10 +192,22 @@ class Copies(Threads):
             facts.ALIGNMENT: align,
             facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
             facts.SWIZZLE: kind.swizzle,
-            facts.SAME: int(same_in_all_threads(_values(given))),
+            facts.SAME: int(same_in_all_threads(_values(given), self._shared_counters)),
+            **self._start_fact(kind.element, given),
         }
         raise_all(place_faults(row, {**self._execution.facts(row, given), **known}))
         self.emit(row, given, facts=known, extents={place: kind.bytes} if row.axes["mode"] == "tile" else {})
+
+    def _start_fact(self, element: ElementType, given: Operands) -> dict[str, int]:
+        """Where the box starts between two multiples of 16 bytes of a row, if run-time values can not change that."""
+        coordinates = given["coordinates"]
+        if not isinstance(coordinates, list) or element.bits % 8:
+            return {}
+        start, unit = self._places.step(coordinates[0]), element.bits // 8
+        inside = start.terms or start.constant >= 0  # of boxes that start before the array nothing is known
+        if not inside or any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
+            return {}
+        return {facts.START: start.constant * unit % tma.BULK_ALIGNMENT}
 
     def tma_commit_stores(self) -> None:
         """Close this thread's bulk group (cp.async.bulk.commit_group)."""

@@ -48,6 +48,8 @@ class BuilderCore:
         self._accumulators: list[Accumulator] = []
         self._known: dict[Storage, list[ir.Value]] = {}
         self._dirty: dict[Storage, None] = {}
+        self._shared_counters: set[ir.Value] = set()
+        """The slots of loop counters that are the same in all threads of the CTA in each round."""
         self._cached_storage = cached_storage
         self._exit_kind: str | None = None
         self._asked = Asked()

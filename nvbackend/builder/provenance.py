@@ -5,7 +5,7 @@ Read off the LLVM IR that the builder emits: a variable is a stack slot, a read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from llvmlite import ir
 
@@ -55,11 +55,14 @@ def variables(value: ir.Value) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def same_in_all_threads(values: Iterable[ir.Value]) -> bool:
-    """Whether all threads of a CTA certainly have these values: constants, parameters and the CTA's place alone."""
+def same_in_all_threads(values: Iterable[ir.Value], counters: Container[ir.Value]) -> bool:
+    """Whether all threads of a CTA certainly have these values: constants, parameters and the CTA's place alone.
+
+    `counters` are the slots of loop counters that are the same in all threads in each round.
+    """
     return all(
         isinstance(one, ir.Instruction)
-        and not isinstance(one, ir.LoadInstr)
+        and (not isinstance(one, ir.LoadInstr) or one.operands[0] in counters)
         and (not isinstance(one, ir.CallInstr) or getattr(one.callee, "name", "").startswith(_OF_THE_CTA))
         for value in values
         for one in _expression(value)

@@ -113,7 +113,8 @@ class TensorCopies(Copies):
     ) -> None:
         """cp.async.bulk.tensor to global memory: the box at `source` to `coordinates`, in this thread's bulk group.
 
-        `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. Raises rules of `tma.*`.
+        `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. In mode tile the innermost coordinate
+        is a multiple of 16 bytes (tma.store-start). Raises rules of `tma.*`.
         """
         row = self._tensor_row(
             TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None),
@@ -133,7 +134,8 @@ class TensorCopies(Copies):
     ) -> None:
         """cp.reduce.async.bulk.tensor: combine the box at `source` with the tensor, element by element, atomically.
 
-        `operation` is add, min, max, inc, dec, and, or, xor; the type is the map's. In this thread's bulk group.
+        `operation` is add, min, max, inc, dec, and, or, xor; the type is the map's. In this thread's bulk group. In
+        mode tile the innermost coordinate is a multiple of 16 bytes (tma.store-start). Raises rules of `tma.*`.
         """
         request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
         row = self._tensor_row(request)

@@ -39,6 +39,15 @@ BOX_SWIZZLE = Rule(
     why="A row must fit the swizzle's span: the driver refuses the map, or rows land on one another.",
     reference=f"{PTX_TENSORS}; CUDA driver API, cuTensorMapEncodeTiled",
 )
+STORE_START = Rule(
+    id="tma.store-start",
+    message="{instruction}: the box starts {given} byte(s) behind a multiple of {step} bytes of the innermost "
+    "dimension",
+    fix="start it at an innermost coordinate that is a multiple of {step} bytes, and write what lies elsewhere with "
+    "ordinary stores",
+    why="A load may start at any element; a store or reduction stops the kernel with an illegal instruction.",
+    reference="measured on an H200 (docs/divergences.md); PTX ISA 9.7.9 (cp.async.bulk.tensor) does not say so",
+)
 ONE_THREAD = Rule(
     id="tma.one-thread",
     message="{instruction} is executed by {threads} threads, and each of them copies the same box",
@@ -47,7 +56,9 @@ ONE_THREAD = Rule(
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); seed 003, TMA and Im2Col Validation",
 )
 
-RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, ONE_THREAD)
+RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, STORE_START, ONE_THREAD)
+_WRITES = ("store", "reduce")
+_TILE = "tile"
 
 
 def place_faults(row: Row, known: Mapping[str, int], at: Location | None = None) -> Iterator[Diagnostic]:
@@ -56,13 +67,16 @@ def place_faults(row: Row, known: Mapping[str, int], at: Location | None = None)
     wanted = TENSOR_ALIGNMENT if tensor else BULK_ALIGNMENT
     given = known.get(facts.ALIGNMENT)
     if given is not None and given % wanted:
-        operand = "source" if row.axes.get("direction") in ("store", "reduce") else "destination"
+        operand = "source" if row.axes.get("direction") in _WRITES else "destination"
         yield ALIGNMENT.diagnose(at=at, instruction=row.ptx, operand=operand, given=given, wanted=wanted)
     width, swizzle = known.get(facts.BOX_ROW), known.get(facts.SWIZZLE, 0)
     if width is not None and width % BULK_ALIGNMENT:
         yield BOX_ROW.diagnose(at=at, instruction=row.ptx, given=width, step=BULK_ALIGNMENT)
     if width is not None and swizzle and width > swizzle:
         yield BOX_SWIZZLE.diagnose(at=at, instruction=row.ptx, given=width, swizzle=swizzle)
+    start = known.get(facts.START, 0)
+    if start and row.axes.get("direction") in _WRITES and row.axes.get("mode") == _TILE:
+        yield STORE_START.diagnose(at=at, instruction=row.ptx, given=start, step=BULK_ALIGNMENT)
     threads = known.get(facts.THREADS, 1)
     if threads > 1 and known.get(facts.SAME):
         yield ONE_THREAD.diagnose(at=at, instruction=row.ptx, threads=threads)

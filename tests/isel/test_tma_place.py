@@ -13,6 +13,8 @@ from nvbackend.isel import facts
 from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.target import Target
 from nvbackend.isel.tma_place_rules import RULES, check_places
+from nvbackend.isel.tma_request import TmaRequest
+from nvbackend.isel.tma_rules import select_tma
 from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.barriers import barrier_of_somebody
 
@@ -104,7 +106,17 @@ def one_of_each_warp(k, maps, place):
         k.tma_reduce_box(maps["right"], (0, 0), place, "add")
 
 
-@pytest.mark.parametrize("program", [by_all, by_a_warp, one_of_each_warp])
+def in_each_round(k, maps, place):
+    with k.if_(k.warp_id() == 0), k.range(k.arguments[-1]) as step:
+        k.tma_store_box(maps["right"], (0, step * 64), place)
+
+
+def in_each_round_of_two_loops(k, maps, place):
+    with k.range(k.block_id(), k.arguments[-1], 8) as outer, k.range(outer) as inner:
+        k.tma_store_box(maps["right"], (inner * 8, outer + inner), place)
+
+
+@pytest.mark.parametrize("program", [by_all, by_a_warp, one_of_each_warp, in_each_round, in_each_round_of_two_loops])
 def test_the_same_box_by_several_threads(program):
     k, maps, _ = builder()
     place = k.shared(u8, 16384, align=1024)
@@ -121,8 +133,78 @@ def test_boxes_of_their_own_and_threads_that_nobody_can_count():
         k.tma_store_box(maps["right"], (0, 0), place)
     with k.if_(k.thread_id() == 77):
         k.tma_store_box(maps["right"], (0, 0), place)
-    with k.range(n) as step:
+    with k.range(k.thread_id(), n) as step:
         k.tma_store_box(maps["right"], (0, step), place)
+    with k.range(n) as _, k.range(0, n, k.thread_id() + 1) as step:
+        k.tma_store_box(maps["right"], (0, step), place)
+    row = k.var(0)
+    with k.if_(k.thread_id() == 3):
+        row.set(64)
+    k.tma_store_box(maps["right"], (0, row), place)
+
+
+STARTS = {
+    "a constant": (lambda n: 20, 8),
+    "a step of whole units and a part": (lambda n: n * 64 + 4, 8),
+    "a part taken off": (lambda n: (n + 3) * 8 - 1, 14),
+    "whole units": (lambda n: n * 64 + 8, None),
+    "a constant of whole units": (lambda n: 40, None),
+    "steps of half a unit": (lambda n: n * 4 + 2, None),
+    "anything": (lambda n: n, None),
+    "before the array": (lambda n: -4, None),
+}
+"""Innermost coordinates of f16, and the bytes behind a multiple of 16 where those are certain and not 0."""
+
+
+@pytest.mark.parametrize(("start", "wanted"), STARTS.values(), ids=STARTS)
+def test_stores_and_reductions_start_at_multiples_of_16_bytes(start, wanted):
+    k, maps, n = builder()
+    place, tile = (
+        k.shared(u8, 16384, align=1024),
+        k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)),
+    )
+    column = start(n)
+    writes = (
+        lambda: k.tma_store_box(maps["right"], (column, n), place),
+        lambda: k.tma_reduce_box(maps["right"], (column, n), place, "add"),
+        lambda: k.tma_store(maps["right"], (n, column), tile),
+    )
+    with k.one_thread():
+        k.tma_load_box(place, maps["right"], (column, n), barrier_of_somebody(k))
+        k.tma_store_box(maps["right"], (0, column), place)
+        for call in writes:
+            if wanted is None:
+                call()
+                continue
+            with pytest.raises(nvb.DiagnosticError, match=f"starts {wanted} byte") as caught:
+                call()
+            assert [(one.rule_id, one.location.file) for one in caught.value.diagnostics] == [
+                ("tma.store-start", __file__)
+            ]
+
+
+@pytest.mark.parametrize(("element", "column", "wrong"), [(nvb.f32, 21, True), (nvb.f32, 20, False), (nvb.u8, 8, True)])
+def test_a_start_counts_in_bytes(element, column, wrong):
+    """f32 at column 21 stopped an H200, at 20 it did not."""
+    k = KernelBuilder("kernel", "sm_90a", threads=128, parameters=[Parameter("a", TensorMap(element, (8, 32), 0))])
+    with k.one_thread():
+        call = lambda: k.tma_store_box(k.arguments[0], (column, 0), k.shared(u8, 1024, align=128))  # noqa: E731
+        assert (broken(call) if wrong else call()) == (["tma.store-start"] if wrong else None)
+
+
+@pytest.mark.parametrize(
+    ("row", "wrong"),
+    [
+        (tma.store_tile(2), True),
+        (select_tma(TmaRequest(2, "reduce", operation="add"), Target.parse("sm_90a")), True),
+        (select_tma(TmaRequest(3, "store", "im2col_no_offs"), Target.parse("sm_90a")), False),
+        (tma.load_tile(2), False),
+    ],
+    ids=lambda one: one if isinstance(one, bool) else one.opcode,
+)
+def test_a_start_is_checked_on_the_machine_form_too(row, wrong):
+    instr = MachineInstr(row.opcode, row, facts={facts.START: 4})
+    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ["tma.store-start"] * wrong
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,19 @@ class LoadInEveryLane(Mutation):
         return self.lane_id() < 32
 
 
+class StoreFromInside16Bytes(Mutation):
+    """store tiles 4 columns further, which is no multiple of 16 bytes"""
+
+    found_by = ("tma.store-start",)
+    unseen = ("hopper_gemm",)
+    because = "the column is a variable, set where the tile was computed"
+
+    def tma_store(self, target, at, tile):
+        self.change()
+        row, column = at
+        super().tma_store(target, (row, column + 4), tile)
+
+
 class WrongExpectedBytes(Mutation):
     """expect 16 bytes too many"""
 

@@ -43,6 +43,16 @@ def rows_wider_than_the_swizzle(k, wide: nvb.TensorMap(f16, box=(64, 128)), matr
         k.tma_load_box(memory, matrix, (0, 0), full)  # keeps
 
 
+@kernel("tma.store-start")
+def store_that_begins_inside_16_bytes(k, matrix: MATRIX):
+    tile, _ = load_parts(k)
+    with k.one_thread():
+        k.tma_store(matrix, (0, 20), tile)  # breaks
+        k.tma_store(matrix, (0, 24), tile)  # keeps
+        k.tma_commit_stores()
+        k.tma_wait_stores()
+
+
 @kernel("tma.one-thread")
 def load_in_every_thread(k, matrix: MATRIX):
     tile, full = load_parts(k)
