@@ -139,11 +139,6 @@ class AsyncOperations(Threads):
         row = mbarrier_phases.pending_count()
         return self._wrap(self.emit(row, {"state": as_value(self, state, u64).ir})["count"][0], u32)
 
-    def mbarrier_transaction(self, barrier: Address, transaction_bytes: Operand, operation: str = "expect_tx") -> None:
-        """mbarrier.expect_tx or complete_tx on this CTA's barrier, without an arrival (relaxed, CTA scope)."""
-        row = variant("mbarrier transaction", mbarrier_phases.transaction, operation, "cta", "cta")
-        self.emit(row, {"barrier": barrier.bytes.ir, "bytes": as_value(self, transaction_bytes, s32).ir})
-
     # -- stores into a cluster (PTX ISA 9.7.9, 9.7.13) --------------------------------------------------------------
 
     def store_async(
@@ -187,7 +182,7 @@ class AsyncOperations(Threads):
         threads: int | None = None,
         aligned: bool = True,
     ) -> Value:
-        """bar.red: wait for the CTA, or for `threads` of it, as `barrier_sync` does, and combine their predicates.
+        """bar.red: wait for the CTA, or for `threads` of it, as `barrier` does, and combine their predicates.
 
         The number of threads where `predicate` holds (popc, a u32), or whether it holds in all (and) or any (or).
         Raises barrier.id, barrier.threads, instruction.variant. PTX ISA 9.7.13.1.

@@ -70,23 +70,42 @@ class Barriers(Copies):
         operands = {"barrier": self._mbarrier(barrier).ir, "count": self._arrivals(count)}
         return self._wrap(self.emit(row, operands)["state"][0], u64)
 
-    def mbarrier_change_transaction(
+    def mbarrier_expect_tx(
         self,
         barrier: Address,
         transaction_bytes: Operand,
-        operation: str = "expect_tx",
         *,
         scope: str | None = None,
         rank: Operand | None = None,
     ) -> None:
-        """mbarrier.expect_tx or complete_tx: `transaction_bytes` more or fewer in this phase, without an arrival.
+        """mbarrier.expect_tx: this phase waits for `transaction_bytes` more, without an arrival (relaxed).
 
-        With `rank` on the barrier of that CTA of the cluster. Relaxed; `scope` "cta" or "cluster" spells it. Raises
+        With `rank` on the barrier of that CTA of the cluster; `scope` spells "cta" or "cluster". Raises
         mbarrier.address, mbarrier.expect-tx, instruction.variant, target.feature. PTX ISA 9.7.13.15.12.
         """
+        self._change_transaction("expect_tx", barrier, transaction_bytes, scope, rank)
+
+    def mbarrier_complete_tx(
+        self,
+        barrier: Address,
+        transaction_bytes: Operand,
+        *,
+        scope: str | None = None,
+        rank: Operand | None = None,
+    ) -> None:
+        """mbarrier.complete_tx: `transaction_bytes` of this phase count as come, though no copy brought them (relaxed).
+
+        With `rank` on the barrier of that CTA of the cluster; `scope` spells "cta" or "cluster". Raises
+        mbarrier.address, mbarrier.expect-tx, instruction.variant, target.feature. PTX ISA 9.7.13.15.12.
+        """
+        self._change_transaction("complete_tx", barrier, transaction_bytes, scope, rank)
+
+    def _change_transaction(
+        self, operation: str, barrier: Address, count: Operand, scope: str | None, rank: Operand | None
+    ) -> None:
         space = "cta" if rank is None else "cluster"
-        row = variant("mbarrier transaction", mbarrier_phases.transaction, operation, space, scope)
-        self.emit(row, {"barrier": self._barrier_of(barrier, rank), "bytes": self._transaction(transaction_bytes)})
+        row = variant(f"mbarrier.{operation}", mbarrier_phases.transaction, operation, space, scope)
+        self.emit(row, {"barrier": self._barrier_of(barrier, rank), "bytes": self._transaction(count)})
 
     def _barrier_of(self, barrier: Address, rank: Operand | None) -> ir.Value:
         own = self._mbarrier(barrier)
@@ -104,34 +123,7 @@ class Barriers(Copies):
             family_rules.check_transaction_count(given.constant)
         return given.ir
 
-    # -- barriers of CTA, warp and cluster (PTX ISA 9.7.13.1 to 9.7.13.3) -------------------------------------------
-
-    def barrier_sync(self, identifier: Operand = 0, threads: Operand | None = None, *, aligned: bool = True) -> None:
-        """bar.sync: wait at barrier `identifier` (0 to 15) for the CTA, or for `threads` (a multiple of 32) of it.
-
-        Without `aligned` (barrier.sync) the threads of a warp need not execute it together. Raises barrier.id,
-        barrier.threads. PTX ISA 9.7.13.1.
-        """
-        row = sync.barrier_sync(counted=threads is not None, aligned=aligned)
-        self.emit(row, self._barrier_operands(identifier, threads))
-
-    def barrier_arrive(self, identifier: Operand, threads: Operand, *, aligned: bool = True) -> None:
-        """bar.arrive: arrive at barrier `identifier` (0 to 15) that `threads` threads in all are for, and go on.
-
-        Raises barrier.id, barrier.threads. PTX ISA 9.7.13.1.
-        """
-        self.emit(sync.barrier_arrive(aligned=aligned), self._barrier_operands(identifier, threads))
-
-    def _barrier_operands(self, identifier: Operand, threads: Operand | None) -> dict[str, ir.Value]:
-        number = as_value(self, identifier, s32)
-        if isinstance(number.constant, int):
-            family_rules.check_barrier_id(number.constant)
-        if threads is None:
-            return {"id": number.ir}
-        count = as_value(self, threads, s32)
-        if isinstance(count.constant, int):
-            family_rules.check_barrier_threads(count.constant)
-        return {"id": number.ir, "threads": count.ir}
+    # -- barriers of warp and cluster (PTX ISA 9.7.13.2 to 9.7.13.4) ------------------------------------------------
 
     def warp_sync(self, members: Operand = warp.ALL_LANES) -> None:
         """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses. PTX ISA 9.7.13.2."""

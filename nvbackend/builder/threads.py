@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llvmlite import ir
+
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.memory import Memory
@@ -96,18 +98,34 @@ class Threads(Memory):
         with self.if_((self.warp_id() == warp_index) & self.elect()):
             yield
 
-    def barrier(self, identifier: Operand = 0, threads: int | None = None) -> None:
-        """Wait at a barrier for all threads of the CTA, or for `threads` of them (barrier.id, barrier.threads)."""
+    def barrier(self, identifier: Operand = 0, threads: Operand | None = None, *, aligned: bool = True) -> None:
+        """Wait at barrier `identifier` (0 to 15) for the whole CTA, or for `threads` of it (a multiple of 32).
+
+        Without `aligned` (barrier.sync instead of bar.sync) the threads of a warp need not execute it together. Raises
+        barrier.id, barrier.threads, barrier.waits. PTX ISA 9.7.13.1.
+        """
+        row = sync.barrier_sync(counted=threads is not None, aligned=aligned)
+        self.emit(row, self._barrier_operands(identifier, threads))
+
+    def barrier_arrive(self, identifier: Operand, threads: Operand, *, aligned: bool = True) -> None:
+        """bar.arrive: arrive at barrier `identifier` (0 to 15) that `threads` threads in all are for, and go on.
+
+        Raises barrier.id, barrier.threads, barrier.waits. PTX ISA 9.7.13.1.
+        """
+        self.emit(sync.barrier_arrive(aligned=aligned), self._barrier_operands(identifier, threads))
+
+    def _barrier_operands(self, identifier: Operand, threads: Operand | None) -> dict[str, ir.Value]:
         number = as_value(self, identifier, s32)
         if isinstance(number.constant, int):
             family_rules.check_barrier_id(number.constant)
         if threads is None:
-            self.emit(sync.barrier_sync(), {"id": number.ir})
-        else:
-            family_rules.check_barrier_threads(threads)
-            if threads > self.threads:
-                rules.BARRIER_WAITS.fail(threads=threads, there=self.threads)
-            self.emit(sync.barrier_sync(counted=True), {"id": number.ir, "threads": threads})
+            return {"id": number.ir}
+        count = as_value(self, threads, s32)
+        if isinstance(count.constant, int):
+            family_rules.check_barrier_threads(count.constant)
+            if count.constant > self.threads:
+                rules.BARRIER_WAITS.fail(threads=count.constant, there=self.threads)
+        return {"id": number.ir, "threads": count.ir}
 
     def cluster_sync(self, *, relaxed: bool = False, scope: str = "cluster") -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".

@@ -155,23 +155,6 @@ def arrive_expect_tx() -> Row:
 
 
 @cache
-def expect_tx() -> Row:
-    """mbarrier.expect_tx: add `bytes` to the phase's transaction count without arriving."""
-    return Row(
-        family="mbarrier",
-        opcode="mbarrier.expect_tx",
-        ptx="mbarrier.expect_tx.relaxed.cta.shared.b64",
-        operands=(_barrier(), _BYTES),
-        lowering=Intrinsic("llvm.nvvm.mbarrier.expect.tx.scope.cta.space.cta", ("barrier", "bytes")),
-        requires=Feature.SM_90,
-        ptx_version=(8, 0),
-        effects=Effect.READS_MEMORY | Effect.WRITES_MEMORY,
-        section=_SECTION,
-        summary="Adds to the transaction count of an mbarrier.",
-    )
-
-
-@cache
 def _poll(opcode: str, intrinsic: str, time_hint: bool, requires: Feature, ptx_version: PtxVersion) -> Row:
     extra = (_TIME_HINT,) if time_hint else ()
     return Row(
@@ -227,7 +210,7 @@ def wait_parity() -> Row:
 
 def rows() -> Iterator[Row]:
     """Every mbarrier row."""
-    yield from (init(), inval(), arrive_state(), expect_tx(), test_wait_parity(), wait_parity())
+    yield from (init(), inval(), arrive_state(), test_wait_parity(), wait_parity())
     yield from (try_wait_parity(time_hint) for time_hint in (False, True))
     for space in SPACES:
         for qualifiers in QUALIFIERS:

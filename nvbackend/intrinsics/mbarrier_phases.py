@@ -269,8 +269,7 @@ def rows() -> Iterator[Row]:
     for operation in TRANSACTIONS:
         for space in mbarrier.SPACES:
             for scope in (None, *mbarrier.SPACES):
-                if (operation, space, scope) != ("expect_tx", "cta", "cta"):
-                    yield transaction(operation, space, scope)
+                yield transaction(operation, space, scope)
     for awaited in AWAITED:
         for given in WAIT_QUALIFIERS:
             if awaited == "state" or given:

@@ -41,11 +41,11 @@ def test_barriers_fences_and_grids():
     k.mbarrier_arrive_at(u.barrier, rank=1, qualifiers=("release", "cluster"))
     k.mbarrier_arrive_at(u.barrier, count=2, drop=True)
     u.out[0] = k.mbarrier_pending(k.mbarrier_arrive_no_complete(u.barrier, 1))
-    k.mbarrier_transaction(u.barrier, 64)
-    k.mbarrier_change_transaction(u.barrier, 64, "complete_tx", scope="cluster", rank=0)
+    k.mbarrier_expect_tx(u.barrier, 64)
+    k.mbarrier_complete_tx(u.barrier, 64, scope="cluster", rank=0)
     k.mbarrier_invalidate(u.barrier)
     k.barrier_arrive(3, 64)
-    k.barrier_sync(3, 64, aligned=False)
+    k.barrier(3, 64, aligned=False)
     k.warp_sync()
     k.cluster_arrive("relaxed")
     k.cluster_wait()
@@ -120,12 +120,15 @@ def test_what_can_not_be_is_told_by_its_rule():
     assert broken(lambda: k.nanosleep(2_000_000)) == "nanosleep.range"
     assert broken(lambda: k.barrier_arrive(16, 32)) == "barrier.id"
     assert broken(lambda: k.barrier_arrive(1, 33)) == "barrier.threads"
+    assert broken(lambda: k.barrier_arrive(1, k.threads + 32)) == "barrier.waits"
+    assert broken(lambda: k.mbarrier_expect_tx(u.barrier, -1)) == "mbarrier.expect-tx"
+    assert broken(lambda: k.mbarrier_complete_tx(u.out, 16)) == "mbarrier.address"
     assert broken(lambda: k.mbarrier_arrive_no_complete(u.barrier, 0)) == "mbarrier.count"
     assert broken(lambda: k.mbarrier_arrive_at(u.barrier, expect=1 << 20)) == "mbarrier.expect-tx"
     assert broken(lambda: k.mbarrier_invalidate(u.shared.byte_offset(4))) == "mbarrier.address"
     for call in (
         lambda: k.mbarrier_arrive_at(u.barrier, count=1, expect=16),
-        lambda: k.mbarrier_change_transaction(u.barrier, 1, "take"),
+        lambda: k.mbarrier_complete_tx(u.barrier, 1, scope="gpu"),
         lambda: k.cluster_wait("release"),
         lambda: k.fence_shared("sc"),
         lambda: k.membar("gpu"),

@@ -91,7 +91,7 @@ def test_phases_are_arrived_at_tested_and_counted():
     u = Using()
     k = u.k
     state = k.mbarrier_arrive_state(u.barrier, count=2)
-    k.mbarrier_transaction(u.barrier, 16)
+    k.mbarrier_expect_tx(u.barrier, 16, scope="cta")
     late = k.mbarrier_arrive_state(u.barrier, expect=16, drop=True, qualifiers=("relaxed", "cluster"))
     done = k.mbarrier_test(u.barrier, state=state) & k.mbarrier_test(
         u.barrier, state=late, blocking=True, sleep=100, qualifiers=("acquire", "cluster")

@@ -115,7 +115,7 @@ def bytes_without_an_arrival(k, a, n):
     full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
     k.barriers_ready()
     with k.one_thread():
-        k.mbarrier_transaction(full, BYTES)
+        k.mbarrier_expect_tx(full, BYTES)
         k.tma_load(tile, a, (0, 0), full)
     k.mbarrier_wait(full, 0)  # broken
 

@@ -156,12 +156,9 @@ def _arrive(u: Bench, row: Row) -> None:
 
 
 def _transaction(u: Bench, row: Row) -> None:
-    operation, remote = row.opcode.rpartition(".")[2], row.axes.get("space") == "cluster"
-    scope = row.axes.get("scope") if "scope" in row.axes else "cta"
-    if (operation, remote, scope) == ("expect_tx", False, "cta"):
-        u.k.mbarrier_transaction(u.barrier, 64)
-    else:
-        u.k.mbarrier_change_transaction(u.barrier, 64, operation, scope=scope, rank=1 if remote else None)
+    operation, remote = row.opcode.rpartition(".")[2], row.axes["space"] == "cluster"
+    call = u.k.mbarrier_expect_tx if operation == "expect_tx" else u.k.mbarrier_complete_tx
+    call(u.barrier, 64, scope=row.axes["scope"], rank=1 if remote else None)
 
 
 def _wait(u: Bench, row: Row) -> None:
@@ -175,7 +172,7 @@ def _wait(u: Bench, row: Row) -> None:
 
 def _bar(u: Bench, row: Row) -> None:
     counted = [64] if row.axes["counted"] else []
-    call = u.k.barrier_arrive if row.opcode.endswith("arrive") else u.k.barrier_sync
+    call = u.k.barrier_arrive if row.opcode.endswith("arrive") else u.k.barrier
     call(1, *counted, aligned=row.axes["aligned"])
 
 
