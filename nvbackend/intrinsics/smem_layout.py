@@ -57,6 +57,14 @@ class Major(enum.Enum):
         return f"{self.value}-major"
 
 
+def element_faults(major: Major, element: ElementType) -> Iterator[Diagnostic]:
+    """Why wgmma reads no `major` operand of `element` from shared memory, if it does not."""
+    if element.bits not in _WIDTHS:
+        yield ELEMENT.diagnose(element=element, bits=element.bits, known=", ".join(map(str, _WIDTHS)))
+    elif major is Major.MN and element.bits != _TRANSPOSABLE_BITS:
+        yield MAJOR.diagnose(element=element, bits=element.bits, needed=_TRANSPOSABLE_BITS)
+
+
 @dataclass(frozen=True, slots=True)
 class TmaCopy:
     """One TMA copy of a tile: it fills `byte_offset` on from the tile's start with the box at element (row, column)."""
@@ -90,12 +98,8 @@ class SmemLayout:
         raise_all(self._faults())
 
     def _faults(self) -> Iterator[Diagnostic]:
-        bits = self.element.bits
-        if bits not in _WIDTHS:
-            yield ELEMENT.diagnose(element=self.element, bits=bits, known=", ".join(map(str, _WIDTHS)))
-            return
-        if self.major is Major.MN and bits != _TRANSPOSABLE_BITS:
-            yield MAJOR.diagnose(element=self.element, bits=bits, needed=_TRANSPOSABLE_BITS)
+        if found := list(element_faults(self.major, self.element)):
+            yield from found
             return
         for rule, axis, extent in ((ROWS, 0, self.rows), (COLUMNS, 1, self.columns)):
             step = self._extent_step(self.swizzle)[axis]

@@ -7,9 +7,12 @@ layout emits its address arithmetic. Importing this loads neither LLVM nor NumPy
 """
 
 from nvbackend.layout.banks import BankAccess, bank_conflicts, ldmatrix_conflicts
+from nvbackend.layout.canonical import FORMS, CanonicalForm
 from nvbackend.layout.composed import AnyLayout, ComposedLayout, SmemPtr
 from nvbackend.layout.composition import composition
+from nvbackend.layout.descriptor import make_gmma_desc, make_umma_desc, smem_desc
 from nvbackend.layout.descriptor_iterator import DescriptorIterator
+from nvbackend.layout.descriptor_layout import desc_layout
 from nvbackend.layout.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
 from nvbackend.layout.gmma import gmma_atom
 from nvbackend.layout.inttuple import Dynamic, IntTuple, _
@@ -30,8 +33,10 @@ from nvbackend.layout.simplify import coalesce, filter, filter_zeros, flatten, g
 from nvbackend.layout.swizzle import Swizzle
 
 __all__ = [
+    "FORMS",
     "AnyLayout",
     "BankAccess",
+    "CanonicalForm",
     "ComposedLayout",
     "DescriptorIterator",
     "Dynamic",
@@ -47,6 +52,7 @@ __all__ = [
     "composition",
     "cosize",
     "depth",
+    "desc_layout",
     "downcast",
     "filter",
     "filter_zeros",
@@ -59,8 +65,10 @@ __all__ = [
     "left_inverse",
     "logical_divide",
     "logical_product",
+    "make_gmma_desc",
     "make_layout",
     "make_ordered_layout",
+    "make_umma_desc",
     "parse",
     "raked_product",
     "rank",
@@ -68,6 +76,7 @@ __all__ = [
     "replace",
     "right_inverse",
     "size",
+    "smem_desc",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",

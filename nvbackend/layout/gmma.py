@@ -19,6 +19,11 @@ from nvbackend.layout.swizzle import Swizzle
 _ROW_BITS = (CORE_ROWS - 1).bit_length()
 
 
+def swizzle_function(mode: SwizzleMode) -> Swizzle:
+    """What a swizzle mode does to byte addresses: `Sw<3,4,3>` for 128 B, `Sw<0,4,3>` for none."""
+    return Swizzle((mode.bytes // UNIT).bit_length() - 1, ADDRESS_SHIFT, _ROW_BITS)
+
+
 @user_facing
 def gmma_atom(major: Major, swizzle: SwizzleMode, element: ElementType | int) -> ComposedLayout:
     """The atom of an operand: (M or N, K), contiguous along `major`, one row of the swizzle pattern wide, 8 rows.
@@ -31,6 +36,5 @@ def gmma_atom(major: Major, swizzle: SwizzleMode, element: ElementType | int) ->
     bits = element if isinstance(element, int) else element.bits
     rows, columns = (Layout(CORE_ROWS, width), Layout(width, 1))
     modes = (rows, columns) if major is Major.K else (columns, rows)
-    function = Swizzle((swizzle.bytes // UNIT).bit_length() - 1, ADDRESS_SHIFT, _ROW_BITS)
     plain = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
-    return upcast(ComposedLayout(function, SmemPtr(1), plain), bits)
+    return upcast(ComposedLayout(swizzle_function(swizzle), SmemPtr(1), plain), bits)
