@@ -13,6 +13,7 @@ from llvmlite import ir
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.provenance import wraps
 from nvbackend.builder.regions import Region, Threads
+from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Role, Row
@@ -22,7 +23,7 @@ _THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 _SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
 BARRIER = "barrier"
 """The operand that holds the address of an mbarrier."""
-_CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK)
+_CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK, facts.STRIDE)
 
 Lanes = tuple[int, ...]
 """A value of every thread of the CTA."""
@@ -153,10 +154,10 @@ class Execution:
     def facts(self, row: Row, operands: Operands) -> dict[str, int]:
         """What is known of how the threads here execute `row`, where it is one that concerns mbarriers or bulk copies.
 
-        Threads that a guard takes out are not counted.
+        Threads that a guard takes out are not counted. Of wmma, constant operands alone.
         """
         if not _is_counted(row):
-            return {}
+            return _constants(row, operands) if row.family == wmma.FAMILY else {}
         known = _constants(row, operands)
         barrier = operands.get(BARRIER)
         if isinstance(barrier, ir.Value) and wraps(barrier):

@@ -22,7 +22,7 @@ from nvbackend.intrinsics.fragments_wmma import (
     spelled_shape,
 )
 from nvbackend.intrinsics.types import ElementType, f16, f32, f64, s32, u32, u64
-from nvbackend.isel import wmma_operand_rules
+from nvbackend.isel import facts, wmma_operand_rules
 from nvbackend.isel.request import shape_extents
 from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest
 from nvbackend.isel.wmma_select import select_wmma, select_wmma_move
@@ -132,7 +132,7 @@ class Wmmas(Threads):
         extents = shape_extents(shape)
         request = WmmaMoveRequest("load", fragment, extents, element, layout, _space(address), stride is not None)
         row = select_wmma_move(request, self.target)
-        results = self.emit(row, self._memory_operands(request, row.ptx, address, stride))
+        results = self.emit(row, self._memory_operands(request, row.ptx, address, stride), facts=_known(address))
         kind = register_type(element)
         registers = [self._wrap(register, kind) for register in results["fragment"]]
         return WmmaFragment(self, fragment, extents, element, None if fragment == "c" else layout, registers)
@@ -156,7 +156,7 @@ class Wmmas(Threads):
         request = WmmaMoveRequest("store", which, fragment.shape, fragment.element, layout, _space(address), strided)
         row = select_wmma_move(request, self.target)
         operands = self._memory_operands(request, row.ptx, address, stride)
-        self.emit(row, {**operands, "fragment": [value.ir for value in fragment.values()]})
+        self.emit(row, {**operands, "fragment": [value.ir for value in fragment.values()]}, facts=_known(address))
 
     def wmma_mma(
         self,
@@ -245,6 +245,10 @@ class Wmmas(Threads):
                 found += wmma_operand_rules.stride_violations(instruction, *place, elements.constant, extent)
         raise_all(found)
         return operands
+
+
+def _known(address: Address | Value) -> dict[str, int]:
+    return {facts.ALIGNMENT: address.align} if isinstance(address, Address) else {}
 
 
 def _space(address: Address | Value) -> str | None:

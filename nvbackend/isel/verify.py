@@ -36,6 +36,7 @@ from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
 from nvbackend.isel.wgmma_protocol_state import MMA_ASYNC, PENDING, WAIT_GROUP
 from nvbackend.isel.wgmma_rules import request_of, violations
 from nvbackend.isel.wgmma_unwritten import check_unwritten
+from nvbackend.isel.wmma_fragments import check_fragments, move_faults
 
 TARGET_FEATURE = Rule(
     id="target.feature",
@@ -102,7 +103,8 @@ def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
 
 def check_row(row: Row, target: Target, immediates: Mapping[str, int]) -> None:
     """Raises whatever keeps `row` with these immediates from being emitted for `target`, at the caller's line."""
-    raise_all(row_gates(row, target, immediates))
+    if any(row_gates(row, target, immediates)):
+        raise_all(gates(row, target, immediates))
 
 
 def row_gates(
@@ -214,12 +216,16 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
     return emulation_warnings(instr.row, target, instr.location) if instr.row is not None else ()
 
 
-INSTRUCTION_CHECKS: tuple[Check, ...] = (_gates, count_faults, _packed_words, word_faults, check_places, _emulated)
+INSTRUCTION_CHECKS: tuple[Check, ...] = (
+    *(_gates, count_faults, _packed_words, word_faults),
+    *(check_places, move_faults, _emulated),
+)
 """What is checked of every instruction by itself: its row, numbers of registers, immediates, words and facts."""
 PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,
     check_unwritten,
     check_swizzles,
+    check_fragments,
     check_cta_groups,
     check_tmem_protocol,
     check_proxy_protocol,

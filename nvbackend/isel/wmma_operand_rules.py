@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.fragments_wmma import Shape, fragment_bytes, register_count, spelled_shape
+from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.intrinsics.fragments_wmma import ACCUMULATORS, Shape, fragment_bytes, register_count, spelled_shape
 from nvbackend.intrinsics.types import ElementType
 
 _STRIDE_BYTES = 16
@@ -39,7 +39,7 @@ ELEMENT = Rule(
 )
 OPERAND = Rule(
     id="wmma.operand",
-    message="operand {operand} of wmma.mma {shape} is {given}",
+    message="operand {operand} of {instruction} {shape} is {given}",
     fix="give {wanted}",
     why="The registers would be taken for other elements: how they lie in a fragment depends on all of it.",
     reference="PTX ISA 9.7.14.4.1 (shape, layout and element type must match)",
@@ -66,7 +66,13 @@ def stride_step(fragment: str, shape: Shape, element: ElementType) -> int:
 
 
 def stride_violations(
-    instruction: str, fragment: str, shape: Shape, element: ElementType, stride: int, extent: int
+    instruction: str,
+    fragment: str,
+    shape: Shape,
+    element: ElementType,
+    stride: int,
+    extent: int,
+    at: Location | None = None,
 ) -> list[Diagnostic]:
     """What is wrong with a constant `stride`, in elements; `extent` elements of a row (column) follow one another."""
     step = stride_step(fragment, shape, element)
@@ -76,6 +82,7 @@ def stride_violations(
         nearest = f"{below} or {below + step}" if below else f"{step}"
         found.append(
             STRIDE.diagnose(
+                at=at,
                 stride=stride,
                 element=element,
                 bits=stride * element.bits,
@@ -85,20 +92,26 @@ def stride_violations(
             )
         )
     elif stride < extent and fragment == "d":
-        found.append(OVERLAP.diagnose(instruction=instruction, stride=stride, extent=extent))
+        found.append(OVERLAP.diagnose(at=at, instruction=instruction, stride=stride, extent=extent))
     return found
 
 
 def address_violations(
-    instruction: str, fragment: str, shape: Shape, element: ElementType, given: ElementType, align: int
+    instruction: str,
+    fragment: str,
+    shape: Shape,
+    element: ElementType,
+    given: ElementType,
+    align: int,
+    at: Location | None = None,
 ) -> list[Diagnostic]:
     """What is wrong with an address of `given` elements that promises `align` bytes."""
     found = []
     needed = fragment_bytes(fragment, shape, element)
     if given is not element:
-        found.append(ELEMENT.diagnose(instruction=instruction, wanted=element, given=given))
+        found.append(ELEMENT.diagnose(at=at, instruction=instruction, wanted=element, given=given))
     if align % needed:
-        found.append(ALIGNMENT.diagnose(instruction=instruction, bytes=needed, align=align))
+        found.append(ALIGNMENT.diagnose(at=at, instruction=instruction, bytes=needed, align=align))
     return found
 
 
@@ -117,13 +130,42 @@ def check_arity(fragment: str, shape: Shape, element: ElementType, register: Ele
 
 
 def operand_violations(
-    operand: str, shape: Shape, element: ElementType, given: tuple[str, Shape, ElementType], described: str
+    operand: str, shape: Shape, element: ElementType, given: tuple[str, Shape, ElementType], text: str
 ) -> list[Diagnostic]:
-    """What is wrong with a fragment (which, shape, element) in the place of `operand` ("a", "b" or "c") of an mma."""
+    """What is wrong with a fragment (which, shape, element) in the place of `operand` ("a", "b" or "c") of an mma.
+
+    `text` is what the fragment is called.
+    """
     which, given_shape, given_element = given
-    legal = ("c", "d") if operand == "c" else (operand,)
+    legal = ACCUMULATORS if operand in ACCUMULATORS else (operand,)
     if which in legal and given_shape == shape and given_element is element:
         return []
-    kind = "an accumulator" if operand == "c" else f"a fragment {operand.upper()}"
-    wanted = f"{kind} of {spelled_shape(shape)} {element}"
-    return [OPERAND.diagnose(operand=operand.upper(), shape=spelled_shape(shape), given=described, wanted=wanted)]
+    return [misplaced("wmma.mma", operand, shape, text, described(operand, shape, element))]
+
+
+def misplaced(
+    instruction: str,
+    operand: str,
+    shape: Shape,
+    given: str,
+    wanted: str,
+    at: Location | None = None,
+    filled: Location | None = None,
+) -> Diagnostic:
+    """wmma.operand: `given` as `operand` where `wanted` belongs, both in words; `filled` is where it comes from."""
+    notes = (("it is made here", filled),) if filled is not None else ()
+    return OPERAND.diagnose(
+        at=at,
+        notes=notes,
+        operand=operand.upper(),
+        instruction=instruction,
+        shape=spelled_shape(shape),
+        given=given,
+        wanted=wanted,
+    )
+
+
+def described(fragment: str, shape: Shape, element: ElementType, layout: str | None = None) -> str:
+    """What diagnostics call a fragment."""
+    kind = "an accumulator" if fragment in ACCUMULATORS else f"a fragment {fragment.upper()}"
+    return f"{kind} of {spelled_shape(shape)} {element}" + (f" {layout}" if layout else "")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import tcgen05
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row import RegisterClass, Row
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL, control_words
-from nvbackend.intrinsics.types import e2m1, f16, f32, ue8m0
+from nvbackend.intrinsics.types import e2m1, f16, f32, u32, u64, ue8m0
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.print import print_instr
 from nvbackend.isel.target import Target
@@ -148,6 +151,29 @@ def test_the_texts_come_from_the_decoded_words_and_the_exact_target(
     assert text in found(row, with_words(row, control=control, collector=collector), target).values()
     home = "sm_100a"
     assert found(row, control_words(row), home) == {}
+
+
+@pytest.mark.parametrize(("text", "row", "control", "collector", "target"), SAID, ids=[case[0][:40] for case in SAID])
+def test_a_builder_that_emits_row_and_words_is_told_the_same(
+    text: str, row: Row, control: int, collector: int, target: str
+) -> None:
+    with pytest.raises(DiagnosticError) as error:
+        emitted(row, with_words(row, control=control, collector=collector), target)
+    assert text in [one.message for one in error.value.diagnostics]
+
+
+def emitted(row: Row, words: dict[str, int], target: str) -> None:
+    k = KernelBuilder("k", target, threads=128)
+    with k.one_thread():
+        k.emit(row, zeros(k, row), words=words)
+    k.finish()
+
+
+def zeros(k: KernelBuilder, row: Row) -> dict[str, Any]:
+    """Operands for a row: nothing but zeros."""
+    values = {RegisterClass.PRED: k.const(0, u32) == 1, RegisterClass.B64: k.const(0, u64)}
+    inputs = {one.name: [values.get(one.register, k.const(0, u32)).ir] * one.count for one in row.inputs}
+    return {**inputs, **{one.name: 0 for one in row.immediates}}
 
 
 def test_a_word_that_disagrees_names_field_and_both_values() -> None:
