@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import overload
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.layout.arrangement import flat, tiled, zipped
 from nvbackend.layout.composed import ComposedLayout
 from nvbackend.layout.composition import Tiler, composition
-from nvbackend.layout.inttuple import text
 from nvbackend.layout.inverse import complement
 from nvbackend.layout.layout import Layout, joined, size
-from nvbackend.layout.rules import TILER
 from nvbackend.layout.simplify import by_mode
 
 
@@ -47,7 +46,7 @@ def zipped_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | Com
     """
     if isinstance(layout, ComposedLayout):
         return layout.with_layout(lambda inner: zipped_divide(inner, tiler))
-    return joined(unzipped(logical_divide(layout, tiler), tiler))
+    return zipped(logical_divide(layout, tiler), tiler)
 
 
 @overload
@@ -59,8 +58,7 @@ def tiled_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | Comp
     """((TileM, TileN, ...), RestM, RestN, ..., L, ...). Raises what `logical_divide` raises."""
     if isinstance(layout, ComposedLayout):
         return layout.with_layout(lambda inner: tiled_divide(inner, tiler))
-    tile, rest = unzipped(logical_divide(layout, tiler), tiler)
-    return joined([tile, *rest.modes])
+    return tiled(logical_divide(layout, tiler), tiler)
 
 
 @overload
@@ -72,17 +70,4 @@ def flat_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | Compo
     """(TileM, TileN, ..., RestM, RestN, ..., L, ...). Raises what `logical_divide` raises."""
     if isinstance(layout, ComposedLayout):
         return layout.with_layout(lambda inner: flat_divide(inner, tiler))
-    tile, rest = unzipped(logical_divide(layout, tiler), tiler)
-    return joined([*tile.modes, *rest.modes])
-
-
-def unzipped(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
-    """Of a layout whose modes are pairs where `tiler` ends: all first parts, and all second ones with what is left."""
-    if not isinstance(tiler, tuple):
-        parts = layout.modes
-        if len(parts) != 2:
-            TILER.fail(tiler=text(tiler), layout=layout, problem="it leaves a mode that has no (tile, rest)")
-        return parts[0], parts[1]
-    pairs = [unzipped(part, entry) for part, entry in zip(layout.modes, tiler, strict=False)]
-    rest = [pair[1] for pair in pairs] + list(layout.modes[len(tiler) :])
-    return joined([pair[0] for pair in pairs]), joined(rest)
+    return flat(logical_divide(layout, tiler), tiler)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal, TypeAlias, overload
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.layout.arrangement import flat, tiled, zipped
 from nvbackend.layout.composed import ComposedLayout
 from nvbackend.layout.composition import Tiler, composition
-from nvbackend.layout.divide import unzipped
 from nvbackend.layout.inttuple import IntTuple, extents, modes, product, text
 from nvbackend.layout.inverse import complement
 from nvbackend.layout.layout import Layout, cosize, joined, make_ordered_layout, size
@@ -48,7 +48,7 @@ def zipped_product(block: Layout | ComposedLayout, tiler: Tiler) -> Layout | Com
     """((BlockM, BlockN, ...), (CopiesM, CopiesN, ..., L, ...)). Raises what `logical_product` raises."""
     if isinstance(block, ComposedLayout):
         return block.with_layout(lambda inner: zipped_product(inner, tiler))
-    return joined(unzipped(logical_product(block, tiler), tiler))
+    return zipped(logical_product(block, tiler), tiler)
 
 
 @overload
@@ -60,8 +60,7 @@ def tiled_product(block: Layout | ComposedLayout, tiler: Tiler) -> Layout | Comp
     """((BlockM, BlockN, ...), CopiesM, CopiesN, ..., L, ...). Raises what `logical_product` raises."""
     if isinstance(block, ComposedLayout):
         return block.with_layout(lambda inner: tiled_product(inner, tiler))
-    inside, copies = unzipped(logical_product(block, tiler), tiler)
-    return joined([inside, *copies.modes])
+    return tiled(logical_product(block, tiler), tiler)
 
 
 @overload
@@ -73,8 +72,7 @@ def flat_product(block: Layout | ComposedLayout, tiler: Tiler) -> Layout | Compo
     """(BlockM, BlockN, ..., CopiesM, CopiesN, ..., L, ...). Raises what `logical_product` raises."""
     if isinstance(block, ComposedLayout):
         return block.with_layout(lambda inner: flat_product(inner, tiler))
-    inside, copies = unzipped(logical_product(block, tiler), tiler)
-    return joined([*inside.modes, *copies.modes])
+    return flat(logical_product(block, tiler), tiler)
 
 
 @overload
