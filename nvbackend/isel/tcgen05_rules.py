@@ -48,6 +48,16 @@ def _as_asked(request: Tcgen05Request, target: Target) -> Values:
     }
 
 
+def _is_scaled(request: Tcgen05Request) -> bool:
+    """Whether the kind is one whose A and B have scale factors."""
+    return request.of is not None and request.of.block_scale
+
+
+def _dense(request: Tcgen05Request, _target: Target) -> Values:
+    """The kind, and those without scale factors."""
+    return {"kind": request.kind, "legal": ", ".join(tcgen05.DENSE_KINDS)}
+
+
 TARGET = _gate(
     Rule(
         id="tcgen05.target",
@@ -171,7 +181,7 @@ BLOCK_SCALE_KIND = _gate(
         why=_UNENCODED,
         reference=_SEED,
     ),
-    lambda request, _: request.block_scale and request.of is not None and not request.of.block_scale,
+    lambda request, _: request.block_scale and request.of is not None and not _is_scaled(request),
     lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.BLOCK_SCALED_KINDS)},
 )
 BLOCK_SCALE_NEEDED = _gate(
@@ -182,8 +192,8 @@ BLOCK_SCALE_NEEDED = _gate(
         why=_UNENCODED,
         reference=_ISA,
     ),
-    lambda request, _: not request.block_scale and request.of is not None and request.of.block_scale,
-    lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.DENSE_KINDS)},
+    lambda request, _: not request.block_scale and _is_scaled(request),
+    _dense,
 )
 SCALE_VECTOR = _gate(
     Rule(
@@ -227,8 +237,8 @@ ASHIFT_BLOCK_SCALE = _gate(
         why=_UNENCODED,
         reference=_SEED,
     ),
-    lambda request, _: request.ashift and (request.block_scale or bool(request.of and request.of.block_scale)),
-    lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.DENSE_KINDS)},
+    lambda request, _: request.ashift and (request.block_scale or _is_scaled(request)),
+    _dense,
 )
 ASHIFT_COLLECTOR = _gate(
     Rule(
@@ -271,8 +281,8 @@ WS_KIND = _gate(
         why=_UNENCODED,
         reference=_SEED,
     ),
-    lambda request, _: request.weight_stationary and bool(request.of and request.of.block_scale),
-    lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.DENSE_KINDS)},
+    lambda request, _: request.weight_stationary and _is_scaled(request),
+    _dense,
 )
 WS_OPERANDS = _gate(
     Rule(
@@ -304,8 +314,8 @@ OUTPUT_LANES = _gate(
         why=_UNENCODED,
         reference=f"{_ISA}; ptxas 13.5",
     ),
-    lambda request, _: request.disable_output_lane and bool(request.of and request.of.block_scale),
-    lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.DENSE_KINDS)},
+    lambda request, _: request.disable_output_lane and _is_scaled(request),
+    _dense,
 )
 COLLECTOR = _gate(
     Rule(
