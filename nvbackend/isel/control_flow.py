@@ -6,7 +6,9 @@ ways from X meet again (its immediate post-dominator). Where some way ends the k
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from nvbackend.isel.graphs import immediate_dominators, postorder
 
 Successors = Mapping[str, Sequence[str]]
 
@@ -58,68 +60,17 @@ class ControlFlow:
         return found
 
     def _post_dominators(self) -> dict[str, str | None]:
-        """By the iterative algorithm of Cooper, Harvey and Kennedy, over the reversed edges from one common end."""
-        order = self._from_the_end()
-        rank = {block: index for index, block in enumerate(order)}
-        end = len(order)
-        found: dict[str, int] = {}
-        changed = True
-        while changed:
-            changed = False
-            for block in reversed(order):
-                met = None if self.successors[block] else end
-                for successor in self.successors[block]:
-                    if successor in found and successor != block:
-                        way = rank[successor]
-                        met = way if met is None else _common(met, way, found, order, end)
-                if met is not None and found.get(block) != met:
-                    found[block] = met
-                    changed = True
-        return {block: None if found.get(block, end) == end else order[found[block]] for block in self.successors}
+        """The dominators over the reversed edges, from one common end (None)."""
+        ends = (block for block, following in self.successors.items() if not following)
+        order = postorder(ends, self.predecessors.__getitem__)
+        found = immediate_dominators([None, *reversed(order)], self._or_the_end)
+        return {block: found.get(block) for block in self.successors}
 
-    def _from_the_end(self) -> list[str]:
-        """The blocks from which an end can be reached, in postorder over the reversed edges."""
-        finished: list[str] = []
-        seen: set[str] = set()
-        for last in (block for block, following in self.successors.items() if not following):
-            if last in seen:
-                continue
-            seen.add(last)
-            path = [(last, iter(self.predecessors[last]))]
-            while path:
-                block, before = path[-1]
-                for predecessor in before:
-                    if predecessor not in seen:
-                        seen.add(predecessor)
-                        path.append((predecessor, iter(self.predecessors[predecessor])))
-                        break
-                else:
-                    finished.append(block)
-                    path.pop()
-        return finished
+    def _or_the_end(self, block: str | None) -> Sequence[str | None]:
+        return () if block is None else self.successors[block] or (None,)
 
 
-def _common(left: int, right: int, found: Mapping[str, int], order: Sequence[str], end: int) -> int:
-    """The nearest common post-dominator of two blocks, given by their ranks."""
-    while left != right:
-        if end in (left, right):
-            return end
-        if left < right:
-            left = found[order[left]]
-        else:
-            right = found[order[right]]
-    return left
-
-
-def _reachable(successors: Successors) -> dict[str, None]:
-    entry = next(iter(successors), None)
-    if entry is None:
-        return {}
-    seen = {entry: None}
-    waiting = [entry]
-    while waiting:
-        for successor in successors[waiting.pop()]:
-            if successor not in seen:
-                seen[successor] = None
-                waiting.append(successor)
-    return {name: None for name in successors if name in seen}
+def _reachable(successors: Successors) -> Iterator[str]:
+    """What can be reached from the entry, in the order that it is given in."""
+    found = set(postorder([next(iter(successors))], successors.__getitem__)) if successors else set()
+    return (name for name in successors if name in found)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from nvbackend.isel.graphs import postorder
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 
 State = TypeVar("State")
@@ -116,18 +117,4 @@ def reverse_postorder(function: MachineFunction) -> list[str]:
     What the first successor leads to comes before what only the others do: the body of a loop before what is behind it,
     so that the solver has done with a loop before it goes on, and its work grows with the text alone.
     """
-    entry = function.entry.name
-    finished: list[str] = []
-    seen = {entry}
-    path = [(entry, reversed(function.blocks[entry].successors))]
-    while path:
-        block, successors = path[-1]
-        for successor in successors:
-            if successor not in seen:
-                seen.add(successor)
-                path.append((successor, reversed(function.blocks[successor].successors)))
-                break
-        else:
-            finished.append(block)
-            path.pop()
-    return finished[::-1]
+    return postorder([function.entry.name], lambda block: reversed(function.blocks[block].successors))[::-1]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nvbackend.isel.dataflow import reverse_postorder
+from nvbackend.isel.graphs import immediate_dominators
 from nvbackend.isel.machine import MachineFunction, Update
 
 
@@ -26,7 +27,7 @@ class Loops:
         self._order = reverse_postorder(function) if function.blocks else []
         self._rank = {block: index for index, block in enumerate(self._order)}
         self._before = self._predecessors()
-        self._dominator = self._dominators()
+        self._dominator = immediate_dominators(self._order, self._before.__getitem__)
         self.regular = True
         self._innermost: dict[str, Loop] = {}
         for loop in sorted(self._find(), key=lambda one: -len(one.blocks)):
@@ -69,33 +70,6 @@ class Loops:
             for successor in self._function.blocks[block].successors:
                 before[successor].append(block)
         return before
-
-    def _dominators(self) -> dict[str, str]:
-        """The immediate dominator of each block, the entry's being itself (Cooper, Harvey and Kennedy)."""
-        if not self._order:
-            return {}
-        entry = self._order[0]
-        found = {entry: entry}
-        changed = True
-        while changed:
-            changed = False
-            for block in self._order[1:]:
-                known = [one for one in self._before[block] if one in found]
-                nearest = known[0]
-                for one in known[1:]:
-                    nearest = self._common(found, nearest, one)
-                if found.get(block) != nearest:
-                    found[block] = nearest
-                    changed = True
-        return found
-
-    def _common(self, found: Mapping[str, str], left: str, right: str) -> str:
-        while left != right:
-            if self._rank[left] > self._rank[right]:
-                left = found[left]
-            else:
-                right = found[right]
-        return left
 
     def _find(self) -> list[Loop]:
         latches: dict[str, set[str]] = {}

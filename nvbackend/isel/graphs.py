@@ -1,0 +1,63 @@
+"""Graphs of blocks: the order of a walk in depth, and dominators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> list[Node]:
+    """Everything that can be reached from `starts`, each behind what it leads to except along back edges."""
+    finished: list[Node] = []
+    seen: set[Node] = set()
+    for start in starts:
+        if start in seen:
+            continue
+        seen.add(start)
+        path = [(start, iter(following(start)))]
+        while path:
+            node, others = path[-1]
+            for other in others:
+                if other not in seen:
+                    seen.add(other)
+                    path.append((other, iter(following(other))))
+                    break
+            else:
+                finished.append(node)
+                path.pop()
+    return finished
+
+
+def immediate_dominators(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -> dict[Node, Node]:
+    """The nearest other node on every way from the first of `order` to each; the first's is itself.
+
+    `order` is a reverse postorder, `before` says what leads to a node; what `order` leaves out counts for no way. By
+    the iterative algorithm of Cooper, Harvey and Kennedy.
+    """
+    if not order:
+        return {}
+    rank = {node: index for index, node in enumerate(order)}
+    found = {order[0]: order[0]}
+    changed = True
+    while changed:
+        changed = False
+        for node in order[1:]:
+            nearest, *others = (one for one in before(node) if one in found)
+            for one in others:
+                nearest = _common(found, rank, nearest, one)
+            if node not in found or found[node] != nearest:
+                found[node] = nearest
+                changed = True
+    return found
+
+
+def _common(found: Mapping[Node, Node], rank: Mapping[Node, int], left: Node, right: Node) -> Node:
+    """The nearest node that dominates both."""
+    while left != right:
+        if rank[left] > rank[right]:
+            left = found[left]
+        else:
+            right = found[right]
+    return left
