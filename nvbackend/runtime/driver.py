@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its requirements was broken."
+"""Why what it requires of a tensor map is checked before it is asked."""
+
 
 def bindings() -> Any:
     """cuda.bindings.driver."""

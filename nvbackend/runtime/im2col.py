@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.runtime.driver import SILENT
 from nvbackend.signature import Im2col, TensorMap
 
 PIXELS_AND_CHANNELS = 2
@@ -25,14 +26,13 @@ W128_PIXELS = 128
 """Pixels that a copy in mode w128 always moves."""
 
 _REFERENCE = "CUDA driver API, cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2colWide"
-_SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its requirements was broken."
 
 RANK = Rule(
     id="tensor-map.im2col-rank",
     message="tensor map {name}: im2col is of arrays of {lowest} to {highest} dimensions, not {rank}; its box is "
     "(pixels, channels), not {box}",
     fix="use batch, one to three dimensions of space, and channels innermost, and a box of two extents",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 CORNER = Rule(
@@ -40,14 +40,14 @@ CORNER = Rule(
     message="tensor map {name}: corners {lower} and {upper} of rank {rank}; there are {count} of each, {lowest} to "
     "{highest}",
     fix="give a corner for each dimension of space, outermost first (one where only W is walked), in that range",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 WIDE = Rule(
     id="tensor-map.im2col-wide",
     message="tensor map {name}: im2col along W by {wide!r} with a swizzle of {swizzle} and {pixels} pixels; {needs}",
     fix="use wide='w' or 'w128', a swizzle of {swizzles} bytes, and {fixed} pixels with w128",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 AREA = Rule(
@@ -55,7 +55,7 @@ AREA = Rule(
     message="tensor map {name}: from {lower} to {end} there is no pixel along dimension {dimension} of space, of "
     "extent {extent} with the upper corner {upper}",
     fix="give the padding as corners: lower is minus the padding, upper the padding less the filter's extent less one",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 

@@ -14,7 +14,7 @@ from typing import Any
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.runtime.arrays import DeviceArray
-from nvbackend.runtime.driver import driver_errors
+from nvbackend.runtime.driver import SILENT, driver_errors
 from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col
 from nvbackend.signature import Im2col, TensorMap
 
@@ -28,7 +28,6 @@ CACHED_MAPS = 64
 """Encoded maps a loaded kernel keeps: a pointer that comes again (buffers of a pool do) needs no second encoding."""
 
 _REFERENCE = "CUDA driver API, cuTensorMapEncodeTiled"
-_SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its forty requirements was broken."
 
 ELEMENT = Rule(
     id="tensor-map.element",
@@ -41,21 +40,21 @@ RANK = Rule(
     id="tensor-map.rank",
     message="tensor map {name} has a box of rank {expected} ({box}); the array has rank {given} (shape {shape})",
     fix="pass an array of rank {expected}, 1 to {most}",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 EXTENT = Rule(
     id="tensor-map.extent",
     message="tensor map {name}: extent {extent} of dimension {dimension} is not in 1 to {most}",
     fix="pass an array whose every extent is in 1 to {most}",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 ADDRESS = Rule(
     id="tensor-map.address",
     message="tensor map {name}: the array starts at {address:#x}, which is not a multiple of {align} bytes",
     fix="pass an array that starts at a multiple of {align} bytes, not a slice that begins in between",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 INNER_STRIDE = Rule(
@@ -70,21 +69,21 @@ STRIDE = Rule(
     message="tensor map {name}: stride of {stride} bytes in dimension {dimension} (shape {shape}) is not a multiple of "
     "{align} in {align} to 2^40 - {align}",
     fix="pad the rows: allocate an innermost extent that is a multiple of {elements} elements and slice it",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 BOX = Rule(
     id="tensor-map.box",
     message="tensor map {name}: extent {extent} of dimension {dimension} of box {box} is not in 1 to {most}{unit}",
     fix="split the copy: a box has at most {most} elements in each dimension",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 BOX_BYTES = Rule(
     id="tensor-map.box-bytes",
     message="tensor map {name}: a row of box {box} takes {given} bytes, which is not a multiple of {align}",
     fix="make the innermost box extent a multiple of {elements} elements of {element}",
-    why=_SILENT,
+    why=SILENT,
     reference=_REFERENCE,
 )
 SWIZZLE = Rule(
