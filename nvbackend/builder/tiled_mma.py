@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.roles import Roles
 from nvbackend.builder.rules import TILE_MISMATCH
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.wgmma_rules import WgmmaRequest
+from nvbackend.layout.tile_atoms import check_tile, tile_faults
 
 WARPGROUPS = Rule(
     id="mma.warpgroups",
@@ -63,11 +65,16 @@ class TiledMma:
         return self.instruction.m * self.warpgroups[0], self.instruction.n * self.warpgroups[1]
 
     def smem_a(self, k: int, major: Major = Major.K, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
-        """The layout of A's shared-memory tile with `k` columns."""
+        """The layout of A's shared-memory tile with `k` columns.
+
+        Raises, all together, tile.mma-atom, tile.swizzle-atom and layout.major; else what `SmemLayout` raises.
+        """
+        check_tile(major, swizzle, self.instruction.a, (self.shape[0], k), (self.instruction.m, self.instruction.k))
         return SmemLayout(major, swizzle, self.instruction.a, self.shape[0], k)
 
     def smem_b(self, k: int, major: Major = Major.K, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
-        """The layout of B's shared-memory tile (N rows, as B transposed) with `k` columns."""
+        """The layout of B's shared-memory tile (N rows, as B transposed) with `k` columns. Raises as `smem_a` does."""
+        check_tile(major, swizzle, self.instruction.b, (self.shape[1], k), (self.instruction.n, self.instruction.k))
         return SmemLayout(major, swizzle, self.instruction.b, self.shape[1], k)
 
     def accumulator(self, name: str = "acc") -> Accumulator:
@@ -77,12 +84,13 @@ class TiledMma:
     def accumulate(self, accumulator: Accumulator, a: SharedTile, b: SharedTile, warpgroup: Operand = 0) -> None:
         """Issue the mma of one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma()` region.
 
-        Raises mma.tile, mma.warpgroup for a number that is none, and mma.warpgroups-there inside `k.consumers` where
-        its number says that some part of the tile has no warpgroup.
+        Raises mma.tile, tile.mma-atom, mma.warpgroup for a number that is none, and mma.warpgroups-there inside
+        `k.consumers` where its number says that some part of the tile has no warpgroup.
         """
         self._check_warpgroup(warpgroup)
         if a.layout.columns != b.layout.columns or a.layout.columns % self.instruction.k:
             TILE_MISMATCH.fail(a=a.layout.columns, b=b.layout.columns, k=self.instruction.k)
+        raise_all([*self._tile_faults(a.layout, self.instruction.m), *self._tile_faults(b.layout, self.instruction.n)])
         instruction = dataclasses.replace(
             self.instruction,
             trans_a=int(a.layout.major is Major.MN),
@@ -93,6 +101,10 @@ class TiledMma:
         own_b = b.rows_from(warpgroup // along_m if along_n > 1 else 0, instruction.n)
         for column in range(0, a.layout.columns, instruction.k):
             self._k.wgmma_mma_async(accumulator, own_a, own_b, instruction, a_at=(0, column), b_at=(0, column))
+
+    def _tile_faults(self, tile: SmemLayout, rows: int) -> Iterator[Diagnostic]:
+        shape = (tile.rows, tile.columns)
+        yield from tile_faults(tile.major, tile.swizzle, tile.element, shape, (rows, self.instruction.k))
 
     def _check_warpgroup(self, warpgroup: Operand) -> None:
         along_m, along_n = self.warpgroups

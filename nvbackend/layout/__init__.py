@@ -31,6 +31,7 @@ from nvbackend.layout.product import (
 from nvbackend.layout.recast import downcast, recast_layout, upcast
 from nvbackend.layout.simplify import coalesce, filter, filter_zeros, flatten, group, replace  # noqa: A004
 from nvbackend.layout.swizzle import Swizzle
+from nvbackend.layout.tile_atoms import check_tile
 
 __all__ = [
     "FORMS",
@@ -47,6 +48,7 @@ __all__ = [
     "_",
     "bank_conflicts",
     "blocked_product",
+    "check_tile",
     "coalesce",
     "complement",
     "composition",
