@@ -16,6 +16,11 @@ def select_wgmma(request: WgmmaRequest, target: Target) -> Row:
     Raises every broken rule of the request together (ids `wgmma.*`), at the caller's line.
     """
     raise_all(violations(request, target))
+    return wgmma_row(request)
+
+
+def wgmma_row(request: WgmmaRequest) -> Row:
+    """The row of a request that breaks no rule."""
     return wgmma.mma_async(
         request.n,
         request.d,

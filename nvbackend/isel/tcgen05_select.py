@@ -16,6 +16,11 @@ def select_tcgen05(request: Tcgen05Request, target: Target) -> Row:
     Raises every broken rule of the request together (ids `tcgen05.*`), at the caller's line.
     """
     raise_all(violations(request, target))
+    return tcgen05_row(request)
+
+
+def tcgen05_row(request: Tcgen05Request) -> Row:
+    """The row of a request that breaks no rule."""
     if request.weight_stationary:
         return tcgen05.mma_ws(
             request.kind,

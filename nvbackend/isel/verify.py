@@ -26,6 +26,7 @@ from nvbackend.isel.proxy_protocol import check_proxy_protocol
 from nvbackend.isel.proxy_refills import check_refills
 from nvbackend.isel.register_budget_protocol import check_register_budget
 from nvbackend.isel.register_counts import count_faults
+from nvbackend.isel.row_identity import row_faults
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.tcgen05_word_rules import word_faults
@@ -165,8 +166,14 @@ def in_words(values: Iterable[int]) -> str:
 
 
 def _gates(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
-    """The gates of the instruction's family, which know what to use instead, or else those of every row."""
-    return gates(instr.row, target, instr.immediates, instr.location) if instr.row is not None else ()
+    """The gates of the instruction's family, which know what to use instead, or else those of every row.
+
+    A row that keeps them all must be the one that they are about.
+    """
+    if instr.row is None:
+        return ()
+    found = list(gates(instr.row, target, instr.immediates, instr.location))
+    return found or row_faults(instr.row, instr.location)
 
 
 def gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location | None = None) -> Iterable[Diagnostic]:

@@ -17,6 +17,25 @@ def select_wmma(request: WmmaRequest, target: Target) -> Row:
     Raises every broken rule of the request together (ids `wmma.*`), at the caller's line.
     """
     raise_all(mma_violations(request, target))
+    return wmma_row(request)
+
+
+@user_facing
+def select_wmma_move(request: WmmaMoveRequest, target: Target) -> Row:
+    """The row of `wmma.load` or `wmma.store` that does `request` on `target`.
+
+    Raises every broken rule of the request together (ids `wmma.*`), at the caller's line.
+    """
+    raise_all(move_violations(request, target))
+    return wmma_row(request)
+
+
+def wmma_row(request: WmmaRequest | WmmaMoveRequest) -> Row:
+    """The row of a request that breaks no rule."""
+    return _moving(request) if isinstance(request, WmmaMoveRequest) else _multiplying(request)
+
+
+def _multiplying(request: WmmaRequest) -> Row:
     return wmma.mma(
         request.shape,
         request.a,
@@ -29,13 +48,7 @@ def select_wmma(request: WmmaRequest, target: Target) -> Row:
     )
 
 
-@user_facing
-def select_wmma_move(request: WmmaMoveRequest, target: Target) -> Row:
-    """The row of `wmma.load` or `wmma.store` that does `request` on `target`.
-
-    Raises every broken rule of the request together (ids `wmma.*`), at the caller's line.
-    """
-    raise_all(move_violations(request, target))
+def _moving(request: WmmaMoveRequest) -> Row:
     if request.operation == "store":
         return wmma.store(request.shape, request.element, request.layout, request.space, strided=request.strided)
     return wmma.load(

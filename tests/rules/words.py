@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nvbackend import e2m1, e4m3, f16, f32, ue4m3, ue8m0
 from nvbackend.diagnostics import caller_location
-from nvbackend.intrinsics import matrix_move, tcgen05
+from nvbackend.intrinsics import matrix_move, tcgen05, tma_tensor
 from nvbackend.intrinsics.seed_block_scale import block_scaled_atom
 from nvbackend.intrinsics.tcgen05_words import CONTROL, control_words
 from nvbackend.isel.machine import MachineFunction, MachineInstr
@@ -30,6 +32,15 @@ def instruction_without_its_words():
     words = control_words(row)  # keeps
     function = MachineFunction("k", BLACKWELL)
     function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words, location=caller_location()))
+    return verify(function)
+
+
+@program("machine.row")
+def row_with_another_spelling():
+    row = tma_tensor.prefetch_tensor(2, "tile")
+    row = replace(row, ptx=row.ptx.replace("2d", "3d"))  # breaks
+    function = MachineFunction("k", HOPPER)
+    function.block("entry").instructions.append(MachineInstr(row.opcode, row, location=caller_location()))
     return verify(function)
 
 
