@@ -1,0 +1,162 @@
+"""What an instruction is given of a partitioned operand: registers, descriptors, or cells of tensor memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from nvbackend.atoms import MmaAtom, Residency
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.smem_descriptor import UNIT
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.layout import (
+    AnyLayout,
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    SmemPtr,
+    filter_zeros,
+    make_layout,
+    make_ordered_layout,
+    recast_layout,
+    size,
+    tiled_product,
+)
+from nvbackend.layout.inttuple import Dynamic, leaves, modes, nested_as
+from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.partition import Partition
+from nvbackend.tiled.rules import FRAGMENT
+from nvbackend.tiled.tensor_memory import tmem_cell, tmem_layout
+
+_BYTE_BITS = 8
+_UNIT_BITS = UNIT * _BYTE_BITS
+_INSTRUCTION_ROW_BITS = 256
+"""What an instruction that reads shared or tensor memory takes of a row of A: its K, half of it where A is sparse."""
+_UNITS = {
+    Residency.REGISTERS: "registers",
+    Residency.SHARED_DESCRIPTOR: "descriptors",
+    Residency.TENSOR_MEMORY: "tmem",
+}
+
+
+@user_facing
+@dataclass(frozen=True)
+class Fragment:
+    """An operand as the instructions take it: CuTe's tCrA, tCrB, tCrC.
+
+    Mode 0 of `layout` is what one instruction has. Its indices count the thread's own elements where it is in
+    registers; descriptors in units of 16 bytes from that of the tensor, one for an instruction; in tensor memory
+    elements of `bits` (see `cells`). `offset` is where the thread's part begins, which may be a builder's value.
+    """
+
+    operand: Operand
+    residency: Residency
+    element: ElementType
+    bits: int
+    layout: Layout
+    offset: Any = 0
+
+    @property
+    def shape(self) -> IntTuple:
+        """That of the layout."""
+        return self.layout.shape
+
+    def __call__(self, *coordinate: Any) -> Any:
+        """The index of a coordinate; with `_` in it, the fragment of the modes left open.
+
+        Raises layout-algebra.coordinate.
+        """
+        kept, start = self.layout.slice_and_offset(*coordinate)
+        offset = self.offset + start
+        return offset if kept.shape == () else replace(self, layout=kept, offset=offset)
+
+    def offsets(self) -> list[int]:
+        """The indices of all coordinates, in the order of the coordinate as one integer."""
+        return [self.offset + index for index in self.layout.offsets()]
+
+    def cells(self) -> list[tuple[int, int, int]]:
+        """Of tensor memory: (lane, 32-bit column, bit in it) of all coordinates. Raises tiled-mma.fragment."""
+        if self.residency is not Residency.TENSOR_MEMORY:
+            problem = f"it is in {self.residency}"
+            instead = "ask for the cells of accumulators of tcgen05"
+            FRAGMENT.fail(operand=self.operand.value, mma="tcgen05", given=self, problem=problem, instead=instead)
+        return [tmem_cell(index, self.bits) for index in self.offsets()]
+
+    def __str__(self) -> str:
+        return f"{_UNITS[self.residency]}[{self.bits}b] o {self.layout}"
+
+
+def memory_bits(atom: MmaAtom) -> int:
+    """Bits of an element of A or B in shared or tensor memory; those of kind::f8f6f4 take a byte each."""
+    return _INSTRUCTION_ROW_BITS // atom.stored_k
+
+
+def make_fragment(atom: MmaAtom, operand: Operand, partitioned: Partition | AnyLayout) -> Fragment:
+    """The fragment of a partitioned operand, a `Partition` or its layout, ((MMA, ...), MMA_M, ...).
+
+    Raises tiled-mma.fragment, tiled-mma.tensor-memory, and layout-algebra.recast where descriptors can not begin
+    where an instruction's part does.
+    """
+    part = partitioned if isinstance(partitioned, Partition) else Partition(partitioned)
+    residency, element = operand.residency_of(atom), operand.element_of(atom)
+    _check_partitioned(atom, operand, part)
+    if residency is Residency.REGISTERS:
+        bits = element.bits if operand is Operand.C else atom.bits
+        # Accumulators are not laid out as what they are written to: that may have any order.
+        layout = Layout(part.shape) if operand is Operand.C else _like(part.plain)
+        return Fragment(operand, residency, element, bits, layout)
+    if residency is Residency.TENSOR_MEMORY:
+        bits = element.bits if operand is Operand.C else memory_bits(atom)
+        return Fragment(operand, residency, element, bits, tmem_layout(atom, operand, part.shape, bits))
+    bits = memory_bits(atom)
+    _check_width(atom, operand, part, bits)
+    apart = make_layout(*part.plain.modes[1:])
+    rest = recast_layout(apart, bits, _UNIT_BITS)
+    if rest.shape != apart.shape:
+        problem = f"the operands of two instructions are less than {UNIT} bytes apart"
+        instead = "permute nothing along the dimension that is contiguous in shared memory"
+        FRAGMENT.fail(operand=operand.value, mma=atom, given=part, problem=problem, instead=instead)
+    per_unit = _UNIT_BITS // bits
+    offset = part.offset if isinstance(part.offset, int) and part.offset == 0 else part.offset // per_unit
+    return Fragment(operand, residency, element, bits, make_layout(Layout(1, 0), *rest.modes), offset)
+
+
+def _like(layout: Layout) -> Layout:
+    """CuTe's make_fragment_like: mode 0 compact, the others in the order that they have in memory."""
+    own, *rest = layout.modes
+    block = Layout(own.shape, Layout(filter_zeros(own).shape).stride)
+    others = make_layout(*rest)
+    strides = list(leaves(others.stride))
+    known = [stride for stride in strides if isinstance(stride, int) and not isinstance(stride, Dynamic)]
+    last = max(known, default=0) + 1  # what is known at run time only comes after all that is known before, as in CuTe
+    order = [
+        stride if isinstance(stride, int) and not isinstance(stride, Dynamic) else last + place
+        for place, stride in enumerate(strides)
+    ]
+    return tiled_product(block, make_ordered_layout(others.shape, nested_as(others.shape, order)))
+
+
+def _check_partitioned(atom: MmaAtom, operand: Operand, part: Partition) -> None:
+    values = size(operand.layout_of(atom), 1)
+    parts = modes(part.shape)
+    if len(parts) >= 3 and size(parts[0]) == values:
+        return
+    problem = f"its first mode is not the {values} elements that one instruction has of a thread, or two do not follow"
+    instead = f"cut it first: thread.partition_{operand.value}(layout)"
+    FRAGMENT.fail(operand=operand.value, mma=atom, given=part, problem=problem, instead=instead)
+
+
+def _check_width(atom: MmaAtom, operand: Operand, part: Partition, bits: int) -> None:
+    layout = part.layout
+    if not (isinstance(layout, ComposedLayout) and isinstance(layout.offset, SmemPtr)):
+        return
+    given = layout.offset.bits
+    if given is not None and given != bits:
+        problem = f"its elements have {given} bits, those of the operand {bits} in shared memory"
+        FRAGMENT.fail(
+            operand=operand.value,
+            mma=atom,
+            given=part,
+            problem=problem,
+            instead=f"make the layout of elements of {bits} bits",
+        )

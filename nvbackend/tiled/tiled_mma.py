@@ -1,0 +1,322 @@
+"""An MMA atom laid over a tile: CuTe's TiledMMA, as pure layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from nvbackend.atoms import MmaAtom
+from nvbackend.atoms import atom as atom_named
+from nvbackend.diagnostics import DiagnosticError, user_facing
+from nvbackend.layout import (
+    AnyLayout,
+    ComposedLayout,
+    IntTuple,
+    Layout,
+    complement,
+    composition,
+    logical_divide,
+    make_layout,
+    right_inverse,
+    size,
+    tiled_product,
+    zipped_divide,
+)
+from nvbackend.layout.inttuple import leaves, text
+from nvbackend.tiled.fragment import Fragment, make_fragment
+from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.partition import Partition
+from nvbackend.tiled.permutation import Permutation, permutations
+from nvbackend.tiled.rules import ATOM_LAYOUT, PERMUTATION, TILE
+from nvbackend.tiled.threads import check_thread, thread_coordinate
+
+DIMENSIONS = "MNK"
+AtomLayout: TypeAlias = "IntTuple | Layout"
+
+
+@user_facing
+def make_tiled_mma(
+    atom: MmaAtom | str, atom_layout: AtomLayout = (1, 1, 1), permutation: Sequence[Permutation] | None = None
+) -> TiledMMA:
+    """CuTe's make_tiled_mma: `atom`, or the one of that name, as many times along M, N and K as `atom_layout` says.
+
+    Each atom of the layout has threads of its own: `(2, 1, 1)` of wgmma is two warpgroups below each other. What
+    `atom_layout` and `permutation` leave out at the end is 1, and `_`. An entry of `permutation` is the tile's extent
+    along M, N or K (a multiple of what the threads take at once, which is what `_` stands for), or a layout that says
+    in which order the tile's rows or columns are dealt out. Raises tiled-mma.atom-layout, tiled-mma.permutation, and
+    for a name atom.name.
+    CUTLASS include/cute/atom/mma_atom.hpp.
+    """
+    found = atom_named(atom) if isinstance(atom, str) else atom
+    given = atom_layout if isinstance(atom_layout, Layout) else Layout(atom_layout)
+    if len(given.modes) > len(DIMENSIONS):
+        ATOM_LAYOUT.fail(given=given, problem=f"it has {len(given.modes)} modes")
+    layout = make_layout(*given.modes, *[Layout(1, 0)] * (len(DIMENSIONS) - len(given.modes)))
+    _check_numbers(given)
+    tiled = TiledMMA(found, layout, permutations(found, layout, permutation))
+    _check_orders(tiled)
+    return tiled
+
+
+def _check_orders(tiled: TiledMMA) -> None:
+    """Raises tiled-mma.permutation where an order is such that no layout says which elements an atom has."""
+    orders = [place for place in range(len(DIMENSIONS)) if isinstance(tiled.permutation_mnk[place], Layout)]
+    try:
+        for operand in Operand if orders else ():
+            tiled.layout_tv(operand)
+    except DiagnosticError as error:
+        PERMUTATION.fail(
+            given=text(tiled.permutation_mnk),
+            dimension=", ".join(DIMENSIONS[place] for place in orders),
+            mma=tiled.atom,
+            problem=f"its atoms have no constant steps ({error.diagnostics[0].message})",
+            instead="let the modes be multiples of what an atom takes of them, or divide it",
+        )
+
+
+def _check_numbers(layout: Layout) -> None:
+    """Raises tiled-mma.atom-layout where atoms share a number, or one can not be found from the number."""
+    covered = 1
+    for stride, extent in sorted(zip(leaves(layout.stride), leaves(layout.shape), strict=True)):
+        if extent > 1:
+            if stride < covered:
+                problem = f"its modes overlap: a step of {stride} after numbers below {covered}"
+                ATOM_LAYOUT.fail(given=layout, problem=problem)
+            covered += (extent - 1) * stride
+
+
+@user_facing
+@dataclass(frozen=True, repr=False)
+class TiledMMA:
+    """`atom` over a tile, made by `make_tiled_mma`.
+
+    `atom_layout_mnk` goes from (M, N, K) of an atom to its number, `permutation_mnk` has what is permuted along each
+    dimension, None for nothing. A of a sparse atom is counted in the columns that are stored, half of K.
+    """
+
+    atom: MmaAtom
+    atom_layout_mnk: Layout
+    permutation_mnk: tuple[Permutation, Permutation, Permutation] = (None, None, None)
+
+    @property
+    def thr_layout_vmnk(self) -> Layout:
+        """(thread of the atom, atom along M, along N, along K) to the thread: CuTe's ThrLayoutVMNK."""
+        return self._thr_layout
+
+    @cached_property
+    def _thr_layout(self) -> Layout:
+        return tiled_product(self.atom.thr_id, self.atom_layout_mnk)
+
+    @property
+    def size(self) -> int:
+        """The threads that take part; of tcgen05, the CTAs."""
+        return size(self._thr_layout)
+
+    @property
+    def tile_size_mnk(self) -> tuple[int, int, int]:
+        """M, N and K of what all threads together take at once."""
+        m, n, k = (self._tiler(place, self.atom.shape[place]) for place in range(3))
+        return size(m), size(n), size(k)
+
+    def _tiler(self, place: int, extent: int) -> Layout:
+        """What is cut off a dimension at a time, of which an atom has `extent`."""
+        given = self.permutation_mnk[place]
+        if isinstance(given, Layout):
+            return given
+        if given is None:
+            return Layout(extent * size(self._thr_layout, place + 1))
+        return Layout(given * extent // self.atom.shape[place])  # a sparse A has fewer columns
+
+    def thrfrg_A(self, layout: AnyLayout) -> AnyLayout:
+        """((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...))) of a layout (M,K,...). Raises tiled-mma.tile."""
+        return self._thrfrg(Operand.A, layout)
+
+    def thrfrg_B(self, layout: AnyLayout) -> AnyLayout:
+        """((ThrV,(ThrN,ThrK)),(FrgV,(RestN,RestK,...))) of a layout (N,K,...). Raises tiled-mma.tile."""
+        return self._thrfrg(Operand.B, layout)
+
+    def thrfrg_C(self, layout: AnyLayout) -> AnyLayout:
+        """((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN,...))) of a layout (M,N,...). Raises tiled-mma.tile."""
+        return self._thrfrg(Operand.C, layout)
+
+    def get_layoutA_TV(self) -> Layout:
+        """(thread, value) to m + M * k of one `tile_size_mnk` of A; threads of the same rows have the same elements."""
+        return self.layout_tv(Operand.A)
+
+    def get_layoutB_TV(self) -> Layout:
+        """(thread, value) to n + N * k of one `tile_size_mnk` of B."""
+        return self.layout_tv(Operand.B)
+
+    def get_layoutC_TV(self) -> Layout:
+        """(thread, value) to m + M * n of one `tile_size_mnk` of C; with atoms along K each has a partial sum."""
+        return self.layout_tv(Operand.C)
+
+    def get_slice(self, thread: Any) -> ThrMMA:
+        """The part of `thread`, an integer or a builder's value: CuTe's get_slice and get_thread_slice.
+
+        Of tcgen05 it is the CTA's rank in its group. Raises tiled-mma.thread for an integer that is no thread of it; a
+        value goes round, as in CuTe.
+        """
+        if isinstance(thread, int):
+            check_thread(self._thr_layout, thread, self)
+        return ThrMMA(self, thread, thread_coordinate(self._thr_layout, thread))
+
+    def partition_shape_A(self, shape: IntTuple) -> IntTuple:
+        """(MMA, MMA_M, MMA_K, ...) of a tile (M, K, ...). Raises tiled-mma.tile."""
+        return self._first(Operand.A, shape)
+
+    def partition_shape_B(self, shape: IntTuple) -> IntTuple:
+        """(MMA, MMA_N, MMA_K, ...) of a tile (N, K, ...). Raises tiled-mma.tile."""
+        return self._first(Operand.B, shape)
+
+    def partition_shape_C(self, shape: IntTuple) -> IntTuple:
+        """(MMA, MMA_M, MMA_N, ...) of a tile (M, N, ...). Raises tiled-mma.tile."""
+        return self._first(Operand.C, shape)
+
+    def make_fragment_A(self, partitioned: Partition | AnyLayout) -> Fragment:
+        """What the instructions are given of A: descriptors, registers or tensor memory. Raises tiled-mma.fragment."""
+        return make_fragment(self.atom, Operand.A, partitioned)
+
+    def make_fragment_B(self, partitioned: Partition | AnyLayout) -> Fragment:
+        """What the instructions are given of B. Raises tiled-mma.fragment."""
+        return make_fragment(self.atom, Operand.B, partitioned)
+
+    def make_fragment_C(self, partitioned: Partition | AnyLayout) -> Fragment:
+        """The accumulators: registers, or tensor memory. Raises tiled-mma.fragment and tiled-mma.tensor-memory."""
+        return make_fragment(self.atom, Operand.C, partitioned)
+
+    def partition(self, operand: Operand, layout: AnyLayout, vmnk: tuple[Any, Any, Any, Any]) -> Partition:
+        """The part of a layout that the thread at `vmnk`, a coordinate of `thr_layout_vmnk`, has."""
+        cut = self._thrfrg(operand, layout)
+        plain = cut.layout_b if isinstance(cut, ComposedLayout) else cut
+        v, *mnk = vmnk
+        threads = v, tuple(mnk[place] for place in operand.places)
+        kept, offset = plain.slice_and_offset(threads, (None, (None,) * len(plain.mode(1, 1).modes)))
+        if isinstance(layout, ComposedLayout):
+            return Partition(replace(layout, layout_b=kept), offset)
+        return Partition(kept, offset)
+
+    def atom_extents(self, operand: Operand) -> tuple[int, int]:
+        """Rows and columns that one atom has of an operand."""
+        rows, columns = (self.atom.shape[place] for place in operand.places)
+        return rows, self.atom.stored_k if operand is Operand.A else columns
+
+    def _first(self, operand: Operand, shape: IntTuple) -> IntTuple:
+        return self.partition(operand, Layout(shape), (0, 0, 0, 0)).shape
+
+    def _thrfrg(self, operand: Operand, layout: AnyLayout) -> AnyLayout:
+        if isinstance(layout, ComposedLayout):
+            return layout.with_layout(lambda inner: self._cut(operand, inner))
+        return self._cut(operand, layout)
+
+    def _cut(self, operand: Operand, layout: Layout) -> Layout:
+        extents = self.atom_extents(operand)
+        tilers = tuple(self._tiler(*pair) for pair in zip(operand.places, extents, strict=True))
+        self._check_tile(operand, layout, tuple(map(size, tilers)))
+        atoms = zipped_divide(logical_divide(layout, tilers), tuple(map(Layout, extents)))
+        values = make_layout(composition(atoms.mode(0), operand.layout_of(self.atom)), atoms.mode(1))
+        threads = tuple(Layout(size(self._thr_layout, place + 1)) for place in operand.places)
+        return zipped_divide(values, (None, threads))
+
+    def _check_tile(self, operand: Operand, layout: Layout, steps: tuple[int, ...]) -> None:
+        extents = tuple(map(size, layout.modes[:2]))
+        if len(extents) == 2 and not any(extent % step for extent, step in zip(extents, steps, strict=True)):
+            return
+        nearest = tuple(-(-extent // step) * step for extent, step in zip(extents, steps, strict=False))
+        TILE.fail(
+            operand=operand.value,
+            given=text(layout.shape),
+            mma=self,
+            step=" x ".join(map(str, steps)),
+            nearest=" x ".join(map(str, nearest if len(nearest) == 2 else steps)),
+        )
+
+    def layout_tv(self, operand: Operand) -> Layout:
+        """What `get_layoutA_TV`, `_B` and `_C` give, by operand."""
+        extents = self.atom_extents(operand)
+        whole = Layout(tuple(size(self._tiler(*pair)) for pair in zip(operand.places, extents, strict=True)))
+        threads, values = self._cut(operand, whole).modes
+        own = dict(zip(operand.places, threads.mode(1).modes, strict=True))
+        others = [own.get(place, Layout(size(self._thr_layout, place + 1), 0)) for place in range(3)]
+        return make_layout(composition(make_layout(threads.mode(0), *others), self._coordinates()), values)
+
+    def _coordinates(self) -> Layout:
+        """From a thread to its coordinate (V, M, N, K) as one integer; numbers that no thread has go round."""
+        whole = make_layout(self._thr_layout, complement(self._thr_layout))
+        found = composition(Layout((self.size, 1), (1, 0)), right_inverse(whole))
+        assert isinstance(found, Layout)
+        return found
+
+    def __str__(self) -> str:
+        atoms = "" if size(self.atom_layout_mnk) == 1 else f" x {self.atom_layout_mnk}"
+        permuted = any(each is not None for each in self.permutation_mnk)
+        return f"{self.atom}{atoms}" + (f" permuted by {text(self.permutation_mnk)}" if permuted else "")
+
+    def __repr__(self) -> str:
+        return f"make_tiled_mma({self.atom.name!r}, {self.atom_layout_mnk!r}, {self.permutation_mnk!r})"
+
+
+@user_facing
+@dataclass(frozen=True)
+class ThrMMA:
+    """What `TiledMMA.get_slice(thread)` gives.
+
+    `vmnk` is the thread's place: its number in the atom, and that of the atom along M, N and K.
+    """
+
+    tiled_mma: TiledMMA
+    thread: Any
+    vmnk: tuple[Any, Any, Any, Any]
+
+    def partition_A(self, layout: AnyLayout) -> Partition:
+        """(MMA, MMA_M, MMA_K, ...) of a tensor (M, K, ...): tCsA. Raises tiled-mma.tile.
+
+        What is in memory all threads of an atom have whole; what is in registers each has its own part of.
+        """
+        return self.tiled_mma.partition(Operand.A, layout, self.vmnk)
+
+    def partition_B(self, layout: AnyLayout) -> Partition:
+        """(MMA, MMA_N, MMA_K, ...) of a tensor (N, K, ...), which is B transposed: tCsB. Raises tiled-mma.tile."""
+        return self.tiled_mma.partition(Operand.B, layout, self.vmnk)
+
+    def partition_C(self, layout: AnyLayout) -> Partition:
+        """(MMA, MMA_M, MMA_N, ...) of a tensor (M, N, ...): tCgC. Raises tiled-mma.tile."""
+        return self.tiled_mma.partition(Operand.C, layout, self.vmnk)
+
+    def partition_shape_A(self, shape: IntTuple) -> IntTuple:
+        """The shape of `partition_A` of a tile. Raises tiled-mma.tile."""
+        return self.tiled_mma.partition_shape_A(shape)
+
+    def partition_shape_B(self, shape: IntTuple) -> IntTuple:
+        """The shape of `partition_B` of a tile. Raises tiled-mma.tile."""
+        return self.tiled_mma.partition_shape_B(shape)
+
+    def partition_shape_C(self, shape: IntTuple) -> IntTuple:
+        """The shape of `partition_C` of a tile. Raises tiled-mma.tile."""
+        return self.tiled_mma.partition_shape_C(shape)
+
+    def make_fragment_A(self, partitioned: Partition | AnyLayout) -> Fragment:
+        """As `TiledMMA.make_fragment_A`: tCrA."""
+        return self.tiled_mma.make_fragment_A(partitioned)
+
+    def make_fragment_B(self, partitioned: Partition | AnyLayout) -> Fragment:
+        """As `TiledMMA.make_fragment_B`: tCrB."""
+        return self.tiled_mma.make_fragment_B(partitioned)
+
+    def make_fragment_C(self, partitioned: Partition | AnyLayout) -> Fragment:
+        """As `TiledMMA.make_fragment_C`: tCrC."""
+        return self.tiled_mma.make_fragment_C(partitioned)
+
+    def partition_fragment_A(self, layout: AnyLayout) -> Fragment:
+        """The fragment of the thread's part of A. Raises tiled-mma.tile and tiled-mma.fragment."""
+        return self.make_fragment_A(self.partition_A(layout))
+
+    def partition_fragment_B(self, layout: AnyLayout) -> Fragment:
+        """The fragment of the thread's part of B. Raises tiled-mma.tile and tiled-mma.fragment."""
+        return self.make_fragment_B(self.partition_B(layout))
+
+    def partition_fragment_C(self, layout: AnyLayout) -> Fragment:
+        """The fragment of the thread's part of C. Raises tiled-mma.tile and tiled-mma.fragment."""
+        return self.make_fragment_C(self.partition_C(layout))
