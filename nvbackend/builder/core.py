@@ -11,12 +11,13 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.blocks import Asked
+from nvbackend.builder.descriptor_words import words_of
 from nvbackend.builder.execution import Execution
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.operands import check_operands
 from nvbackend.builder.places import Places
-from nvbackend.builder.provenance import note_update, parity_facts, sources
+from nvbackend.builder.provenance import note_update, parity_facts, sources, swizzle_facts
 from nvbackend.builder.regions import Region, Storage
 from nvbackend.builder.uniformity import Choice, branches
 from nvbackend.builder.values import Value
@@ -100,12 +101,13 @@ class BuilderCore:
                 operands=_names(row, operands, results),
                 registers={name: len(values) for name, values in _registers(row, operands, results)},
                 immediates=immediates,
-                words=words or {},
+                words=words_of(row, operands, self._places.bits, words or {}),
                 touches=tuple(touches),
                 memory=(*memory, *self._places.touches(row, operands, extents or {})),
                 facts={
                     **self._execution.facts(row, operands),
                     **parity_facts(operands, self._ir.block),
+                    **swizzle_facts(row, operands, self._places.bits),
                     **(facts or {}),
                 },
                 sources=sources(row, operands),
@@ -144,9 +146,17 @@ class BuilderCore:
         constant = any(isinstance(one, ir.Constant) for one in condition.operands)
         return condition.opname == "icmp" and condition.op == "eq" and constant and names == [_THREAD_INDEX]
 
-    def _pseudo(self, opcode: str, touches: Sequence[Touch] = (), memory: Sequence[MemoryTouch] = ()) -> None:
-        location = caller_location()
-        self._record(MachineInstr(opcode=opcode, touches=tuple(touches), memory=tuple(memory), location=location))
+    def _pseudo(
+        self,
+        opcode: str,
+        touches: Sequence[Touch] = (),
+        memory: Sequence[MemoryTouch] = (),
+        facts: Mapping[str, int] | None = None,
+    ) -> None:
+        place = caller_location()
+        self._record(
+            MachineInstr(opcode, None, touches=tuple(touches), memory=tuple(memory), facts=facts or {}, location=place)
+        )
 
     def _record(self, instruction: MachineInstr) -> None:
         if not self._cached_storage:

@@ -8,6 +8,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.places import Place
+from nvbackend.builder.provenance import swizzle_fact
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, s64, u32
@@ -114,8 +115,9 @@ class Address:
     def load(self, count: int = 1) -> list[Value]:
         """`count` consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
         kind, size = self._access(count)
-        loaded = self._k._ir.load(self._pointer(), typ=kind, align=size)
-        self._record(LOAD_SHARED, MemoryUse.READ, size)
+        pointer = self._pointer()
+        loaded = self._k._ir.load(pointer, typ=kind, align=size)
+        self._record(LOAD_SHARED, MemoryUse.READ, size, pointer)
         if count == 1:
             return [self._k._wrap(loaded, self.element)]
         parts = (self._k._ir.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
@@ -130,13 +132,17 @@ class Address:
             packed = ir.Constant(kind, ir.Undefined)
             for index, value in enumerate(given):
                 packed = self._k._ir.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
-        self._k._ir.store(packed, self._pointer(), align=size)
-        self._record(STORE_SHARED, MemoryUse.WRITE, size)
+        pointer = self._pointer()
+        self._k._ir.store(packed, pointer, align=size)
+        self._record(STORE_SHARED, MemoryUse.WRITE, size, pointer)
 
-    def _record(self, opcode: str, use: MemoryUse, size: int) -> None:
-        """Leave an ordinary access to an allocation in the machine form, for the analyses."""
+    def _record(self, opcode: str, use: MemoryUse, size: int, pointer: ir.Value) -> None:
+        """Leave an ordinary access to shared memory in the machine form, for the analyses."""
         if self._place is not None:
-            self._k._pseudo(opcode, memory=[self._place.touch(use, size=size)])
+            known = swizzle_fact(pointer.operands[0], self._k._places.bits)
+            self._k._pseudo(opcode, memory=[self._place.touch(use, size=size)], facts=known)
+        elif self.space == SHARED_SPACE and use is MemoryUse.WRITE:
+            self._k._pseudo(opcode)
 
     __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
     __contains__ = None

@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 
 from llvmlite import ir
 
+from nvbackend.builder.bits import ZERO, Bits
 from nvbackend.builder.lowering import Operands
 from nvbackend.intrinsics.row import Operand, Row
-from nvbackend.intrinsics.smem_descriptor import UNIT
+from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
 from nvbackend.isel.machine import MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.memory_uses import DEFINED_IN, address_use, descriptor_use, known_extent, symbol_text
 
 _ADDRESS_BITS = 32
+_FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()
 _DEPTH = 12
 """How many operations back a sum is followed. What lies beyond counts as a value of its own."""
 _STRUCTURAL = {"and": "&", "lshr": ">>", "ashr": ">>", "urem": "%", "udiv": "/"}
@@ -68,6 +70,7 @@ class Places:
         self._addresses: dict[ir.Value, Place] = {}
         self._descriptors: dict[ir.Value, Place] = {}
         self._objects = 0
+        self.bits = Bits()
 
     def allocate(self, name: str, size: int, part: int) -> Place:
         """The start of a new allocation of shared memory, of `size` bytes in parts of `part`."""
@@ -96,7 +99,32 @@ class Places:
     def of_descriptor(self, value: ir.Value) -> Place | None:
         """The place that a descriptor starts at, also one that was advanced; None where it is not known."""
         found = _sum(value, self._descriptors, _DEPTH)
-        return None if found.base is None else found.base.moved(found, UNIT)
+        return self._packed(value, _DEPTH) if found.base is None else found.base.moved(found, UNIT)
+
+    def _packed(self, value: ir.Value, depth: int) -> Place | None:
+        """The place of a descriptor that was packed by hand: an address shifted right, and constants or-ed to it."""
+        if value in self._descriptors or not depth or not isinstance(value, ir.Instruction):
+            return self._descriptors.get(value)
+        if value.opname == "zext":
+            return self._packed(value.operands[0], depth - 1)
+        if value.opname == "lshr" and _number(value.operands[1]) == ADDRESS_SHIFT:
+            inside = value.operands[0]
+            masked = isinstance(inside, ir.Instruction) and inside.opname == "and"
+            return self.of_address(inside.operands[0] if masked else inside)
+        if value.opname in ("or", "add"):
+            for one, other in (value.operands, value.operands[::-1]):
+                place = self._packed(one, depth - 1)
+                if place is not None:
+                    return self._beside(place, other, advanced=value.opname == "add")
+        return None
+
+    def _beside(self, place: Place, other: ir.Value, *, advanced: bool) -> Place | None:
+        """The place when `other` is put beside its address in the word, or added to it."""
+        if all(self.bits.at(other, bit) == ZERO for bit in range(_FIELD_BITS)):
+            return place
+        number = _number(other)
+        far = not advanced or (number is not None and abs(number) >> _FIELD_BITS)
+        return None if far else place.moved(self.step(other), UNIT)
 
     def touches(self, row: Row, operands: Operands, extents: Mapping[str, int]) -> Iterator[MemoryTouch]:
         """What `row` does with these operands to allocations, where the places are known.

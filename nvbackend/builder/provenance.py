@@ -9,11 +9,13 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.bits import Bits
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.regions import Storage
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import facts
-from nvbackend.isel.machine import MachineBlock, Update
+from nvbackend.isel.machine import MachineBlock, MemoryUse, Update
+from nvbackend.isel.memory_uses import ORDINARY, address_use
 
 _TRACED = ("barrier", "parity")
 """Operands whose variables the analyses ask for."""
@@ -82,6 +84,23 @@ def parity_facts(operands: Operands, block: ir.Block) -> dict[str, int]:
         isinstance(value, ir.LoadInstr) and value.parent is block and isinstance(value.operands[0], ir.AllocaInstr)
     )
     return {facts.FLIPPED: flipped} if at_entry else {}
+
+
+def swizzle_facts(row: Row, operands: Operands, bits: Bits) -> dict[str, int]:
+    """The swizzle of the shared address that `row` reads or writes at in the generic proxy, where it shows one."""
+    if row.opcode not in ORDINARY:
+        return {}
+    for operand in row.operands:
+        given = operands.get(operand.name)
+        if isinstance(given, ir.Value) and address_use(row, operand) in (MemoryUse.READ, MemoryUse.WRITE):
+            return swizzle_fact(given, bits)
+    return {}
+
+
+def swizzle_fact(address: ir.Value, bits: Bits) -> dict[str, int]:
+    """The fact of the swizzle of an address, where its arithmetic shows one."""
+    span = bits.swizzle(address) if isinstance(address.type, ir.IntType) else None
+    return {} if span is None else {facts.SWIZZLE: span}
 
 
 def _flips(value: ir.Instruction) -> tuple[ir.Value, int] | None:

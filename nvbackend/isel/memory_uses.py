@@ -15,7 +15,7 @@ BARRIER = "barrier"
 CP_ASYNC = "cp.async"
 
 _ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
-_ORDINARY: Mapping[str, MemoryUse] = {
+ORDINARY: Mapping[str, MemoryUse] = {
     "ldmatrix": MemoryUse.READ,
     "stmatrix": MemoryUse.WRITE,
     "wmma.load.a": MemoryUse.READ,
@@ -50,7 +50,7 @@ def address_use(row: Row, operand: Operand) -> MemoryUse | None:
         return MemoryUse.SYNCHRONIZE
     if _ASYNCHRONOUS.fullmatch(row.opcode):
         return _PLACES.get(operand.name)
-    return _ORDINARY.get(row.opcode)
+    return ORDINARY.get(row.opcode)
 
 
 def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:

@@ -17,19 +17,23 @@ Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen
 
 _SHARED_OPERANDS = ("a_desc", "b_desc")
 _MMA_ASYNC = "wgmma.mma_async"
+_COPIED = ("tcgen05.cp", "source")
+_WORDS: dict[str, Callable[[int], Decoded]] = {
+    **dict.fromkeys(_SHARED_OPERANDS, Tcgen05SmemDescriptor.decode),
+    CONTROL: Tcgen05Ctrl.decode,
+    COLLECTOR: Tcgen05Collector.decode,
+}
+"""The words of a tcgen05.mma whose meaning is the same in all of them."""
 
 
 def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
     """What decodes the packed word called `word` of `instr`, and raises on bits without meaning; None: none does."""
     if instr.opcode.startswith(_MMA_ASYNC) and word in _SHARED_OPERANDS:
         return SmemDescriptor.decode
-    if instr.opcode.startswith(TCGEN05_MMA) and instr.row is not None:
-        if word in _SHARED_OPERANDS:
-            return Tcgen05SmemDescriptor.decode
-        if word == CONTROL:
-            return Tcgen05Ctrl.decode
-        if word == COLLECTOR:
-            return Tcgen05Collector.decode
-        if word == INSTRUCTION_DESCRIPTOR:
-            return partial(InstructionDescriptor.decode, kind=str(instr.row.axes["kind"]))
-    return None
+    if (instr.opcode, word) == _COPIED:
+        return Tcgen05SmemDescriptor.decode
+    if not instr.opcode.startswith(TCGEN05_MMA) or instr.row is None:
+        return None
+    if word == INSTRUCTION_DESCRIPTOR:
+        return partial(InstructionDescriptor.decode, kind=str(instr.row.axes["kind"]))
+    return _WORDS.get(word)
