@@ -12,6 +12,7 @@ from nvbackend.builder.pipeline import Pipelines
 from nvbackend.builder.tcgen05 import TensorMemory
 from nvbackend.builder.tcgen05_generic import GenericTensorMemory
 from nvbackend.builder.tensor_copies import TensorCopies
+from nvbackend.builder.tiled_copy import TiledCopies
 from nvbackend.builder.warp_operations import WarpOperations
 from nvbackend.builder.wmma import Wmmas
 
@@ -22,6 +23,7 @@ class Operations(
     Mmas,
     Wmmas,
     TensorCopies,
+    TiledCopies,
     WarpOperations,
     AsyncOperations,
     Barriers,

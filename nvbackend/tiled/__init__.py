@@ -2,26 +2,67 @@
 
 `make_tiled_mma` lays an atom over M, N and K; a thread's slice cuts tiles of A, B and C into what each instruction has
 of them. Nothing here emits code: threads may be integers or a builder's values, and so may the offsets that come out.
+A copy atom goes over a tile in the same way: `make_tiled_copy`, and `make_tiled_copy_A` for what an MMA reads.
 """
 
+from nvbackend.tiled.copy_atom import (
+    CopyAtom,
+    CopyKind,
+    cp_async_copy,
+    ldmatrix_copy,
+    stmatrix_copy,
+    universal_copy,
+)
 from nvbackend.tiled.fragment import Fragment
 from nvbackend.tiled.operand import Operand
 from nvbackend.tiled.partition import Partition
 from nvbackend.tiled.schedule import Issue, gemm
 from nvbackend.tiled.split_k import Reduction, SplitK, reduction, split_k
+from nvbackend.tiled.tiled_copy import (
+    ThrCopy,
+    TiledCopy,
+    make_tiled_copy,
+    make_tiled_copy_A,
+    make_tiled_copy_B,
+    make_tiled_copy_C,
+    make_tiled_copy_D,
+    make_tiled_copy_S,
+)
 from nvbackend.tiled.tiled_mma import ThrMMA, TiledMMA, make_tiled_mma
+from nvbackend.tiled.tma_copy import TmaBox, TmaCopy, make_tma_copy, tma_partition
+from nvbackend.tiled.vectorize import max_common_layout, max_common_vector
 
 __all__ = [
+    "CopyAtom",
+    "CopyKind",
     "Fragment",
     "Issue",
     "Operand",
     "Partition",
     "Reduction",
     "SplitK",
+    "ThrCopy",
     "ThrMMA",
+    "TiledCopy",
     "TiledMMA",
+    "TmaBox",
+    "TmaCopy",
+    "cp_async_copy",
     "gemm",
+    "ldmatrix_copy",
+    "make_tiled_copy",
+    "make_tiled_copy_A",
+    "make_tiled_copy_B",
+    "make_tiled_copy_C",
+    "make_tiled_copy_D",
+    "make_tiled_copy_S",
     "make_tiled_mma",
+    "make_tma_copy",
+    "max_common_layout",
+    "max_common_vector",
     "reduction",
     "split_k",
+    "stmatrix_copy",
+    "tma_partition",
+    "universal_copy",
 ]

@@ -1,0 +1,159 @@
+"""TMA boxes of shared layouts: what arrives where, by a second account of what TMA does."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nvbackend import DiagnosticError, Major, SmemLayout, f16, f32, u8
+from nvbackend import Swizzle as Mode
+from nvbackend.layout import ComposedLayout, Layout, Swizzle, gmma_atom, make_ordered_layout, size, tile_to_shape
+from nvbackend.tiled import TmaBox, make_tma_copy, tma_partition
+
+GLOBAL = {Major.K: Layout((1024, 512), (512, 1)), Major.MN: Layout((1024, 512), (1, 1024))}
+
+
+def arrived(copy, boxes):
+    """Where TMA puts each element of the tile: rows of the box one after another, then the address's bits exchanged.
+
+    PTX ISA 5.5.4 and 5.5.7: chunks of 16 bytes change places by the 128-byte line, modulo 2, 4 or 8, that they are in.
+    """
+    bits, chunks = copy.element.bits, {0: 1, 32: 2, 64: 4, 128: 8}[copy.swizzle]
+    found = {}
+    for box in boxes:
+        inner_first = [range(copy.box[mode]) for mode in copy.order]
+        for number, reverse in enumerate(itertools.product(*reversed(inner_first))):
+            place = list(box.coordinates)
+            for mode, index in zip(copy.order, reversed(reverse), strict=True):
+                place[mode] += index
+            byte, rest = divmod((box.offset + number) * bits, 8)
+            byte ^= byte // 128 % chunks * 16
+            assert tuple(place) not in found
+            found[tuple(place)] = (byte * 8 + rest) // bits
+    return found
+
+
+def wanted(layout):
+    shape = [range(size(mode)) for mode in (getattr(layout, "layout_b", layout)).modes]
+    return {place: layout(*place) for place in itertools.product(*shape)}
+
+
+TILES = [
+    (major, mode, element, shape, order)
+    for major in Major
+    for mode in Mode
+    for element in (f16, f32, u8)
+    for shape in ((128, 64), (64, 128))
+    for order in ("left", (2, 1))
+    if (element is f16 or major is Major.K) and shape[major is Major.K] * element.bits // 8 >= mode.bytes
+]
+
+
+@pytest.mark.parametrize(("major", "mode", "element", "shape", "order"), TILES[::3])
+def test_boxes_fill_the_canonical_layouts(major, mode, element, shape, order):
+    layout = tile_to_shape(gmma_atom(major, mode, element), shape, order)
+    copy = make_tma_copy(element, GLOBAL[major], layout)
+    assert arrived(copy, copy.boxes()) == wanted(layout)
+    assert copy.bytes == shape[0] * shape[1] * element.bits // 8
+
+
+@pytest.mark.parametrize("major", Major)
+@pytest.mark.parametrize("mode", Mode)
+def test_the_boxes_of_whole_panels(major, mode):
+    """Tiles whose strided mode is walked first are those of SmemLayout, and so are their boxes."""
+    panels = SmemLayout(major, mode, f16, 128, 64)
+    order = (1, 2) if major is Major.K else (2, 1)
+    copy = make_tma_copy(f16, GLOBAL[major], tile_to_shape(gmma_atom(major, mode, f16), (128, 64), order))
+    assert copy.map_box == panels.panel_box
+    assert copy.swizzle == mode.span
+    along = copy.order[0]
+    assert [(2 * box.offset, box.coordinates[along], box.coordinates[1 - along]) for box in copy.boxes()] == [
+        (panel * panels.panel_bytes, panel * panels.panel_extent, 0) for panel in range(panels.panels)
+    ]
+
+
+EXTENTS = st.sampled_from([1, 2, 4, 8, 16, 32, 64])
+
+
+@settings(max_examples=120, deadline=None)
+@given(
+    st.lists(EXTENTS, min_size=2, max_size=4).filter(lambda extents: size(tuple(extents)) <= 4096),
+    st.randoms(use_true_random=False),
+    st.sampled_from([1, 2, 4]),
+)
+def test_any_compact_layout_of_up_to_four_modes(shape, random, ctas):
+    """Where it is not refused, every element arrives where the layout has it, and CTAs share the boxes out."""
+    orders = [random.sample(range(len(shape)), len(shape)) for _ in range(2)]
+    layout, tensor = (make_ordered_layout(tuple(shape), tuple(order)) for order in orders)
+    try:
+        copy = make_tma_copy(f32, Layout(tuple(shape), tuple(s or 8192 for s in tensor.stride)), layout, multicast=ctas)
+    except DiagnosticError as error:
+        if error.diagnostics[0].rule.id not in ("copy.box", "copy.multicast"):
+            raise
+        return
+    assert copy.box[copy.order[0]] * 4 % 16 == 0
+    shares = [tma_partition(copy, cta, ctas) for cta in range(ctas)]
+    assert arrived(copy, [box for share in shares for box in share]) == wanted(layout)
+    assert len({len(share) for share in shares}) == 1
+
+
+def test_extents_of_a_box_end_at_256():
+    copy = make_tma_copy(u8, Layout((512, 1024), (1024, 1)), Layout((512, 512), (512, 1)))
+    assert copy.box == (1, 256)
+    assert (copy.count, copy.at(3)) == (1024, TmaBox(768, (1, 256)))
+    assert arrived(copy, copy.boxes()) == wanted(copy.layout)
+
+
+def test_ctas_load_quarters():
+    """As of hopper_gemm: a 128 x 64 tile of A, of which each of four CTAs loads 32 rows."""
+    layout = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64))
+    copy = make_tma_copy(f16, GLOBAL[Major.K], layout, multicast=4)
+    assert copy.map_box == (32, 64)
+    assert tma_partition(copy, 2, 4) == (TmaBox(2 * 32 * 64, (64, 0)),)
+    assert copy.coordinates_of(copy.at(2), (512, 128)) == (128, 576)
+
+
+K_TILE = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64))
+REFUSED = {
+    "the other major": (lambda: make_tma_copy(f16, GLOBAL[Major.MN], K_TILE), "copy.box", "1 of f16"),
+    "gaps": (lambda: make_tma_copy(f16, GLOBAL[Major.K], Layout((64, 64), (72, 1))), "copy.box", "without gaps"),
+    "no contiguous mode": (
+        lambda: make_tma_copy(f16, Layout((64, 64), (128, 2)), Layout((64, 64), (64, 1))),
+        "copy.box",
+        "0 modes of the tensor have a stride of 1",
+    ),
+    "ranks": (
+        lambda: make_tma_copy(f16, Layout((64, 64, 2), (64, 1, 4096)), Layout((64, 64), (64, 1))),
+        "copy.box",
+        "the tensor has 3 modes",
+    ),
+    "another swizzle": (
+        lambda: make_tma_copy(f16, GLOBAL[Major.K], ComposedLayout(Swizzle(3, 2, 3), 0, Layout((64, 64), (64, 1)))),
+        "copy.box",
+        "its swizzle is Sw<3,3,3> of bytes",
+    ),
+    "three CTAs": (
+        lambda: make_tma_copy(f16, GLOBAL[Major.K], K_TILE, multicast=3),
+        "copy.multicast",
+        "can not be cut into 3",
+    ),
+    "two of one box": (lambda: tma_partition(make_tma_copy(f16, GLOBAL[Major.K], K_TILE), 0, 2), "copy.multicast", "2"),
+    "CTA four": (
+        lambda: tma_partition(make_tma_copy(f16, GLOBAL[Major.K], K_TILE, multicast=4), 4, 4),
+        "copy.multicast",
+        "there is no such CTA",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", REFUSED)
+def test_refused(mistake):
+    make, rule, words = REFUSED[mistake]
+    with pytest.raises(DiagnosticError) as caught:
+        make()
+    (found,) = caught.value.diagnostics
+    assert found.rule.id == rule
+    assert words in str(found)
