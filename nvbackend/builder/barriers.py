@@ -23,7 +23,7 @@ class Barriers(Copies):
     # -- mbarrier (PTX ISA 9.7.13.15) -------------------------------------------------------------------------------
 
     def mbarrier_invalidate(self, barrier: Address) -> None:
-        """mbarrier.inval: the 8 bytes of `barrier` are memory again. Nobody may use it after. PTX ISA 9.7.13.15.11."""
+        """mbarrier.inval: the 8 bytes of `barrier` are memory again. Nobody may use it after. PTX ISA 9.7.13.15.10."""
         self.emit(mbarrier.inval(), {"barrier": self._mbarrier(barrier).ir})
 
     def mbarrier_arrive_at(
@@ -81,7 +81,7 @@ class Barriers(Copies):
         """mbarrier.expect_tx: this phase waits for `transaction_bytes` more, without an arrival (relaxed).
 
         With `rank` on the barrier of that CTA of the cluster; `scope` spells "cta" or "cluster". Raises
-        mbarrier.address, mbarrier.expect-tx, instruction.variant, target.feature. PTX ISA 9.7.13.15.12.
+        mbarrier.address, mbarrier.expect-tx, instruction.variant, target.feature. PTX ISA 9.7.13.15.11.
         """
         self._change_transaction("expect_tx", barrier, transaction_bytes, scope, rank)
 
@@ -123,7 +123,7 @@ class Barriers(Copies):
             family_rules.check_transaction_count(given.constant)
         return given.ir
 
-    # -- barriers of warp and cluster (PTX ISA 9.7.13.2 to 9.7.13.4) ------------------------------------------------
+    # -- barriers of warp and cluster (PTX ISA 9.7.13.2 and 9.7.13.3) ------------------------------------------------
 
     def warp_sync(self, members: Operand = warp.ALL_LANES) -> None:
         """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses. PTX ISA 9.7.13.2."""
@@ -132,14 +132,14 @@ class Barriers(Copies):
     def cluster_arrive(self, semantics: str | None = None, *, aligned: bool = True) -> None:
         """barrier.cluster.arrive: this thread has arrived; "release" is the default, "relaxed" orders no access.
 
-        Raises instruction.variant, target.feature. PTX ISA 9.7.13.4.
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
         """
         self.emit(variant("barrier.cluster.arrive", cluster.barrier_arrive, semantics, aligned=aligned), {})
 
     def cluster_wait(self, semantics: str | None = None, *, aligned: bool = True) -> None:
         """barrier.cluster.wait: wait for every thread of the cluster and acquire; `semantics` may spell "acquire".
 
-        Raises instruction.variant, target.feature. PTX ISA 9.7.13.4.
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
         """
         self.emit(variant("barrier.cluster.wait", cluster.barrier_wait, semantics, aligned=aligned), {})
 
@@ -157,12 +157,12 @@ class Barriers(Copies):
         """fence.acquire or release restricted to shared memory, at cluster scope; with `proxy` toward the async proxy.
 
         "acquire" is on shared::cluster, "release" on shared::cta. Raises instruction.variant, target.feature,
-        target.row-ptx-version. PTX ISA 9.7.13.5.
+        target.row-ptx-version. PTX ISA 9.7.13.4.
         """
         self.emit(variant("fence", sync.fence_shared, semantics, proxy=proxy), {})
 
     def fence_proxy_alias(self) -> None:
-        """fence.proxy.alias: order accesses to one place through different virtual addresses. PTX ISA 9.7.13.5."""
+        """fence.proxy.alias: order accesses to one place through different virtual addresses. PTX ISA 9.7.13.4."""
         self.emit(sync.fence_proxy_alias(), {})
 
     def membar(self, level: str) -> None:

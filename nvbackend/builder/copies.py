@@ -29,7 +29,7 @@ MBARRIER_BYTES = 8
 
 
 class Copies(Threads):
-    """Mbarrier and TMA calls (PTX ISA 9.7.13.15 and 9.7.9.27)."""
+    """Mbarrier and TMA calls (PTX ISA 9.7.13.15 and 9.7.9.27.1)."""
 
     def mbarriers(self, count: int, arrivals: int, *, name: str = "mbarrier") -> Address:
         """`count` mbarriers in shared memory, initialised by thread 0 to `arrivals` arrivals a phase.

@@ -22,7 +22,7 @@ class Instructions(Threads):
     """A row as a call."""
 
     def generic_address(self, address: Address) -> Value:
-        """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1."""
+        """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
         if address.space != SHARED_SPACE:
             return address.bytes.bitcast(u64)
         shared = self._ir.inttoptr(address.bytes.ir, ir.PointerType(addrspace=SHARED_SPACE))

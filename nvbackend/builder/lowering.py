@@ -113,7 +113,7 @@ def _as_argument(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass
 def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass) -> ir.Value:
     """`pointer` in the address space that `register` names.
 
-    An address of this CTA's shared memory is the same number in the cluster's window (PTX ISA 5.1.6), so it is
+    An address of this CTA's shared memory is the same number in the cluster's window (PTX ISA 5.1.7), so it is
     reinterpreted: LLVM's addrspacecast would go through a generic address and back, two instructions for nothing.
     """
     space = pointer.type.addrspace

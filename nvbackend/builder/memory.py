@@ -19,7 +19,7 @@ from nvbackend.isel.target import Target
 GLOBAL_SPACE = 1
 SHARED_SPACE = 3
 SHARED_BASE_ALIGNMENT = 1024
-"""Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.6: 128-byte mode)."""
+"""Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
 _ACCESS_BYTES = (1, 2, 4, 8, 16)
 
 SHARED_EXTENT = Rule(

@@ -19,7 +19,7 @@ TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGNMENT = 64
 POINTER_BYTES = 8
 PARAMETER_BYTES = 32764
-"""What the parameters of a kernel take together at most (PTX ISA 7.1; ptxas 13.5 on every target)."""
+"""What the parameters of a kernel take together at most (PTX ISA 11.2.1, .entry; ptxas 13.5 on every target)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,14 +143,14 @@ PARAMETER_TYPE = Rule(
     fix="annotate it with an element type (nvb.i32), nvb.Pointer(element) or nvb.TensorMap(element, box); "
     "give build-time constants a default and make them keyword-only",
     why="The type decides how the argument is passed.",
-    reference="PTX ISA 7.1 (kernel parameters)",
+    reference="PTX ISA 5.1.6.1 (kernel parameters)",
 )
 PARAMETER_FACT = Rule(
     id="kernel.parameter-fact",
     message="{name} is declared {given}: {needs}",
     fix="{advice}",
     why="LLVM, ptxas or the driver would refuse it, far from the line that declares it.",
-    reference="PTX ISA 7.1 (kernel parameters), 5.5.3 (tensor maps: bounding box)",
+    reference="PTX ISA 5.1.6.1 (kernel parameters), 5.5.3 (tensor maps: bounding box)",
 )
 LAUNCH_FACT = Rule(
     id="kernel.bounds",
@@ -192,7 +192,7 @@ SHARED_ALIGNMENT = Rule(
     message="{name} is to start at a multiple of {align} bytes; dynamic shared memory starts at a multiple of {base}",
     fix="ask for {base} at most, the longest swizzle period; or for more memory, and round the address up",
     why="Only the offset in the CTA's memory would be aligned, and the address with luck.",
-    reference="PTX ISA 5.5.6 (swizzling modes)",
+    reference="PTX ISA 5.5.7 (swizzling modes)",
 )
 SHARED_SIZE = Rule(
     id="shared.size",
@@ -234,7 +234,7 @@ TMA_SWIZZLE = Rule(
     message="tensor map {name!r} swizzles by {given} bytes; the tile it meets is laid out for {wanted}",
     fix="declare TensorMap(..., swizzle={wanted}), or choose the tile's layout with a {given}-byte swizzle",
     why="The tensor core would read other bytes than TMA wrote there: wrong numbers, no fault.",
-    reference="PTX ISA 5.5.6 (swizzling modes); seed: descriptor swizzle mismatch",
+    reference="PTX ISA 5.5.7 (swizzling modes); seed: descriptor swizzle mismatch",
 )
 TMA_ELEMENT = Rule(
     id="tma.element",
@@ -248,21 +248,21 @@ TMA_MULTICAST = Rule(
     message="a tile of {boxes} box(es) of {box} can not be shared out over a cluster of {cluster}",
     fix="make the box {cluster} times smaller in its first dimension, or load without multicast",
     why="Each CTA loads its share for all; a share must be whole boxes.",
-    reference="PTX ISA 9.7.9.27 (cp.async.bulk.tensor, .multicast::cluster)",
+    reference="PTX ISA 9.7.9.27.1.2 (cp.async.bulk.tensor, .multicast::cluster)",
 )
 TMA_PLACE = Rule(
     id="tma.place",
     message="{given} coordinates were given for tensor map {name!r}, which has {rank} dimensions",
     fix="give {rank} coordinates, outermost first: (row, column)",
     why="The instruction takes one coordinate for each dimension.",
-    reference="PTX ISA 9.7.9.27 (cp.async.bulk.tensor: tensorCoords)",
+    reference="PTX ISA 9.7.9.27.1.2 (cp.async.bulk.tensor: tensorCoords)",
 )
 TMA_PENDING = Rule(
     id="tma.pending",
     message="{given} bulk groups can not be left pending",
     fix="give how many of the newest groups may stay, 0 or more",
     why="ptxas takes the number as a large one without a word, and the wait waits for nothing.",
-    reference="PTX ISA 9.7.9.28 (cp.async.bulk.wait_group)",
+    reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
 )
 MBARRIER_ADDRESS = Rule(
     id="mbarrier.address",

@@ -140,7 +140,7 @@ class TensorMemory(Copies):
 
         The warp's quarter of the lanes only; u32 registers, readable after `tcgen05_wait_ld`. With `pack` two 16-bit
         columns a register; `half_split` columns lie between the halves of 16x32bx2. Raises tcgen05.variant,
-        target.feature. PTX ISA 9.7.16.8.1.
+        target.feature. PTX ISA 9.7.16.8.3.
         """
         row = memory_rules.existing("tcgen05.ld", lambda: tcgen05_memory.ld(shape, count, pack=pack))
         return self._load(row, u32, tmem, half_split, "values")
@@ -160,7 +160,7 @@ class TensorMemory(Copies):
         """As `tcgen05_ld`, and reduce what each thread gets by "min" or "max", as u32, s32 or f32 (`reduced`).
 
         Shapes 32x32b and 16x32bx2 with two registers or more, on sm_103 and sm_110 (a, f). Raises tcgen05.variant,
-        target.feature. PTX ISA 9.7.16.8.1.
+        target.feature. PTX ISA 9.7.16.8.3.
         """
         row = memory_rules.existing(
             "tcgen05.ld.red",
@@ -180,7 +180,7 @@ class TensorMemory(Copies):
     def tcgen05_wait_ld(self, *loads: TensorLoad) -> None:
         """Wait for this thread's loads from tensor memory; the registers of `loads` can be read after it.
 
-        They pass through the wait, so that the compiler moves no use of them above it. PTX ISA 9.7.16.8.3.
+        They pass through the wait, so that the compiler moves no use of them above it. PTX ISA 9.7.16.8.5.
         """
         blocks = [(load, place) for load in loads for place in range(len(load._blocks))]
         register = {True: RegisterClass.F32, False: RegisterClass.B32}
@@ -199,7 +199,7 @@ class TensorMemory(Copies):
         """Store this thread's registers (u32) to `tmem`: as many as the shape's repetitions have, as `tcgen05_ld`.
 
         With `unpack` each register fills two columns of 16 bits. Done after `tcgen05_wait_st`. Raises tcgen05.variant,
-        target.feature. PTX ISA 9.7.16.8.2.
+        target.feature. PTX ISA 9.7.16.8.4.
         """
         registers = [as_value(self, value, u32).ir for value in values]
         count = len(registers) // tcgen05_memory.SHAPES.get(shape, 1)
@@ -212,7 +212,7 @@ class TensorMemory(Copies):
         self._emit_tmem(row, operands, half_split=half_split)
 
     def tcgen05_wait_st(self) -> None:
-        """Wait for this thread's stores to tensor memory. PTX ISA 9.7.16.8.3."""
+        """Wait for this thread's stores to tensor memory. PTX ISA 9.7.16.8.5."""
         self.emit(tcgen05_memory.wait("st"), {})
 
     def tcgen05_cp(
@@ -229,7 +229,7 @@ class TensorMemory(Copies):
 
         `shape` is 128x256b, 4x256b, 128x128b, 64x128b (`repeat` warpx2::02_13 or warpx2::01_23) or 32x128b (warpx4);
         `unpack` b6x16_p32 or b4x16_p64 spreads 6- or 4-bit elements to bytes. Raises tcgen05.variant, target.feature.
-        PTX ISA 9.7.16.9.1.
+        PTX ISA 9.7.16.9.2.
         """
         row = memory_rules.existing(
             "tcgen05.cp", lambda: tcgen05_memory.cp(shape, repeat, unpack=unpack, cta_group=cta_group)
@@ -237,7 +237,7 @@ class TensorMemory(Copies):
         self._emit_tmem(row, {"tmem": self._tmem(tmem), "source": as_value(self, source, u64).ir})
 
     def tcgen05_shift(self, tmem: Operand, *, cta_group: int = 1) -> None:
-        """Shift the rows of tensor memory at `tmem` down by one lane, asynchronously. PTX ISA 9.7.16.9.2."""
+        """Shift the rows of tensor memory at `tmem` down by one lane, asynchronously. PTX ISA 9.7.16.9.3."""
         row = memory_rules.existing("tcgen05.shift", lambda: tcgen05_memory.shift(cta_group))
         self._emit_tmem(row, {"tmem": self._tmem(tmem)})
 
@@ -245,7 +245,7 @@ class TensorMemory(Copies):
         """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
 
         With `multicast_mask` (u16, a bit for each CTA), the barrier at the same place in each of those CTAs of the
-        cluster. Raises tcgen05.variant, target.feature. PTX ISA 9.7.16.11.1.
+        cluster. Raises tcgen05.variant, target.feature. PTX ISA 9.7.16.12.1.
         """
         many = multicast_mask is not None
         row = memory_rules.existing("tcgen05.commit", lambda: tcgen05_memory.commit(cta_group, multicast=many))
@@ -253,11 +253,11 @@ class TensorMemory(Copies):
         self.emit(row, {"barrier": as_value(self, barrier.bytes, u32).ir, **mask})
 
     def tcgen05_fence_before_thread_sync(self) -> None:
-        """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.6.3."""
+        """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.11.1."""
         self.emit(tcgen05_memory.fence("before"), {})
 
     def tcgen05_fence_after_thread_sync(self) -> None:
-        """Order the tcgen05 operations that follow after a barrier of threads before it. PTX ISA 9.7.16.6.3."""
+        """Order the tcgen05 operations that follow after a barrier of threads before it. PTX ISA 9.7.16.11.1."""
         self.emit(tcgen05_memory.fence("after"), {})
 
     def tcgen05_smem_descriptor(self, start: Address, layout: Tcgen05SmemDescriptor) -> Value:

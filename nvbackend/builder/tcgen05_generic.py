@@ -28,7 +28,7 @@ class GenericTensorMemory(Threads):
         """Let the mbarrier at `barrier` get one arrival when this thread's tcgen05 operations so far are done.
 
         With `multicast_mask` (u16, a bit for each CTA) in each of those CTAs of the cluster. Raises
-        instruction.variant, target.feature. PTX ISA 9.7.16.11.1.
+        instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
         """
         many = multicast_mask is not None
         row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many, space=None)

@@ -27,7 +27,7 @@ TILE = Rule(
     message="{operand} of the instruction is {wanted}; the tile is {given}",
     fix="lay the tile out so, or say in the instruction descriptor what it is (a, b, transpose_a, transpose_b)",
     why="The tensor core would read the bits as other numbers, or transposed: wrong results, no fault.",
-    reference="PTX ISA 9.7.16.4.2 (instruction descriptor), 9.7.16.5 (canonical layouts)",
+    reference="PTX ISA 9.7.16.4.2 (instruction descriptor), 9.7.16.3.3 (canonical layouts)",
 )
 
 

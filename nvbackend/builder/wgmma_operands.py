@@ -24,28 +24,28 @@ ACCUMULATOR = Rule(
     message="accumulator {name} holds {given}; {needs}",
     fix="make it with {wanted}",
     why="The instruction writes as many registers as its shape and type have, in an order of their own.",
-    reference="PTX ISA 9.7.15.5 (wgmma register fragments)",
+    reference="PTX ISA 9.7.15.5.1.1 (wgmma register fragments)",
 )
 OPERAND_ELEMENT = Rule(
     id="wgmma.operand-element",
     message="{operand} of the instruction is {wanted}; what is given holds {given}",
     fix="make the tile or fragment of {wanted}, or ask for an instruction that multiplies {given}",
     why="The bits would be read as numbers of another type: wrong results, no fault.",
-    reference="PTX ISA 9.7.15.2 (wgmma matrix types)",
+    reference="PTX ISA 9.7.15.3 (wgmma matrix types)",
 )
 OPERAND_MAJOR = Rule(
     id="wgmma.operand-major",
     message="the tile of {operand} is {major}; the request has trans_{operand} = {trans}",
     fix="ask with dataclasses.replace(request, trans_{operand}={wanted}), or lay the tile out the other way",
     why="The tensor core would read the tile transposed: wrong results, no fault.",
-    reference="PTX ISA 9.7.15.5 (imm-trans-a, imm-trans-b)",
+    reference="PTX ISA 9.7.15.5.2 (imm-trans-a, imm-trans-b)",
 )
 RESIDENCY = Rule(
     id="wgmma.residency",
     message="A is given {given}; the request says a_in_registers={asked}",
     fix="ask with a_in_registers={wanted}, or give A {other}",
     why="The two are different instructions.",
-    reference="PTX ISA 9.7.15.5 (wgmma.mma_async: a, a-desc)",
+    reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: a, a-desc)",
 )
 FRAGMENT = Rule(
     id="wgmma.fragment",

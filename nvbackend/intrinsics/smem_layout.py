@@ -5,7 +5,7 @@ panels as wide as a row of the swizzle pattern: 16 bytes without swizzle, else 3
 of the other, strided dimension, a row each, and the panels lie one after another. Within a panel the swizzle permutes
 16-byte chunks. One TMA copy whose inner extent is the panel's width fills one panel.
 
-PTX ISA 9.7.15.5.1 (shared memory matrix layout), 9.7.15.5.1.2.1 (strides); all eight measured on an H200.
+PTX ISA 9.7.15.5.1.2 (shared memory matrix layout), 9.7.15.5.1.2.1 (strides); all eight measured on an H200.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 
-_LAYOUTS = "PTX ISA 9.7.15.5.1 (shared memory matrix layout); measured on an H200"
-_DESCRIPTOR = "PTX ISA 9.7.15.5.1.2 (matrix descriptor)"
+_LAYOUTS = "PTX ISA 9.7.15.5.1.2 (shared memory matrix layout); measured on an H200"
+_DESCRIPTOR = "PTX ISA 9.7.15.5.1.2.2 (matrix descriptor)"
 
 ELEMENT = Rule(
     id="layout.element",

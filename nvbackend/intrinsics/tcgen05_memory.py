@@ -1,4 +1,4 @@
-"""Tensor memory: who has it, and what moves there and back. PTX ISA 9.7.16.7 to 9.7.16.9 and 9.7.16.11.
+"""Tensor memory: who has it, and what moves there and back. PTX ISA 9.7.16.7 to 9.7.16.9, 9.7.16.11, 9.7.16.12.
 
 Tensor memory is 128 lanes of 512 columns of 32 bits, for each CTA; an address (u32) has the lane in its upper and the
 column in its lower half. Warp w of a warpgroup reaches lanes 32w to 32w + 31. `tcgen05.ld` and `.st` go on after their
@@ -199,7 +199,7 @@ def ld(shape: str, count: int, *, pack: bool = False) -> Row:
             ("tmem", *(("half_split",) if split else ()), ("i1", int(pack))),
             vectors=True,
         ),
-        "9.7.16.8.1 (tcgen05.ld)",
+        "9.7.16.8.3 (tcgen05.ld)",
         "Loads from tensor memory into registers.",
         output("values", RegisterClass.B32, registers),
         _TMEM,
@@ -237,7 +237,7 @@ def ld_red(
             type,
         ),
         Asm("{ptx} {{{values}}}, {reduced}, [{tmem}]" + (", {half_split};" if split else ";")),
-        "9.7.16.8.1 (tcgen05.ld.red)",
+        "9.7.16.8.3 (tcgen05.ld.red)",
         "Loads from tensor memory into registers, and reduces what each thread gets.",
         output("values", register, registers),
         output("reduced", register),
@@ -266,7 +266,7 @@ def st(shape: str, count: int, *, unpack: bool = False) -> Row:
         Intrinsic(
             f"llvm.nvvm.tcgen05.st.{shape}.x{count}", ("tmem", *split[0], "values", ("i1", int(unpack))), vectors=True
         ),
-        "9.7.16.8.2 (tcgen05.st)",
+        "9.7.16.8.4 (tcgen05.st)",
         "Stores registers to tensor memory.",
         _TMEM,
         *split[1],
@@ -296,7 +296,7 @@ def wait(of: str, registers: RegisterBlocks = ()) -> Row:
         f"wait.{of}",
         ptx,
         Asm("{ptx};") if registers else Intrinsic(f"llvm.nvvm.tcgen05.wait.{of}"),
-        "9.7.16.8.3 (tcgen05.wait)",
+        "9.7.16.8.5 (tcgen05.wait)",
         "Waits for loads from, or stores to, tensor memory.",
         *blocks,
         effects=_WARP_WIDE,
@@ -321,7 +321,7 @@ def cp(shape: str, repeat: str | None = None, *, unpack: str | None = None, cta_
         "cp",
         ptx,
         Intrinsic(spelled("llvm.nvvm.tcgen05.cp", place, unpack, f"cg{cta_group}"), ("tmem", "source")),
-        "9.7.16.9.1 (tcgen05.cp)",
+        "9.7.16.9.2 (tcgen05.cp)",
         "Copies from shared to tensor memory.",
         _TMEM,
         operand("source", RegisterClass.B64, meaning="shared-memory descriptor"),
@@ -341,7 +341,7 @@ def shift(cta_group: int = 1) -> Row:
         "shift",
         f"tcgen05.shift.cta_group::{cta_group}.down",
         Intrinsic(f"llvm.nvvm.tcgen05.shift.down.cg{cta_group}", ("tmem",)),
-        "9.7.16.9.2 (tcgen05.shift)",
+        "9.7.16.9.3 (tcgen05.shift)",
         "Shifts rows of tensor memory down.",
         _TMEM,
         effects=Effect.ASYNC,
@@ -377,7 +377,7 @@ def commit(cta_group: int = 1, *, multicast: bool = False, space: str | None = "
         Intrinsic(f"llvm.nvvm.tcgen05.commit.{'mc.' if multicast else ''}shared.cg{cta_group}", names)
         if cluster
         else Asm("{ptx} [{barrier}]" + (", {multicast_mask};" if multicast else ";")),
-        "9.7.16.11.1 (tcgen05.commit)",
+        "9.7.16.12.1 (tcgen05.commit)",
         "Makes an mbarrier track the asynchronous tcgen05 operations so far.",
         operand("barrier", RegisterClass.SHARED if cluster else RegisterClass.GENERIC),
         *(mask if multicast else ()),
@@ -399,7 +399,7 @@ def fence(side: str) -> Row:
         "fence",
         f"tcgen05.fence::{side}_thread_sync",
         Intrinsic(f"llvm.nvvm.tcgen05.fence.{side}.thread.sync"),
-        "9.7.16.6.3 (tcgen05.fence)",
+        "9.7.16.11.1 (tcgen05.fence)",
         "Orders asynchronous tcgen05 operations with what synchronises threads.",
         effects=Effect.ORDERS,
         side=side,

@@ -1,8 +1,9 @@
 """Which cells of tensor memory the scale factors and the sparse metadata of a tcgen05.mma are.
 
-PTX ISA 9.7.16.10.7 (block scaling), 9.7.16.10.8 (sparse matrices); the same as CUTLASS's tmem_sf_frg and tmem_e_frg. A
-cell is (lane, 32-bit column, byte or bit of it), counted from the address that the instruction is given. Rows are those
-that a CTA has of A.
+PTX ISA 9.7.16.10.7.2, 9.7.16.10.7.3 (scale factors of A and of B) and 9.7.16.10.8.4 (sparsity metadata) show them in
+figures; the numbers here are those of CUTLASS's tmem_sf_frg and tmem_e_frg, and no hardware was asked. A cell is (lane,
+32-bit column, byte or bit of it), counted from the address that the instruction is given. Rows are those that a CTA has
+of A.
 """
 
 from __future__ import annotations
@@ -49,8 +50,9 @@ def scale_a_cell(row: int, factor: int, *, scale_id: int = 0) -> tuple[int, int,
 def scale_b_cell(n: int, column: int, factor: int, *, scale_id: int = 0, split: bool = False) -> tuple[int, int, int]:
     """The (lane, column, byte) of scale factor `factor` of `column` of B, which has `n`; again 32 lanes further on.
 
-    Where D of two CTAs has 128 rows the columns are `split`: the right half is in lanes 64 to 127. Otherwise the
-    factors are in lanes 64 and 96 further on, too. Raises fragment.range.
+    Where D of two CTAs has 128 rows the columns are `split`: the right half is in lanes 64 to 127. That is from CUTLASS
+    alone (tmem_sf_frg): the PTX ISA (9.7.16.10.7) has all factors in every 32 lanes. Otherwise the factors are in lanes
+    64 and 96 further on, too. Raises fragment.range.
     """
     check_index("column", column, n)
     half, own = divmod(column, n // 2) if split else (0, column)

@@ -1,7 +1,7 @@
 """Element types: what tensor cores multiply and memories hold.
 
 One row a type: PTX name, width, LLVM type, NumPy storage. Sources: PTX ISA 5.2 (fundamental and alternate floating
-point types), 9.7.15 (matrix types).
+point types), 9.7.15.3 (matrix types).
 """
 
 from __future__ import annotations

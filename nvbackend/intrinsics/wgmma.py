@@ -100,7 +100,7 @@ def multiplicands_of(element: ElementType) -> Multiplicands | None:
 
 
 def lowest_ptx_version(a: ElementType, b: ElementType, sparse: bool) -> PtxVersion:
-    """The first PTX version that has the instruction. PTX ISA 9.7.15.5.2 and 9.7.15.6 (PTX ISA Notes)."""
+    """The first PTX version that has the instruction. PTX ISA 9.7.15.5.2 and 9.7.15.6.3 (PTX ISA Notes)."""
     if a.is_integer and a != b:
         return _MIXED_SIGN_PTX
     return _SPARSE_PTX if sparse else _PTX
@@ -127,7 +127,7 @@ def mma_async(
     sparse: bool = False,
     satfinite: bool = False,
 ) -> Row:
-    """wgmma.mma_async: D = A * B + D, asynchronous until a wait drains its group. PTX ISA 9.7.15.5.2, 9.7.15.6.
+    """wgmma.mma_async: D = A * B + D, asynchronous until a wait drains its group. PTX ISA 9.7.15.5.2, 9.7.15.6.3.
 
     M is 64, and K follows from the types. `sparse` is the `.sp` form, whose opcode is the same: the protocol does not
     tell them apart. Raises NoSuchRow outside of the lattice.
@@ -153,7 +153,7 @@ def mma_async(
         ptx_version=lowest_ptx_version(a, b, sparse),
         # Shared memory is read after the issue: no load or store may move across it.
         effects=Effect.CONVERGENT | Effect.READS_MEMORY | Effect.ASYNC,
-        section="9.7.15.6" if sparse else "9.7.15.5.2",
+        section="9.7.15.6.3" if sparse else "9.7.15.5.2",
         summary="Multiplies a sparse A with B into registers." if sparse else "Multiplies A with B into registers.",
         axes={
             "shape": (M, n, k),

@@ -34,7 +34,7 @@ EXIT_BEFORE_PEERS = Rule(
     message="CTAs of the cluster signal {barrier} of one another, and a CTA may end before the last signal has come",
     fix="wait for them before the end: ring.finish() in the producer's thread, or k.cluster_sync() in all threads",
     why="Shared memory of a CTA that has ended is no memory any more: a late access faults, or hits another kernel's.",
-    reference="PTX ISA 5.1.6 (shared memory of a cluster); CUDA Programming Guide, distributed shared memory",
+    reference="PTX ISA 5.1.7 (shared memory of a cluster); CUDA Programming Guide, distributed shared memory",
 )
 RANK = Rule(
     id="cluster.rank",

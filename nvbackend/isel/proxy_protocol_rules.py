@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 
-PROXIES = "PTX ISA 8.5 (proxies)"
+PROXIES = "PTX ISA 8.6 (proxies)"
 
 MISSING_FENCE = Rule(
     id="proxy.missing-fence",

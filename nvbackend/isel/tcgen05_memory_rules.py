@@ -28,7 +28,7 @@ READ_BEFORE_WAIT = Rule(
     message="registers of a tcgen05.ld are read before the wait for it",
     fix="call tcgen05_wait_ld(...) with this load first; one wait can take several loads",
     why="The load is asynchronous: until wait::ld the registers hold what was there before, now and then.",
-    reference="PTX ISA 9.7.16.8.3 (tcgen05.wait)",
+    reference="PTX ISA 9.7.16.8.5 (tcgen05.wait)",
 )
 OPERANDS = Rule(
     id="tcgen05.operands",

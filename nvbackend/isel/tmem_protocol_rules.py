@@ -61,7 +61,7 @@ MISSING_COMMIT = Rule(
     message="{what}, and no tcgen05.commit is behind {mma}",
     fix="put k.tcgen05_commit(barrier) behind the last mma, in the thread that issues it",
     why="Without a commit no mbarrier tells when the mma is done: D is read too early, or freed in use.",
-    reference="PTX ISA 9.7.16.11.1 (tcgen05.commit)",
+    reference="PTX ISA 9.7.16.12.1 (tcgen05.commit)",
 )
 MISSING_WAIT = Rule(
     id="tcgen05.missing-wait",
@@ -75,14 +75,14 @@ MISSING_FENCE_AFTER = Rule(
     message="{instruction} reads {name} behind a wait with no tcgen05.fence::after_thread_sync between",
     fix="put k.tcgen05_fence_after_thread_sync() behind the wait",
     why="The load may be moved in front of the wait, which orders other memory only.",
-    reference="PTX ISA 9.7.16.6.3 (tcgen05.fence)",
+    reference="PTX ISA 9.7.16.11.1 (tcgen05.fence)",
 )
 MISSING_FENCE_BEFORE = Rule(
     id="tcgen05.missing-fence-before",
     message="{name} was read here, and another warp gives it back: no tcgen05.fence::before_thread_sync follows",
     fix="put k.tcgen05_fence_before_thread_sync() behind the wait for the load, before that warp is told",
     why="The barrier does not order the load: the columns may be someone else's when it reads them.",
-    reference="PTX ISA 9.7.16.6.3 (tcgen05.fence)",
+    reference="PTX ISA 9.7.16.11.1 (tcgen05.fence)",
 )
 UNDEFINED_ACCUMULATOR = Rule(
     id="tcgen05.undefined-accumulator",

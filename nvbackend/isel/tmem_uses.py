@@ -1,6 +1,6 @@
 """Which columns of tensor memory each tcgen05 instruction touches, from its row and its instruction descriptor.
 
-PTX ISA 9.7.16.2.2 (layouts of D), 9.7.16.8 (shapes of ld and st).
+PTX ISA 9.7.16.10.5 (layouts of D), 9.7.16.2.3 (shapes of ld and st).
 """
 
 from __future__ import annotations

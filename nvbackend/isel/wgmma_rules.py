@@ -67,7 +67,7 @@ PTX_VERSION = Rule(
     message="{what} needs PTX {needed} or later; {target} is compiled with PTX {given}",
     fix="leave the PTX version of the target out, or give {needed} or later",
     why="ptxas refuses the instruction.",
-    reference="PTX ISA 9.7.15.5.2 and 9.7.15.6 (PTX ISA Notes); ptxas 13.5",
+    reference="PTX ISA 9.7.15.5.2 and 9.7.15.6.3 (PTX ISA Notes); ptxas 13.5",
 )
 
 
@@ -94,14 +94,14 @@ TYPES = Rule(
     message="WGMMA {expects}, not {product}",
     fix="{instead}",
     why="ptxas refuses the combination; one that it took would be read with the wrong width.",
-    reference="PTX ISA 9.7.15.2; MMA Atoms SM70-SM120, SM90 WGMMA",
+    reference="PTX ISA 9.7.15.3; MMA Atoms SM70-SM120, SM90 WGMMA",
 )
 FOUR_BIT = Rule(
     id="wgmma.four-bit",
     message="WGMMA has no s4/u4 multiplicands ({product})",
     fix="widen them to {wider} (k={k}, D of type {d}), or use mma.sync, which emulates 4-bit integers on sm_90",
     why="One document lists them; no ptxas takes them.",
-    reference="PTX ISA 9.7.15.2; ptxas 13.5; WGMMA Emission Protocol, Per-Shape Lattice",
+    reference="PTX ISA 9.7.15.3; ptxas 13.5; WGMMA Emission Protocol, Per-Shape Lattice",
 )
 _EXPECTATIONS: dict[ElementType, str] = {
     # The texts of the document on MMA atoms, which calls b1 u1 and s32 i32.
@@ -173,14 +173,14 @@ SPARSE = Rule(
     message="WGMMA {a} x {b} has no sparse form",
     fix="use the dense instruction, or A and B of one of the types {legal}",
     why="ptxas knows no shape for it.",
-    reference="PTX ISA 9.7.15.6; ptxas 13.5",
+    reference="PTX ISA 9.7.15.6.3; ptxas 13.5",
 )
 SELECTOR = Rule(
     id="wgmma.selector",
     message="the sparsity selector of {dense} wgmma {a} x {b} is {legal}, not {selector}",
     fix="use selector {legal}",
     why="It names the threads whose metadata counts: with another one ptxas stops, or metadata is not read.",
-    reference="PTX ISA 9.7.15.6; ptxas 13.5",
+    reference="PTX ISA 9.7.15.6.3; ptxas 13.5",
 )
 
 

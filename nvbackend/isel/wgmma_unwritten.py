@@ -12,7 +12,7 @@ UNWRITTEN = Rule(
     message="accumulator {name} is {use} here, and on no way to this line has anything been written to it",
     fix="{fix}",
     why="A cleared accumulator is only marked to be overwritten by its first mma; its registers hold what was there.",
-    reference="PTX ISA 9.7.15.5 (wgmma.mma_async: scale-d)",
+    reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: scale-d)",
 )
 Written = frozenset[RegisterBlock]
 

@@ -125,7 +125,7 @@ FORMS = (
 )
 """The eight forms that wgmma and tcgen05 read, measured on an H200 for wgmma, and the one that only tcgen05 has.
 
-PTX ISA 9.7.15.5.1.2 (wgmma), 9.7.16.5 (tcgen05); CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp and
+PTX ISA 9.7.15.5.1.2 (wgmma), 9.7.16.3.3 (tcgen05); CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp and
 mma_traits_sm100.hpp (tcgen05 was not run).
 """
 

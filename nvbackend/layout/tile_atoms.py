@@ -29,7 +29,7 @@ SWIZZLE_ATOM = Rule(
     message="{tile}: {given} {axis} are no whole number of the {step} of the swizzle atom {atom}{besides}",
     fix="use {nearest} {axis}, which are whole swizzle atoms and whole instructions{narrower}",
     why="The swizzle permutes whole atoms; a part of one overlaps the next, and chunks are read from other places.",
-    reference=f"PTX ISA 9.7.15.5.1 (shared memory matrix layout); {_NOTES}",
+    reference=f"PTX ISA 9.7.15.5.1.2 (shared memory matrix layout); {_NOTES}",
 )
 _AXES = ("rows", "columns")
 

@@ -68,7 +68,7 @@ CONVERSIONS = {
     "ue4m3": "mma.sync.aligned.kind::mxf4nvf4.block_scale.scale_vec::4X.m16n8k64.row.col.f32.e2m1.e2m1.f32.ue4m3 "
     "{f, f, f, f}, {r, r, r, r}, {r, r}, {f, f, f, f}, {r}, {0, 0}, {r}, {0, 0}",
 }
-"""A PTX instruction that names the type, as the PTX ISA writes it (9.7.9.22, 9.7.14.5, 5.2.1)."""
+"""A PTX instruction that names the type, as the PTX ISA writes it (9.7.9.21, 9.7.14.5, 5.2.1)."""
 
 each_type = pytest.mark.parametrize("element", ELEMENT_TYPES, ids=str)
 

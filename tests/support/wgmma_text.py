@@ -1,4 +1,4 @@
-"""wgmma.mma_async spelled from PTX ISA 9.7.15.5.2 and 9.7.15.6, not from the rows: as it is asked for, legal or not."""
+"""wgmma.mma_async spelled from PTX ISA 9.7.15.5.2 and 9.7.15.6.3, not from the rows: as asked for, legal or not."""
 
 from __future__ import annotations
 
