@@ -24,7 +24,7 @@ from nvbackend.layout import (
     tile_to_shape,
     tiled_divide,
 )
-from tests.support.smem_addresses import CORE_MATRICES, address, linear
+from tests.support.smem_addresses import CORE_MATRICES, address, linear, operand_layout
 
 ELEMENTS: tuple[ElementType, ...] = (b1, s8, f16, tf32)
 BITS = {"NONE": 0, "B32": 1, "B64": 2, "B128": 3}
@@ -116,16 +116,7 @@ class Case:
         return bytes * 8 // self.element.bits
 
     def plain(self) -> Layout:
-        chunk, (rows, columns) = 128 // self.element.bits, self.shape
-        pitch, lbo, sbo = self.width * chunk, self.in_elements(self.lbo), self.in_elements(self.sbo)
-        if self.major is Major.K:
-            along = lbo if self.mode == "NONE" else chunk
-            return Layout(((8, rows // 8), (chunk, columns // chunk)), ((pitch, sbo), (1, along)))
-        inner = min(self.width, rows // chunk)
-        steps = (sbo, lbo) if self.mode == "NONE" else (lbo, sbo)
-        return Layout(
-            ((chunk, inner, rows // chunk // inner), (8, columns // 8)), ((1, chunk, steps[0]), (pitch, steps[1]))
-        )
+        return operand_layout(self.major is Major.K, self.mode, self.element.bits, self.shape, self.lbo, self.sbo)
 
     def layout(self) -> ComposedLayout:
         by_bytes = Swizzle(BITS[self.mode], 4, 3)
