@@ -11,12 +11,13 @@ GUIDE = ROOT / "docs" / "layout.md"
 
 def test_the_guide_to_layouts_runs() -> None:
     blocks = BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     said = python_output("\n".join(blocks))
     assert "error[layout-algebra.carry]" in said
     assert "its modes together reach index 5 of a mode of 4 elements" in said
     assert "GMMA::DescriptorIterator o (_1,_2,_4,_3):(_0,_64,_256,_1024)" in said.splitlines()
     assert "error[descriptor.core-matrix]" in said
+    assert "error[tile.mma-atom]" in said
     assert "the rows of a core matrix lie 128 bytes apart, with no swizzle 16" in said
     assert "Sw<3,4,3> o smem_ptr o ((_64,_2),(_8,_8),_3):((_1,_512),(_64,_1024),_8192)" in said.splitlines()
 
