@@ -1,14 +1,18 @@
-"""README and CONTRIBUTING against the repository."""
+"""README, CONTRIBUTING and docs against the repository."""
 
 from __future__ import annotations
 
 import re
 import tomllib
+from pathlib import Path
+
+import pytest
 
 from tests.support.process import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -58,3 +62,43 @@ def test_files_that_contributing_names_exist() -> None:
     named = re.findall(r"`((?:nvbackend|tests)/[\w/.]+)`", CONTRIBUTING)
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def headings(text: str) -> set[str]:
+    """The anchors of a document: its headings in lower case, spaces as hyphens, marks left out."""
+    found = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
+def dead_links(document: Path) -> list[str]:
+    """Links of a document to files that are not there, and to headings that the file does not have."""
+    text = re.sub(r"^```.*?^```$|`[^`\n]*`", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    dead = []
+    for link in re.findall(r"\]\(([^()\s]+)\)", text):
+        place, _, anchor = link.partition("#")
+        target = document.parent / place if place else document
+        if link.startswith(("http:", "https:")):
+            continue
+        if not target.exists() or (anchor and anchor not in headings(target.read_text(encoding="utf-8"))):
+            dead.append(link)
+    return dead
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    assert dead_links(document) == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_a_document_names_exist(document: Path) -> None:
+    named = re.findall(
+        r"(?<![\w./-])((?:nvbackend|tests|samples|benchmarks|docs)/[\w/]+\.(?:py|md))\b",
+        document.read_text(encoding="utf-8"),
+    )
+    assert sorted({name for name in named if not (ROOT / name).exists()}) == []
+
+
+def test_dead_links_are_found(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("# One, two\n[a](page.md#one-two) [b](#three) [c](gone.md)\n```\n[d](code)\n```\n`[e](f)`\n")
+    assert dead_links(document) == ["#three", "gone.md"]

@@ -108,8 +108,8 @@ def _says_something(text: str) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """A text without line breaks; in a quotation, angle brackets would be taken for HTML."""
-    return " ".join(text.split()).replace("<", "\\<")
+    """A text without line breaks; angle brackets would be taken for HTML, and brackets before a parenthesis for a link."""
+    return " ".join(text.split()).replace("<", "\\<").replace("](", "]\\(")
 
 
 def main() -> int:
