@@ -108,7 +108,7 @@ def _says_something(text: str) -> bool:
 
 
 def _one_line(text: str) -> str:
-    """A text without line breaks; angle brackets would be taken for HTML, and brackets before a parenthesis for a link."""
+    """A text without line breaks; angle brackets would be taken for HTML, brackets before a parenthesis for a link."""
     return " ".join(text.split()).replace("<", "\\<").replace("](", "]\\(")
 
 
