@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.smem_descriptor import UNIT
+from nvbackend.intrinsics.smem_descriptor import UNIT, SmemDescriptor
+from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
+    DescriptorIterator,
     IntTuple,
     Layout,
     SmemPtr,
@@ -20,6 +22,7 @@ from nvbackend.layout import (
     make_ordered_layout,
     recast_layout,
     size,
+    smem_desc,
     tiled_product,
 )
 from nvbackend.layout.inttuple import Dynamic, leaves, modes, nested_as
@@ -40,21 +43,38 @@ _UNITS = {
 
 
 @user_facing
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Fragment:
-    """An operand as the instructions take it: CuTe's tCrA, tCrB, tCrC.
+    """An operand as the instructions of `atom` take it: CuTe's tCrA, tCrB, tCrC.
 
     Mode 0 of `layout` is what one instruction has. Its indices count the thread's own elements where it is in
     registers; descriptors in units of 16 bytes from that of the tensor, one for an instruction; in tensor memory
-    elements of `bits` (see `cells`). `offset` is where the thread's part begins, which may be a builder's value.
+    elements of `bits` (see `cells`). `offset` is where the thread's part begins, which may be a builder's value. Of
+    descriptors, `tile` is the partitioned layout that they were made of.
     """
 
+    atom: MmaAtom
     operand: Operand
-    residency: Residency
-    element: ElementType
-    bits: int
     layout: Layout
     offset: Any = 0
+    tile: AnyLayout | None = None
+
+    @property
+    def residency(self) -> Residency:
+        """Where it is."""
+        return self.operand.residency_of(self.atom)
+
+    @property
+    def element(self) -> ElementType:
+        """The type of an element."""
+        return self.operand.element_of(self.atom)
+
+    @property
+    def bits(self) -> int:
+        """What an element takes there."""
+        if self.operand is Operand.C:
+            return self.element.bits
+        return self.atom.bits if self.residency is Residency.REGISTERS else memory_bits(self.atom)
 
     @property
     def shape(self) -> IntTuple:
@@ -74,16 +94,37 @@ class Fragment:
         """The indices of all coordinates, in the order of the coordinate as one integer."""
         return [self.offset + index for index in self.layout.offsets()]
 
+    def descriptors(self, base: Any = None) -> DescriptorIterator:
+        """The descriptors themselves, for instructions: CuTe's DescriptorIterator.
+
+        `base` is the descriptor of the tensor's first operand, or its word as a builder's value; without it, the one
+        that follows from the layout, for a tensor at address 0. Raises tiled-mma.fragment for operands that are not in
+        shared memory, and what `nvbackend.layout.smem_desc` raises.
+        """
+        if self.residency is not Residency.SHARED_DESCRIPTOR:
+            self._fail("descriptors", "give the instruction registers as they are, and addresses of tensor memory")
+        assert self.tile is not None
+        kind = SmemDescriptor if self.atom.d_residency is Residency.REGISTERS else Tcgen05SmemDescriptor
+        major = self.atom.a_major if self.operand is Operand.A else self.atom.b_major
+        first = smem_desc(major, self.tile, self.element, kind=kind).base if base is None else base
+        begun: DescriptorIterator = DescriptorIterator(first, self.layout, kind) + self.offset
+        return begun
+
     def cells(self) -> list[tuple[int, int, int]]:
         """Of tensor memory: (lane, 32-bit column, bit in it) of all coordinates. Raises tiled-mma.fragment."""
         if self.residency is not Residency.TENSOR_MEMORY:
-            problem = f"it is in {self.residency}"
-            instead = "ask for the cells of accumulators of tcgen05"
-            FRAGMENT.fail(operand=self.operand.value, mma="tcgen05", given=self, problem=problem, instead=instead)
+            self._fail("cells of tensor memory", "ask for them of the accumulators of tcgen05")
         return [tmem_cell(index, self.bits) for index in self.offsets()]
+
+    def _fail(self, what: str, instead: str) -> NoReturn:
+        problem = f"it is in {self.residency}, which has no {what}"
+        FRAGMENT.fail(operand=self.operand.value, mma=self.atom, given=self.layout, problem=problem, instead=instead)
 
     def __str__(self) -> str:
         return f"{_UNITS[self.residency]}[{self.bits}b] o {self.layout}"
+
+    def __repr__(self) -> str:
+        return f"Fragment({self.atom.name!r}, {self.operand}, {self.layout!r}, {self.offset!r})"
 
 
 def memory_bits(atom: MmaAtom) -> int:
@@ -98,16 +139,19 @@ def make_fragment(atom: MmaAtom, operand: Operand, partitioned: Partition | AnyL
     where an instruction's part does.
     """
     part = partitioned if isinstance(partitioned, Partition) else Partition(partitioned)
-    residency, element = operand.residency_of(atom), operand.element_of(atom)
+    residency = operand.residency_of(atom)
     _check_partitioned(atom, operand, part)
     if residency is Residency.REGISTERS:
-        bits = element.bits if operand is Operand.C else atom.bits
         # Accumulators are not laid out as what they are written to: that may have any order.
-        layout = Layout(part.shape) if operand is Operand.C else _like(part.plain)
-        return Fragment(operand, residency, element, bits, layout)
+        return Fragment(atom, operand, Layout(part.shape) if operand is Operand.C else _like(part.plain))
     if residency is Residency.TENSOR_MEMORY:
-        bits = element.bits if operand is Operand.C else memory_bits(atom)
-        return Fragment(operand, residency, element, bits, tmem_layout(atom, operand, part.shape, bits))
+        bits = operand.element_of(atom).bits if operand is Operand.C else memory_bits(atom)
+        return Fragment(atom, operand, tmem_layout(atom, operand, part.shape, bits))
+    return _descriptors(atom, operand, part)
+
+
+def _descriptors(atom: MmaAtom, operand: Operand, part: Partition) -> Fragment:
+    """CuTe's make_tensor<smem_desc>: the layout in units of 16 bytes, with one descriptor for all of mode 0."""
     bits = memory_bits(atom)
     _check_width(atom, operand, part, bits)
     apart = make_layout(*part.plain.modes[1:])
@@ -118,7 +162,7 @@ def make_fragment(atom: MmaAtom, operand: Operand, partitioned: Partition | AnyL
         FRAGMENT.fail(operand=operand.value, mma=atom, given=part, problem=problem, instead=instead)
     per_unit = _UNIT_BITS // bits
     offset = part.offset if isinstance(part.offset, int) and part.offset == 0 else part.offset // per_unit
-    return Fragment(operand, residency, element, bits, make_layout(Layout(1, 0), *rest.modes), offset)
+    return Fragment(atom, operand, make_layout(Layout(1, 0), *rest.modes), offset, part.layout)
 
 
 def _like(layout: Layout) -> Layout:

@@ -65,7 +65,7 @@ def _check_orders(tiled: TiledMMA) -> None:
     orders = [place for place in range(len(DIMENSIONS)) if isinstance(tiled.permutation_mnk[place], Layout)]
     try:
         for operand in Operand if orders else ():
-            tiled.layout_tv(operand)
+            tiled.thrfrg(operand, Layout(tiled.extents(operand)))
     except DiagnosticError as error:
         PERMUTATION.fail(
             given=text(tiled.permutation_mnk),
@@ -131,18 +131,21 @@ class TiledMMA:
 
     def thrfrg_A(self, layout: AnyLayout) -> AnyLayout:
         """((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...))) of a layout (M,K,...). Raises tiled-mma.tile."""
-        return self._thrfrg(Operand.A, layout)
+        return self.thrfrg(Operand.A, layout)
 
     def thrfrg_B(self, layout: AnyLayout) -> AnyLayout:
         """((ThrV,(ThrN,ThrK)),(FrgV,(RestN,RestK,...))) of a layout (N,K,...). Raises tiled-mma.tile."""
-        return self._thrfrg(Operand.B, layout)
+        return self.thrfrg(Operand.B, layout)
 
     def thrfrg_C(self, layout: AnyLayout) -> AnyLayout:
         """((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN,...))) of a layout (M,N,...). Raises tiled-mma.tile."""
-        return self._thrfrg(Operand.C, layout)
+        return self.thrfrg(Operand.C, layout)
 
     def get_layoutA_TV(self) -> Layout:
-        """(thread, value) to m + M * k of one `tile_size_mnk` of A; threads of the same rows have the same elements."""
+        """(thread, value) to m + M * k of one `tile_size_mnk` of A; threads of the same rows have the same elements.
+
+        Raises tiled-mma.atom-layout where the threads have gaps that no layout describes.
+        """
         return self.layout_tv(Operand.A)
 
     def get_layoutB_TV(self) -> Layout:
@@ -159,7 +162,8 @@ class TiledMMA:
         Of tcgen05 it is the CTA's rank in its group. Raises tiled-mma.thread for an integer that is no thread of it; a
         value goes round, as in CuTe.
         """
-        if isinstance(thread, int):
+        if hasattr(thread, "__index__"):
+            thread = thread.__index__()
             check_thread(self._thr_layout, thread, self)
         return ThrMMA(self, thread, thread_coordinate(self._thr_layout, thread))
 
@@ -189,7 +193,7 @@ class TiledMMA:
 
     def partition(self, operand: Operand, layout: AnyLayout, vmnk: tuple[Any, Any, Any, Any]) -> Partition:
         """The part of a layout that the thread at `vmnk`, a coordinate of `thr_layout_vmnk`, has."""
-        cut = self._thrfrg(operand, layout)
+        cut = self.thrfrg(operand, layout)
         plain = cut.layout_b if isinstance(cut, ComposedLayout) else cut
         v, *mnk = vmnk
         threads = v, tuple(mnk[place] for place in operand.places)
@@ -206,7 +210,8 @@ class TiledMMA:
     def _first(self, operand: Operand, shape: IntTuple) -> IntTuple:
         return self.partition(operand, Layout(shape), (0, 0, 0, 0)).shape
 
-    def _thrfrg(self, operand: Operand, layout: AnyLayout) -> AnyLayout:
+    def thrfrg(self, operand: Operand, layout: AnyLayout) -> AnyLayout:
+        """What `thrfrg_A`, `_B` and `_C` give, by operand. Raises tiled-mma.tile."""
         if isinstance(layout, ComposedLayout):
             return layout.with_layout(lambda inner: self._cut(operand, inner))
         return self._cut(operand, layout)
@@ -233,20 +238,31 @@ class TiledMMA:
             nearest=" x ".join(map(str, nearest if len(nearest) == 2 else steps)),
         )
 
+    def extents(self, operand: Operand) -> tuple[int, int]:
+        """Rows and columns of an operand that all threads together take at once."""
+        rows, columns = (
+            size(self._tiler(*pair)) for pair in zip(operand.places, self.atom_extents(operand), strict=True)
+        )
+        return rows, columns
+
     def layout_tv(self, operand: Operand) -> Layout:
         """What `get_layoutA_TV`, `_B` and `_C` give, by operand."""
-        extents = self.atom_extents(operand)
-        whole = Layout(tuple(size(self._tiler(*pair)) for pair in zip(operand.places, extents, strict=True)))
-        threads, values = self._cut(operand, whole).modes
+        threads, values = self._cut(operand, Layout(self.extents(operand))).modes
         own = dict(zip(operand.places, threads.mode(1).modes, strict=True))
         others = [own.get(place, Layout(size(self._thr_layout, place + 1), 0)) for place in range(3)]
         return make_layout(composition(make_layout(threads.mode(0), *others), self._coordinates()), values)
 
     def _coordinates(self) -> Layout:
-        """From a thread to its coordinate (V, M, N, K) as one integer; numbers that no thread has go round."""
+        """From a thread to its coordinate (V, M, N, K) as one integer; numbers that no thread has go round.
+
+        Raises tiled-mma.atom-layout where no layout does that: three pairs of quads, of the four in a warp.
+        """
         whole = make_layout(self._thr_layout, complement(self._thr_layout))
         found = composition(Layout((self.size, 1), (1, 0)), right_inverse(whole))
         assert isinstance(found, Layout)
+        threads = self._thr_layout.offsets()
+        if max(threads) >= self.size and [found(thread) for thread in threads] != list(range(self.size)):
+            ATOM_LAYOUT.fail(given=self._thr_layout, problem="between its threads are gaps of no constant step")
         return found
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Who imports whom: diagnostics <- intrinsics <- isel <- the rest of nvbackend <- samples."""
+"""Who imports whom: diagnostics <- intrinsics <- isel <- layout <- atoms <- tiled <- the rest <- samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.source import PACKAGE, Source, imports, sources
 
-LAYERS = ("diagnostics", "intrinsics", "isel")
+LAYERS = ("diagnostics", "intrinsics", "isel", "layout", "atoms", "tiled")
 """Lowest first; whatever else the package holds stands above them."""
 OUTSIDE = {
     "diagnostics": frozenset[str](),

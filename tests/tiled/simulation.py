@@ -144,6 +144,7 @@ def product(tiled: TiledMMA, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -
     layouts = {Operand.A: Layout(a.shape), Operand.B: Layout(b.shape), Operand.C: Layout((a.shape[0], b.shape[0]))}
     flat = {Operand.A: a.flatten(order="F"), Operand.B: b.flatten(order="F")}
     places = {operand: atom_places(atom, operand) for operand in Operand}
+    whole = {each: len(set(map(tuple, places[each]))) == 1 for each in Operand}
     sums: dict[int, np.ndarray[Any, Any]] = {}
     groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
     for thread, (v, *atoms) in participants(tiled):
@@ -154,6 +155,11 @@ def product(tiled: TiledMMA, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -
         # Fragments of tiles whose elements lie 128 bytes apart: descriptors count 16 bytes.
         wide = {each: Layout(layout.shape, (128, 128 * layout.shape[0])) for each, layout in layouts.items()}
         fragments = [getattr(first, f"partition_fragment_{each.value}")(wide[each]) for each in Operand]
+        parts = {
+            (operand, v): getattr(one, f"partition_{operand.value}")(layouts[operand])
+            for operand in (Operand.A, Operand.B)
+            for _, v, one in slices
+        }
         owned = fragments[2].offsets()
         for thread, _, _ in slices:
             sums[thread] = np.full(max(owned) + 1, np.nan)
@@ -164,9 +170,9 @@ def product(tiled: TiledMMA, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -
                 (Operand.B, atom.shape[1], atom.shape[2], (None, issue.n, issue.k)),
             ):
                 tile = np.full((rows, columns), np.nan)
-                for _, v, own in slices:
-                    part = getattr(own, f"partition_{operand.value}")(layouts[operand])(*coordinate)
-                    for place, index in zip(places[operand][v], part.offsets(), strict=True):
+                for _, v, _ in slices[:1] if whole[operand] else slices:
+                    indices = parts[operand, v](*coordinate).offsets()
+                    for place, index in zip(places[operand][v], indices, strict=True):
                         tile[place] = flat[operand][index]
                 operands[operand] = tile
             result = operands[Operand.A] @ operands[Operand.B].T

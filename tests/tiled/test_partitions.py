@@ -11,6 +11,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from nvbackend import DiagnosticError
 from nvbackend.atoms import Residency
 from nvbackend.layout import Layout, size
 from nvbackend.tiled import Operand, TiledMMA, make_tiled_mma, reduction
@@ -109,17 +110,22 @@ def test_all_threads_together_have_every_element(mma: TiledMMA, more: tuple[int,
     ):
         rows, columns = tile_of(mma, operand, more)
         counted: Counter[int] = Counter()
-        for thread in threads:
+        everywhere = whole > 1 and residency is Residency.SHARED_DESCRIPTOR
+        for thread in threads[:: whole // 4] if everywhere else threads:  # one thread of each warp stands for it
             counted.update(
                 getattr(mma.get_slice(thread), f"partition_{operand.value}")(Layout((rows, columns))).offsets()
             )
-        each = times * (whole if residency is Residency.SHARED_DESCRIPTOR else 1)
+        each = times * (4 if everywhere else 1)
         assert counted == dict.fromkeys(range(rows * columns), each)
 
 
 @QUICK
 @given(tiled_mmas())
 def test_layouts_of_threads_and_values_are_the_partitions(mma: TiledMMA) -> None:
+    if mma.atom.threads == 8 and mma.atom_layout_mnk.shape == (3, 1, 1):
+        with pytest.raises(DiagnosticError, match=r"tiled-mma\.atom-layout"):  # three pairs of quads of a warp's four
+            mma.get_layoutA_TV()
+        return
     for operand in Operand:
         rows, columns = tile_of(mma, operand, (1, 1))
         layout = getattr(mma, f"get_layout{operand.value}_TV")()

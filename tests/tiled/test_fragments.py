@@ -1,0 +1,184 @@
+"""Fragments: descriptors, registers, tensor memory; and threads that are known at run time only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nvbackend import DiagnosticError, Major, Swizzle, f16, i32
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.intrinsics.fragments_tcgen05 import accumulator_cell
+from nvbackend.layout import Layout, _, gmma_atom, smem_desc, tile_to_shape
+from nvbackend.signature import Parameter, Pointer, Scalar
+from nvbackend.tiled import TiledMMA, make_tiled_mma
+from tests.support.host import run_on_host
+
+HOPPER = "SM90_64x128x16_F32F16F16_SS<Major::{a}, Major::{b}>"
+ONE_CTA = "SM100_MMA_F16BF16_SS<half_t, half_t, {d}, {m}, {n}, Major::K, Major::K>"
+TWO_CTAS = "SM100_MMA_F16BF16_2x1SM_SS<half_t, half_t, {d}, {m}, {n}, Major::K, Major::K>"
+
+
+@pytest.mark.parametrize("major", Major)
+@pytest.mark.parametrize("swizzle", Swizzle)
+def test_descriptors_are_those_of_the_layout(major: Major, swizzle: Swizzle) -> None:
+    """The words by our strides are those of descriptors that are made of each instruction's own operand."""
+    mma = make_tiled_mma(HOPPER.format(a=major.value, b=major.value))
+    tile = tile_to_shape(gmma_atom(major, swizzle, f16), (128, 64, 2))
+    one = mma.get_slice(9)
+    for part, fragment in (
+        (one.partition_A(tile), one.partition_fragment_A(tile)),
+        (one.partition_B(tile), one.partition_fragment_B(tile)),
+    ):
+        made = smem_desc(major, part.layout, f16)
+        found = fragment.descriptors()
+        assert found.layout == made.layout
+        assert (found(0, 0, 3, 1), found(0, 0, 0, 0)) == (made(0, 0, 3, 1), made(0, 0, 0, 0))
+        assert fragment(_, 0, 2, 1).descriptors()(0) == made(0, 0, 2, 1)
+        elsewhere = fragment.descriptors(made.base.advance(2048))
+        assert elsewhere(0, 0, 1, 0) == made.base.advance(2048 + 16 * fragment(0, 0, 1, 0)).encode()
+
+
+def test_the_second_warpgroup_begins_further_on() -> None:
+    mma = make_tiled_mma(HOPPER.format(a="K", b="K"), (2, 1, 1))
+    tile = tile_to_shape(gmma_atom(Major.K, Swizzle.B128, f16), (128, 64, 2))
+    upper, lower = (mma.get_slice(thread).partition_fragment_A(tile).descriptors() for thread in (0, 128))
+    assert lower(0, 0, 1, 1) - upper(0, 0, 1, 1) == 64 * 64 * 2 // 16
+
+
+def accumulators(mma: TiledMMA, shape: tuple[int, int], cta: int = 0) -> Any:
+    return mma.get_slice(cta).partition_fragment_C(Layout(shape))
+
+
+@pytest.mark.parametrize(
+    ("name", "m", "ctas", "shape"),
+    [
+        (ONE_CTA, 64, 1, (64, 16)),
+        (ONE_CTA, 128, 1, (128, 32)),
+        (TWO_CTAS, 128, 2, (64, 32)),
+        (TWO_CTAS, 256, 2, (128, 32)),
+    ],
+)
+def test_accumulators_are_where_tcgen05_has_them(name: str, m: int, ctas: int, shape: tuple[int, int]) -> None:
+    """The cells of the PTX ISA's data path layouts, which are written down elsewhere."""
+    rows, n = shape
+    mma = make_tiled_mma(name.format(d="float", m=m, n=n))
+    for cta in range(ctas):
+        fragment = accumulators(mma, (m, n), cta)
+        cells = fragment.cells()
+        for place, cell in enumerate(cells):
+            column, row = divmod(place, rows)
+            expected = accumulator_cell(m, n, row + rows * cta, column, cta_group=ctas)
+            assert (cta, cell[0], cell[1]) == expected
+            assert cell[2] == 0
+
+
+def test_cute_prints_of_tensor_memory() -> None:
+    """As in CUTLASS examples/cute/tutorial/blackwell: tmem_[32b](0x0000.0000) o ((_128,_256),_1,_1):..."""
+    one = accumulators(make_tiled_mma(ONE_CTA.format(d="float", m=128, n=256)), (128, 256))
+    assert str(one) == "tmem[32b] o ((_128,_256),_1,_1):((_65536,_1),_0,_0)"
+    pair = accumulators(make_tiled_mma(TWO_CTAS.format(d="float", m=256, n=256)), (256, 256))
+    assert str(pair) == str(one)
+
+
+def test_several_accumulators_side_by_side() -> None:
+    """Two of 64 rows share the lanes; others follow in columns. Halves have a column each."""
+    mma = make_tiled_mma(ONE_CTA.format(d="float", m=64, n=32))
+    assert str(accumulators(mma, (128, 64)).layout) == ("(((_16,_4),_32),_2,_2):(((_65536,_2097152),_1),_1048576,_32)")
+    halves = make_tiled_mma(ONE_CTA.format(d="half_t", m=128, n=32))
+    fragment = accumulators(halves, (128, 64))
+    assert str(fragment.layout) == "((_128,_32),_1,_2):((_131072,_2),_0,_64)"
+    assert fragment.cells()[128 * 5 + 3] == (3, 5, 0)
+    assert len(set(fragment.cells())) == 128 * 64
+
+
+def test_a_in_tensor_memory() -> None:
+    """Two halves in a column; with A of 64 rows, C leaves the upper halves of the quarters alone, too."""
+    mma = make_tiled_mma("SM100_MMA_F16BF16_TS<half_t, half_t, float, 64, 32, Major::K, Major::K>")
+    one = mma.get_slice(0)
+    a = one.partition_fragment_A(Layout((128, 32)))
+    assert str(a.layout) == "(((_16,_4),_16),_2,_2):(((_131072,_4194304),_1),_16,_32)"
+    assert a.cells()[64 + 17] == (32 + 1, 0, 16)
+    c = one.partition_fragment_C(Layout((128, 64)))
+    assert {lane % 32 // 16 for lane, _, _ in c.cells()} == {0}
+    assert len(set(c.cells())) == 128 * 64
+
+
+def test_a_of_two_ctas_is_written_twice() -> None:
+    mma = make_tiled_mma("SM100_MMA_F16BF16_2x1SM_TS<half_t, half_t, float, 128, 32, Major::K, Major::K>")
+    a = mma.get_slice(1).partition_fragment_A(Layout((128, 16)))
+    assert str(a.layout) == "((_128,_16),_1,_1):((_131072,_1),_0,_0)"
+
+
+def test_a_sparse_a_of_128_rows_in_two_ctas_is_unknown() -> None:
+    name = TWO_CTAS.replace("SS<", "SS_SPARSE<").format(d="float", m=128, n=64)
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*no second source"):
+        accumulators(make_tiled_mma(name), (128, 64))
+
+
+def test_registers_follow_memory() -> None:
+    """CuTe's make_fragment_like: an instruction's values first, then whatever is nearest in memory."""
+    one = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN").get_slice(0)
+    rows, columns = Layout((64, 32), (32, 1)), Layout((64, 32))
+    assert str(one.partition_fragment_A(rows).layout) == "((_2,_2,_2),_4,_2):((_1,_2,_4),_16,_8)"
+    assert str(one.partition_fragment_A(columns).layout) == "((_2,_2,_2),_4,_2):((_1,_2,_4),_8,_32)"
+    assert str(one.partition_fragment_B(rows).layout) == "((_2,_2),_8,_2):((_1,_2),_8,_4)"
+    assert one.partition_fragment_C(rows).layout == one.partition_fragment_C(columns).layout
+    broadcast = one.partition_fragment_A(Layout((64, 32), (0, 1)))
+    assert str(broadcast.layout) == "((_2,_2,_2),_4,_2):((_1,_0,_2),_4,_16)"
+
+
+@pytest.mark.parametrize("element", ["uint8_t", "tf32"])
+def test_elements_of_another_width(element: str) -> None:
+    name = "SM90_64x64x8_F32TF32TF32_SS_TN" if element == "tf32" else "SM90_64x64x32_S32U8U8_SS_TN"
+    one = make_tiled_mma(name).get_slice(0)
+    tile = tile_to_shape(gmma_atom(Major.K, Swizzle.B128, f16), (64, 64))
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*16 bits"):
+        one.partition_fragment_A(tile)
+
+
+@pytest.mark.parametrize("one", ["cells", "descriptors"])
+def test_registers_have_no_address(one: str) -> None:
+    fragment = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN").get_slice(0).partition_fragment_C(Layout((16, 8)))
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*registers"):
+        getattr(fragment, one)()
+
+
+THREADS = {
+    "a warpgroup of two": ("SM90_64x32x16_F32F16F16_SS<Major::K, Major::K>", (2, 1, 1), None),
+    "warps": (
+        "SM80_16x8x16_F32F16F16F32_TN",
+        Layout((2, 2, 2), (4, 1, 2)),
+        (None, Layout((8, 2, 2), (1, 16, 8)), None),
+    ),
+    "pairs of quads": ("SM70_8x8x4_F32F16F16F32_NT", (3, 1, 1), None),
+}
+
+
+@pytest.mark.parametrize("name", THREADS)
+def test_a_thread_that_is_known_at_run_time(name: str) -> None:
+    """The offset of a builder's value, run on this machine's processor, is that of the integer."""
+    mma = make_tiled_mma(*THREADS[name])
+    m, n, _ = mma.tile_size_mnk
+    tile = Layout((m, n))
+    k = KernelBuilder("address", "sm_90a", threads=32, parameters=[
+        Parameter("out", Pointer(i32)), Parameter("thread", Scalar(i32)),
+    ])  # fmt: skip
+    out, thread = k.arguments
+    part = mma.get_slice(thread).partition_C(tile)
+    assert part.layout == mma.get_slice(0).partition_C(tile).layout
+    out[0] = part.offset
+    out[1] = part(1, 0, 0)
+    kernel = k.finish()
+    for number in mma.thr_layout_vmnk.offsets()[::5]:
+        found = np.zeros(2, np.int32)
+        run_on_host(kernel, found, number)
+        same = mma.get_slice(number).partition_C(tile)
+        assert list(found) == [same.offset, same(1, 0, 0)]
+
+
+@pytest.mark.parametrize("thread", [-1, 4, 15, 20, 1000])
+def test_threads_that_take_no_part(thread: int) -> None:
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.thread"):
+        make_tiled_mma("SM70_8x8x4_F32F16F16F32_NT").get_slice(thread)
