@@ -14,7 +14,7 @@ from nvbackend.intrinsics.row import Row
 from nvbackend.isel import convergence_rules as rules
 from nvbackend.isel.convergence_regions import Divergence, Mistake, Parting
 from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
-from nvbackend.isel.warp_paths import THREADS
+from nvbackend.isel.warp_paths import THREADS, coming
 
 _CTA_BARRIERS = ("bar.", "barrier.sync", "barrier.red", "barrier.arrive")
 _CLUSTER_BARRIERS = ("barrier.cluster.arrive", "barrier.cluster.wait")
@@ -107,20 +107,7 @@ class Barriers:
 
     @cached_property
     def _coming(self) -> dict[str, int]:
-        """The threads of the CTA that may come to each block, a bit each: those that no branch keeps from it."""
-        blocks = self._function.blocks
-        coming = dict.fromkeys(blocks, 0)
-        coming[self._function.entry.name] = -1
-        waiting = [self._function.entry.name]
-        while waiting:
-            block = blocks[waiting.pop()]
-            first, second = block.sides or (0, 0)
-            for successor, kept in zip(block.successors, (second, first), strict=False):
-                more = coming[block.name] & ~kept
-                if more & ~coming[successor]:
-                    coming[successor] |= more
-                    waiting.append(successor)
-        return coming
+        return coming(self._function)
 
 
 def _barrier(block: str, instr: MachineInstr) -> _Barrier:

@@ -26,16 +26,24 @@ class Loops:
         self._function = function
         self._order = reverse_postorder(function) if function.blocks else []
         self._rank = {block: index for index, block in enumerate(self._order)}
-        self._before = self._predecessors()
+        self._before = self._find_predecessors()
         self._dominator = immediate_dominators(self._order, self._before.__getitem__)
         self.regular = True
         self._innermost: dict[str, Loop] = {}
+        self._outermost: dict[str, str] = {}
         for loop in sorted(self._find(), key=lambda one: -len(one.blocks)):
             self._innermost.update(dict.fromkeys(loop.blocks, loop))
+            for block in loop.blocks:
+                self._outermost.setdefault(block, loop.header)
 
     def innermost(self, block: str) -> Loop | None:
         """The smallest loop around `block`."""
         return self._innermost.get(block)
+
+    def goes_on(self, block: str, other: str) -> bool:
+        """Whether a way from `block` to `other`, which follows it, may come back: some loop is around both."""
+        around = self._outermost.get(block)
+        return around is not None and around == self._outermost.get(other)
 
     def every_round(self, loop: Loop, block: str) -> bool:
         """Whether each round of `loop` that goes on to another one runs `block`."""
@@ -46,6 +54,10 @@ class Loops:
         while self._rank[other] > self._rank[block]:
             other = self._dominator[other]
         return other == block
+
+    def predecessors(self, block: str) -> list[str]:
+        """The blocks that `block`, which can be reached, may follow."""
+        return self._before[block]
 
     def is_reachable(self, block: str) -> bool:
         """Whether some way from the entry leads to `block`."""
@@ -64,7 +76,7 @@ class Loops:
                 found[variable] = Update.SET if variable in found else update
         return found
 
-    def _predecessors(self) -> Mapping[str, list[str]]:
+    def _find_predecessors(self) -> Mapping[str, list[str]]:
         before: dict[str, list[str]] = {block: [] for block in self._order}
         for block in self._order:
             for successor in self._function.blocks[block].successors:

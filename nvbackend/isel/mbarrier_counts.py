@@ -34,7 +34,7 @@ class Counts:
         self._uses = uses
         self._loops = loops
         self._cluster = cluster
-        self._initialised: dict[Cell, set[int | None]] = {}
+        self._initialised: dict[Cell, int | None] = {}
 
     def findings(self) -> Iterator[CountFinding]:
         """Every sum that certainly is not what it must be."""
@@ -67,13 +67,18 @@ class Counts:
     def one_phase_a_round(self, cell: Cell, loop: Loop) -> bool:
         """Whether the arrivals on `cell` in `loop` certainly complete one phase of it in every round."""
         arrivals = self._uses.inside(loop.blocks, cell, Role.ARRIVE)
-        if cell not in self._initialised:
-            self._initialised[cell] = {use.fact(facts.COUNT) for use in self._uses.of(cell, Role.INIT)}
-        inits = self._initialised[cell]
-        if not arrivals or len(inits) != 1 or not all(self._is_in(use, loop) for use in arrivals):
+        count = self.initial(cell)
+        if not arrivals or count is None or not all(self._is_in(use, loop) for use in arrivals):
             return False
-        parts = [self._arriving(use) for use in arrivals]
-        return None not in parts and {sum(part or 0 for part in parts)} == inits
+        parts = [self.arriving(use) for use in arrivals]
+        return None not in parts and sum(part or 0 for part in parts) == count
+
+    def initial(self, cell: Cell) -> int | None:
+        """The arrivals of a phase that `cell` is initialised to, None where that is not one number."""
+        if cell not in self._initialised:
+            counts = {use.fact(facts.COUNT) for use in self._uses.of(cell, Role.INIT)}
+            self._initialised[cell] = counts.pop() if len(counts) == 1 else None
+        return self._initialised[cell]
 
     def _is_in(self, use: Use, loop: Loop) -> bool:
         return self._loops.innermost(use.site.block) is loop
@@ -82,14 +87,14 @@ class Counts:
         """The arrivals of each instruction in one phase; None where one of them is not known."""
         parts = []
         for use in self._uses.of(cell, Role.ARRIVE):
-            part = self._arriving(use)
+            part = self.arriving(use)
             if part is None or not self._once_a_phase(use):
                 return None
             parts.append(part)
         return parts
 
-    def _arriving(self, use: Use) -> int | None:
-        """The arrivals that one execution of the instruction by all its threads makes on a barrier."""
+    def arriving(self, use: Use) -> int | None:
+        """The arrivals that one execution of the instruction by all its threads makes on a barrier, None if unknown."""
         given = use.fact(facts.ARRIVALS)
         if given is not None:
             return given

@@ -33,12 +33,12 @@ class ParityFinding:
 class Parities:
     """The waits of one function."""
 
-    def __init__(self, function: MachineFunction, uses: Uses, loops: Loops, counts: Counts) -> None:
+    def __init__(self, function: MachineFunction, uses: Uses, loops: Loops, counts: Counts, firsts: Firsts) -> None:
         self._function = function
         self._uses = uses
         self._loops = loops
         self._counts = counts
-        self._firsts = Firsts(function, uses)
+        self._firsts = firsts
 
     def findings(self) -> Iterator[ParityFinding]:
         """Every wait whose parity certainly does not follow the phases of its barrier."""

@@ -15,12 +15,14 @@ from nvbackend.isel.dataflow import Site, solve
 from nvbackend.isel.loops import Loops
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.mbarrier_counts import CountFinding, Counts
+from nvbackend.isel.mbarrier_deadlock import Deadlocks, Stuck
+from nvbackend.isel.mbarrier_first import Firsts
 from nvbackend.isel.mbarrier_life import LifeAnalysis, LifeFinding, some_thread
 from nvbackend.isel.mbarrier_parity import Parities, ParityFinding
 from nvbackend.isel.mbarrier_uses import Uses, find_uses
 
 Notes = tuple[tuple[str, Location | None], ...]
-Finding = LifeFinding | CountFinding | ParityFinding
+Finding = LifeFinding | CountFinding | ParityFinding | Stuck
 CLUSTER = "cluster"
 _MOST_NOTES = 3
 
@@ -36,9 +38,10 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
     loops = Loops(function)
     found: list[Finding] = list(_life(some_thread(function, loops), uses, size))
     if loops.regular:
-        counts = Counts(uses, loops, size)
+        counts, firsts = Counts(uses, loops, size), Firsts(function, uses, loops)
         found += counts.findings()
-        found += Parities(function, uses, loops, counts).findings()
+        found += Parities(function, uses, loops, counts, firsts).findings()
+        found += Deadlocks(function, uses, loops, counts, firsts).findings()
     found.sort(key=lambda one: _site(one).position)
     return [_told(finding, sites) for finding in _once(found)]
 
@@ -54,7 +57,8 @@ def _once(found: Iterable[Finding]) -> Iterable[Finding]:
     seen = set()
     for finding in found:
         cell = finding.cell if isinstance(finding, LifeFinding) else finding.use.cell
-        cause = (finding.rule.id, cell.object, getattr(finding, "missing", ""))
+        rule = rules.DEADLOCK if isinstance(finding, Stuck) else finding.rule
+        cause = (rule.id, cell.object, getattr(finding, "missing", ""))
         if cause not in seen:
             seen.add(cause)
             yield finding
@@ -75,7 +79,30 @@ def _told(finding: Finding, sites: dict[int, Site]) -> Diagnostic:
             instruction=finding.use.site.instr.opcode,
             **dict(finding.values),
         )
-    return _parity_told(finding)
+    return _stuck_told(finding) if isinstance(finding, Stuck) else _parity_told(finding)
+
+
+def _stuck_told(finding: Stuck) -> Diagnostic:
+    waits = _notes("waits in turn", (use.site for use in finding.others))
+    reason = "every arrival on it stands behind this wait"
+    if finding.have:
+        reason = f"only {finding.have} of its {finding.count} arrivals can come before"
+    elif waits:
+        reason += ", or behind others that wait for it in turn"
+    return rules.DEADLOCK.diagnose(
+        at=finding.use.site.instr.location,
+        notes=_notes("arrives here", (use.site for use in finding.arrivals)) + waits,
+        barrier=finding.use.cell,
+        reason=reason,
+        fix=_TO_EMPTY if finding.empties and not finding.have else _TO_FILL,
+    )
+
+
+_TO_EMPTY = (
+    "where a barrier says that memory may be filled, wait first for the phase before the first, which counts as "
+    "complete: parity 1, a variable that begins at 1, or phase ^ 1 of one that begins at 0"
+)
+_TO_FILL = "let the arrivals come first: in front of the wait, or in threads that do not wait for these"
 
 
 _COUNTED = {

@@ -86,6 +86,13 @@ PARITY_FIRST = Rule(
     why="Of a barrier with no phase behind it the one before counts as complete: the wait returns at once.",
     reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",
 )
+DEADLOCK = Rule(
+    id="mbarrier.deadlock",
+    message="this waits for the first phase of {barrier}, and no thread can complete it: {reason}",
+    fix="{fix}",
+    why="Threads wait for one another for ever: the kernel hangs.",
+    reference=f"{PTX_MBARRIER} (phase completion; mbarrier.try_wait: phase parity)",
+)
 PARITY_FIXED = Rule(
     id="mbarrier.parity-fixed",
     message="each round of this loop waits for parity {parity} of {barrier}, and nothing in the loop changes that",
@@ -106,5 +113,5 @@ RULES = (
     *(UNINITIALISED, NOT_READY, DOUBLE_INIT, AFTER_INVAL, OVERWRITTEN),
     *(ARRIVALS, NO_ARRIVAL),
     *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES),
-    *(PARITY_FIRST, PARITY_FIXED, PARITY_COUNTER),
+    *(PARITY_FIRST, DEADLOCK, PARITY_FIXED, PARITY_COUNTER),
 )

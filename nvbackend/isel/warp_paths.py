@@ -46,6 +46,33 @@ def _taken(function: MachineFunction, block: MachineBlock, lanes: int) -> tuple[
     return (arm,) if rest in reachable(function, [arm], without=(block.name,)) else (arm, rest)
 
 
+def ways(block: MachineBlock) -> Iterator[tuple[str, int]]:
+    """The successors of `block`, each with the threads, a bit each, that certainly go another way."""
+    kept = (block.sides[1], block.sides[0]) if block.sides is not None and len(block.successors) > 1 else (0, 0)
+    return zip(block.successors, kept, strict=False)
+
+
+def everyone(function: MachineFunction) -> int:
+    """The threads of the CTA, a bit each; every bit where their number is not known."""
+    threads = function.attributes.get(THREADS)
+    return (1 << threads) - 1 if isinstance(threads, int) else -1
+
+
+def coming(function: MachineFunction) -> dict[str, int]:
+    """The threads that may come to each block, a bit each: those that no branch keeps from it."""
+    found = dict.fromkeys(function.blocks, 0)
+    found[function.entry.name] = everyone(function)
+    waiting = [function.entry.name]
+    while waiting:
+        name = waiting.pop()
+        for successor, others in ways(function.blocks[name]):
+            more = found[name] & ~others & ~found[successor]
+            if more:
+                found[successor] |= more
+                waiting.append(successor)
+    return found
+
+
 def reachable(function: MachineFunction, starts: Iterable[str], *, without: Container[str] = ()) -> set[str]:
     """The blocks that can be reached from `starts`, themselves included, not through the blocks `without`."""
     waiting = [start for start in starts if start not in without]

@@ -71,6 +71,20 @@ class DropALoad(Mutation):
             super().tma_load(tile, source, at, barrier, **options)
 
 
+class WaitForTheFirstRelease(Mutation):
+    """wait for the release of a stage before its first fill"""
+
+    found_by = ("mbarrier.deadlock",)
+    unseen = ("hopper_gemm",)
+    because = "for all that is known there may be no step, and then a stage is given back without"
+
+    def mbarrier_wait(self, barrier, parity):
+        if barrier._place.object.name == "empty":
+            self.change()
+            parity = parity ^ 1
+        super().mbarrier_wait(barrier, parity)
+
+
 class LoadInEveryLane(Mutation):
     """load in every lane of the warp instead of one"""
 
@@ -220,7 +234,7 @@ class StoreIntoABarrier(Mutation):
 class PhaseNotFlipped(Mutation):
     """wait for the same parity in every round"""
 
-    found_by = ("mbarrier.parity-fixed",)
+    found_by = ("mbarrier.parity-fixed", "mbarrier.deadlock")
 
     def mbarrier_wait(self, barrier, parity):
         if not isinstance(parity, int):

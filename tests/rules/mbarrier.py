@@ -113,6 +113,24 @@ def the_phase_before_the_first(k, matrix: MATRIX):
     k.mbarrier_wait(full, 0)  # keeps
 
 
+@kernel("mbarrier.deadlock", threads=256)
+def producer_that_waits_for_the_first_release(k, matrix: MATRIX, count: i32):
+    tile, full = load_parts(k)
+    empty = k.mbarriers(1, arrivals=128, name="empty")
+    k.barriers_ready()
+    phase = k.var(0)
+    with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(count) as step:
+        k.mbarrier_wait(empty, phase)  # breaks
+        k.mbarrier_wait(empty, phase ^ 1)  # keeps
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, step * 64), full)
+        phase ^= 1
+    with k.else_(), k.range(count):
+        k.mbarrier_wait(full, phase)
+        k.mbarrier_arrive(empty)
+        phase ^= 1
+
+
 @kernel("mbarrier.parity-fixed")
 def one_parity_for_every_round(k, matrix: MATRIX, count: i32):
     tile, full = load_parts(k)

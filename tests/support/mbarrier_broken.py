@@ -260,7 +260,58 @@ def flipped_in_each_round(k, a, n):
         k.barrier()
 
 
+def the_release_before_the_first_fill(k, a, n):
+    full, empty = k.mbarriers(4, arrivals=1, name="full"), k.mbarriers(4, arrivals=128, name="empty")
+    tiles, stage, phase = k.shared_tiles(LAYOUT, 4), k.var(0), k.var(0)
+    k.barriers_ready()
+    with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
+        k.mbarrier_wait(empty + stage, phase)  # broken
+        k.mbarrier_arrive_expect_tx(full + stage, BYTES)
+        k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
+        phase.set(k.select(stage == 3, phase ^ 1, phase))
+        stage.set(k.select(stage == 3, 0, stage + 1))
+    with k.else_(), k.range(n):
+        k.mbarrier_wait(full + stage, phase)
+        k.mbarrier_arrive(empty + stage)
+        phase.set(k.select(stage == 3, phase ^ 1, phase))
+        stage.set(k.select(stage == 3, 0, stage + 1))
+
+
+def the_arrival_behind_the_wait(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barriers_ready()
+    k.mbarrier_wait(full, 0)  # broken
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, 0), full)
+
+
+def one_of_two_arrivals_behind_the_wait(k, a, n):
+    done = k.mbarriers(1, arrivals=512)
+    k.barriers_ready()
+    k.mbarrier_arrive(done)
+    k.mbarrier_wait(done, 0)  # broken
+    k.mbarrier_arrive(done)
+
+
+def two_roles_that_wait_for_each_other(k, a, n):
+    mine, yours = k.mbarriers(1, arrivals=128), k.mbarriers(1, arrivals=128)
+    k.barriers_ready()
+    with k.if_(k.thread_id() < 128):
+        k.mbarrier_wait(yours, 0)  # broken
+        k.mbarrier_arrive(mine)
+    with k.else_():
+        k.mbarrier_wait(mine, 0)
+        k.mbarrier_arrive(yours)
+
+
 BROKEN = {
+    "mbarrier.deadlock": [
+        the_release_before_the_first_fill,
+        the_arrival_behind_the_wait,
+        one_of_two_arrivals_behind_the_wait,
+        two_roles_that_wait_for_each_other,
+    ],
     "mbarrier.uninitialised": [never_initialised, initialised_further_down],
     "mbarrier.not-ready": [no_barrier_behind_the_init, no_fence_behind_the_init],
     "mbarrier.double-init": [initialised_in_every_round, initialised_twice],

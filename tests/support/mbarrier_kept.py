@@ -204,7 +204,63 @@ def emptied_before_it_is_filled(k, a, n):
         phase ^= 1
 
 
+def two_roles_by_turns(k, a, n):
+    mine, yours = k.mbarriers(1, arrivals=128), k.mbarriers(1, arrivals=128)
+    k.barriers_ready()
+    with k.if_(k.thread_id() < 128):
+        k.mbarrier_arrive(mine)
+        k.mbarrier_wait(yours, 0)
+    with k.else_():
+        k.mbarrier_wait(mine, 0)
+        k.mbarrier_arrive(yours)
+
+
+def only_later_rounds_wait_for_the_release(k, a, n):
+    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
+    empty, phase = k.mbarriers(1, arrivals=128), k.var(0)
+    k.barriers_ready()
+    with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
+        with k.if_(step > 0):
+            k.mbarrier_wait(empty, phase)
+            phase ^= 1
+        k.mbarrier_arrive_expect_tx(full, BYTES)
+        k.tma_load(tile, a, (0, step * 64), full)
+    with k.else_(), k.range(n):
+        k.mbarrier_wait(full, phase)
+        k.mbarrier_arrive(empty)
+        phase ^= 1
+
+
+def all_stages_are_given_back_first(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    empty = k.mbarriers(4, arrivals=128)
+    k.barriers_ready()
+    with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
+        k.mbarrier_wait(empty + step % 4, (step // 4) & 1)
+        k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
+        k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+    with k.else_():
+        with k.range(4) as stage:
+            k.mbarrier_arrive(empty + stage)
+        with k.range(n) as step:
+            k.mbarrier_wait(full + step % 4, (step // 4) & 1)
+            k.mbarrier_arrive(empty + step % 4)
+
+
+def several_rounds_arrive_for_one_phase(k, a, n):
+    done = k.mbarriers(1, arrivals=512)
+    k.barriers_ready()
+    with k.range(2):
+        k.mbarrier_arrive(done)
+    k.mbarrier_wait(done, 0)
+    k.mbarrier_arrive(done)
+
+
 KEPT = [
+    two_roles_by_turns,
+    only_later_rounds_wait_for_the_release,
+    all_stages_are_given_back_first,
+    several_rounds_arrive_for_one_phase,
     one_copy,
     a_copy_a_round,
     a_phase_by_the_counter,
