@@ -47,7 +47,8 @@ def umma_atom(
 ) -> MmaAtom:
     """The atom of a `tcgen05.mma` of this instruction descriptor, by one CTA or a pair.
 
-    Raises tcgen05.m and tcgen05.n for a shape that there is not, row.axis for another scale vector than the kind's.
+    Raises tcgen05.m and tcgen05.n for a shape that there is not, block-scale.atom for scale factors that its blocks do
+    not have, row.axis for another scale vector than the kind's.
     """
     scaled = tcgen05.KINDS[descriptor.kind].block_scale
     request = Tcgen05Request(

@@ -295,7 +295,7 @@ class TensorMemory(Copies):
         a tile (`b_at`: the element where the operand starts), `a` either as the request says. `output_lanes`: 4 words
         a CTA, a set bit keeps that lane of D; `scale_input_d` n (0 to 15): D is taken times 2 to the minus n;
         `zero_column_mask` a u64. Shape and types are the descriptor's. Raises every broken rule of the request,
-        tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor, tcgen05.operand-tile, tcgen05.operands,
+        tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor, block-scale.atom, tcgen05.operand-tile, tcgen05.operands,
         tcgen05.lane-words, layout.*. PTX ISA 9.7.16.10.9.
         """
         row = select_tcgen05(request, self.target)

@@ -79,6 +79,15 @@ def block_scaled_atom(
     return next(_matching(atom_k, vec_size, a, b, sfa))
 
 
+def factor_faults(
+    atom_k: int, vec_size: int, a: ElementType, b: ElementType, scale: ElementType
+) -> Iterator[Diagnostic]:
+    """block-scale.atom where no triple with these numbers has scale factors of this type; A and B are not looked at."""
+    near = [atom for atom in ATOMS if (atom.atom_k, atom.vec_size) == (atom_k, vec_size)]
+    if near and not any(scale in atom.scales for atom in near):
+        yield _no_atom(atom_k, vec_size, a, b, scale)
+
+
 def packed_atom(code: int) -> BlockScaledAtom | None:
     """The atom whose packed code this is, None where there is none (0 is the seed's error)."""
     return next((atom for atom in ATOMS if atom.packed == code), None)
@@ -88,9 +97,9 @@ def _matching(
     atom_k: int, vec_size: int, a: ElementType, b: ElementType, scale: ElementType
 ) -> Iterator[BlockScaledAtom]:
     for atom in ATOMS:
-        if (atom.atom_k, atom.vec_size) == (atom_k, vec_size) and {a, b} <= set(atom.multiplicands):
-            if scale in atom.scales:
-                yield atom
+        same = (atom.atom_k, atom.vec_size) == (atom_k, vec_size)
+        if same and {a, b} <= set(atom.multiplicands) and scale in atom.scales:
+            yield atom
 
 
 def _faults(
@@ -101,5 +110,9 @@ def _faults(
     if sfa is not sfb:
         yield SAME_SCALES.diagnose(sfa=sfa, sfb=sfb)
     elif not any(_matching(atom_k, vec_size, a, b, sfa)):
-        legal = "; ".join(map(str, ATOMS))
-        yield ATOM.diagnose(atom_k=atom_k, vec_size=vec_size, a=a, b=b, scale=sfa, legal=legal)
+        yield _no_atom(atom_k, vec_size, a, b, sfa)
+
+
+def _no_atom(atom_k: int, vec_size: int, a: ElementType, b: ElementType, scale: ElementType) -> Diagnostic:
+    legal = "; ".join(map(str, ATOMS))
+    return ATOM.diagnose(atom_k=atom_k, vec_size=vec_size, a=a, b=b, scale=scale, legal=legal)

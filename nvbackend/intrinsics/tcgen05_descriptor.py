@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.bitfield import Field, PackedWord
+from nvbackend.intrinsics.seed_block_scale import ACCUMULATOR
 from nvbackend.intrinsics.smem_descriptor import UNIT, advanced
 from nvbackend.intrinsics.tcgen05 import KINDS
 from nvbackend.intrinsics.types import (
@@ -242,8 +243,8 @@ class InstructionDescriptor:
     `kind` is the instruction's. `scale` is the type of the scale factors of an mx kind, which `scale_a_id` and
     `scale_b_id` place. `transpose_a` and `transpose_b`: the operand is MN-major. `max_shift` columns of a
     weight-stationary instruction: 0, 8, 16 or 32. Raises tcgen05.descriptor-kind, or, all together, tcgen05.types,
-    tcgen05.modifier, descriptor.range, descriptor.alignment. Whether the shape exists is told by
-    `isel.tcgen05_shapes`.
+    block-scale.accumulator, tcgen05.modifier, descriptor.range, descriptor.alignment. Whether the shape exists is told
+    by `isel.tcgen05_shapes`.
     """
 
     kind: str
@@ -288,7 +289,9 @@ class InstructionDescriptor:
             ("scale factors", self.scale, scales),
         )
         for operand, given, legal in asked:
-            if given not in legal:
+            if given not in legal and operand == "D" and self.form.scales:
+                yield ACCUMULATOR.diagnose(given=given)
+            elif given not in legal:
                 yield TYPES.diagnose(
                     kind=self.kind, operand=operand, given=given, legal=" or ".join(str(one) for one in legal)
                 )

@@ -9,7 +9,9 @@ from collections.abc import Collection, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.features import Feature
+from nvbackend.intrinsics.seed_block_scale import factor_faults
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.intrinsics.tcgen05_words import scale_factors
 from nvbackend.isel.target import Target, target_names
 from nvbackend.isel.tcgen05_request import Tcgen05Request
 
@@ -69,7 +71,8 @@ def shape_faults(
 ) -> Iterator[Diagnostic]:
     """What the descriptor says that an instruction as in `request` does not do (tcgen05.m, .n, .descriptor).
 
-    With a `target`, also what it does elsewhere only (tcgen05.k96).
+    Also scale factors of a type that its blocks do not have (block-scale.atom). With a `target`, what it does elsewhere
+    only as well (tcgen05.k96).
     """
     form = f"{'sparse' if request.sparse else 'dense'} kind::{request.kind}"
     if (descriptor.kind, descriptor.sparse) != (request.kind, request.sparse):
@@ -83,9 +86,19 @@ def shape_faults(
         yield M.diagnose(form=form, legal=legal, given=descriptor.m, nearest=_nearest(rows, descriptor.m))
     if descriptor.n not in columns:
         yield N.diagnose(form=form, given=descriptor.n, nearest=_nearest(columns, descriptor.n))
+    yield from _factor_faults(request, descriptor)
     if target is not None and not is_k_of(descriptor, target):
         names = [name for name in target_names() if Target.parse(name).has(Feature.TMEM_K96)]
         yield K96.diagnose(target=target, form=form, k=descriptor.form.k, instead=" or ".join(names))
+
+
+def _factor_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -> Iterator[Diagnostic]:
+    """Blocks of 32 have factors of ue8m0 alone; ptxas sees the blocks, and the type is in the descriptor."""
+    if request.of is None or descriptor.scale is None or request.scale_vector not in request.of.scale_vectors:
+        return
+    k = descriptor.form.k
+    vec_size = k // scale_factors(request.kind, request.scale_vector)
+    yield from factor_faults(k, vec_size, descriptor.a, descriptor.b, descriptor.scale)
 
 
 def is_k_of(descriptor: InstructionDescriptor, target: Target) -> bool:

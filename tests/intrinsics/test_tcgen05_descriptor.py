@@ -216,6 +216,8 @@ INT8: dict[str, Any] = {"kind": "i8", "m": 128, "n": 64, "a": s8, "b": u8, "d": 
         (HALF | {"scale": ue8m0}, ["tcgen05.types"]),
         (FP4 | {"scale": ue4m3}, ["tcgen05.types"]),
         (FP4 | {"scale": None}, ["tcgen05.types"]),
+        (FP4 | {"d": f16}, ["block-scale.accumulator"]),
+        (FP4 | {"a": e4m3, "d": s32}, ["tcgen05.types", "block-scale.accumulator"]),
         (HALF | {"saturate": True}, ["tcgen05.modifier"]),
         (INT8 | {"negate_a": True, "negate_b": True}, ["tcgen05.modifier"] * 2),
         (FP4 | {"transpose_a": True, "transpose_b": True}, ["tcgen05.modifier"] * 2),

@@ -349,6 +349,28 @@ def test_a_sparse_scaled_pair_has_256_rows_alone() -> None:
     assert list(legal_n(Tcgen05Request("f16", weight_stationary=True, sparse=True))) == [64, 128]
 
 
+@pytest.mark.parametrize(
+    ("kind", "vector", "scale", "rules"),
+    [
+        ("mxf4nvf4", "scale_vec::4X", ue4m3, []),
+        ("mxf4nvf4", "scale_vec::4X", ue8m0, []),
+        ("mxf4nvf4", "block16", ue4m3, []),
+        ("mxf4nvf4", "block16", ue8m0, []),
+        ("mxf4nvf4", "scale_vec::2X", ue8m0, []),
+        ("mxf4nvf4", "block32", ue8m0, []),
+        ("mxf4nvf4", "scale_vec::2X", ue4m3, ["block-scale.atom"]),
+        ("mxf4nvf4", "block32", ue4m3, ["block-scale.atom"]),
+        ("mxf8f6f4", "block32", ue8m0, []),
+        ("mxf8f6f4", None, ue8m0, []),
+    ],
+)
+def test_scale_factors_of_32_elements_are_powers_of_two(kind: str, vector: str, scale: Any, rules: list[str]) -> None:
+    """The seed's triples, with which CUTLASS agrees."""
+    descriptor = dataclasses.replace(described(kind, 128, 64), scale=scale)
+    request = Tcgen05Request(kind, block_scale=True, scale_vector=vector)
+    assert [one.rule_id for one in shape_faults(request, descriptor)] == rules
+
+
 def test_a_descriptor_of_another_kind_is_refused() -> None:
     found = list(shape_faults(Tcgen05Request("f16", sparse=True), described("f16", 128, 64)))
     assert [one.rule_id for one in found] == ["tcgen05.descriptor"]

@@ -13,7 +13,7 @@ from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import RegisterClass, Row
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL, control_words
-from nvbackend.intrinsics.types import e2m1, f16, f32, u32, u64, ue8m0
+from nvbackend.intrinsics.types import e2m1, f16, f32, u32, u64, ue4m3, ue8m0
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.print import print_instr
 from nvbackend.isel.target import Target
@@ -203,3 +203,10 @@ def test_a_k_of_96_is_refused_on_the_chips_without(target: str, rules: set[str])
     row = tcgen05.mma("mxf4")
     word = InstructionDescriptor(kind="mxf4", m=128, n=64, a=e2m1, b=e2m1, d=f32, scale=ue8m0, k96=True).encode()
     assert set(found(row, {**control_words(row), "idesc": word}, target)) == rules
+
+
+@pytest.mark.parametrize(("vector", "rules"), [("block16", []), ("block32", ["block-scale.atom"])])
+def test_the_type_of_the_scale_factors_is_read_back_from_its_bit(vector: str, rules: list[str]) -> None:
+    row = tcgen05.mma("mxf4nvf4", scale_vector=vector)
+    word = InstructionDescriptor(kind="mxf4nvf4", m=128, n=64, a=e2m1, b=e2m1, d=f32, scale=ue4m3).encode()
+    assert list(found(row, {**control_words(row), "idesc": word})) == rules
