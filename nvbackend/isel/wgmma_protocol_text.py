@@ -23,6 +23,7 @@ from nvbackend.isel.wgmma_protocol_state import (
 )
 
 Notes = tuple[tuple[str, Location | None], ...]
+_UNNAMED = "its registers"
 _MOST_NOTES = 3
 
 
@@ -211,10 +212,13 @@ class Wording:
 
 
 def _names(blocks: Iterable[RegisterBlock]) -> str:
-    return ", ".join(dict.fromkeys(block.name for block in sorted(blocks, key=lambda block: block.id)))
+    """The names of the blocks; an mma that was emitted by itself has registers without one."""
+    return ", ".join(dict.fromkeys(block.name for block in sorted(blocks, key=lambda block: block.id))) or _UNNAMED
 
 
 def _registers(kind: str, blocks: Sequence[RegisterBlock]) -> str:
+    if not blocks:
+        return _UNNAMED
     return f"{kind}{'s' if len(blocks) > 1 else ''} {_names(blocks)}"
 
 

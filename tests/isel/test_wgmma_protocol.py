@@ -6,6 +6,7 @@ import pytest
 
 from nvbackend.diagnostics import Severity
 from nvbackend.isel.dataflow import solve
+from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.wgmma_protocol import WgmmaAnalysis, check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import RULES
 from tests.support.machine import Program, lines_and_rules
@@ -229,3 +230,16 @@ def test_what_may_be_in_flight_stays_small_in_long_straight_code() -> None:
     states = [state for _, state in solve(Program(text).function, WgmmaAnalysis()).visit()]
     assert max(len(state.flight) for state in states) == 1
     assert max(len(trails) for state in states for trails in state.flight.values()) == 1
+
+
+@pytest.mark.parametrize("left_out", ["wgmma.fence", "wgmma.commit_group", "wgmma.wait_group"])
+def test_an_mma_whose_registers_have_no_name_is_told_in_whole_sentences(left_out: str) -> None:
+    function = Program("entry ->\n  ret").function
+    steps = ["wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"]
+    for opcode in steps:
+        if opcode != left_out:
+            instr = MachineInstr(opcode, immediates={"pending": 0} if opcode == "wgmma.wait_group" else {})
+            function.entry.instructions.insert(-1, instr)
+    (found,) = check_wgmma_protocol(function)
+    assert "its registers" in found.message
+    assert not {"  ", " ,"} & {found.message[at : at + 2] for at in range(len(found.message))}
