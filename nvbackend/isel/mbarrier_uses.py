@@ -6,7 +6,7 @@ A cell is one mbarrier, or an array of them where they are chosen at run time.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -104,10 +104,9 @@ class Uses:
             met = [*places.get(cell.offset, ()), *places.get(None, ())]
         return sorted((use for use in met if use.role & role), key=lambda use: use.site.position)
 
-    def inside(self, blocks: Iterable[str], cell: Cell, role: Role) -> list[Use]:
-        """Those of them that stand in one of `blocks`, in no particular order."""
-        uses = (use for block in blocks for use in self.by_block.get(block, ()))
-        return [use for use in uses if use.role & role and use.cell.meets(cell)]
+    def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
+        """Those of them that stand in one of `blocks`."""
+        return [use for use in self.of(cell, role) if use.site.block in blocks]
 
     def cells(self) -> list[Cell]:
         """Every cell, in the order of the text."""
