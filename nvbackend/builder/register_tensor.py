@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.builder.rules import SUB_BYTE
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.variables import Variable
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import BY_NAME, ElementType, u32
 from nvbackend.layout import IntTuple, Layout, cosize
+from nvbackend.layout.composed import BYTE_BITS
 
 if TYPE_CHECKING:
     from nvbackend.builder.threads import Threads
@@ -30,7 +32,8 @@ class RegisterTensor:
     """Elements in a thread's registers, at the places that `layout` says: CuTe's Tensor of an ArrayEngine.
 
     Made by `k.register_tensor`, cleared. Elements of less than 32 bits are packed into u32, the first in the lowest
-    bits. `tensor[i, j]` reads an element and can be set; with `_` it is a tensor of the same registers.
+    bits. `tensor[i, j]` reads an element and can be set, of a byte or more (memory.sub-byte); with `_` it is a tensor
+    of the same registers.
     """
 
     def __init__(
@@ -101,6 +104,8 @@ class RegisterTensor:
     __iter__ = None
 
     def _place(self, index: int) -> tuple[int, int]:
+        if self.element.bits % BYTE_BITS:
+            SUB_BYTE.fail(count=1, element=self.element, bits=self.element.bits)
         register, rest = divmod(self.offset + index, self.per_register)
         return register, rest * self.element.bits
 
@@ -125,6 +130,8 @@ class RegisterTensor:
 def make_registers(k: Threads, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
     """A cleared tensor of as many registers as the layout's elements take."""
     found = RegisterTensor(k, element, layout, ())
+    if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
+        REGISTERS.fail(layout=layout, element=element, offset=0, problem=f"{element.bits} bits do not fill a register")
     count = -(-cosize(layout) // found.per_register)
     kind = u32 if element.bits < REGISTER_BITS else element
     cells = [k.var(0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]

@@ -15,6 +15,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, s32, s64
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
+from nvbackend.layout.composed import BYTE_BITS
 from nvbackend.layout.inttuple import compact, extents, leaves, modes, nested_as
 from nvbackend.layout.layout import must_be_known
 from nvbackend.tiled import Partition
@@ -309,12 +310,15 @@ class Tensors(Threads):
 
         Strides may be values, which are multiples of `multiple_of` elements, or of what their arithmetic shows (`n * 8`
         is a multiple of 8). Swizzles count from `address`; those of a `SmemPtr` are of addresses. Raises tensor.bounds
-        past the end of a shared allocation, tensor.base, tensor.multiple, and layout-algebra.element-width.
+        past the end of a shared allocation, tensor.base, tensor.multiple, memory.sub-byte, and
+        layout-algebra.element-width.
         """
         if type(multiple_of) is not int or multiple_of < 1:
             MULTIPLE.fail(given=multiple_of)
         if address._k is not self:
             rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
+        if address.element.bits % BYTE_BITS:
+            rules.SUB_BYTE.fail(count="a run-time number of", element=address.element, bits=address.element.bits)
         plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
         strides = list(leaves(plain.stride))
         known = [stride if isinstance(stride, int) else 0 for stride in strides]

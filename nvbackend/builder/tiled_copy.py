@@ -81,7 +81,7 @@ class TiledCopies(Tensors, WarpOperations, AsyncOperations):
         copy.operands, copy.vector, copy.alignment, copy.where, and what the instructions raise.
         """
         atom = copy.atom if isinstance(copy, TiledCopy) else copy
-        self._check_copy(atom, source, destination)
+        self._check_copy(copy, atom, source, destination)
         walkers = [Walker(part) if isinstance(part, Tensor) else part for part in (source, destination)]
         faults = []
         for name, part, walker in zip(("the source", "the destination"), (source, destination), walkers, strict=True):
@@ -100,7 +100,7 @@ class TiledCopies(Tensors, WarpOperations, AsyncOperations):
             inside = None if where is None else where.holds(_of(place, 0))
             moves[atom.kind](atom, _at(walkers[0], atom, place), _at(walkers[1], atom, place), inside)
 
-    def _check_copy(self, atom: CopyAtom, source: Part, destination: Part) -> None:
+    def _check_copy(self, copy: TiledCopy | CopyAtom, atom: CopyAtom, source: Part, destination: Part) -> None:
         parts = source, destination
         spaces = [_place_of(part) for part in parts]
 
@@ -122,6 +122,9 @@ class TiledCopies(Tensors, WarpOperations, AsyncOperations):
         if shapes[0] != shapes[1]:
             shown = " and ".join(text(shape) for shape in shapes)
             fail(f"there are {shown} instructions to do", "partition both with one tiled copy, tiles of one shape")
+        if isinstance(copy, TiledCopy) and copy.size > self.threads:
+            problem = f"it is laid over {copy.size} threads, and the kernel has {self.threads}"
+            fail(problem, f"lay it over {self.threads}, or launch {copy.size}")
         wide = atom.access_bytes not in ACCESS_BYTES
         if wide and not (self.target.has(Feature.SM_100) and _PLACES[SHARED_SPACE] not in spaces):
             fail(f"{atom.access_bytes} bytes at once are of sm_100 and global memory", "take universal_copy(..., 128)")

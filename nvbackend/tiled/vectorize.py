@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from nvbackend.diagnostics import Diagnostic, user_facing
-from nvbackend.layout import AnyLayout, ComposedLayout, Layout, coalesce, composition, right_inverse, size
+from nvbackend.layout import AnyLayout, ComposedLayout, Layout, coalesce, right_inverse, size
 from nvbackend.layout.composed import BYTE_BITS
 from nvbackend.layout.inttuple import Dynamic
-from nvbackend.layout.simplify import flat_modes, from_flat
+from nvbackend.layout.simplify import Flat, flat_modes, from_flat
 from nvbackend.tiled.copy_atom import UNIVERSAL_BITS, CopyAtom, CopyKind
 from nvbackend.tiled.copy_rules import ALIGNMENT, VECTOR
 
@@ -18,7 +18,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     """How many elements follow each other in both layouts, at the same coordinates: CuTe's max_common_vector.
 
     Strides that are known at run time only, and dynamic ones, count as steps over a gap; a swizzle keeps runs of the
-    elements that it does not exchange. `a` and `b` have as many coordinates.
+    elements that it does not exchange, or less where such a run is no layout. `a` and `b` have as many coordinates.
     """
     return size(max_common_layout(a, b))
 
@@ -35,9 +35,19 @@ def max_common_layout(a: AnyLayout, b: AnyLayout) -> Layout:
     places = inverse.offsets()
     domain = size(first)
     run = next((at for at, place in enumerate(places) if place >= domain or first(place) != at), len(places))
-    run = math.gcd(run, *(_swizzle_run(each) for each in (a, b)))
-    found = composition(inverse, Layout(run)) if run > 1 else Layout(1, 0)
-    return coalesce(found)
+    return _first(inverse, math.gcd(run, *(_swizzle_run(each) for each in (a, b))))
+
+
+def _first(layout: Layout, count: int) -> Layout:
+    """The layout of as many of the first indices as divide `count` and are whole modes and a part of the next."""
+    found: Flat = []
+    for extent, stride in flat_modes(layout):
+        inside = math.gcd(extent, count)
+        found.append((inside, stride))
+        count //= inside
+        if inside < extent:
+            break
+    return coalesce(from_flat(found))
 
 
 def _static(layout: Layout) -> Layout:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, Major, Pointer, f16, f32, i32, u8
+from nvbackend import DiagnosticError, Major, Pointer, e2m1, e3m2, f16, f32, i32, u8
 from nvbackend import Swizzle as Mode
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle, make_ordered_layout
@@ -332,6 +332,25 @@ def where_of_a_warp():
     scene.k.copy(copy, scene.tile.partition(mine.partition_S), fragment.retile(mine.retile_D), where=inside)
 
 
+def too_few_threads():
+    scene = Scene(threads=64)
+    scene.fill()
+
+
+def nibbles():
+    k = KernelBuilder("nibbles", "sm_90a", threads=32, parameters=[Parameter("a", Pointer(e2m1))])
+    k.tensor(k.arguments[0], Layout(64))
+
+
+def a_nibble():
+    registers = Scene().k.register_tensor(e2m1, (16, 2))
+    registers[3, 1]
+
+
+def six_bits():
+    Scene().k.register_tensor(e3m2, (16, 2))
+
+
 def past_the_end():
     scene = Scene()
     scene.k.tensor(scene.k.shared(f16, 63 * 64, align=1024, name="short"), SWIZZLED)
@@ -365,6 +384,10 @@ MISTAKES = {
     wide_on_hopper: ("copy.operands", "32 bytes at once are of sm_100"),
     an_end_in_the_middle: ("copy.where", "8 elements along dimension 1 are copied at once"),
     where_of_a_warp: ("copy.where", "a warp executes it together"),
+    too_few_threads: ("copy.operands", "it is laid over 128 threads, and the kernel has 64"),
+    nibbles: ("memory.sub-byte", "e2m1"),
+    a_nibble: ("memory.sub-byte", "e2m1"),
+    six_bits: ("tensor.registers", "6 bits do not fill a register"),
     past_the_end: ("tensor.bounds", "reaches 8192 bytes, and short has 8064"),
     a_swizzle_from_the_middle: ("tensor.base", "allocate it with align=1024"),
     half_a_register: ("tensor.registers", "3 elements, of which 2 are in one"),

@@ -45,7 +45,7 @@ def tiled_copies(draw):
     return tiled, ComposedLayout(Swizzle(2, 1, 3), 0, layout) if draw(st.booleans()) else layout
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(tiled_copies())
 def test_every_element_once_and_to_the_same_coordinate(case):
     tiled, source = case
@@ -61,7 +61,7 @@ def test_every_element_once_and_to_the_same_coordinate(case):
     assert where == dict(enumerate(source.offsets()))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tiled_copies())
 def test_threads_and_values_lie_as_the_layouts_say(case):
     """The thread-value layout by its definition: thread t's value v is at thread place * values + value place."""
