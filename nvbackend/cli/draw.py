@@ -1,4 +1,4 @@
-"""`nvbackend draw`: a picture, as SVG, of a layout in CuTe's notation or of who holds what of an instruction."""
+"""`nvbackend draw`: a picture, as SVG, of a layout in CuTe's notation, or of who holds what of an instruction."""
 
 from __future__ import annotations
 
@@ -11,23 +11,31 @@ from typing import TYPE_CHECKING
 from nvbackend.cli import rules
 from nvbackend.cli.explain import rows_spelled
 from nvbackend.intrinsics.fragment_maps import FragmentMap, fragment_maps
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.layout import AnyLayout, parse, pictures
 from nvbackend.layout.banks import bank_conflicts
 from nvbackend.layout.svg import Picture
+from nvbackend.tiled import make_tiled_mma
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _LAYOUT = re.compile(r"\s*(?:[\d(_]|Sw<)")
 """How a layout begins; a spelling begins with another letter."""
+_ATOM = re.compile(r"\s*(?:cute::)?SM\d+")
+"""How the name of an MMA atom begins."""
+_ATOMS = re.compile(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)")
+_GROUPS = {"warp": WARP_SIZE, "warpgroup": WARPGROUP_SIZE}
 _TILE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
 
 
 def add_to(commands: Commands) -> None:
     """The command's arguments."""
     parser = commands.add_parser("draw", help="draw a layout or an instruction's fragments", description=__doc__)
-    parser.add_argument("what", help="a layout such as '((_8,_2),_4):((_1,_32),_8)', or a PTX spelling")
+    parser.add_argument(
+        "what", help="a layout such as '((_8,_2),_4):((_1,_32),_8)', a PTX spelling, or an MMA atom's name"
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write the SVG here instead of printing it")
     parser.add_argument(
         "--operand", metavar="D", help="of an instruction: whose fragment, such as d; the first without"
@@ -37,15 +45,17 @@ def add_to(commands: Commands) -> None:
     parser.add_argument("--memory", metavar="BITS", type=int, help="which element, this many bits wide, lies where")
     help_ = "with --banks: the layout goes from a warp's threads to elements; the wavefronts of this access"
     parser.add_argument("--access", metavar="BYTES", type=int, help=help_)
+    parser.add_argument("--atoms", metavar="MxNxK", help="of an MMA atom: how many there are along M, N and K")
+    parser.add_argument("--by", choices=_GROUPS, help="of an MMA atom: colour and number threads by these")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output: the SVG, or where it was written.
 
-    Raises cli.draw, cli.operand, cli.output, cli.spelling, and what reading and drawing the layout raises.
+    Raises cli.draw, cli.operand, cli.output, cli.spelling, and what reading and drawing the layout or atom raises.
     """
-    picture = _of_layout(arguments) if _LAYOUT.match(arguments.what) else _of_instruction(arguments)
+    picture = _picture(arguments)
     if arguments.output is None:
         yield picture.svg
         return
@@ -54,6 +64,28 @@ def run(arguments: argparse.Namespace) -> Iterator[str]:
     except OSError as error:
         rules.OUTPUT.fail(file=arguments.output, problem=error.strerror or str(error))
     yield f"{arguments.output}\n"
+
+
+def _picture(arguments: argparse.Namespace) -> Picture:
+    if _ATOM.match(arguments.what):
+        return _of_atom(arguments)
+    if of_atoms := _given(arguments, "atoms", "by"):
+        rules.DRAW.fail(problem=f"{of_atoms[0]} is for MMA atoms, and {arguments.what!r} is none")
+    return _of_layout(arguments) if _LAYOUT.match(arguments.what) else _of_instruction(arguments)
+
+
+def _of_atom(arguments: argparse.Namespace) -> Picture:
+    """The picture of a tiled MMA, of one atom or several."""
+    if of_layouts := _given(arguments, "tile", "banks", "memory", "access"):
+        rules.DRAW.fail(problem=f"{of_layouts[0]} is for layouts, and {arguments.what!r} is an MMA atom")
+    atoms = arguments.atoms or "1x1x1"
+    found = _ATOMS.fullmatch(atoms)
+    if found is None:
+        rules.DRAW.fail(problem=f"--atoms {atoms} is not how many there are along M, N and K")
+    m, n, k = map(int, found.groups())
+    mma = make_tiled_mma(arguments.what, (m, n, k))
+    group = None if arguments.by is None else _GROUPS[arguments.by]
+    return mma.picture(arguments.operand or "C", group=group)
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> list[str]:

@@ -10,7 +10,7 @@ from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.layout.banks import BANK_BYTES, BANKS, byte_addresses
 from nvbackend.layout.composed import AnyLayout, ComposedLayout
 from nvbackend.layout.inttuple import modes, product
-from nvbackend.layout.svg import GROUP, Axis, Cell, Picture, grid, numbered, palette
+from nvbackend.layout.svg import GROUP, HUES, Axis, Cell, Picture, grid, numbered, palette
 
 MOST_HOLDERS = 2
 """Threads named in a cell that more than one thread has; the others are in its hint."""
@@ -29,11 +29,14 @@ Holders = Mapping[tuple[int, ...], Sequence[tuple[int, int]]]
 
 
 @user_facing
-def thread_values(layout: AnyLayout, tile: tuple[int, int]) -> Picture:
+def thread_values(
+    layout: AnyLayout, tile: tuple[int, int], *, title: str | None = None, group: int | None = None
+) -> Picture:
     """The picture of a thread-value layout: (thread, value) to row + M * column of a tile of M x N, as CuTe has them.
 
-    Each cell names the thread and the number of its value; the colour is the thread's, modulo 32. Raises picture.tile
-    and layout-algebra.run-time.
+    Each cell names the thread and the number of its value; the colour is the thread's, modulo 32. With a `group` (32
+    for warps, 128 for warpgroups) it is that of the group, whose number stands before that of the thread in it.
+    `title` stands above the layout's text. Raises picture.tile and layout-algebra.run-time.
     """
     rows, columns = tile
     problem = None
@@ -52,7 +55,12 @@ def thread_values(layout: AnyLayout, tile: tuple[int, int]) -> Picture:
     }
     for place, index in enumerate(indices):
         held[index % rows, index // rows].append((place % threads, place // threads))
-    return Picture(_held((str(layout), f"(thread, value) to an element of a tile of {rows} x {columns}"), held))
+    headings = (
+        *([title] if title else []),
+        str(layout),
+        f"(thread, value) to an element of a tile of {rows} x {columns}",
+    )
+    return Picture(_held(headings, held, group))
 
 
 @user_facing
@@ -69,19 +77,18 @@ def fragments(held: FragmentMap, title: str = "") -> Picture:
     return Picture(_held(headings, found))
 
 
-def _held(headings: Sequence[str], held: Holders) -> str:
+def _held(headings: Sequence[str], held: Holders, group: int | None = None) -> str:
     """Rows are the leading indices of the positions, columns the last ones; only those that occur have one."""
     rows = sorted({position[:-1] for position in held})
     columns = sorted({position[-1] for position in held})
-    colours = palette()
-    cells = [[_holders(held.get((*row, column), ()), colours) for column in columns] for row in rows]
+    cells = [[_holders(held.get((*row, column), ()), group) for column in columns] for row in rows]
     threads = 1 + max((thread for holders in held.values() for thread, _ in holders), default=0)
     return grid(
         headings,
         cells,
         Axis(tuple(",".join(map(str, row)) for row in rows)),
         Axis(tuple(map(str, columns))),
-        _thread_legend(threads),
+        _thread_legend(threads) if group is None else _group_legend(threads, group),
     )
 
 
@@ -93,15 +100,41 @@ def _thread_legend(threads: int) -> list[tuple[str, str]]:
     return [*found, ("#ffffff", "T thread (colour: modulo 32), V its value")]
 
 
-def _holders(holders: Sequence[tuple[int, int]], colours: Sequence[str]) -> Cell:
+def _group_legend(threads: int, group: int) -> list[tuple[str, str]]:
+    """What the colours say: groups of threads."""
+    count = -(-threads // group)
+    letter = _letter(group)
+    found = [(_group_colour(number), f"{letter}{number}") for number in range(min(count, len(HUES)))]
+    return [*found, ("#ffffff", f"{letter} group of {group} threads, T thread of it, V its value")]
+
+
+def _letter(group: int) -> str:
+    return "W" if group == WARP_SIZE else "G"
+
+
+def _group_colour(number: int) -> str:
+    colours = palette()
+    return colours[(number * GROUP + 1) % len(colours)]
+
+
+def _named(thread: int, group: int | None) -> str:
+    if group is None:
+        return f"T{thread}"
+    number, inside = divmod(thread, group)
+    return f"{_letter(group)}{number} T{inside}"
+
+
+def _holders(holders: Sequence[tuple[int, int]], group: int | None) -> Cell:
     if not holders:
         return Cell()
-    fill = colours[holders[0][0] % len(colours)]
-    hint = ", ".join(f"T{thread} V{value}" for thread, value in holders)
+    first = holders[0][0]
+    colours = palette()
+    fill = colours[first % len(colours)] if group is None else _group_colour(first // group)
+    hint = ", ".join(f"{_named(thread, group)} V{value}" for thread, value in holders)
     if len(holders) == 1:
         (thread, value), *_ = holders
-        return Cell((f"T{thread}", f"V{value}"), fill, hint)
-    shown = tuple(f"T{thread} V{value}" for thread, value in holders[:MOST_HOLDERS])
+        return Cell((_named(thread, group), f"V{value}"), fill, hint)
+    shown = tuple(f"{_named(thread, group)} V{value}" for thread, value in holders[:MOST_HOLDERS])
     more = (f"+{len(holders) - MOST_HOLDERS}",) if len(holders) > MOST_HOLDERS else ()
     return Cell((*shown, *more), fill, hint)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import colorsys
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +53,7 @@ class Axis:
     name: str = ""
 
 
+@functools.cache
 def palette() -> tuple[str, ...]:
     """32 fill colours, light enough for black text: eight hues in four shades each, the shades of a hue together."""
     return tuple(_colour(hue, _LIGHTEST - _DARKER * shade) for hue in HUES for shade in range(GROUP))

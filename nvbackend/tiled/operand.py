@@ -7,6 +7,7 @@ import enum
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.layout import Layout
+from nvbackend.tiled.rules import OPERAND
 
 
 class Operand(enum.Enum):
@@ -32,3 +33,13 @@ class Operand(enum.Enum):
     def element_of(self, atom: MmaAtom) -> ElementType:
         """Its type."""
         return {Operand.A: atom.a, Operand.B: atom.b, Operand.C: atom.c}[self]
+
+
+def operand_named(given: Operand | str) -> Operand:
+    """The operand of that name, in either case; D is where C is. Raises tiled-mma.operand."""
+    if isinstance(given, Operand):
+        return given
+    letter = "C" if given.upper() == "D" else given.upper()
+    if letter not in Operand.__members__:
+        OPERAND.fail(given=given)
+    return Operand[letter]

@@ -57,3 +57,10 @@ GEMM = Rule(
     why="Instructions would be issued for parts that do not belong together.",
     reference=_GEMM,
 )
+OPERAND = Rule(
+    id="tiled-mma.operand",
+    message="{given!r} is no operand of a multiplication",
+    fix="name A, B or C; D is where C is",
+    why="There would be nothing to show.",
+    reference=_TILED,
+)

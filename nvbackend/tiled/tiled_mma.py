@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from nvbackend.atoms import MmaAtom
 from nvbackend.atoms import atom as atom_named
 from nvbackend.diagnostics import DiagnosticError, user_facing
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -25,8 +26,10 @@ from nvbackend.layout import (
     zipped_divide,
 )
 from nvbackend.layout.inttuple import leaves, text
+from nvbackend.layout.pictures import thread_values
+from nvbackend.layout.svg import Picture
 from nvbackend.tiled.fragment import Fragment, make_fragment
-from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.operand import Operand, operand_named
 from nvbackend.tiled.partition import Partition
 from nvbackend.tiled.permutation import Permutation, permutations
 from nvbackend.tiled.rules import ATOM_LAYOUT, PERMUTATION, TILE
@@ -264,6 +267,18 @@ class TiledMMA:
         if max(threads) >= self.size and [found(thread) for thread in threads] != list(range(self.size)):
             ATOM_LAYOUT.fail(given=self._thr_layout, problem="between its threads are gaps of no constant step")
         return found
+
+    def picture(self, operand: Operand | str = Operand.C, *, group: int | None = None) -> Picture:
+        """Who has which element of one `tile_size_mnk` of an operand, by threads, or by warps with `group` 32.
+
+        Raises tiled-mma.operand.
+        """
+        found = operand_named(operand)
+        layout, title = self.layout_tv(found), f"{found.value} of {self}"
+        return thread_values(layout, self.extents(found), title=title, group=group)
+
+    def _repr_svg_(self) -> str:
+        return self.picture(group=WARP_SIZE).svg
 
     def __str__(self) -> str:
         atoms = "" if size(self.atom_layout_mnk) == 1 else f" x {self.atom_layout_mnk}"

@@ -12,9 +12,11 @@ from nvbackend import Swizzle as Mode
 from nvbackend.cli import main
 from nvbackend.layout import Layout, gmma_atom, parse, pictures
 from nvbackend.layout.banks import bank_conflicts
+from nvbackend.tiled import make_tiled_mma
 
 Printed = pytest.CaptureFixture[str]
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+HOPPER = "SM90_64x8x16_F32F16F16_SS<Major::K, Major::K>"
 ATOM = "Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)"
 COLUMN = "Sw<3,4,3> o smem_ptr[16b](unset) o (_32):(_64)"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -54,6 +56,30 @@ def test_who_holds_an_operand(capsys: Printed) -> None:
     assert drawn(capsys, WGMMA, "--operand", "a") != picture
 
 
+def hints(picture: str) -> list[str | None]:
+    boxes = [each for each in ElementTree.fromstring(picture).iter(f"{SVG}rect") if each.get("x") is not None]
+    return [each.findtext(f"{SVG}title") for each in boxes]
+
+
+def test_an_atom_by_its_name(capsys: Printed) -> None:
+    """CuTe's name and the instruction's spelling: the same accumulators."""
+    picture = drawn(capsys, HOPPER)
+    assert title(picture) == f"C of {HOPPER}"
+    assert hints(picture) == hints(drawn(capsys, WGMMA, "--operand", "d"))
+    assert drawn(capsys, f"cute::{HOPPER}", "--operand", "d") == picture
+    assert hints(drawn(capsys, "SM80_16x8x16_F32F16F16F32_TN", "--operand", "B"))[1] == "T0 V1"  # n 0, k 1
+    assert make_tiled_mma(HOPPER)._repr_svg_() == drawn(capsys, HOPPER, "--by", "warp")
+
+
+def test_several_atoms_by_warpgroup(capsys: Printed) -> None:
+    picture = drawn(capsys, HOPPER, "--atoms", "2x1x1", "--by", "warpgroup")
+    found = hints(picture)
+    assert len(found) == 128 * 8
+    assert found[0] == "G0 T0 V0"
+    assert found[8 * 64 : 8 * 64 + 3] == ["G1 T0 V0", "G1 T0 V1", "G1 T1 V0"]
+    assert hints(drawn(capsys, HOPPER, "--atoms", "2x1x1", "--by", "warp"))[8 * 80] == "W5 T0 V0"
+
+
 def test_the_file_is_what_would_be_printed(capsys: Printed, tmp_path: Path) -> None:
     file = tmp_path / "tile.svg"
     assert drawn(capsys, ATOM, "-o", str(file)) == f"{file}\n"
@@ -79,6 +105,12 @@ def test_the_file_is_what_would_be_printed(capsys: Printed, tmp_path: Path) -> N
         (["wgmma.fence.sync"], "cli.spelling", "wgmma.fence.sync.aligned"),
         ([""], "cli.spelling", "use one of"),
         (["(8,8):(8,1)", "-o", "/"], "cli.output", "/"),
+        (["(8,8):(8,1)", "--by", "warp"], "cli.draw", "--by is for MMA atoms"),
+        ([WGMMA, "--atoms", "1x1x1"], "cli.draw", "--atoms is for MMA atoms"),
+        ([HOPPER, "--tile", "8x8"], "cli.draw", "is an MMA atom"),
+        ([HOPPER, "--atoms", "2x1"], "cli.draw", "--atoms 2x1 is not how many"),
+        ([HOPPER, "--operand", "E"], "tiled-mma.operand", "'E' is no operand"),
+        (["SM90_64x20x16"], "atom.name", "SM90_64x20x16"),
     ],
 )
 def test_what_can_not_be_drawn(arguments: list[str], rule: str, words: str, capsys: Printed) -> None:

@@ -32,6 +32,13 @@ def every_stage_at_once():
     gemm(mma, a(_, _, _, 0), b(_, _, _, 0), c)  # keeps
 
 
+@program("tiled-mma.operand")
+def a_picture_of_the_scale_factors():
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
+    mma.picture("SFA")  # breaks
+    mma.picture("A")  # keeps
+
+
 @program("tiled-mma.permutation")
 def rows_that_come_twice():
     order = Layout((16, 2), (1, 8))  # breaks
