@@ -3,7 +3,9 @@
 Names are CuTe's. `str(layout)` is CuTe's text, `parse` reads it; Python integers are static (`_64`), `Dynamic`
 ones are not (`512`). Layouts do not change, can be compared and hashed, and are exact. An operation whose result would
 not be what its name promises raises a diagnostic with a rule `layout-algebra.*`. Called with a builder's values, a
-layout emits its address arithmetic. Importing this loads neither LLVM nor NumPy.
+layout emits its address arithmetic. `make_gmma_desc`, `make_umma_desc` and `smem_desc` make matrix descriptors of
+layouts, by the table `FORMS`, or raise `descriptor.*`; `desc_layout` leads back. Importing this loads neither LLVM nor
+NumPy.
 """
 
 from nvbackend.layout.banks import BankAccess, bank_conflicts, ldmatrix_conflicts
