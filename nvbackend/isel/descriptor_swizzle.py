@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
 from nvbackend.intrinsics.smem_descriptor import SmemDescriptor, Swizzle
 from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel import facts
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryTouch, MemoryUse
-from nvbackend.isel.memory_uses import STORE_SHARED, address_use
+from nvbackend.isel.memory_uses import writes_elsewhere
 from nvbackend.isel.packed_words import decoder
 
 SWIZZLE = Rule(
@@ -88,19 +88,11 @@ def _fills(function: MachineFunction) -> Fills | None:
     """All writes to allocations; None where one goes to a place that is not known."""
     found: Fills = {}
     for instr in function.instructions():
-        written = {touch.operand: touch.object for touch in instr.memory if touch.use in _WRITES}
-        if _writes_elsewhere(instr, written):
+        if writes_elsewhere(instr):
             return None
-        for one in written.values():
-            found.setdefault(one.id, []).append(instr)
+        for written in dict.fromkeys(touch.object.id for touch in instr.memory if touch.use in _WRITES):
+            found.setdefault(written, []).append(instr)
     return found
-
-
-def _writes_elsewhere(instr: MachineInstr, written: Container[str]) -> bool:
-    """Whether it writes to shared memory at an operand whose place is not known."""
-    if instr.row is None:
-        return instr.opcode == STORE_SHARED and not instr.memory
-    return any(address_use(instr.row, one) in _WRITES and one.name not in written for one in instr.row.operands)
 
 
 def _diagnostic(instr: MachineInstr, touch: MemoryTouch, span: int, writers: list[MachineInstr]) -> Diagnostic:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from nvbackend.intrinsics.row import Operand, RegisterClass, Role, Row
-from nvbackend.isel.machine import MemoryUse
+from nvbackend.isel.machine import MachineInstr, MemoryUse
 
 LOAD_SHARED = "ld.shared"
 STORE_SHARED = "st.shared"
@@ -33,6 +33,7 @@ _ASYNCHRONOUS = re.compile(r"cp\.(reduce\.)?async\.bulk(\.tensor)?|(st|red)\.asy
 _DESCRIBED = re.compile(r"(wgmma\.mma_async|tcgen05\.mma(\.ws)?)/[ab]_desc|tcgen05\.cp/source")
 """Operands, as opcode/name, that are descriptors of shared memory."""
 _PLACES: Mapping[str, MemoryUse] = {"destination": MemoryUse.ASYNC_WRITE, "source": MemoryUse.ASYNC_READ}
+_WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
 _EXTENTS = {"tcgen05.alloc": 4}
 _BARRIER_BYTES = 8
 DEFINED_IN = "@"
@@ -56,6 +57,14 @@ def address_use(row: Row, operand: Operand) -> MemoryUse | None:
 def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:
     """What `row` does to the shared memory that the descriptor in `operand` describes; None where it is none."""
     return MemoryUse.ASYNC_READ if _DESCRIBED.fullmatch(f"{row.opcode}/{operand.name}") else None
+
+
+def writes_elsewhere(instr: MachineInstr) -> bool:
+    """Whether it writes to shared memory at an operand whose place is not known."""
+    if instr.row is None:
+        return instr.opcode == STORE_SHARED and not instr.memory
+    written = {touch.operand for touch in instr.memory if touch.use in _WRITES}
+    return any(address_use(instr.row, one) in _WRITES and one.name not in written for one in instr.row.operands)
 
 
 def is_remote(row: Row) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel import wgmma_protocol_rules as wgmma_rules
+from nvbackend.isel.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.dataflow import Site, sites_of, solve
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryUse
 from nvbackend.isel.proxy_accesses import Kind, Relation, Run, accesses_of
@@ -73,6 +74,7 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     meetings = find_meetings(reduced)
     if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
         meetings = [meeting for meeting in meetings if meeting.first.kind is not Kind.MULTIPLY]
+    meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings)], key=_place)
     found = [diagnose(causes) for causes in _by_cause(meetings)]
     told = {meeting.first.number for meeting in meetings}
     return found + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
@@ -88,7 +90,24 @@ def find_meetings(reduced: Reduced) -> list[Meeting]:
     followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {Kind.STORE}))
     found = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
     found += _never_waited(reduced, {meeting.first.object for meeting in found if meeting.first.kind is Kind.LOAD})
-    return sorted(found, key=lambda meeting: (meeting.second.site.position, meeting.first.site.position))
+    return sorted(found, key=_place)
+
+
+def _place(meeting: Meeting) -> tuple[int, int]:
+    return meeting.second.site.position, meeting.first.site.position
+
+
+def _of_first_rounds(function: MachineFunction, reduced: Reduced, told: Iterable[Meeting]) -> Iterator[Meeting]:
+    """The first reads of copies that have not come, once for each allocation of which nothing is told yet."""
+    if not any(run.kind is Kind.COPY for run in reduced.runs):
+        return
+    known = {meeting.first.object.id for meeting in told if meeting.first.kind is Kind.COPY}
+    alone = filled_by_copies_alone(function)
+    for meeting in first_reads(reduced.function, reduced.events, reduced.oldest):
+        memory = meeting.first.object.id
+        if memory in alone and memory not in known:
+            known.add(memory)
+            yield meeting
 
 
 def unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:

@@ -243,7 +243,7 @@ class ProxyAnalysis:
         if event.name == COMMITS.get(run.kind):
             return frozenset(age if age == DONE else min(age + 1, self._oldest) for age in ages)
         if event.name == WAITS.get(run.kind):
-            return frozenset(DONE if _drained(age, event.pending) else age for age in ages)
+            return frozenset(DONE if is_drained(age, event.pending) else age for age in ages)
         return ages
 
     def _sorted(self, aged: Mapping[Pending, frozenset[int]], done: Mapping[int, frozenset[Pending]]) -> State:
@@ -283,5 +283,6 @@ def _completes(run: Run, barrier: MemoryObject | None) -> bool:
     return run.kind is Kind.LOAD and (barrier is None or None in run.barriers or barrier in run.barriers)
 
 
-def _drained(age: int, pending: int | None) -> bool:
+def is_drained(age: int, pending: int | None) -> bool:
+    """Whether a wait that leaves `pending` groups, None for none at all, is for a group of this age."""
     return pending is None or (age > 0 and age > pending)

@@ -14,7 +14,7 @@ from nvbackend.intrinsics import tcgen05_memory
 from nvbackend.intrinsics.tcgen05 import FAMILY
 from nvbackend.isel import tmem_protocol_rules as rules
 from nvbackend.isel.dataflow import Site, sites_of, solve
-from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryUse
+from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.tcgen05_memory_rules import BOUNDS
 from nvbackend.isel.tmem_protocol_state import (
     ALLOC,
@@ -30,12 +30,15 @@ from nvbackend.isel.tmem_protocol_state import (
     Surroundings,
     accumulates,
     columns,
+    is_placed,
     step,
 )
 from nvbackend.isel.warp_paths import reachable, warp_paths
 
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE)
 """Rules found at the end of the kernel whose mistake stands where the fact began."""
+_WRITE = MemoryUse.ASYNC_WRITE
+_OF_A_WAIT = (rules.MISSING_WAIT, rules.WRITE_IN_FLIGHT)
 _ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.arrive.noComplete")
 _WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 
@@ -71,7 +74,7 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
             found.setdefault(_cause(one), one)
     if any(one.rule is rules.MISSING_COMMIT for one in found.values()):
         # No wait is for an mma that has no commit: putting that right may be all there is to do.
-        found = {key: one for key, one in found.items() if one.rule is not rules.MISSING_WAIT}
+        found = {key: one for key, one in found.items() if one.rule not in _OF_A_WAIT}
     told: dict[object, Diagnostic] = {}
     for _, one in sorted(found.items(), key=lambda item: item[0][1]):
         diagnostic = whole.diagnostic(one)
@@ -211,7 +214,10 @@ def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject
     # Where other warps write it first, what these add to is theirs to know.
     overwritten = _results(instr for instr in elsewhere if instr.opcode in MMAS and accumulates(instr) is not True)
     for memory in _results(mmas) - _preset(elsewhere) - overwritten:
-        yield Fact(Known.UNWRITTEN, object=memory)
+        places = {one for mma in mmas for one in columns(mma) if one.object == memory and one.use is _WRITE}
+        anywhere = MemoryTouch(memory, MemoryUse.DECLARE, bytes=memory.bytes)
+        for touch in places if all(map(is_placed, places)) else [anywhere]:
+            yield Fact(Known.UNWRITTEN, object=memory, touch=touch)
 
 
 def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:

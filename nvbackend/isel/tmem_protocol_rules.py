@@ -70,6 +70,14 @@ MISSING_WAIT = Rule(
     why="An mma goes on after its issue, and after the commit too: the accumulator is read half done.",
     reference=_ORDER,
 )
+WRITE_IN_FLIGHT = Rule(
+    id="tcgen05.write-in-flight",
+    message="{instruction} overwrites columns of {name} that {mma} may still be reading or writing: no wait for its "
+    "mbarrier is before it",
+    fix="commit behind the mma, and put k.mbarrier_wait(...) on the barrier of the commit before this line",
+    why="An mma goes on after its issue: it multiplies old, new or mixed columns, depending on timing. Nothing traps.",
+    reference=_ORDER,
+)
 MISSING_FENCE_AFTER = Rule(
     id="tcgen05.missing-fence-after",
     message="{instruction} reads {name} behind a wait with no tcgen05.fence::after_thread_sync between",
@@ -101,6 +109,7 @@ RULES = (
     MISSING_WAIT_ST,
     MISSING_COMMIT,
     MISSING_WAIT,
+    WRITE_IN_FLIGHT,
     MISSING_FENCE_AFTER,
     MISSING_FENCE_BEFORE,
     UNDEFINED_ACCUMULATOR,

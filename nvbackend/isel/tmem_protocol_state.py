@@ -44,6 +44,8 @@ class Known(enum.Enum):
     UNORDERED = "waited for, with no fence behind the wait"
     UNWRITTEN = "nothing has been written to it"
     UNTOLD = "read, with no fence behind"
+    IN_USE = "columns that an mma reads or writes"
+    USED = "columns that an mma has done with on some path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +214,11 @@ def _load(state: State, site: Site, around: Surroundings, found: list[Finding]) 
 
 def _store(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
     touches = [*columns(site.instr)]
+    used = {(fact.place, fact.touch) for fact in state if fact.known is Known.USED}
+    for touch in touches:
+        # Conditions that belong together may exclude the paths on which it is not waited for.
+        doubtful = {fact for fact in state if fact.known is Known.IN_USE and (fact.place, fact.touch) in used}
+        state = _strike(state - doubtful, site, rules.WRITE_IN_FLIGHT, found, Known.IN_USE, touch=touch) | doubtful
     state |= {Fact(Known.STORING, site.position, touch.object, touch) for touch in touches}
     return _written(state, touches)
 
@@ -221,17 +228,36 @@ def _copy(state: State, site: Site, around: Surroundings, found: list[Finding]) 
 
 
 def _mma(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
-    results = [touch for touch in columns(site.instr) if touch.use is MemoryUse.ASYNC_WRITE]
+    touches = [*columns(site.instr)]
+    results = [touch for touch in touches if touch.use is MemoryUse.ASYNC_WRITE]
     for touch in results:
         if accumulates(site.instr):
-            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, found, Known.UNWRITTEN, of=touch.object)
-    known = {Fact(Known.ISSUED, site.position, touch.object, touch) for touch in results}
-    return _written(state, results) | (known or {Fact(Known.ISSUED, site.position)})
+            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, found, Known.UNWRITTEN, touch=touch)
+    issued = {Fact(Known.ISSUED, site.position, touch.object, touch) for touch in results}
+    used = {Fact(Known.IN_USE, site.position, one.object, one) for one in touches if one.bytes is not None}
+    state = frozenset(fact for fact in state if not (fact.known is Known.USED and fact.place == site.position))
+    return _written(state, results) | used | (issued or {Fact(Known.ISSUED, site.position)})
 
 
 def _written(state: State, touches: Iterable[MemoryTouch]) -> State:
-    objects = {touch.object for touch in touches}
-    return frozenset(fact for fact in state if not (fact.known is Known.UNWRITTEN and fact.object in objects))
+    """Without what is unwritten where one of these may write."""
+    written = list(touches)
+    return frozenset(
+        fact
+        for fact in state
+        if fact.known is not Known.UNWRITTEN or not any(fact.touch and _may_meet(fact.touch, one) for one in written)
+    )
+
+
+def _may_meet(one: MemoryTouch, other: MemoryTouch) -> bool:
+    """Whether two accesses may share a column: certain only of other allocations, and of places that are known."""
+    known = is_placed(one) and is_placed(other)
+    return one.object == other.object and (not known or overlap(one, other))
+
+
+def is_placed(touch: MemoryTouch) -> bool:
+    """Whether it is known which columns an access is to."""
+    return touch.offset is not None and touch.bytes is not None and not touch.symbol
 
 
 def _commit(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
@@ -243,6 +269,7 @@ def _synchronised(state: State, site: Site, around: Surroundings) -> State:
     if site.position not in around.related:
         return state
     waited = (Known.COMMITTED, Known.UNSYNCHRONISED)
+    state = _turned(state, (Known.IN_USE,), lambda fact: Fact(Known.USED, fact.place, fact.object, fact.touch))
     if site.instr.opcode in BARRIERS:
         return _without(state, *waited)
     return _turned(state, waited, lambda fact: Fact(Known.UNORDERED, site.position, fact.object))

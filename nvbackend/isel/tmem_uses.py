@@ -21,6 +21,9 @@ LANE_SHIFT = 16
 _WHOLE_LANES = {1: 128, 2: 256}
 """By cta_group: the rows of D that fill every lane of the group, so that D has as many columns as N."""
 
+_COLUMNS_OF_A = 8
+"""What an mma reads of A along K at least: 256 bits a row, whatever the type."""
+
 Uses = Mapping[str, tuple[MemoryUse, int | None]]
 """By operand: what is done, and to how many columns (None: not known)."""
 
@@ -56,9 +59,9 @@ def _columns(row: Row, name: str, half_split: int, descriptor: InstructionDescri
             return half_split + columns
         bits = int(axes["shape"].partition("x")[2].rstrip("b"))
         return bits // COLUMN_BITS * columns
-    if row.opcode == tcgen05.MMA and name == "d" and descriptor is not None:
-        return descriptor.n if descriptor.m == _WHOLE_LANES[int(axes["cta_group"])] else None
-    return None
+    if row.opcode != tcgen05.MMA or descriptor is None or descriptor.m != _WHOLE_LANES[int(axes["cta_group"])]:
+        return None
+    return {"d": descriptor.n, "a": _COLUMNS_OF_A}.get(name)
 
 
 def accumulates(enable: str) -> bool | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.tmem import TmemColumns
 from nvbackend.intrinsics.types import i32, u32, u64
 from nvbackend.isel.dataflow import solve
 from nvbackend.isel.tcgen05_request import Tcgen05Request
@@ -14,6 +17,7 @@ from nvbackend.isel.warp_paths import warp_paths
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.tmem_kernel import COLUMNS, F16, SHAPE, multiply
 
+SHAPE_64 = replace(SHAPE, n=64)
 MISTAKES = [
     ("no dealloc", "tcgen05.missing-dealloc"),
     ("dealloc on one path", "tcgen05.missing-dealloc"),
@@ -295,6 +299,89 @@ def test_an_accumulator_that_another_warp_defines_is_defined() -> None:
                     k.tcgen05_commit(done)
                 k.barrier()
         assert told(k) == expected
+
+
+A_IN_TMEM = Tcgen05Request("f16", a_in_tmem=True)
+
+
+def multiply_a_of_tmem(k: KernelBuilder, tmem: TmemColumns, *, wait: str, place: int = 64) -> None:
+    """Rounds that store A, multiply it, and store the next: D in columns 0 to 63, A in eight from 64 on."""
+    done = k.mbarriers(1, arrivals=1, name="done")
+    other = k.mbarriers(1, arrivals=1, name="other")
+    k.barriers_ready()
+    phase = k.var(0)
+    with k.range(k.arguments[1]) as step:
+        if wait == "guarded":
+            with k.if_(step > 0):
+                k.mbarrier_wait(done, phase)
+        k.tcgen05_st((tmem.columns(place, 8) if place else tmem).lanes(k.warp_id() * 32), "32x32b", [0] * 8)
+        k.tcgen05_wait_st()
+        k.tcgen05_fence_before_thread_sync()
+        with k.one_thread():
+            k.tcgen05_mma(A_IN_TMEM, tmem, tmem.columns(64, 8), 0, SHAPE_64, accumulate=False)
+            k.tcgen05_commit(done)
+        if wait == "another":
+            k.mbarrier_wait(other, phase)
+        if wait == "behind":
+            k.mbarrier_wait(done, phase)
+        phase.set(phase ^ 1)
+
+
+@pytest.mark.parametrize(
+    ("wait", "place", "expected"),
+    [
+        ("behind", 64, []),
+        ("guarded", 64, []),
+        ("none", 64, ["tcgen05.write-in-flight"]),
+        ("another", 64, ["tcgen05.write-in-flight"]),
+        ("none", 72, []),
+        ("none", 56, ["tcgen05.write-in-flight"]),
+        ("behind", 56, []),
+    ],
+)
+def test_columns_that_an_mma_reads_or_writes_are_stored_behind_a_wait(
+    wait: str, place: int, expected: list[str]
+) -> None:
+    k = new(32)
+    with k.tmem_alloc(128) as tmem:
+        multiply_a_of_tmem(k, tmem, wait=wait, place=place)
+    assert told(k) == expected
+
+
+@pytest.mark.parametrize(
+    ("columns", "first", "expected"),
+    [
+        ((0, 64), (False, False), []),
+        ((0, 64), (False, True), ["tcgen05.undefined-accumulator"]),
+        ((0, 0), (False, True), []),
+        ((64, 0), (False, True), ["tcgen05.undefined-accumulator"]),
+        ((0, 32), (False, True), []),
+    ],
+)
+def test_each_chain_begins_by_overwriting(
+    columns: tuple[int, int], first: tuple[bool, bool], expected: list[str]
+) -> None:
+    k = new(32)
+    done = k.mbarriers(1, arrivals=1, name="done")
+    k.barriers_ready()
+    with k.tmem_alloc(128) as tmem, k.one_thread():
+        for column, accumulate in zip(columns, first, strict=True):
+            k.tcgen05_mma(F16, tmem.columns(column, 64), 0, 0, SHAPE_64, accumulate=accumulate)
+        k.tcgen05_commit(done)
+        k.mbarrier_wait(done, 0)
+    assert told(k) == expected
+
+
+def test_a_chain_at_a_place_that_is_not_known_may_begin_anywhere() -> None:
+    k = new(32)
+    done = k.mbarriers(1, arrivals=1, name="done")
+    k.barriers_ready()
+    with k.tmem_alloc(128) as tmem, k.one_thread():
+        k.tcgen05_mma(F16, tmem.columns(k.arguments[1] * 64, 64), 0, 0, SHAPE_64, accumulate=False)
+        k.tcgen05_mma(F16, tmem.columns(64, 64), 0, 0, SHAPE_64, accumulate=True)
+        k.tcgen05_commit(done)
+        k.mbarrier_wait(done, 0)
+    assert told(k) == []
 
 
 def test_addresses_that_are_not_known_are_left_alone() -> None:

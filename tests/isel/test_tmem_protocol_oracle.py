@@ -44,7 +44,9 @@ class Walk:
     issued: dict[tuple[int, int], int] = field(default_factory=dict)
     committed: set[tuple[int, int]] = field(default_factory=set)
     unordered: set[int] = field(default_factory=set)
-    written: set[int] = field(default_factory=set)
+    written: set[tuple[int, int]] = field(default_factory=set)
+    used: dict[tuple[int, int, int], bool] = field(default_factory=dict)
+    overwritten: set[tuple[int, int, bool]] = field(default_factory=set)
     position: int = 0
 
     def run(self, word: Word, position: int) -> Iterator[str]:
@@ -100,7 +102,12 @@ class Walk:
 
     def do_st(self, number: int, column: int) -> Iterator[str]:
         self.storing.add((number, column))
-        self.written.add(number)
+        self.written.add((number, column))
+        for (*place, mma), done in [*self.used.items()]:
+            if place == [number, column]:
+                self.overwritten.add((self.position, mma, done))
+                if not done:
+                    del self.used[number, column, mma]
         yield from ()
 
     def do_wait_st(self, *_: int) -> Iterator[str]:
@@ -108,12 +115,13 @@ class Walk:
         yield from ()
 
     def do_mma(self, number: int, column: int) -> Iterator[str]:
-        self.written.add(number)
+        self.written.add((number, column))
+        self.used[number, column, self.position] = False
         self.issued[number, column] = self.position
         yield from ()
 
     def do_mma_add(self, number: int, column: int) -> Iterator[str]:
-        if number not in self.written:
+        if (number, column) not in self.written:
             yield "undefined-accumulator"
         yield from self.do_mma(number, column)
 
@@ -125,6 +133,7 @@ class Walk:
     def do_wait(self, *_: int) -> Iterator[str]:
         self.unordered |= {number for number, _ in self.committed}
         self.committed.clear()
+        self.used = dict.fromkeys(self.used, True)
         yield from ()
 
     def do_fence(self, *_: int) -> Iterator[str]:
@@ -207,6 +216,7 @@ def mistakes(blocks: dict[str, tuple[list[Word], list[str]]]) -> set[tuple[str, 
         starts[name] = position
         position += len(words)
     left: dict[str, set[int]] = {}
+    overwritten: set[tuple[int, int, bool]] = set()
     ways = [*paths(blocks, "b0", {})]
     reached = {
         (*word, starts[name] + offset)
@@ -225,10 +235,15 @@ def mistakes(blocks: dict[str, tuple[list[Word], list[str]]]) -> set[tuple[str, 
             for position, word in enumerate(blocks[name][0], start=starts[name]):
                 found |= {(rule, position) for rule in walk.run(word, position)}
         left.setdefault(path[-1], set()).update(walk.issued.values())
+        overwritten |= walk.overwritten
+    # Nothing is said of a store before which some path waits for the mma.
+    found |= {
+        ("write-in-flight", st) for st, mma, done in overwritten if not done and (st, mma, True) not in overwritten
+    }
     # What nothing has committed at an end of the kernel is told once, at the last mma.
     found |= {("missing-commit", max(issued)) for issued in left.values() if issued}
     if any(rule == "missing-commit" for rule, _ in found):
-        found = {one for one in found if one[0] != "missing-wait"}
+        found = {one for one in found if one[0] not in ("missing-wait", "write-in-flight")}
     return found
 
 
@@ -271,4 +286,5 @@ def test_every_rule_occurs_in_the_random_programs() -> None:
     assert rules == {
         *("not-allocated", "missing-wait-st", "alloc-after-relinquish", "double-dealloc", "missing-commit"),
         *("missing-wait", "missing-fence-after", "read-before-wait", "undefined-accumulator", "missing-dealloc"),
+        "write-in-flight",
     }

@@ -389,6 +389,16 @@ class ReadCopiesBeforeTheWait(Mutation):
         self.change()
 
 
+class LeaveOneCopyMore(Mutation):
+    """leave one group of cp.async more in flight"""
+
+    found_by = ("async-copy.read-before-wait",)
+
+    def cp_async_wait(self, pending=None):
+        self.change()
+        super().cp_async_wait((pending or 0) + 1)
+
+
 class CopiesOfNoGroup(Mutation):
     """no commit of the groups of cp.async"""
 

@@ -68,6 +68,25 @@ class NoCommitOfTheMultiplies(Mutation):
         self.change()
 
 
+class ClearBeforeTheWait(Mutation):
+    """clear the accumulator before the multiplies are done"""
+
+    found_by = ("tcgen05.write-in-flight",)
+    unseen = ("blackwell_gemm",)
+    because = "another warp multiplies"
+
+    def tcgen05_mma(self, request, d, *operands, **options):
+        self.cleared = d
+        super().tcgen05_mma(request, d, *operands, **options)
+
+    def mbarrier_wait(self, barrier, parity):
+        if hasattr(self, "cleared") and self._alone() is None:
+            self.change()
+            self.tcgen05_st(self.cleared, "32x32b", [0])
+            self.tcgen05_wait_st()
+        super().mbarrier_wait(barrier, parity)
+
+
 class NoWaitForTheLoads(Mutation):
     """read the registers of a load without its wait"""
 

@@ -115,6 +115,22 @@ def load_of_what_is_still_multiplied(k):
         k.mbarrier_wait(done, 0)  # breaks
 
 
+@kernel("tcgen05.write-in-flight", "sm_100a", threads=32)
+def next_a_stored_while_it_is_multiplied(k):
+    done = k.mbarriers(1, arrivals=1, name="done")
+    k.barriers_ready()
+    request = Tcgen05Request("f16", a_in_tmem=True)
+    with tensor_memory(k, 128) as tmem:
+        a = tmem + 64
+        with k.one_thread():
+            k.tcgen05_mma(request, tmem, a, 0, HALF, accumulate=False)
+            k.tcgen05_commit(done)
+        k.mbarrier_wait(done, 0)  # keeps
+        k.tcgen05_st(a, "32x32b", [0] * 8)
+        k.tcgen05_wait_st()
+        k.mbarrier_wait(done, 0)  # breaks
+
+
 @kernel("tcgen05.missing-fence-after", "sm_100a")
 def load_that_may_move_above_the_wait(k):
     done = k.mbarriers(1, arrivals=1, name="done")
