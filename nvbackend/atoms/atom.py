@@ -113,6 +113,31 @@ class MmaAtom:
         """(thread, value) to m + M * n of D: that of C, but where one is f16 and the other f32 on sm_70."""
         return self._accumulator(self.d)
 
+    @property
+    def layout_e(self) -> Layout | None:
+        """(thread, value) to m + M * k of the sparse A, unpacked, that the thread's metadata speaks of: CuTe's ELayout.
+
+        None for a dense A, and for tcgen05, which has metadata in tensor memory (`tcgen05_operand_cells`).
+        """
+        if self.sparsity is None or self.d_residency is not Residency.REGISTERS:
+            return None
+        return thread_values.metadata(self.shape[0], self.shape[2], self.bits, self._warps)
+
+    @property
+    def layout_sfa(self) -> Layout | None:
+        """(thread, value) to m + M * k of A whose scale factors the thread has: CuTe's SFALayout; else None.
+
+        Elements of one block of `block_scale.vec_size` along K share a factor.
+        """
+        scaled = self.block_scale is not None and self.d_residency is Residency.REGISTERS
+        return thread_values.scale_factors_a(self.shape[0], self.shape[2]) if scaled else None
+
+    @property
+    def layout_sfb(self) -> Layout | None:
+        """(thread, value) to n + N * k of B whose scale factors the thread has: CuTe's SFBLayout; else None."""
+        scaled = self.block_scale is not None and self.d_residency is Residency.REGISTERS
+        return thread_values.scale_factors_b(self.shape[1], self.shape[2]) if scaled else None
+
     def _accumulator(self, element: ElementType) -> Layout:
         m, n, _ = self.shape
         if self.d_residency is not Residency.REGISTERS:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nvbackend.intrinsics.fragments_mma import QUAD
+from nvbackend.intrinsics.fragments_mma import QUAD, chunk_width, metadata_threads
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.smem_layout import CORE_ROWS, Major
 from nvbackend.layout import IntTuple, Layout
 
 _REGISTER_BITS = 32
+_CHUNKS = 8
+"""Groups of elements that a register of metadata speaks of."""
+_WHOLE_ROW_BITS = 8
+"""Up to this width all metadata of a register is of one row of A."""
 _PAIR = 2
 """Neighbours of a row of an accumulator that one thread has."""
 
@@ -57,6 +61,42 @@ def four_matrices_accumulator(bits: int) -> Layout:
 def four_matrices_threads() -> Layout:
     """The lanes of the eight threads of the first pair of matrices: CuTe's ThrID."""
     return Layout((QUAD, 2), (1, WARP_SIZE // 2))
+
+
+def metadata(m: int, k: int, bits: int, warps: int = 1) -> Layout:
+    """The elements of a sparse A, M x K unpacked, that a thread's metadata register speaks of: CuTe's ELayout.
+
+    Threads of which only some give metadata, those of the sparsity selector, are told the same. PTX ISA 9.7.14.6.2.
+    """
+    tile = (m // warps, CORE_ROWS, k)
+    count, width = metadata_threads(tile, bits), chunk_width(bits)
+    down = (m // warps // CORE_ROWS, CORE_ROWS)
+    if bits <= _WHOLE_ROW_BITS:  # a register speaks of one row; the next thread's of that eight rows below
+        along = _CHUNKS * width
+        quad = (down, (count // down[0], along * m), (QUAD // count, 0))
+        values: tuple[Mode, ...] = ((along, m),)
+    else:
+        along = _CHUNKS // down[0] * width
+        quad = ((count, along * m), (QUAD // count, 0), (1, 0))
+        values = ((along, m), down)
+    threads = (*_only_long(quad), (CORE_ROWS, 1), *_only_long(((warps, m // warps),)))
+    return _layout(threads, values)
+
+
+def scale_factors_a(m: int, k: int) -> Layout:
+    """The elements of A whose scale factors a thread's register has: CuTe's SFALayout. PTX ISA 9.7.14.3.
+
+    Two threads of a quad have the same; thread-id-a says which of them counts.
+    """
+    return _layout(((m // CORE_ROWS, CORE_ROWS), (QUAD * CORE_ROWS // m, 0), (CORE_ROWS, 1)), ((k, m),))
+
+
+def scale_factors_b(n: int, k: int) -> Layout:
+    """The elements of B whose scale factors a thread's register has: CuTe's SFBLayout. PTX ISA 9.7.14.3.
+
+    The threads of a quad have the same; thread-id-b says which of them counts.
+    """
+    return _layout(((QUAD, 0), (CORE_ROWS, 1)), ((k, n),))
 
 
 def whole(rows: int, columns: int, threads: int) -> Layout:
