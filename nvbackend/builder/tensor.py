@@ -81,7 +81,7 @@ class Tensor:
 
     @property
     def layout(self) -> AnyLayout:
-        """From a coordinate to the element's index; of run-time strides nothing is in it."""
+        """From a coordinate to the element's index; strides that are known at run time only are 0 in it."""
         return self._terms[0].part.layout
 
     def partition(self, cut: Cut) -> Tensor:

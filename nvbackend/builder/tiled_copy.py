@@ -22,7 +22,7 @@ from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import BY_NAME, ElementType, u32
 from nvbackend.layout import IntTuple, Layout, make_layout, size
 from nvbackend.layout.banks import ACCESS_BYTES
-from nvbackend.layout.inttuple import Dynamic, leaves, text
+from nvbackend.layout.inttuple import text
 from nvbackend.tiled import CopyAtom, CopyKind, TiledCopy
 from nvbackend.tiled.vectorize import access_faults
 
@@ -86,7 +86,7 @@ class TiledCopies(Tensors, WarpOperations, AsyncOperations):
         faults = []
         for name, part, walker in zip(("the source", "the destination"), (source, destination), walkers, strict=True):
             if isinstance(part, Tensor) and isinstance(walker, Walker):
-                faults += access_faults(atom, _accesses(part), name, walker.align)
+                faults += access_faults(atom, part.layout, name, walker.align)
         raise_all(faults)
         if where is not None:
             _check_where(atom, where)
@@ -223,17 +223,6 @@ def _at(part: Walker | RegisterTensor, atom: CopyAtom, place: tuple[int, ...]) -
     found = part[_of(place, None)]
     assert isinstance(found, RegisterTensor)
     return found
-
-
-def _accesses(part: Tensor) -> Any:
-    """The part's layout as what accesses it sees: with steps that nobody knows where one is between its values."""
-    layout = part.layout
-    steps = [stride for term in part._terms[1:] for stride in leaves(term.part.plain.mode(0, 0).stride)]
-    if all(step == 0 for step in steps):
-        return layout
-    plain = part._terms[0].part.plain
-    own = Layout(size(plain.mode(0, 0)), Dynamic(0))
-    return make_layout(make_layout(own, *plain.mode(0).modes[1:]), *plain.modes[1:])
 
 
 def _check_where(atom: CopyAtom, where: Inside) -> None:
