@@ -16,6 +16,7 @@ from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import mma_request, mma_rules, tcgen05_request, tcgen05_rules, tma_request, tma_rules, wmma_rules
 from nvbackend.isel.cluster_protocol import check_cluster_protocol
+from nvbackend.isel.constant_faults import constant_faults, constants
 from nvbackend.isel.convergence import check_convergence
 from nvbackend.isel.descriptor_swizzle import check_swizzles
 from nvbackend.isel.emulated import emulation_warnings
@@ -93,7 +94,7 @@ def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
     sound: set[tuple[object, ...]] = set()
     for instr in function.instructions():
         parts = (instr.registers, instr.immediates, instr.words, instr.facts)
-        alike = (instr.opcode, id(instr.row), *(tuple(part.items()) for part in parts))
+        alike = (instr.opcode, id(instr.row), *constants(instr), *(tuple(part.items()) for part in parts))
         if alike in sound:
             continue
         found = [diagnostic for check in INSTRUCTION_CHECKS for diagnostic in check(instr, function.target)]
@@ -225,7 +226,7 @@ def _emulated(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
 
 INSTRUCTION_CHECKS: tuple[Check, ...] = (
     *(_gates, count_faults, _packed_words, word_faults),
-    *(check_places, move_faults, _emulated),
+    *(constant_faults, check_places, move_faults, _emulated),
 )
 """What is checked of every instruction by itself: its row, numbers of registers, immediates, words and facts."""
 PROTOCOLS: tuple[Protocol, ...] = (
