@@ -90,15 +90,22 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
-    """What is wrong with each instruction by itself; of those that are alike and sound, one is checked."""
+    """What is wrong with each instruction by itself; of those that are alike and sound, one is checked.
+
+    The row of a sound one must be the one that its axes stand for, which is asked of each row once.
+    """
     sound: set[tuple[object, ...]] = set()
+    genuine: set[int] = set()
     for instr in function.instructions():
         parts = (instr.registers, instr.immediates, instr.words, instr.facts)
         alike = (instr.opcode, id(instr.row), *constants(instr), *(tuple(part.items()) for part in parts))
         if alike in sound:
             continue
         found = [diagnostic for check in INSTRUCTION_CHECKS for diagnostic in check(instr, function.target)]
+        if not found and instr.row is not None and id(instr.row) not in genuine:
+            found += row_faults(instr.row, instr.location)
         if not found:
+            genuine.add(id(instr.row))
             sound.add(alike)
         yield from found
 
@@ -167,14 +174,8 @@ def in_words(values: Iterable[int]) -> str:
 
 
 def _gates(instr: MachineInstr, target: Target) -> Iterable[Diagnostic]:
-    """The gates of the instruction's family, which know what to use instead, or else those of every row.
-
-    A row that keeps them all must be the one that they are about.
-    """
-    if instr.row is None:
-        return ()
-    found = list(gates(instr.row, target, instr.immediates, instr.location))
-    return found or row_faults(instr.row, instr.location)
+    """The gates of the instruction's family, which know what to use instead, or else those of every row."""
+    return gates(instr.row, target, instr.immediates, instr.location) if instr.row is not None else ()
 
 
 def gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location | None = None) -> Iterable[Diagnostic]:

@@ -77,9 +77,9 @@ def test_an_altered_row_is_refused(alter: Callable[[], Row], target: str, text: 
 
 
 def test_another_number_of_registers_is_told_by_operand() -> None:
-    short = replace(WMMA.operands[0], count=2)
-    row = replace(WMMA, operands=(short, *WMMA.operands[1:]))
-    assert "2 x d (B32), 2 x a (B32)" in found(row, "sm_90a")["machine.row"]
+    short = replace(SYNC.operands[0], count=2)
+    row = replace(SYNC, operands=(short, *SYNC.operands[1:]))
+    assert "its operands is 2 x d (F32), 4 x a (" in found(row, "sm_90a")["machine.row"]
 
 
 def test_the_rules_of_the_family_come_first() -> None:
