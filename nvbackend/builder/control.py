@@ -31,6 +31,8 @@ class _If:
     region: Region
     before: Known
     others: Threads | None
+    rest: Threads | None
+    anchor: str | None
 
 
 class Control(BuilderCore):
@@ -54,14 +56,16 @@ class Control(BuilderCore):
         branch = self._branch_if(test, then, merge)
         before = dict(self._known)
         chosen, others = self._execution.split(test.ir, self._elected)
+        crew, rest = self._execution.part(test.ir, self._elected)
+        anchor = None if crew is rest else self._regions[-1].anchor or branch.parent.name
         with self._region("if") as region:
             region.alone = self._is_alone(test.ir)
-            region.executing = chosen
+            region.executing, region.crew, region.anchor = chosen, crew, anchor
             self._enter(then, before)
             yield
             self._branch(merge)
         self._enter(merge, _unchanged(before, region))
-        self._last_if = _If(branch, merge, region, before, others)
+        self._last_if = _If(branch, merge, region, before, others, rest, anchor)
 
     @with_block
     def else_(self) -> Iterator[None]:
@@ -73,7 +77,7 @@ class Control(BuilderCore):
         otherwise = self._new_block("else")
         last.branch.operands[2] = otherwise
         with self._region("else") as region:
-            region.executing = last.others
+            region.executing, region.crew, region.anchor = last.others, last.rest, last.anchor
             self._enter(otherwise, last.before)
             yield
             self._branch(last.merge)
@@ -107,6 +111,7 @@ class Control(BuilderCore):
         before = dict(self._known)
         with self._region("range") as region:
             region.executing = self._execution.here(skip=1)
+            self._execution.count(rounds, counter._storage.slots[0])
             self._enter(header)
             self._branch_if(counter.value < last, body, done, rounds)
             region.exit_block, region.next_block = done, latch

@@ -19,6 +19,7 @@ from nvbackend.builder.operands import check_operands
 from nvbackend.builder.places import Places
 from nvbackend.builder.provenance import note_update, parity_facts, sources, swizzle_facts
 from nvbackend.builder.regions import Region, Storage
+from nvbackend.builder.thread_values import ThreadValues
 from nvbackend.builder.uniformity import Choice, branches
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import caller_location, raise_all
@@ -43,14 +44,14 @@ class BuilderCore:
         self.machine = MachineFunction(name, target)
         self._ir = ir.IRBuilder()
         self._regions: list[Region] = [Region("kernel", None)]
-        self._execution = Execution(self._regions)
+        self._shared_counters: set[ir.Value] = set()
+        """The slots of loop counters that are the same in all threads of the CTA in each round."""
+        self._execution = Execution(self._regions, self._shared_counters)
         self._register_blocks = 0
         self._places = Places()
         self._accumulators: list[Accumulator] = []
         self._known: dict[Storage, list[ir.Value]] = {}
         self._dirty: dict[Storage, None] = {}
-        self._shared_counters: set[ir.Value] = set()
-        """The slots of loop counters that are the same in all threads of the CTA in each round."""
         self._cached_storage = cached_storage
         self._exit_kind: str | None = None
         self._asked = Asked()
@@ -63,7 +64,7 @@ class BuilderCore:
 
     def _start(self, block: ir.Block) -> None:
         self._ir.position_at_end(block)
-        self.machine.block(block.name)
+        self._execution.enter(self.machine.block(block.name))
 
     # -- emission -----------------------------------------------------------------------------------------------
 
@@ -261,6 +262,7 @@ class BuilderCore:
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
+        self.machine.values = ThreadValues(self.function, self._execution)
 
     def _note_branches(self) -> None:
         """Say of each block with two successors which threads go the same way."""

@@ -6,18 +6,19 @@ known of the block is then nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from llvmlite import ir
 
 from nvbackend.builder.lowering import Operands
-from nvbackend.builder.provenance import wraps
+from nvbackend.builder.provenance import same_in_all_threads, wraps
 from nvbackend.builder.regions import Region, Threads
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Role, Row
 from nvbackend.isel import facts
+from nvbackend.isel.machine import Crew, MachineBlock
 
 _THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 _SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
@@ -38,7 +39,12 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "shl": lambda a, b: a << b,
     "lshr": lambda a, b: a >> b,
     "ashr": lambda a, b: a >> b,
+    **dict.fromkeys(("sdiv", "udiv"), lambda a, b: a // b),
+    **dict.fromkeys(("srem", "urem"), lambda a, b: a % b),
 }
+_RINGS = ("add", "sub", "mul")
+"""Operations that are the same for numbers with and without a sign."""
+_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b,
     "ne": lambda a, b: a != b,
@@ -52,17 +58,18 @@ _LARGEST = 1 << 31
 
 
 class Execution:
-    """The threads that are in the innermost of the `regions`."""
+    """The threads that are in the innermost of the `regions`; `counters` are loop counters that all threads share."""
 
-    def __init__(self, regions: Sequence[Region]) -> None:
+    def __init__(self, regions: Sequence[Region], counters: Container[ir.Value]) -> None:
         self._regions = regions
         self._total = 0
         self._found: dict[int, tuple[ir.Value, Lanes | None]] = {}
+        self._counters = counters
 
     def start(self, threads: int) -> None:
         """All threads of the CTA enter the kernel here."""
         self._total = threads
-        self._regions[0].executing = Threads((1 << threads) - 1)
+        self._regions[0].executing = self._regions[0].crew = Threads((1 << threads) - 1)
 
     def here(self, skip: int = 0) -> Threads | None:
         """The threads that are in the innermost region, `skip` of them left out."""
@@ -70,8 +77,12 @@ class Execution:
 
     def leave(self, target: Region) -> None:
         """Some threads go to the end of `target`: who stays in the blocks inside it is not followed."""
-        for region in reversed(self._regions):
-            region.executing = None
+        for index in reversed(range(len(self._regions))):
+            region = self._regions[index]
+            region.executing = region.crew = None
+            if region.exit_block is not None:
+                for block in region.entered:
+                    block.crew = None  # in another round, those that left are missing from the start
             if region is target:
                 return
 
@@ -85,6 +96,36 @@ class Execution:
             return None, None
         kept = Threads(here.bits & chosen.bits, chosen.elected)
         return kept, here.without(kept)
+
+    def part(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[Threads | None, Threads | None]:
+        """Those of the crew here that certainly come to either side of a branch together; None for what is not known.
+
+        Where all threads go the same way, whoever comes brings the whole crew.
+        """
+        crew = self._regions[-1].crew
+        if crew is None or same_in_all_threads([condition], self._counters):
+            return crew, crew
+        chosen = self._holds(condition, elected)
+        if chosen is None or crew.elected:
+            return None, None
+        kept = Threads(crew.bits & chosen.bits, chosen.elected)
+        return kept, crew.without(kept)
+
+    def count(self, rounds: Sequence[ir.Value], counter: ir.Value) -> None:
+        """A loop begins whose `rounds` (start, end, step) are these: do all threads run the same, and more than one?"""
+        loop, around = self._regions[-1], self._regions[-2]
+        known = [one.constant for one in rounds if isinstance(one, ir.Constant)]
+        once = len(known) == len(rounds) and known[1] - known[0] <= known[2]
+        if counter in self._counters and not once:
+            loop.crew = around.crew
+
+    def enter(self, block: MachineBlock) -> None:
+        """Note who runs `block`, which begins in the innermost region."""
+        here = self._regions[-1]
+        for region in self._regions:
+            region.entered.append(block)
+        if here.crew is not None:
+            block.crew = Crew(here.crew.bits, here.crew.elected, here.anchor or block.name)
 
     def sides(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[int, int] | None:
         """The threads of the CTA for which `condition` certainly holds, and for which it certainly does not."""
@@ -112,6 +153,14 @@ class Execution:
         lanes = self._lanes(condition)
         return None if lanes is None else Threads(sum(1 << index for index, holds in enumerate(lanes) if holds))
 
+    def is_same(self, value: ir.Value) -> bool:
+        """Whether all threads certainly have this value, in one round of the loops that count it."""
+        return same_in_all_threads([value], self._counters)
+
+    def numbers(self, value: ir.Value) -> Lanes | None:
+        """The value in each thread of the CTA; None where it is not known."""
+        return self._lanes(value) if self._total else None
+
     def _lanes(self, value: ir.Value) -> Lanes | None:
         known = self._found.get(id(value))
         if known is None:
@@ -126,6 +175,8 @@ class Execution:
             return self._call(value)
         if not isinstance(value, ir.Instruction):
             return None
+        if isinstance(value, ir.CastInstr):
+            return self._cast(value)
         if isinstance(value, ir.CompareInstr):
             return self._elementwise(value, _COMPARE.get(value.op))
         return self._elementwise(value, _BINARY.get(value.opname))
@@ -136,9 +187,23 @@ class Execution:
         if len(value.operands) != 2:
             return None
         left, right = (self._lanes(one) for one in value.operands)
-        if left is None or right is None or any(not 0 <= one < _LARGEST for one in (*left, *right)):
+        if left is None or right is None:
+            return None
+        least = -_LARGEST if value.opname in _RINGS else 0
+        if any(not least <= one < _LARGEST for one in (*left, *right)):
+            return None
+        if value.opname in _DIVISIONS and 0 in right:
             return None
         return tuple(map(function, left, right))
+
+    def _cast(self, value: ir.Instruction) -> Lanes | None:
+        """To a wider or a narrower integer that holds the number as well."""
+        if value.opname not in ("zext", "sext", "trunc"):
+            return None
+        lanes = self._lanes(value.operands[0])
+        narrow = value.operands[0].type.width if value.opname == "sext" else value.type.width
+        limit = min(_LARGEST, 1 << narrow - 1)
+        return lanes if lanes is not None and all(0 <= one < limit for one in lanes) else None
 
     def _call(self, call: ir.CallInstr) -> Lanes | None:
         name = getattr(call.callee, "name", "")

@@ -12,7 +12,7 @@ from nvbackend.builder.lowering import Operands
 from nvbackend.intrinsics.row import Operand, Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
 from nvbackend.isel.machine import MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.memory_uses import DEFINED_IN, address_use, descriptor_use, known_extent, symbol_text
+from nvbackend.isel.memory_uses import DEFINED_IN, address_use, descriptor_use, known_extent, symbol_terms, symbol_text
 
 _ADDRESS_BITS = 32
 _FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()
@@ -197,6 +197,12 @@ def _product(left: Sum, right: Sum, *, shifted: bool) -> Sum | None:
     if left.base is not None or right.base is not None or right.terms:
         return None
     return left.times(1 << right.constant if shifted else right.constant)
+
+
+def symbol_name(value: ir.Value) -> str:
+    """What a run-time value is called in symbols."""
+    ((name, _),) = symbol_terms(symbol_text({_name(value): 1}))
+    return name
 
 
 def _name(value: ir.Value) -> str:

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from nvbackend.diagnostics import Location
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.isel.machine import MachineBlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,9 @@ class Region:
 
     __slots__ = (
         "alone",
+        "anchor",
+        "crew",
+        "entered",
         "executing",
         "exit_block",
         "held",
@@ -66,6 +70,12 @@ class Region:
         """The blocks inside it whose end has work to do, so that no thread may leave them early; with their places."""
         self.executing: Threads | None = None
         """The threads of the CTA that are in it, where they are known."""
+        self.crew: Threads | None = None
+        """Those that certainly come to it together, each time that its anchor is run; None where that is not known."""
+        self.anchor: str | None = None
+        """The block that brings the crew to every block of it; None where each of them does so itself."""
+        self.entered: list[MachineBlock] = []
+        """The blocks in it and in the regions inside."""
 
     def describe(self) -> str:
         """What diagnostics call it, with its place."""

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from nvbackend.isel.machine_parts import (
     Access,
     Branch,
+    Crew,
     MachineBlock,
     MachineInstr,
     MemoryObject,
     MemoryTouch,
     MemoryUse,
     RegisterBlock,
+    RunTimeValues,
     Scope,
     Touch,
     Update,
@@ -28,6 +30,7 @@ from nvbackend.isel.target import Target
 __all__ = [
     "Access",
     "Branch",
+    "Crew",
     "MachineBlock",
     "MachineFunction",
     "MachineInstr",
@@ -35,6 +38,7 @@ __all__ = [
     "MemoryTouch",
     "MemoryUse",
     "RegisterBlock",
+    "RunTimeValues",
     "Scope",
     "Touch",
     "Update",
@@ -45,13 +49,15 @@ __all__ = [
 class MachineFunction:
     """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster).
 
-    The attribute `attached` is there where the function has other instructions than these.
+    The attribute `attached` is there where the function has other instructions than these. `values` answers what
+    analyses ask of run-time values, where somebody can.
     """
 
     name: str
     target: Target
     blocks: dict[str, MachineBlock] = field(default_factory=dict)
     attributes: dict[str, object] = field(default_factory=dict)
+    values: RunTimeValues | None = field(default=None, compare=False, repr=False)
 
     @property
     def entry(self) -> MachineBlock:

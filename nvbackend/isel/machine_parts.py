@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from nvbackend.diagnostics import Location
 from nvbackend.intrinsics.row import Row
@@ -132,6 +133,29 @@ class MachineInstr:
     location: Location | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Threads of the CTA that run a block together, a bit each.
+
+    Whenever any thread runs the block `anchor`, each of them comes to this one, before the end of the loop round that
+    both are in. Where they are `elected`, each bit stands for its warp, of which some one lane comes.
+    """
+
+    bits: int
+    elected: bool
+    anchor: str
+
+
+class RunTimeValues(Protocol):
+    """What is known of run-time values, by their names in symbols and operands."""
+
+    def numbers(self, name: str) -> Sequence[int] | None:
+        """The value in each thread of the CTA; None where it is not known."""
+
+    def is_same(self, name: str) -> bool:
+        """Whether all threads that run its block together certainly have the same value."""
+
+
 class Update(enum.Enum):
     """How a block changes a mutable variable."""
 
@@ -146,7 +170,7 @@ class MachineBlock:
 
     `updates` are the mutable variables that it gives another value, `constants` those of them that it leaves at a known
     one. `sides` are, where known, the threads of the CTA that certainly take the first of its two successors, and those
-    that certainly take the other, a bit each.
+    that certainly take the other, a bit each. `crew` are the threads that certainly run it together, where known.
     """
 
     name: str
@@ -156,3 +180,4 @@ class MachineBlock:
     updates: dict[str, Update] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
     sides: tuple[int, int] | None = None
+    crew: Crew | None = None

@@ -6,7 +6,7 @@ path orders; `check_proxy_protocol` tells each cause once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
@@ -30,8 +30,6 @@ from nvbackend.isel.proxy_protocol_state import (
 )
 from nvbackend.isel.proxy_protocol_text import diagnose, diagnose_exit
 from nvbackend.isel.wgmma_protocol import find_mistakes
-
-Order = Callable[[MachineInstr], Event | None]
 
 _RETURN = "ret"
 _WAIT_ALL = "cp.async.wait_all"
@@ -196,10 +194,10 @@ def _one_thread(reduced: Reduced) -> Reduced:
     return replace(reduced, function=function)
 
 
-def reduce_function(function: MachineFunction, order: Order | None = None) -> Reduced:
-    """The accesses of `function` to shared memory as runs, and what orders them: `order` says so of an instruction."""
+def reduce_function(function: MachineFunction) -> Reduced:
+    """The accesses of `function` to shared memory as runs, and what orders them."""
     runs: list[Run] = []
-    blocks = {name: list(_events(sites, runs, order or _order)) for name, sites in sites_of(function).items()}
+    blocks = {name: list(_events(sites, runs)) for name, sites in sites_of(function).items()}
     defining = frozenset[str]().union(*(run.blocks for run in runs))
     reduced = MachineFunction(function.name, function.target)
     events: dict[int, Event] = {}
@@ -215,11 +213,11 @@ def reduce_function(function: MachineFunction, order: Order | None = None) -> Re
     return Reduced(reduced, events, runs)
 
 
-def _events(sites: Iterable[Site], runs: list[Run], order_of: Order) -> Iterator[tuple[Event, Site | None]]:
+def _events(sites: Iterable[Site], runs: list[Run]) -> Iterator[tuple[Event, Site | None]]:
     """What matters of a block. An access joins the run before it unless something else happened to its memory."""
     latest: dict[MemoryObject, Run] = {}
     for site in sites:
-        order = order_of(site.instr)
+        order = _order(site.instr)
         if order is not None:
             latest.clear()
             yield order, site

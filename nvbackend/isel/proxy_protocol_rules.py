@@ -62,10 +62,18 @@ REFILL = Rule(
     why="A thread waits for its own warp's multiplies only: those of a slower warp read old, new or mixed bytes.",
     reference=f"{PROXIES}; PTX ISA 9.7.15.7.3 (wgmma.wait_group: of the executing threads)",
 )
+REFILL_IN_FLIGHT = Rule(
+    id="proxy.refill-in-flight",
+    message="{writer} fills {memory} again while {reader} may still read it: nobody waits for an mbarrier between",
+    fix="put k.tcgen05_commit(barrier) behind {reader}, and k.mbarrier_wait(barrier, parity) before this line",
+    why="What tcgen05 issues goes on behind its instruction: it reads old, new or mixed bytes. Nothing traps.",
+    reference=f"{PROXIES}; PTX ISA 9.7.16.6 (tcgen05.mma: asynchronous; tcgen05.commit)",
+)
 RULES = (
     MISSING_FENCE,
     WRITE_IN_FLIGHT,
     REFILL,
+    REFILL_IN_FLIGHT,
     READ_BEFORE_WAIT,
     COPY_READ_BEFORE_WAIT,
     STORE_NOT_COMMITTED,

@@ -1,8 +1,9 @@
-"""Tiles that are filled again while the multiplies of other warps may read them: no barrier of threads between.
+"""Tiles that are filled again while multiplies may read them.
 
 `wgmma.wait_group` is for the thread's own warp. A thread that multiplied and then fills the tile again, itself or by a
-copy, must have met the other warps in between. Only what a thread certainly does in this order counts, and only where
-on no way from one to the other stands anything that threads could meet at.
+copy, must have met the other warps in between. What tcgen05.mma reads is free when an mbarrier that a tcgen05.commit
+arrives on says so, for the thread that multiplied as for all others. Only what a thread certainly does in this order
+counts, and only where on no way from one to the other stands anything that threads could meet at.
 """
 
 from __future__ import annotations
@@ -12,100 +13,120 @@ from collections.abc import Iterator
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel import facts
 from nvbackend.isel import proxy_protocol_rules as rules
-from nvbackend.isel.loops import Loops
-from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryUse
+from nvbackend.isel.machine import Crew, MachineFunction, MemoryObject, MemoryUse
 from nvbackend.isel.mbarrier_uses import ATTACHED
-from nvbackend.isel.proxy_accesses import Kind
-from nvbackend.isel.proxy_protocol import find_meetings, reduce_function, unordered, waits_are_wrong
-from nvbackend.isel.proxy_protocol_state import WAITS, Event, Meeting
+from nvbackend.isel.proxy_accesses import Kind, Relation, Run, relation
+from nvbackend.isel.proxy_protocol import find_meetings, reduce_function, waits_are_wrong
+from nvbackend.isel.shared_pairs import Pairs
+from nvbackend.isel.shared_syncs import Syncs, acquires
 
-_WGMMA = "wgmma.mma_async"
+_MULTIPLIES = ("wgmma.mma_async", "tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp")
 _READ_BY_EVERY_WARP = "b_desc"
-_MEETINGS = (
-    "bar.",
-    "barrier.",
-    "mbarrier.try_wait",
-    "mbarrier.test_wait",
-    "fence",
-    "membar",
-    "atom",
-    "red.",
-    "multimem",
-)
-"""What threads meet at, or could have a protocol of their own with."""
-_NO_MEETINGS = ("bar.warp.sync", "fence.proxy.async.", "fence.mbarrier_init")
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
+_FILLS = (Kind.WRITE, Kind.COPY, Kind.LOAD)
 
 
 def check_refills(function: MachineFunction) -> list[Diagnostic]:
-    """Every access that fills again what multiplies in front of it read, and other warps' may still.
+    """Every access that fills again what multiplies in front of it read, and may read still.
 
     What one barrier puts right is told once.
     """
-    if not _may_refill(function) or function.attributes.get(ATTACHED):
+    memory = _refilled(function)
+    if not memory or function.attributes.get(ATTACHED):
         return []
-    meetings = list(_refills(function))
-    if not meetings or waits_are_wrong(function):
-        return []
-    if any(meeting.first.kind is Kind.MULTIPLY for meeting in find_meetings(reduce_function(function))):
-        return []  # this warp's own multiplies are not waited for: told there
-    causes: dict[tuple[str, str], Meeting] = {}
-    for meeting in meetings:
-        causes.setdefault((meeting.first.site.block, meeting.second.site.block), meeting)
-    return [_diagnose(meeting) for meeting in causes.values()]
+    found = list(_Refills(function, memory).find())
+    if any(first.kind is Kind.MULTIPLY for first, _ in found) and _is_told_there(function):
+        found = [(first, second) for first, second in found if first.kind is not Kind.MULTIPLY]
+    causes: dict[tuple[str, str], tuple[Run, Run]] = {}
+    for first, second in found:
+        causes.setdefault((first.site.block, second.site.block), (first, second))
+    return [_diagnose(first, second) for first, second in causes.values()]
 
 
-def _may_refill(function: MachineFunction) -> bool:
+def _is_told_there(function: MachineFunction) -> bool:
+    """Whether this warp's own multiplies are not waited for: told by the protocol of wgmma or of the proxies."""
+    return waits_are_wrong(function) or any(
+        meeting.first.kind is Kind.MULTIPLY for meeting in find_meetings(reduce_function(function))
+    )
+
+
+def _refilled(function: MachineFunction) -> set[MemoryObject]:
+    """The allocations that are both multiplied and filled."""
     multiplied, filled = set(), set()
     for instr in function.instructions():
         for touch in instr.memory:
-            if instr.opcode == _WGMMA:
+            if instr.opcode in _MULTIPLIES:
                 multiplied.add(touch.object)
             elif touch.use in _WRITES:
                 filled.add(touch.object)
-    return not multiplied.isdisjoint(filled)
+    return multiplied & filled
 
 
-def _refills(function: MachineFunction) -> Iterator[Meeting]:
-    meetings = list(unordered(reduce_function(function, _order), frozenset({Kind.MULTIPLY})))
-    if not meetings:
-        return
-    loops = Loops(function)
-    for meeting in meetings:
-        if loops.regular and _concerns_all_warps(meeting) and _follows(loops, meeting):
-            yield meeting
+class _Refills:
+    """The search in one function, for fills of `memory`."""
+
+    def __init__(self, function: MachineFunction, memory: set[MemoryObject]) -> None:
+        hazards = dict.fromkeys((Kind.MULTIPLY, Kind.MULTIPLY_5), _FILLS)
+        self._pairs = Pairs(function, memory, hazards, acquires)
+        self._syncs = Syncs(function, self._pairs.sites)
+
+    def find(self) -> Iterator[tuple[Run, Run]]:
+        """The multiplies and the fills behind them."""
+        for first, second in self._pairs.find():
+            concerns = _concerns_all_warps if first.kind is Kind.MULTIPLY else self._goes_on
+            if (
+                concerns(first, second)
+                and self._follows(first, second)
+                and relation(first, second) is Relation.SURE
+                and not self._pairs.is_ordered_somewhere(first, second)
+            ):
+                yield first, second
+
+    def _follows(self, first: Run, second: Run) -> bool:
+        """Whether who fills has multiplied before: always, or in each round of the loop that both are in."""
+        crew = self._pairs.crew(first)
+        reader = first.site.block if crew is None or first.kind is Kind.MULTIPLY else crew.anchor
+        if self._pairs.is_before(first, reader, second):
+            return True
+        loops = self._pairs.loops
+        loop = loops.innermost(second.site.block)
+        if loop is None or first.site.block not in loop.blocks or not first.blocks.isdisjoint(loop.blocks):
+            return False  # in another round it is another place
+        return loops.every_round(loop, reader)
+
+    def _goes_on(self, first: Run, second: Run) -> bool:
+        """Whether who fills, where tcgen05 reads, certainly does not know that the multiplies are done.
+
+        The thread that multiplied knows what it waits for itself, another one what it waits for since both met.
+        """
+        by, also = self._pairs.crew(first), self._pairs.crew(second)
+        if by is None or also is None:
+            return False
+        if _is_one(by) and (by.bits, by.elected) == (also.bits, also.elected):
+            return True
+        last = self._pairs.last[first.number]
+        return self._pairs.last[second.number] <= last and self._syncs.before(last) == self._syncs.everybody
 
 
-def _order(instr: MachineInstr) -> Event | None:
-    """Where threads meet, all that was read before is done."""
-    spelling = instr.opcode if instr.row is None else instr.row.ptx
-    meets = spelling.startswith(_MEETINGS) and not f"{spelling}.".startswith(_NO_MEETINGS)
-    return Event(WAITS[Kind.MULTIPLY]) if meets else None
+def _is_one(crew: Crew) -> bool:
+    return crew.bits.bit_count() == 1
 
 
-def _concerns_all_warps(meeting: Meeting) -> bool:
+def _concerns_all_warps(first: Run, second: Run) -> bool:
     """Whether every warp reads what is filled: a warp may fill the rows of A that are its own."""
-    if any(touch.operand == _READ_BY_EVERY_WARP for _, touch in meeting.first.accesses):
+    if any(touch.operand == _READ_BY_EVERY_WARP for _, touch in first.accesses):
         return True
-    return all(site.instr.facts.get(facts.THREADS) == 1 for site, _ in meeting.second.accesses)
+    return all(site.instr.facts.get(facts.THREADS) == 1 for site, _ in second.accesses)
 
 
-def _follows(loops: Loops, meeting: Meeting) -> bool:
-    """Whether a thread that fills has multiplied before: always, or in each round of the loop that both are in."""
-    reader, writer = meeting.first.site.block, meeting.second.site.block
-    if loops.dominates(reader, writer) and meeting.first.site.position < meeting.second.site.position:
-        return True
-    loop = loops.innermost(writer)
-    return loop is not None and reader in loop.blocks and loops.every_round(loop, reader)
-
-
-def _diagnose(meeting: Meeting) -> Diagnostic:
-    first, second = meeting.first.site.instr, meeting.second.site.instr
-    line = f" of line {first.location.line}" if first.location else ""
-    return rules.REFILL.diagnose(
-        at=second.location,
-        notes=(("it is read from here on", first.location),),
-        writer=f"the {second.opcode}",
-        reader=f"the {first.opcode}{line}",
-        memory=f"shared memory {meeting.first.object.name}",
+def _diagnose(first: Run, second: Run) -> Diagnostic:
+    reader, writer = first.site.instr, second.site.instr
+    line = f" of line {reader.location.line}" if reader.location else ""
+    rule = rules.REFILL if first.kind is Kind.MULTIPLY else rules.REFILL_IN_FLIGHT
+    return rule.diagnose(
+        at=writer.location,
+        notes=(("it is read from here on", reader.location),),
+        writer=f"the {writer.opcode}",
+        reader=f"the {reader.opcode}{line}",
+        memory=f"shared memory {first.object.name}",
     )

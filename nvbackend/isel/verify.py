@@ -28,6 +28,7 @@ from nvbackend.isel.proxy_refills import check_refills
 from nvbackend.isel.register_budget_protocol import check_register_budget
 from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.row_identity import row_faults
+from nvbackend.isel.shared_races import check_shared_races
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.tcgen05_word_rules import word_faults
@@ -239,6 +240,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_tmem_protocol,
     check_proxy_protocol,
     check_refills,
+    check_shared_races,
     check_convergence,
     check_register_budget,
     check_mbarrier_protocol,

@@ -208,7 +208,7 @@ class DropTheInitFence(Mutation):
 class DropTheBarrierBehindTheInit(Mutation):
     """drop the barrier (of the cluster) behind the initialisation"""
 
-    found_by = ("mbarrier.not-ready", "pipeline.not-ready")
+    found_by = ("mbarrier.not-ready", "pipeline.not-ready", "shared.missing-barrier")
     unseen = ("blackwell_gemm",)
     because = "right: the allocation of tensor memory has a barrier of its own"
 
@@ -317,10 +317,33 @@ class FillBeforeItIsEmpty(Mutation):
 class StoreBeforeTheOthersHaveWritten(Mutation):
     """store a tile, or read an address, with no barrier behind the threads that write it"""
 
-    pending = ("turing_gemm", "hopper_gemm", "blackwell_gemm")
+    found_by = ("shared.missing-barrier",)
 
     def barrier(self, identifier=0, threads=None):
         if self.name != "gemm" or not self.is_call("barrier", 1):
+            super().barrier(identifier, threads)
+
+
+class WriteBeforeTheOthersHaveRead(Mutation):
+    """write a buffer again with no barrier behind what reads it in other threads"""
+
+    found_by = ("shared.overwritten-early",)
+    unseen = ("hopper_gemm",)
+    because = "the waits for full stages on the way may order it"
+
+    def barrier(self, identifier=0, threads=None):
+        if self.target.number not in (75, 90) or self.name != "gemm" or not self.is_call("barrier", 0):
+            super().barrier(identifier, threads)
+
+
+class NoBarrierInTheRing(Mutation):
+    """no barrier of threads between the rounds of a ring of cp.async"""
+
+    unseen = ("ampere_gemm", "ada_gemm", "consumer_blackwell_gemm")
+    because = "which stage it is, is known when it runs"
+
+    def barrier(self, identifier=0, threads=None):
+        if self.target.number not in (80, 89, 120) or not self.is_call("barrier", 0):
             super().barrier(identifier, threads)
 
 

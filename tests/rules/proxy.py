@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, u32
+from nvbackend import InstructionDescriptor, Tcgen05Request, f16, f32, u32
 from tests.rules.example import kernel
-from tests.rules.setup import load_parts, wgmma_parts
+from tests.rules.setup import load_parts, tensor_memory, wgmma_parts
 
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
+SQUARE = InstructionDescriptor(kind="f16", m=64, n=64, a=f16, b=f16, d=f32)
 
 
 @kernel("proxy.missing-fence")
@@ -93,3 +94,19 @@ def store_that_outlives_its_kernel(k, matrix: MATRIX):
         k.tma_store(matrix, (0, 0), tile)
         k.tma_commit_stores()
         k.tma_wait_stores(reading=True)  # keeps
+
+
+@kernel("proxy.refill-in-flight", "sm_100a")
+def tile_that_tensor_cores_still_read(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    done = k.mbarriers(1, arrivals=1, name="done")
+    k.barriers_ready()
+    with tensor_memory(k, 64) as tmem:
+        with k.one_thread():
+            k.tcgen05_mma(Tcgen05Request("f16"), tmem, tile, tile, SQUARE, accumulate=False)
+            k.tcgen05_commit(done)
+            k.mbarrier_wait(done, 0)  # keeps
+            k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+            k.tma_load(tile, matrix, (0, 0), full)
+        k.mbarrier_wait(done, 0)
+        k.mbarrier_wait(full, 0)

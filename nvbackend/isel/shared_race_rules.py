@@ -1,0 +1,26 @@
+"""The rules of ordinary shared memory between the threads of a CTA."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_MODEL = "PTX ISA 8 (memory consistency model: data races), 9.7.13 (barrier)"
+
+MISSING_BARRIER = Rule(
+    id="shared.missing-barrier",
+    message="{reader} reads {memory} with no barrier of threads behind {writer}: {second} reads byte {byte}, which "
+    "{first} writes",
+    fix="put k.barrier(), or a named barrier of the threads concerned, between the two lines",
+    why="Threads do not run in step: what was there before may be read. Nothing traps.",
+    reference=_MODEL,
+)
+OVERWRITTEN_EARLY = Rule(
+    id="shared.overwritten-early",
+    message="{writer} overwrites {memory} with no barrier of threads behind {reader}: {second} writes byte {byte}, "
+    "which {first} may not have read yet",
+    fix="put k.barrier(), or a named barrier of the threads concerned, between the two; in a loop that is a second "
+    "barrier in each round",
+    why="Threads do not run in step: a slower one reads what was written for later. Nothing traps.",
+    reference=_MODEL,
+)
+RULES = (MISSING_BARRIER, OVERWRITTEN_EARLY)
