@@ -291,9 +291,13 @@ class _Stores:
         for block in function.blocks:
             last = self._last[block.name] = {}
             for instruction in block.instructions:
-                self._follow(instruction, last)
+                for used in instruction.operands:
+                    if isinstance(used, ir.AllocaInstr):
+                        self._follow(instruction, used, last)
+                        break
 
-    def _follow(self, instruction: ir.Instruction, last: dict[ir.AllocaInstr, ir.Value]) -> None:
+    def _follow(self, instruction: ir.Instruction, slot: ir.AllocaInstr, last: dict[ir.AllocaInstr, ir.Value]) -> None:
+        """What an instruction does with the slots among its operands, of which `slot` is the first."""
         if isinstance(instruction, ir.StoreInstr):
             value, place = instruction.operands
             if isinstance(place, ir.AllocaInstr):
@@ -301,13 +305,9 @@ class _Stores:
             if isinstance(value, ir.AllocaInstr):
                 self._escaped.add(value)
         elif isinstance(instruction, ir.LoadInstr):
-            place = instruction.operands[0]
-            if isinstance(place, ir.AllocaInstr):
-                self.before[instruction] = last.get(place)
+            self.before[instruction] = last.get(slot)
         else:
-            for used in instruction.args if isinstance(instruction, ir.CallInstr) else instruction.operands:
-                if isinstance(used, ir.AllocaInstr):
-                    self._escaped.add(used)
+            self._escaped.update(one for one in instruction.operands if isinstance(one, ir.AllocaInstr))
 
     def last(self, block: str, slot: ir.AllocaInstr) -> ir.Value | None:
         """What `block` leaves in `slot`, None where it does not store there."""

@@ -6,6 +6,7 @@ starts with nothing known to differ reaches a fixed point.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
@@ -136,31 +137,31 @@ def signed(number: int, width: int) -> int:
 
 
 _UNSIGNED: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "lshr": lambda a, b: a >> b,
-    "udiv": lambda a, b: a // b,
-    "urem": lambda a, b: a % b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "ult": lambda a, b: a < b,
-    "ule": lambda a, b: a <= b,
-    "ugt": lambda a, b: a > b,
-    "uge": lambda a, b: a >= b,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "shl": operator.lshift,
+    "lshr": operator.rshift,
+    "udiv": operator.floordiv,
+    "urem": operator.mod,
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "ult": operator.lt,
+    "ule": operator.le,
+    "ugt": operator.gt,
+    "uge": operator.ge,
 }
 _SIGNED: dict[str, Callable[[int, int], int]] = {
-    "ashr": lambda a, b: a >> b,
+    "ashr": operator.rshift,
     "sdiv": lambda a, b: -(-a // b) if (a < 0) != (b < 0) else a // b,
     "srem": lambda a, b: -(-a % abs(b)) if a < 0 else a % abs(b),
-    "slt": lambda a, b: a < b,
-    "sle": lambda a, b: a <= b,
-    "sgt": lambda a, b: a > b,
-    "sge": lambda a, b: a >= b,
+    "slt": operator.lt,
+    "sle": operator.le,
+    "sgt": operator.gt,
+    "sge": operator.ge,
 }
 _DIVISIONS = ("udiv", "urem", "sdiv", "srem")
 _SHIFTS = ("shl", "lshr", "ashr")
@@ -175,16 +176,22 @@ def _numbers(instruction: ir.Instruction, tables: Sequence[Numbers]) -> Numbers 
     if not isinstance(kind, ir.IntType) or not isinstance(instruction.type, ir.IntType):
         return None
     source, width = kind.width, instruction.type.width
+    mask = (1 << width) - 1
     if operation in ("zext", "trunc", "sext"):
-        extended = (signed(number, source) if operation == "sext" else number for number in tables[0])
-        return tuple(_bits(number, width) for number in extended)
+        extended = _all_signed(tables[0], source) if operation == "sext" else tables[0]
+        return tuple([number & mask for number in extended])
     compute = _UNSIGNED.get(operation)
     if compute is None and operation in _SIGNED:
         compute = _SIGNED[operation]
-        tables = [tuple(signed(number, source) for number in table) for table in tables]
+        tables = [_all_signed(table, source) for table in tables]
     undefined = (operation in _DIVISIONS and 0 in tables[1]) or (
-        operation in _SHIFTS and not all(0 <= number < source for number in tables[1])
+        operation in _SHIFTS and not (min(tables[1]) >= 0 and max(tables[1]) < source)
     )
     if compute is None or undefined:
         return None
-    return tuple(_bits(compute(a, b), width) for a, b in zip(*tables, strict=True))
+    return tuple([number & mask for number in map(compute, *tables)])
+
+
+def _all_signed(table: Numbers, width: int) -> Numbers:
+    """The numbers that these bits are in two's complement."""
+    return table if max(table) < 1 << width - 1 else tuple([signed(number, width) for number in table])
