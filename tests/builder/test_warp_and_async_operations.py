@@ -53,6 +53,7 @@ def test_matrices_move_between_registers_and_shared_memory():
     u = Using("sm_100a")
     k = u.k
     fragment = k.ldmatrix(u.shared, 2, transposed=True)
+    k.barrier()  # every warp has read what all write
     k.stmatrix(u.shared, [k.movmatrix(one) for one in fragment])
     k.stmatrix(u.shared, k.ldmatrix(u.shared, 1, transposed=True, shape="m16n16", element="b8"))
     text = u.ptx()
