@@ -31,7 +31,7 @@ def test_a_gemm_of_tiled_copies(loaded, m, n, depth):
     a, b = (random.integers(-2, 3, (rows, depth)).astype(np.float16) for rows in (m, n))
     c = cuda.to_device(np.full((m + 1, n), np.nan, np.float16))
     grid = (-(-m // TILE), -(-n // TILE))
-    loaded.launch(grid, cuda.to_device(a), cuda.to_device(b), c, m, n, depth // 8)
+    loaded.launch(grid, cuda.to_device(a), cuda.to_device(b), c, m, n // 8, depth // 8)
     loaded.synchronize()
     found = c.copy_to_host()
     assert np.array_equal(found[:m], (a.astype(np.float32) @ b.astype(np.float32).T).astype(np.float16))

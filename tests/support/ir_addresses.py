@@ -26,7 +26,7 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "eq": operator.eq,
 }
 Known = dict[str, int]
-"""What special registers (`tid.x`) and parameters are, by name; pointers begin where they are said to."""
+"""What special registers (`tid.x`), parameters and variables are, by name; pointers begin where they are said to."""
 
 
 def evaluate(value: ir.Value, known: Known) -> int:
@@ -40,6 +40,8 @@ def evaluate(value: ir.Value, known: Known) -> int:
 
 def _result(value: ir.Value, known: Known) -> int:
     assert isinstance(value, ir.Instruction)
+    if value.opname == "load" and isinstance(pointer_of(value), ir.AllocaInstr):
+        return known[pointer_of(value).name]
     given = [evaluate(one, known) for one in value.operands]
     if value.opname == "icmp":
         return int(_COMPARISONS[value.op](*given))
@@ -71,3 +73,13 @@ def instructions(function: ir.Function, name: str) -> Iterator[ir.Instruction]:
 def pointer_of(instruction: ir.Instruction) -> ir.Value:
     """The address of a load or a store."""
     return instruction.operands[-1]
+
+
+def condition_of(instruction: ir.Instruction) -> ir.Value | None:
+    """What must hold for an instruction in the block of an `if_` without else to be executed; None outside of one."""
+    own = instruction.parent
+    for block in own.function.blocks:
+        branch = block.terminator
+        if branch is not None and branch.opname == "br" and len(branch.operands) == 3 and branch.operands[1] is own:
+            return branch.operands[0]
+    return None

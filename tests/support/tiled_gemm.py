@@ -29,10 +29,10 @@ Matrix = nvb.Pointer(f16)
 
 
 @nvb.kernel("sm_90a", threads=128)
-def gemm(k, a: Matrix, b: Matrix, c: Matrix, m: i32, n: i32, depth8: i32) -> None:
-    """Of A (m x depth8 * 8), B (n x depth8 * 8) and C (m x n), n a multiple of 8; tiles may end past the matrices."""
+def gemm(k, a: Matrix, b: Matrix, c: Matrix, m: i32, n8: i32, depth8: i32) -> None:
+    """Of A (m x depth8 * 8), B (n8 * 8 x depth8 * 8) and C (m x n8 * 8); tiles may end past the matrices."""
     thread, row, column = k.thread_id(), k.block_id("x"), k.block_id("y")
-    depth = depth8 * 8
+    n, depth = n8 * 8, depth8 * 8
     shape = Layout((1 << 20, 1 << 20)).shape
     tiles = [k.tensor(k.shared(f16, TILE * TILE, align=1024, name=name), SWIZZLED) for name in "ab"]
     matrices = [k.tensor(one, Layout(shape, (depth, 1))) for one in (a, b)]
@@ -60,6 +60,6 @@ def gemm(k, a: Matrix, b: Matrix, c: Matrix, m: i32, n: i32, depth8: i32) -> Non
     k.copy(STORE, acc.retile(store.retile_S), tiles[0].partition(store.partition_D))
     k.barrier()
     at = k.identity_tensor((TILE, TILE), at=(row * TILE, column * TILE)).partition(drain.partition_D)
-    rows = k.tensor(c, Layout(shape, (n, 1)), multiple_of=8).tile((TILE, TILE), (row, column))
+    rows = k.tensor(c, Layout(shape, (n, 1))).tile((TILE, TILE), (row, column))
     source = tiles[0].partition(drain.partition_S)
-    k.copy(DRAIN, source, rows.partition(drain.partition_D), where=at.below(m, None))
+    k.copy(DRAIN, source, rows.partition(drain.partition_D), where=at.below(m, n))
