@@ -27,6 +27,7 @@ class _If:
     """What else_ needs of the if_ block that ended last."""
 
     branch: ir.Instruction
+    test: ir.Value
     merge: ir.Block
     region: Region
     before: Known
@@ -61,11 +62,12 @@ class Control(BuilderCore):
         with self._region("if") as region:
             region.alone = self._is_alone(test.ir)
             region.executing, region.crew, region.anchor = chosen, crew, anchor
+            self._execution.narrow(test.ir, self._elected, holds=True)
             self._enter(then, before)
             yield
             self._branch(merge)
         self._enter(merge, _unchanged(before, region))
-        self._last_if = _If(branch, merge, region, before, others, rest, anchor)
+        self._last_if = _If(branch, test.ir, merge, region, before, others, rest, anchor)
 
     @with_block
     def else_(self) -> Iterator[None]:
@@ -78,6 +80,7 @@ class Control(BuilderCore):
         last.branch.operands[2] = otherwise
         with self._region("else") as region:
             region.executing, region.crew, region.anchor = last.others, last.rest, last.anchor
+            self._execution.narrow(last.test, self._elected, holds=False)
             self._enter(otherwise, last.before)
             yield
             self._branch(last.merge)

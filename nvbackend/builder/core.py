@@ -192,6 +192,7 @@ class BuilderCore:
     @contextmanager
     def _region(self, kind: str) -> Iterator[Region]:
         region = Region(kind, caller_location())
+        region.among = self._regions[-1].among
         self._regions.append(region)
         try:
             yield region

@@ -69,11 +69,18 @@ class Execution:
     def start(self, threads: int) -> None:
         """All threads of the CTA enter the kernel here."""
         self._total = threads
-        self._regions[0].executing = self._regions[0].crew = Threads((1 << threads) - 1)
+        self._regions[0].among = (1 << threads) - 1
+        self._regions[0].executing = self._regions[0].crew = Threads(self._regions[0].among)
 
     def here(self, skip: int = 0) -> Threads | None:
         """The threads that are in the innermost region, `skip` of them left out."""
         return self._regions[-1 - skip].executing
+
+    def narrow(self, condition: ir.Value, elected: Sequence[ir.Value], *, holds: bool) -> None:
+        """The innermost region is entered where `condition` holds, or where it does not: no others come there."""
+        sides, region = self.sides(condition, elected), self._regions[-1]
+        if sides is not None and region.among is not None:
+            region.among &= ~sides[1 if holds else 0]
 
     def leave(self, target: Region) -> None:
         """Some threads go to the end of `target`: who stays in the blocks inside it is not followed."""

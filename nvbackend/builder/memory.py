@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from llvmlite import ir
 
 from nvbackend.builder import rules
@@ -11,7 +13,7 @@ from nvbackend.builder.places import Place
 from nvbackend.builder.provenance import swizzle_fact
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics.types import ElementType, s64, u32
+from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
 from nvbackend.isel.machine import MemoryUse
 from nvbackend.isel.memory_uses import LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.target import Target
@@ -36,6 +38,29 @@ GLOBAL_POINTER = Rule(
     why="A pointer of another space is another number, and the access would go elsewhere or fault.",
     reference="LLVM NVPTX usage guide, address spaces",
 )
+
+ATOMIC = Rule(
+    id="memory.atomic",
+    message="there is no atomic {operation} on {element}",
+    fix="use add, min, max, exch, and, or, xor on integers of 32 or 64 bits, or add on f32 or f64",
+    why="LLVM would expand it into a loop, or stop far from the line that asked for it.",
+    reference="PTX ISA 9.7.13 (atom)",
+)
+_ATOMIC_OPERATIONS = ("add", "min", "max", "exch", "and", "or", "xor")
+_ATOMIC_BITS = (32, 64)
+
+
+def _atomic_operation(operation: str, element: ElementType) -> str | None:
+    """LLVM's name of the operation on this type; None where there is none."""
+    if element.bits not in _ATOMIC_BITS or operation not in _ATOMIC_OPERATIONS:
+        return None
+    if element in (f32, f64):
+        return "fadd" if operation == "add" else None
+    if not element.is_integer:
+        return None
+    if operation in ("min", "max") and not element.is_signed:
+        return f"u{operation}"
+    return "xchg" if operation == "exch" else operation
 
 
 @user_facing
@@ -85,7 +110,7 @@ class Address:
             return self.byte_offset(self._whole_bytes(elements))
         size = self.element.bits // 8
         step = elements * size
-        return self.byte_offset(step, align=_alignment_after(self.align, step, size))
+        return self.byte_offset(step, align=self._alignment_after(step))
 
     def _whole_bytes(self, elements: Operand) -> int:
         """The bytes that this many elements of less than a byte take; memory.sub-byte unless that is a known number."""
@@ -96,9 +121,9 @@ class Address:
         return number * self.element.bits // 8
 
     def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
-        """The address `step` bytes on. `align` is what the caller knows of it; else only a constant step keeps any."""
+        """The address `step` bytes on. `align` is what the caller knows of it; else what its arithmetic shows."""
         if align is None:
-            align = _alignment_after(self.align, step, 1)
+            align = self._alignment_after(step)
         kind = u32 if self.space == SHARED_SPACE else s64
         number = as_value(self._k, step, kind if isinstance(step, (int, float)) else None)
         if not number.type.is_integer:
@@ -107,6 +132,15 @@ class Address:
         offset = moved if self._offset is None else self._offset.to(kind) + moved
         place = None if self._place is None else self._place.moved(self._k._places.step(moved.ir))
         return Address(self._k, self._base, self.element, self.space, align, offset, place)
+
+    def _alignment_after(self, step: Operand) -> int:
+        """What is left of the alignment after a step: the power of two that its arithmetic shows."""
+        if isinstance(step, (int, float)):
+            known = int(step)
+        else:
+            found = self._k._places.step(step._value().ir)
+            known = math.gcd(found.constant, *found.terms.values())
+        return self.align if known == 0 else min(self.align, known & -known)
 
     def cast(self, element: ElementType) -> Address:
         """The same address, of elements of another type."""
@@ -135,6 +169,23 @@ class Address:
         pointer = self._pointer()
         self._k._ir.store(packed, pointer, align=size)
         self._record(STORE_SHARED, MemoryUse.WRITE, size, pointer)
+
+    def atomic(self, operation: str, value: Operand) -> Value:
+        """Combine the element here with `value` in one step, as all threads of the GPU see it; what was there before.
+
+        `operation` is add, min, max, exch, and, or, xor (integers of 32 or 64 bits) or add (f32, f64). It orders no
+        other access. Raises memory.atomic. PTX ISA 9.7.13 (atom, scope gpu).
+        """
+        instruction = _atomic_operation(operation, self.element)
+        if instruction is None:
+            ATOMIC.fail(operation=operation, element=self.element)
+        _, size = self._access(1)
+        given = as_value(self._k, value, self.element).ir
+        pointer = self._pointer()
+        old = self._k._ir.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
+        for opcode, use in ((LOAD_SHARED, MemoryUse.READ), (STORE_SHARED, MemoryUse.WRITE)):
+            self._record(opcode, use, size, pointer)
+        return self._k._wrap(old, self.element)
 
     def _record(self, opcode: str, use: MemoryUse, size: int, pointer: ir.Value) -> None:
         """Leave an ordinary access to shared memory in the machine form, for the analyses."""
@@ -174,14 +225,6 @@ class Address:
     def __repr__(self) -> str:
         space = "shared" if self.space == SHARED_SPACE else "global"
         return f"<{space} address of {self.element}, align {self.align}>"
-
-
-def _alignment_after(align: int, step: Operand, unit: int) -> int:
-    """What is left of an alignment after a step: constants keep their power of two, other steps only `unit`."""
-    number = step if isinstance(step, int) else getattr(step, "constant", None)
-    if not isinstance(number, int):
-        return min(align, unit & -unit)
-    return align if number == 0 else min(align, number & -number)
 
 
 def _check_extent(name: str, count: int, align: int) -> None:

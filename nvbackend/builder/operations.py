@@ -5,6 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.async_operations import AsyncOperations
 from nvbackend.builder.barriers import Barriers
 from nvbackend.builder.caches import Caches
+from nvbackend.builder.functions import Functions
 from nvbackend.builder.instructions import Instructions
 from nvbackend.builder.mma import Mmas
 from nvbackend.builder.multimem import Multimem
@@ -28,6 +29,7 @@ class Operations(
     AsyncOperations,
     Barriers,
     Caches,
+    Functions,
     Multimem,
     GenericTensorMemory,
     Instructions,

@@ -41,6 +41,7 @@ class Region:
 
     __slots__ = (
         "alone",
+        "among",
         "anchor",
         "crew",
         "entered",
@@ -70,6 +71,8 @@ class Region:
         """The blocks inside it whose end has work to do, so that no thread may leave them early; with their places."""
         self.executing: Threads | None = None
         """The threads of the CTA that are in it, where they are known."""
+        self.among: int | None = None
+        """A bit for each thread of the CTA that may come to it; None where that is not known."""
         self.crew: Threads | None = None
         """Those that certainly come to it together, each time that its anchor is run; None where that is not known."""
         self.anchor: str | None = None

@@ -106,7 +106,7 @@ class Warpgroups(Copies):
         of what it is given (wgmma.*, layout.*), at this line.
         """
         row = select_wgmma(request, self.target)
-        check_threads(self.threads)
+        check_threads(self.threads, self._regions[-1].among)
         check_operands(request, accumulator, a, b)
         stored_k = request.k // 2 if request.sparse else request.k
         operands: dict[str, object] = {}

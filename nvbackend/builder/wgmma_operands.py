@@ -57,7 +57,7 @@ FRAGMENT = Rule(
 THREADS = Rule(
     id="wgmma.threads",
     message="wgmma is executed by whole warpgroups of {warpgroup} threads; the kernel has {threads}",
-    fix="use threads={wanted}",
+    fix="use threads={wanted}, or keep the warps behind the last whole warpgroup out by a branch on the thread's index",
     why="The threads that are not there hold a part of the accumulator, and the instruction is undefined without them.",
     reference="PTX ISA 9.7.15 (wgmma: warpgroup)",
 )
@@ -76,9 +76,10 @@ def check_accumulator(name: str, n: int, element: ElementType) -> None:
         )
 
 
-def check_threads(threads: int) -> None:
-    """Raises wgmma.threads unless the CTA is made of whole warpgroups."""
-    if threads % WARPGROUP_SIZE:
+def check_threads(threads: int, among: int | None) -> None:
+    """Raises wgmma.threads unless the threads that may be there, a bit of `among` each, are of whole warpgroups."""
+    whole = threads // WARPGROUP_SIZE * WARPGROUP_SIZE
+    if threads != whole and (among is None or among >> whole):
         wanted = -(-threads // WARPGROUP_SIZE) * WARPGROUP_SIZE
         THREADS.fail(warpgroup=WARPGROUP_SIZE, threads=threads, wanted=wanted)
 

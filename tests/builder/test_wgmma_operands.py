@@ -94,6 +94,21 @@ def test_wgmma_needs_whole_warpgroups(threads):
     multiply(builder(caught.value.diagnostics[0].values["wanted"]))
 
 
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_warp_behind_the_last_warpgroup_may_do_other_things(leave):
+    """What is known of who comes to the block is enough, also where some CTAs leave before."""
+    k = builder(160)
+    if leave:
+        k.return_if(k.block_id() > k.arguments[0])
+    with k.if_(k.warp_id() == 4):
+        k.elect()
+    with k.else_(), k.range(4):
+        multiply(k)
+    with k.if_(k.warp_id() > 3), pytest.raises(nvb.DiagnosticError) as caught:
+        multiply(k)
+    assert caught.value.diagnostics[0].rule_id == "wgmma.threads"
+
+
 def test_what_is_wrong_is_told_together():
     k = builder()
     with pytest.raises(nvb.DiagnosticError) as caught:

@@ -13,6 +13,12 @@ def vector_at_one_float(k, x: nvb.Pointer(f32, align=4)):
     x.load()  # keeps
 
 
+@kernel("memory.atomic")
+def greatest_of_floats(k, x: nvb.Pointer(f32)):
+    x.atomic("max", 1.0)  # breaks
+    x.atomic("add", 1.0)  # keeps
+
+
 @kernel("memory.pointer")
 def address_of_an_address(k, x: nvb.Pointer(f32), address: nvb.i64):
     k.global_address(address.ir, f32, 4)  # breaks
