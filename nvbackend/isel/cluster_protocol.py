@@ -11,6 +11,7 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel import cluster_protocol_rules as rules
 from nvbackend.isel import facts
 from nvbackend.isel.dataflow import Site, sites_of, solve
+from nvbackend.isel.finished import opcodes
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.mbarrier_uses import Role, Use, Uses, find_uses
 
@@ -48,7 +49,7 @@ class ClusterAnalysis:
 def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with the cluster barrier that some path through `function` makes, and a CTA that ends too early."""
     found: list[Diagnostic] = []
-    if any(instr.opcode in (ARRIVE, WAIT) for instr in function.instructions()):
+    if not opcodes(function).isdisjoint((ARRIVE, WAIT)):
         found += _pairs(function)
     size = function.attributes.get(CLUSTER, 1)
     if isinstance(size, int) and size > 1:
@@ -58,7 +59,7 @@ def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
 
 def _pairs(function: MachineFunction) -> Iterator[Diagnostic]:
     places: dict[int, Location | None] = {}
-    for site, state in solve(function, ClusterAnalysis()).visit():
+    for site, state in solve(function, ClusterAnalysis(), _matters).visit():
         places[site.position] = site.instr.location
         if UNKNOWN in state:
             continue
@@ -71,6 +72,10 @@ def _pairs(function: MachineFunction) -> Iterator[Diagnostic]:
             yield rules.WAIT_ALONE.diagnose(at=site.instr.location)
         elif site.instr.opcode == EXIT and pending:
             yield rules.ARRIVE_ALONE.diagnose(at=places[pending[0]])
+
+
+def _matters(site: Site) -> bool:
+    return site.instr.opcode in (ARRIVE, WAIT, EXIT)
 
 
 def _line(place: Location | None) -> str:

@@ -14,9 +14,8 @@ from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import Effect
 from nvbackend.intrinsics.warp import ALL_LANES
 from nvbackend.isel import convergence_rules as rules
-from nvbackend.isel.control_flow import ControlFlow
 from nvbackend.isel.convergence_barriers import Barriers, is_collective
-from nvbackend.isel.convergence_regions import Divergence, Mistake
+from nvbackend.isel.convergence_regions import Divergence, Mistake, divergence_of
 from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
 
 _WARPGROUP_FAMILIES = frozenset({"wgmma", "register_budget"})
@@ -35,14 +34,13 @@ def check_convergence(function: MachineFunction) -> list[Diagnostic]:
     needs = {id(instr): needed_scope(instr) for instr in function.instructions()}
     if not any(needs.values()) or not any(block.branch for block in function.blocks.values()):
         return []
-    flow = ControlFlow({name: block.successors for name, block in function.blocks.items()})
-    divergence = Divergence(function, flow)
+    divergence = divergence_of(function)
     barriers = Barriers(function, divergence)
     found: dict[object, Diagnostic] = {}
     for name, block in function.blocks.items():
         for instr in block.instructions:
             needed = needs[id(instr)]
-            if needed and name in flow.successors:
+            if needed and name in divergence.flow.successors:
                 for mistake in barriers.check(name, instr) or _parted(divergence, name, instr, needed):
                     found.setdefault(mistake.cause, mistake.diagnostic)
     return list(found.values())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel.control_flow import ControlFlow
+from nvbackend.isel.finished import kept
 from nvbackend.isel.machine import Branch, MachineFunction, Scope
 
 
@@ -33,6 +34,12 @@ class Mistake:
 
     cause: tuple[str, str]
     diagnostic: Diagnostic
+
+
+@kept
+def divergence_of(function: MachineFunction) -> Divergence:
+    """Which branches of `function` part threads, found once."""
+    return Divergence(function, ControlFlow({name: block.successors for name, block in function.blocks.items()}))
 
 
 class Divergence:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from nvbackend.isel.dataflow import Site, solve
-from nvbackend.isel.loops import Loops
+from nvbackend.isel.loops import Loops, loops_of
 from nvbackend.isel.machine import MachineFunction, MemoryUse
 from nvbackend.isel.memory_uses import CP_ASYNC, writes_elsewhere
 from nvbackend.isel.proxy_accesses import Kind, Relation, Run
@@ -67,7 +67,7 @@ def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: 
             copies.setdefault(run.object.id, run)
     reads = {run for run in runs if run.object.id in copies and run.kind in HAZARDS[Kind.COPY]}
     blocks = dict.fromkeys(_blocks(function, events, reads))
-    loops = Loops(function)
+    loops = loops_of(function)
     for block in list(blocks)[:_MOST_BLOCKS] if loops.regular else ():
         for site, state in solve(_until(function, loops, block), CopyAges(events, oldest)).visit():
             read = events[site.position].run

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from nvbackend.isel.finished import kept
 from nvbackend.isel.graphs import postorder
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 
@@ -73,31 +74,51 @@ def solve(
         return Solution(analysis, {}, {}, 0)
     sites = sites_of(function)
     if matters is not None:
-        sites = {block: tuple(filter(matters, found)) for block, found in sites.items()}
-    order = reverse_postorder(function)
-    rank = {block: index for index, block in enumerate(order)}
-    at_entry = {function.entry.name: analysis.entry()}
-    waiting = [rank[function.entry.name]]
-    queued = {function.entry.name}
+        sites = {block: tuple([site for site in found if matters(site)]) for block, found in sites.items()}
+    order, following = _numbered(function)
+    texts = [sites[block] for block in order]
+    at_entry = {0: analysis.entry()}
+    waiting, queued = [0], {0}
     transfers = 0
     while waiting:
-        block = order[heapq.heappop(waiting)]
+        block = heapq.heappop(waiting)
         queued.discard(block)
         state = at_entry[block]
-        for site in sites[block]:
+        for site in texts[block]:
             state = analysis.transfer(state, site)
-        transfers += len(sites[block])
-        for successor in function.blocks[block].successors:
-            known = at_entry.get(successor)
-            joined = state if known is None else analysis.join(known, state)
-            if known is None or joined != known:
-                at_entry[successor] = joined
-                if successor not in queued:
-                    queued.add(successor)
-                    heapq.heappush(waiting, rank[successor])
-    return Solution(analysis, sites, at_entry, transfers)
+        transfers += len(texts[block])
+        for successor in following[block]:
+            if successor not in at_entry:
+                at_entry[successor] = state
+            elif not _adds(analysis, at_entry, successor, state):
+                continue
+            if successor not in queued:
+                queued.add(successor)
+                heapq.heappush(waiting, successor)
+    return Solution(analysis, sites, {order[block]: state for block, state in at_entry.items()}, transfers)
 
 
+def _adds(analysis: Analysis[State], at_entry: dict[int, State], block: int, state: State) -> bool:
+    """Join what comes to a block with what was known there; whether that is more."""
+    known = at_entry[block]
+    if state is known or state == known:
+        return False
+    joined = analysis.join(known, state)
+    if joined is known or joined == known:
+        return False
+    at_entry[block] = joined
+    return True
+
+
+@kept
+def _numbered(function: MachineFunction) -> tuple[list[str], list[list[int]]]:
+    """The reachable blocks in reverse postorder, and the numbers there of those that follow each."""
+    order = reverse_postorder(function)
+    rank = {block: index for index, block in enumerate(order)}
+    return order, [[rank[successor] for successor in function.blocks[block].successors] for block in order]
+
+
+@kept
 def sites_of(function: MachineFunction) -> dict[str, tuple[Site, ...]]:
     """The function's instructions with their places, block by block."""
     sites: dict[str, tuple[Site, ...]] = {}
@@ -105,12 +126,12 @@ def sites_of(function: MachineFunction) -> dict[str, tuple[Site, ...]]:
     for block in function.blocks.values():
         start = position
         position += len(block.instructions)
-        sites[block.name] = tuple(
-            Site(start + index, block.name, instr) for index, instr in enumerate(block.instructions)
-        )
+        name = block.name
+        sites[name] = tuple([Site(at, name, instr) for at, instr in enumerate(block.instructions, start)])
     return sites
 
 
+@kept
 def reverse_postorder(function: MachineFunction) -> list[str]:
     """The reachable blocks, each before its successors except along back edges.
 

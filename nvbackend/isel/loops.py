@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from nvbackend.isel.dataflow import reverse_postorder
+from nvbackend.isel.finished import kept
 from nvbackend.isel.graphs import immediate_dominators
 from nvbackend.isel.machine import MachineFunction, Update
 
@@ -17,6 +18,12 @@ class Loop:
     header: str
     latches: frozenset[str]
     blocks: frozenset[str]
+
+
+@kept
+def loops_of(function: MachineFunction) -> Loops:
+    """The loops of `function`, found once."""
+    return Loops(function)
 
 
 class Loops:

@@ -50,7 +50,8 @@ class MachineFunction:
     """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster).
 
     The attribute `attached` is there where the function has other instructions than these. `values` answers what
-    analyses ask of run-time values, where somebody can.
+    analyses ask of run-time values, where somebody can. `kept` is what they have found, of a function that is finished
+    (`isel.finished`).
     """
 
     name: str
@@ -58,6 +59,7 @@ class MachineFunction:
     blocks: dict[str, MachineBlock] = field(default_factory=dict)
     attributes: dict[str, object] = field(default_factory=dict)
     values: RunTimeValues | None = field(default=None, compare=False, repr=False)
+    kept: dict[object, object] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def entry(self) -> MachineBlock:

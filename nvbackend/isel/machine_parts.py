@@ -26,7 +26,7 @@ class RegisterBlock:
     """Registers with an identity: an accumulator, or a fragment of A. `id` is unique in the function."""
 
     id: int
-    name: str
+    name: str = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class MemoryObject:
     """
 
     id: int
-    name: str
-    space: str
-    bytes: int
-    element_bytes: int
+    name: str = field(hash=False)
+    space: str = field(hash=False)
+    bytes: int = field(hash=False)
+    element_bytes: int = field(hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class MemoryTouch:
     """
 
     object: MemoryObject
-    use: MemoryUse
+    use: MemoryUse = field(hash=False)
     operand: str = ""
     offset: int | None = 0
     symbol: str = ""

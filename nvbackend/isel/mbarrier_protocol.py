@@ -12,7 +12,7 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel import facts
 from nvbackend.isel import mbarrier_protocol_rules as rules
 from nvbackend.isel.dataflow import Site, solve
-from nvbackend.isel.loops import Loops
+from nvbackend.isel.loops import loops_of
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.mbarrier_counts import CountFinding, Counts
 from nvbackend.isel.mbarrier_deadlock import Deadlocks, Stuck
@@ -35,7 +35,7 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
     cluster = function.attributes.get(CLUSTER, 1)
     size = cluster if isinstance(cluster, int) else 1
     sites: dict[int, Site] = {use.site.position: use.site for use in uses.all}
-    loops = Loops(function)
+    loops = loops_of(function)
     found: list[Finding] = list(_life(some_thread(function, loops), uses, size))
     if loops.regular:
         counts, firsts = Counts(uses, loops, size), Firsts(function, uses, loops)

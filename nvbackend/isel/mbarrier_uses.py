@@ -13,6 +13,7 @@ from itertools import groupby
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.isel import facts
 from nvbackend.isel.dataflow import Site, sites_of
+from nvbackend.isel.finished import kept
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
 BARRIER = "barrier"
@@ -140,6 +141,7 @@ _ROLES = {
 }
 
 
+@kept
 def find_uses(function: MachineFunction) -> Uses:
     """Every use of an mbarrier in `function`."""
     sites = [site for block in sites_of(function).values() for site in block]

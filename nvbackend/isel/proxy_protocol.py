@@ -13,6 +13,7 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel import wgmma_protocol_rules as wgmma_rules
 from nvbackend.isel.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.dataflow import Site, sites_of, solve
+from nvbackend.isel.finished import finished, kept
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryUse
 from nvbackend.isel.proxy_accesses import Kind, Relation, Run, accesses_of
 from nvbackend.isel.proxy_protocol_state import (
@@ -191,9 +192,10 @@ def _one_thread(reduced: Reduced) -> Reduced:
         alone = block.branch is not None and block.branch.one_thread
         successors = block.successors[:1] if alone else block.successors
         function.blocks[name] = MachineBlock(name, block.instructions, successors, block.branch)
-    return replace(reduced, function=function)
+    return replace(reduced, function=finished(function))
 
 
+@kept
 def reduce_function(function: MachineFunction) -> Reduced:
     """The accesses of `function` to shared memory as runs, and what orders them."""
     runs: list[Run] = []
@@ -210,7 +212,7 @@ def reduce_function(function: MachineFunction) -> Reduced:
             MachineInstr(event.name, location=site.instr.location if site else None) for event, site in found
         ]
         reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
-    return Reduced(reduced, events, runs)
+    return Reduced(finished(reduced), events, runs)
 
 
 def _events(sites: Iterable[Site], runs: list[Run]) -> Iterator[tuple[Event, Site | None]]:

@@ -12,8 +12,7 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.register_budget import REGISTER_COUNTS, launch_share
 from nvbackend.isel import convergence_rules as rules
-from nvbackend.isel.control_flow import ControlFlow
-from nvbackend.isel.convergence_regions import Divergence
+from nvbackend.isel.convergence_regions import divergence_of
 from nvbackend.isel.dataflow import Site, solve
 from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
 
@@ -45,24 +44,23 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
     threads = function.attributes.get("threads")
     if not isinstance(threads, int) or not any(_is_budget(instr) for instr in function.instructions()):
         return []
-    divergence = Divergence(function, ControlFlow({name: block.successors for name, block in function.blocks.items()}))
+    divergence = divergence_of(function)
     found: list[Diagnostic] = []
-    for site, state in solve(function, RegisterBudget()).visit():
-        if _is_budget(site.instr):
-            found += _order(site.instr, state, launch_share(threads))
-            together = not divergence.is_parted(site.block, Scope.CTA)
-            found += _pool(site.instr, threads, all_together=together)
-            if threads % WARPGROUP_SIZE and together:
-                wanted = -(-threads // WARPGROUP_SIZE) * WARPGROUP_SIZE
-                found.append(
-                    rules.REGISTERS_WHOLE.diagnose(
-                        at=site.instr.location,
-                        instruction=site.instr.opcode,
-                        warpgroup=WARPGROUP_SIZE,
-                        threads=threads,
-                        wanted=wanted,
-                    )
+    for site, state in solve(function, RegisterBudget(), lambda site: _is_budget(site.instr)).visit():
+        found += _order(site.instr, state, launch_share(threads))
+        together = not divergence.is_parted(site.block, Scope.CTA)
+        found += _pool(site.instr, threads, all_together=together)
+        if threads % WARPGROUP_SIZE and together:
+            wanted = -(-threads // WARPGROUP_SIZE) * WARPGROUP_SIZE
+            found.append(
+                rules.REGISTERS_WHOLE.diagnose(
+                    at=site.instr.location,
+                    instruction=site.instr.opcode,
+                    warpgroup=WARPGROUP_SIZE,
+                    threads=threads,
+                    wanted=wanted,
                 )
+            )
     return found
 
 

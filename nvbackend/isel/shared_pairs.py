@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 from nvbackend.isel.dataflow import Site, sites_of, solve
-from nvbackend.isel.loops import Loops
+from nvbackend.isel.loops import loops_of
 from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject
 from nvbackend.isel.proxy_accesses import Kind, Run, accesses_of
 from nvbackend.isel.shared_syncs import releases
@@ -72,13 +72,11 @@ class Pairs:
     ) -> None:
         self.function = function
         self.sites = sites_of(function)
-        self.loops = Loops(function)
+        self.loops = loops_of(function)
         self.last: dict[int, frozenset[int]] = {}
         """By a run's number: the positions of what a thread may have acquired by last in front of it."""
         self._hazards = hazards
-        self._ordering = {
-            site.position for sites in self.sites.values() for site in sites if orders(site.instr)
-        }
+        self._ordering = {site.position for sites in self.sites.values() for site in sites if orders(site.instr)}
         self._runs: list[Run] = []
         for sites in self.sites.values():
             self._add_runs(sites, memory)

@@ -14,6 +14,7 @@ from nvbackend.intrinsics import tcgen05_memory
 from nvbackend.intrinsics.tcgen05 import FAMILY
 from nvbackend.isel import tmem_protocol_rules as rules
 from nvbackend.isel.dataflow import Site, sites_of, solve
+from nvbackend.isel.finished import has_opcode
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.tcgen05_memory_rules import BOUNDS
 from nvbackend.isel.tmem_protocol_state import (
@@ -30,6 +31,7 @@ from nvbackend.isel.tmem_protocol_state import (
     Surroundings,
     accumulates,
     columns,
+    concerns,
     is_placed,
     step,
 )
@@ -65,7 +67,7 @@ class TmemAnalysis:
 
 def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with tensor memory that some warp makes on some path, in the order of the text."""
-    if not any(instr.opcode.startswith(f"{FAMILY}.") for instr in function.instructions()):
+    if not has_opcode(function, f"{FAMILY}."):
         return []
     whole = _Whole(function)
     found = {_cause(one): one for one in [*_outside(whole), *_never_freed(whole)]}
@@ -197,7 +199,7 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
     around = Surroundings(whole.related, certain, owed | inherited, elsewhere)
     entry = frozenset(_at_entry(instructions, inherited, whole))
     found: list[Finding] = []
-    for site, state in solve(path, TmemAnalysis(entry, around)).visit():
+    for site, state in solve(path, TmemAnalysis(entry, around), concerns).visit():
         found += step(state, site, around)[1]
     return found
 

@@ -7,7 +7,7 @@ some path makes wrong, and a union joins two ways. After a mistake the state goe
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
@@ -87,11 +87,16 @@ class Surroundings:
     freed_elsewhere: frozenset[MemoryObject]
 
 
+def concerns(site: Site) -> bool:
+    """Whether the instruction may change a fact."""
+    return site.instr.opcode.startswith(_CONCERNED)
+
+
 def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Finding]]:
     """The state behind an instruction, and what it breaks."""
     found: list[Finding] = []
     instr = site.instr
-    if not instr.opcode.startswith(_CONCERNED):
+    if not concerns(site):
         return state, found
     for touch in instr.touches:
         if touch.access is Access.READ:
@@ -138,26 +143,27 @@ def _strike(
     of: MemoryObject | None = None,
 ) -> State:
     """Report the facts of this kind that concern a place, registers or an allocation, and take them out."""
-    struck = {
+    struck = [
         fact
         for fact in state
         if fact.known is known
         and (registers is None or fact.registers == registers)
         and (of is None or fact.object == of)
         and (touch is None or (fact.touch is not None and overlap(fact.touch, touch)))
-    }
-    if struck:
-        found.append(Finding(rule, site, max(struck, key=lambda fact: fact.place), touch))
-    return state - struck
+    ]
+    if not struck:
+        return state
+    found.append(Finding(rule, site, max(struck, key=lambda fact: fact.place), touch))
+    return state.difference(struck)
 
 
 def _without(state: State, *known: Known) -> State:
-    return frozenset(fact for fact in state if fact.known not in known)
+    return state.difference([fact for fact in state if fact.known in known])
 
 
-def _turned(state: State, known: Iterable[Known], into: Callable[[Fact], Fact]) -> State:
-    kinds = frozenset(known)
-    return frozenset(into(fact) if fact.known in kinds else fact for fact in state)
+def _turned(state: State, known: Collection[Known], into: Callable[[Fact], Fact]) -> State:
+    turned = [fact for fact in state if fact.known in known]
+    return state.difference(turned).union(map(into, turned)) if turned else state
 
 
 def _access(state: State, site: Site, touch: MemoryTouch, found: list[Finding]) -> State:

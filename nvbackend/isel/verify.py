@@ -20,6 +20,7 @@ from nvbackend.isel.constant_faults import constant_faults, constants
 from nvbackend.isel.convergence import check_convergence
 from nvbackend.isel.descriptor_swizzle import check_swizzles
 from nvbackend.isel.emulated import emulation_warnings
+from nvbackend.isel.finished import finished
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
 from nvbackend.isel.packed_words import decoder
@@ -84,6 +85,7 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
     broken = list(_successors(function))
     if broken:
         return broken
+    function = finished(function)
     found = list(_instruction_faults(function))
     for protocol in PROTOCOLS:
         found += protocol(function)

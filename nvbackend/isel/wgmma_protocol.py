@@ -12,8 +12,9 @@ from dataclasses import replace
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel import wgmma_protocol_rules as rules
 from nvbackend.isel.dataflow import Site, sites_of, solve
+from nvbackend.isel.finished import has_opcode, kept
 from nvbackend.isel.machine import MachineFunction
-from nvbackend.isel.wgmma_protocol_state import FENCE, FenceUse, Finding, WgmmaState, join, step
+from nvbackend.isel.wgmma_protocol_state import FENCE, FenceUse, Finding, WgmmaState, concerns, join, step
 from nvbackend.isel.wgmma_protocol_text import Wording
 
 _PUT_RIGHT_ONCE = (
@@ -56,14 +57,15 @@ def check_wgmma_protocol(function: MachineFunction) -> list[Diagnostic]:
     return [wording.diagnostic(finding) for finding in _merged(causes, _by_line)]
 
 
+@kept
 def find_mistakes(function: MachineFunction) -> list[Finding]:
     """Every instruction that breaks a rule on some path, with the rule, in the order of the text."""
-    if not any(instr.opcode.startswith("wgmma.") for instr in function.instructions()):
+    if not has_opcode(function, "wgmma."):
         return []
     findings: list[Finding] = []
     uses: list[FenceUse] = []
     fences: dict[int, Site] = {}
-    solution = solve(function, WgmmaAnalysis())
+    solution = solve(function, WgmmaAnalysis(), concerns)
     for block, sites in solution.sites.items():
         if block not in solution.at_entry:
             continue

@@ -146,6 +146,11 @@ def join(left: WgmmaState, right: WgmmaState) -> WgmmaState:
     )
 
 
+def concerns(site: Site) -> bool:
+    """Whether the instruction may change the state, or break a rule."""
+    return bool(site.instr.touches) or site.instr.opcode in _HANDLERS or site.instr.opcode.startswith(MMA_ASYNC)
+
+
 def step(state: WgmmaState, site: Site) -> Step:
     """The state behind an instruction, and what it breaks."""
     events: list[Event] = []

@@ -36,7 +36,8 @@ class WrittenBlocks:
         if not site.instr.touches:
             return state
         writes = (Access.WRITE,) if _adds(site.instr) else (Access.WRITE, Access.ACCUMULATE)
-        return state | {touch.block for touch in site.instr.touches if touch.access in writes}
+        written = [touch.block for touch in site.instr.touches if touch.access in writes]
+        return state if state.issuperset(written) else state.union(written)
 
 
 def check_unwritten(function: MachineFunction) -> list[Diagnostic]:
@@ -44,9 +45,9 @@ def check_unwritten(function: MachineFunction) -> list[Diagnostic]:
     if not any(_uses(instr) for instr in function.instructions()):
         return []
     found: dict[RegisterBlock, Diagnostic] = {}
-    for site, written in solve(function, WrittenBlocks()).visit():
+    for site, written in solve(function, WrittenBlocks(), lambda site: bool(site.instr.touches)).visit():
         for block in _uses(site.instr):
-            if block not in written | found.keys():
+            if block not in written and block not in found:
                 found[block] = _diagnostic(site.instr, block)
     return list(found.values())
 
