@@ -67,7 +67,7 @@ REFILL_IN_FLIGHT = Rule(
     message="{writer} fills {memory} again while {reader} may still read it: nobody waits for an mbarrier between",
     fix="put k.tcgen05_commit(barrier) behind {reader}, and k.mbarrier_wait(barrier, parity) before this line",
     why="What tcgen05 issues goes on behind its instruction: it reads old, new or mixed bytes. Nothing traps.",
-    reference=f"{PROXIES}; PTX ISA 9.7.16.6 (tcgen05.mma: asynchronous; tcgen05.commit)",
+    reference=f"{PROXIES}; PTX ISA 9.7.16.6 (tcgen05 memory consistency: completion of asynchronous operations)",
 )
 RULES = (
     MISSING_FENCE,
