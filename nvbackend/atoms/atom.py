@@ -6,8 +6,9 @@ import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nvbackend.atoms import thread_values
+from nvbackend.atoms import tensor_memory, thread_values
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.fragments_mma import FOUR_MATRICES
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
@@ -47,7 +48,8 @@ class MmaAtom:
     `name` is CuTe's; `tier` the number of the first chip that has it; `shape` (M, N, K) in elements, where a sparse A
     stands for twice the columns it holds. `bits` is what an element of A or B takes in a register. `threads` issue it
     together: eight of a warp, a warp, a warpgroup; of tcgen05 it is the CTAs. `sparsity` is None, "sp" or
-    "sp::ordered_metadata". C is where D is. `make_row` gives the instruction's row, and counts for no comparison.
+    "sp::ordered_metadata". C is where D is. `weight_stationary` is tcgen05.mma.ws. `make_row` gives the instruction's
+    row, and counts for no comparison; `shape_requires` is what the shape needs of a chip beside what the row does.
     """
 
     name: str
@@ -67,11 +69,18 @@ class MmaAtom:
     make_row: Callable[[], Row] = field(compare=False, repr=False)
     sparsity: str | None = None
     block_scale: BlockScale | None = None
+    weight_stationary: bool = False
+    shape_requires: Feature = Feature.NONE
 
     @property
     def row(self) -> Row:
         """The instruction."""
         return self.make_row()
+
+    @property
+    def requires(self) -> Feature:
+        """What a chip must have: what the instruction needs, and its shape where that is not in the row."""
+        return self.row.requires | self.shape_requires
 
     @property
     def stored_k(self) -> int:
@@ -117,26 +126,75 @@ class MmaAtom:
     def layout_e(self) -> Layout | None:
         """(thread, value) to m + M * k of the sparse A, unpacked, that the thread's metadata speaks of: CuTe's ELayout.
 
-        None for a dense A, and for tcgen05, which has metadata in tensor memory (`tcgen05_operand_cells`).
+        None for a dense A. Of tcgen05 the threads are CTAs; where their metadata lies in tensor memory says `tmem_e`.
         """
-        if self.sparsity is None or self.d_residency is not Residency.REGISTERS:
+        if self.sparsity is None:
             return None
+        if self.d_residency is Residency.TENSOR_MEMORY:
+            return self._in_memory(self.shape[0], self.shape[2])
         return thread_values.metadata(self.shape[0], self.shape[2], self.bits, self._warps)
 
     @property
     def layout_sfa(self) -> Layout | None:
         """(thread, value) to m + M * k of A whose scale factors the thread has: CuTe's SFALayout; else None.
 
-        Elements of one block of `block_scale.vec_size` along K share a factor.
+        Elements of one block of `block_scale.vec_size` along K share a factor. Of tcgen05 the threads are CTAs; where
+        their factors lie in tensor memory says `tmem_sfa`.
         """
-        scaled = self.block_scale is not None and self.d_residency is Residency.REGISTERS
-        return thread_values.scale_factors_a(self.shape[0], self.shape[2]) if scaled else None
+        if self.block_scale is None:
+            return None
+        if self.d_residency is Residency.TENSOR_MEMORY:
+            return self._in_memory(self.shape[0], self.shape[2])
+        return thread_values.scale_factors_a(self.shape[0], self.shape[2])
 
     @property
     def layout_sfb(self) -> Layout | None:
-        """(thread, value) to n + N * k of B whose scale factors the thread has: CuTe's SFBLayout; else None."""
-        scaled = self.block_scale is not None and self.d_residency is Residency.REGISTERS
-        return thread_values.scale_factors_b(self.shape[1], self.shape[2]) if scaled else None
+        """(thread, value) to n + N * k of B whose scale factors the thread has: CuTe's SFBLayout; else None.
+
+        Of tcgen05 each CTA has those of all columns; where they lie in tensor memory says `tmem_sfb`.
+        """
+        if self.block_scale is None:
+            return None
+        if self.d_residency is Residency.TENSOR_MEMORY:
+            return thread_values.whole(self.shape[1], self.shape[2], self.threads)
+        return thread_values.scale_factors_b(self.shape[1], self.shape[2])
+
+    @property
+    def tmem_e(self) -> Layout | None:
+        """(row, k) of a CTA's sparse A, unpacked, to the bit of tensor memory that its metadata begins at.
+
+        CuTe's FrgTypeE. None without metadata in tensor memory, and where a CTA has other than 128 rows: no second
+        source says where those are.
+        """
+        rows = self.shape[0] // self.threads
+        if self.sparsity is None or self.d_residency is not Residency.TENSOR_MEMORY or rows != tensor_memory.LANES:
+            return None
+        return tensor_memory.sparse_metadata(str(self.row.axes["kind"]))
+
+    @property
+    def tmem_sfa(self) -> Layout | None:
+        """(row, k, copy) of a CTA's A to the byte of tensor memory that is its scale factor: CuTe's FrgTypeSFA.
+
+        Every copy is wanted. None without scale factors in tensor memory, and for more than four of a row.
+        """
+        return self._tmem_factors(self.shape[0] // self.threads)
+
+    @property
+    def tmem_sfb(self) -> Layout | None:
+        """(column, k, copy) of B to the byte of tensor memory that is its scale factor: CuTe's FrgTypeSFB.
+
+        Every copy is wanted. None where `tmem_sfa` is.
+        """
+        split = self.threads > 1 and self.shape[0] // self.threads < tensor_memory.LANES
+        return self._tmem_factors(self.shape[1], split=split)
+
+    def _tmem_factors(self, rows: int, *, split: bool = False) -> Layout | None:
+        if self.block_scale is None or self.d_residency is not Residency.TENSOR_MEMORY:
+            return None
+        block = self.block_scale.vec_size
+        if self.shape[2] // block > tensor_memory.COLUMN_BYTES:  # of K = 96: no second source
+            return None
+        return tensor_memory.scale_factors(rows, block, self.shape[2] // block, split=split)
 
     def _accumulator(self, element: ElementType) -> Layout:
         m, n, _ = self.shape

@@ -64,9 +64,9 @@ def check_atom(atom: MmaAtom, target: Target | str, use: MmaUse) -> tuple[Diagno
 
 def _target_faults(atom: MmaAtom, target: Target) -> Iterator[Diagnostic]:
     row = atom.row
-    if target.has(row.requires) and target.ptx_version >= row.ptx_version:
+    if target.has(atom.requires) and target.ptx_version >= row.ptx_version:
         return
-    names = [name for name in target_names() if Target.parse(name).has(row.requires)]
+    names = [name for name in target_names() if Target.parse(name).has(atom.requires)]
     version, first = dotted(target.ptx_version), dotted(row.ptx_version)
     yield TARGET.diagnose(atom=atom, target=target, version=version, instead=" or ".join(names), first=first)
 

@@ -10,27 +10,26 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from nvbackend.atoms.atom import MmaAtom
-from nvbackend.atoms.cpp_types import CPP_TYPES
-from nvbackend.atoms.rules import NAME, ROW
-from nvbackend.atoms.umma import KIND_NAMES, factors, umma_atom
+from nvbackend.atoms.foreign_names import foreign
+from nvbackend.atoms.rules import NAME, NOT_HERE, ROW
+from nvbackend.atoms.umma import umma_atom
+from nvbackend.atoms.umma_names import umma_named
 from nvbackend.atoms.warp import warp_atom, warp_atoms
 from nvbackend.atoms.warpgroup import has_majors, warpgroup_atom, warpgroup_atoms
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import mma, tcgen05
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.tcgen05_descriptor import FORMS, InstructionDescriptor
+from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 
 _WGMMA = "wgmma.mma_async"
-_NAMESPACES = re.compile(r"(?:cute::|UMMA::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")
-_SHORT_NAMES = re.compile(r"SM90::GMMA::MMA_")
-_UMMA = re.compile(
-    rf"SM100_MMA_(?P<kind>{'|'.join(dict.fromkeys(KIND_NAMES.values()))})(?P<pair>_2x1SM)?_(?P<operands>SS|TS)"
-    r"(?P<sparse>_SPARSE)?<(?P<parts>[^<>]*)>"
-)
+_NAMESPACES = re.compile(r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")
+_SHORT_NAMES = re.compile(r"SM90::(?:GMMA::)?MMA_")
+_USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$")
+"""What CuTe's templates have behind the majorness, as it is without saying so."""
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
-_OF_SM75 = "SM75_8x8x"
-_AS_OF_SM80 = "SM80_8x8x"
+_OF_SM75 = "SM75_"
+_AS_OF_SM80 = "SM80_"
 
 
 @user_facing
@@ -38,11 +37,11 @@ def atom(name: str) -> MmaAtom:
     """The atom that CuTe calls `name`: "SM80_16x8x16_F32F16F16F32_TN", "SM90_64x64x16_F16F16F16_SS<Major::K,
     Major::K>", "SM100_MMA_F16BF16_SS<half_t, half_t, float, 128, 64, Major::K, Major::K>".
 
-    Namespaces may be there or not. Raises atom.name, with the nearest name; of names of tcgen05 also tcgen05.types,
-    tcgen05.modifier, tcgen05.m and tcgen05.n.
+    Namespaces may be there or not. Raises atom.name, with the nearest name, and atom.not-here for what CuTe calls an
+    atom and is none here; of names of tcgen05 also tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
     """
     text = _canonical(name)
-    found = _known().get(text) or _umma(text)
+    found = _known().get(text) or umma_named(text)
     if found is None:
         _fail_unknown(name, text)
     return found
@@ -66,12 +65,17 @@ def atom_of(
         return warp_atom(mma.instruction_of(row))
     if row.opcode == _WGMMA:
         return _atom_of_wgmma(row, a_major, b_major)
-    if row.opcode == tcgen05.MMA:
+    if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
         if descriptor is None or (descriptor.kind, descriptor.sparse) != (axes["kind"], axes["sparse"]):
             problem = "its shape and types are in an instruction descriptor of its kind, sparse or dense as it is"
             ROW.fail(row=row.ptx, problem=problem, instead="give that as descriptor=InstructionDescriptor(...)")
-        cta_group, a_in_tmem, vector = axes["cta_group"], axes["a_in_tmem"], axes["scale_vector"]
-        return umma_atom(descriptor, cta_group=cta_group, a_in_tmem=a_in_tmem, scale_vector=vector)
+        return umma_atom(
+            descriptor,
+            cta_group=axes["cta_group"],
+            a_in_tmem=axes["a_in_tmem"],
+            weight_stationary=axes["weight_stationary"],
+            scale_vector=axes.get("scale_vector"),
+        )
     ROW.fail(row=row.ptx, problem="it is no mma", instead="use a row of mma.sync, wgmma.mma_async or tcgen05.mma")
 
 
@@ -98,6 +102,7 @@ def _atom_of_wgmma(row: Row, a_major: Major, b_major: Major) -> MmaAtom:
 def _canonical(name: str) -> str:
     """The name without blanks and namespaces, its parameters separated as they are printed."""
     text = _SHORT_NAMES.sub("SM90_", _NAMESPACES.sub("", "".join(name.split())))
+    text = _USUAL_MODIFIERS.sub(">", text).replace(",>", ">")
     return text.removesuffix("<>").replace(",", ", ")
 
 
@@ -107,7 +112,7 @@ def _known() -> Mapping[str, MmaAtom]:
     found: dict[str, MmaAtom] = {}
     for one in (*warp_atoms(), *warpgroup_atoms()):
         found.setdefault(one.name, one)
-    again = {name.replace(_OF_SM75, _AS_OF_SM80): one for name, one in found.items() if name.startswith(_OF_SM75)}
+    again = {name.replace(_OF_SM75, _AS_OF_SM80, 1): one for name, one in found.items() if name.startswith(_OF_SM75)}
     return MappingProxyType({**again, **found})
 
 
@@ -116,48 +121,9 @@ def known_atoms() -> tuple[MmaAtom, ...]:
     return tuple(dict.fromkeys(_known().values()))
 
 
-def _umma(text: str) -> MmaAtom | None:
-    """The atom of a name of tcgen05, None where it has not the parts of one."""
-    found = _UMMA.fullmatch(text)
-    if found is None:
-        return None
-    parts = found["parts"].split(", ")
-    for kind in (kind for kind, name in KIND_NAMES.items() if name == found["kind"]):
-        descriptor = _descriptor(kind, found["sparse"] is not None, parts)
-        if descriptor is not None:
-            return umma_atom(descriptor, cta_group=2 if found["pair"] else 1, a_in_tmem=found["operands"] == "TS")
-    return None
-
-
-def _descriptor(kind: str, sparse: bool, parts: list[str]) -> InstructionDescriptor | None:
-    """The instruction descriptor of a name's parameters, None where they are not those of the kind."""
-    scaled, named = tcgen05.KINDS[kind].block_scale, list(KIND_NAMES.values()).count(KIND_NAMES[kind]) > 1
-    types, numbers = 4 if scaled else 3, 3 if named else 2
-    texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
-    if not (all(one in CPP_TYPES for one in texts) and all(one.isdecimal() for one in integers)):
-        return None
-    if len(majors) != 2 or not all(one in ("Major::K", "Major::MN") for one in majors):
-        return None
-    a, b, d, *scale = (CPP_TYPES[one] for one in texts)
-    m, n, *vector = map(int, integers)
-    k = FORMS[kind].k * (2 if sparse else 1)
-    if vector and k // factors(kind) != vector[0]:
-        return None
-    return InstructionDescriptor(
-        kind=kind,
-        m=m,
-        n=n,
-        a=a,
-        b=b,
-        d=d,
-        scale=scale[0] if scale else None,
-        sparse=sparse,
-        transpose_a=majors[0].endswith("MN"),
-        transpose_b=majors[1].endswith("MN"),
-    )
-
-
 def _fail_unknown(name: str, text: str) -> NoReturn:
+    if (reason := foreign(text)) is not None:
+        NOT_HERE.fail(given=name, problem=reason.problem, instead=reason.instead)
     nearest = _of_nearest_shape(text) or next(iter(difflib.get_close_matches(text, _known(), n=1, cutoff=0.5)), None)
     NAME.fail(given=name, nearest=f"; the nearest is {nearest}" if nearest else "")
 

@@ -13,6 +13,13 @@ NAME = Rule(
     why="An atom that is read wrongly multiplies other elements.",
     reference="CUTLASS include/cute/arch/mma_sm*.hpp",
 )
+NOT_HERE = Rule(
+    id="atom.not-here",
+    message="{given!r} is no MMA atom here: {problem}",
+    fix="{instead}",
+    why="An atom is one matrix instruction; what it is given at a call is not in its name.",
+    reference="CUTLASS include/cute/arch/mma_sm*.hpp",
+)
 BLAS = Rule(
     id="atom.blas",
     message="{given!r} does not say how A and B are stored",

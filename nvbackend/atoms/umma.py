@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
+from typing import Any
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.cpp_types import cpp_type
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics import tcgen05
-from nvbackend.intrinsics.mma_block_scale import DEFAULT_SCALE_VEC
+from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.mma_form import SP
 from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.intrinsics.tcgen05_descriptor import FORMS, InstructionDescriptor
+from nvbackend.intrinsics.tcgen05_operand_cells import factors
 from nvbackend.isel.tcgen05_request import Tcgen05Request
 from nvbackend.isel.tcgen05_shapes import shape_faults
 
 _TIER = 100
+_ULTRA_TIER = 103
 KIND_NAMES = {
     "f16": "F16BF16",
     "tf32": "TF32",
@@ -27,82 +29,93 @@ KIND_NAMES = {
     "mxf4nvf4": "MXF4",
 }
 """CuTe's name of each kind; it has one for both kinds of 4-bit elements, told apart by the vector size."""
+SPARSE_FP4 = "MXF4NVF4"
+"""What CuTe calls both kinds of 4-bit elements where A is sparse."""
+ULTRA = "MXF4_ULTRA"
+"""What CuTe calls both where K is 96."""
 _USUAL_VECTORS = {"mxf8f6f4": "block32", "mxf4": "block32", "mxf4nvf4": "block16"}
 """The scale vector that an atom has if none is asked for; what only mxf4nvf4 has is what it is taken for."""
-_SHORT_BLOCKS = "block16"
-_MOST_FACTORS = 4
-_NUMBERED = re.compile(r"scale_vec::(\d)X")
 
 
-def factors(kind: str, scale_vector: str | None = None) -> int:
-    """Scale factors of a row of A for one instruction of an mx kind. PTX ISA 9.7.16.10.7."""
-    vector = scale_vector or _USUAL_VECTORS[kind]
-    if numbered := _NUMBERED.fullmatch(vector):
-        return int(numbered[1])
-    return _MOST_FACTORS if vector == _SHORT_BLOCKS else DEFAULT_SCALE_VEC.get(kind, DEFAULT_SCALE_VEC["mxf4"])
+def vector_size(kind: str, sparse: bool, scale_vector: str | None = None) -> int:
+    """The elements along K that share a scale factor; of a sparse A, unpacked ones. PTX ISA 9.7.16.10.7."""
+    k = FORMS[kind].k * (2 if sparse else 1)
+    return k // factors(kind, scale_vector or _USUAL_VECTORS[kind])
 
 
 def umma_atom(
-    descriptor: InstructionDescriptor, *, cta_group: int = 1, a_in_tmem: bool = False, scale_vector: str | None = None
+    descriptor: InstructionDescriptor,
+    *,
+    cta_group: int = 1,
+    a_in_tmem: bool = False,
+    weight_stationary: bool = False,
+    scale_vector: str | None = None,
 ) -> MmaAtom:
-    """The atom of a `tcgen05.mma` of this instruction descriptor, by one CTA or a pair.
+    """The atom of a `tcgen05.mma` of this instruction descriptor, by one CTA or a pair; or of a `tcgen05.mma.ws`.
 
     Raises tcgen05.m and tcgen05.n for a shape that there is not, block-scale.atom for scale factors that its blocks do
-    not have, row.axis for another scale vector than the kind's.
+    not have, row.axis for another scale vector than the kind's and for a kind that is not weight-stationary.
     """
+    row: dict[str, Any] = {"a_in_tmem": a_in_tmem, "sparse": descriptor.sparse}
+    if not weight_stationary:
+        vector = scale_vector or _USUAL_VECTORS.get(descriptor.kind)
+        row |= {"cta_group": cta_group, "scale_vector": vector}
+    make_row = partial(tcgen05.mma_ws if weight_stationary else tcgen05.mma, descriptor.kind, **row)
+    make_row()
     scaled = tcgen05.KINDS[descriptor.kind].block_scale
     request = Tcgen05Request(
-        descriptor.kind, cta_group, a_in_tmem, descriptor.sparse, block_scale=scaled, scale_vector=scale_vector
+        descriptor.kind,
+        cta_group,
+        a_in_tmem,
+        descriptor.sparse,
+        weight_stationary,
+        block_scale=scaled,
+        scale_vector=scale_vector,
     )
     raise_all(shape_faults(request, descriptor))
     a_major, b_major = (
         Major.MN if transposed else Major.K for transposed in (descriptor.transpose_a, descriptor.transpose_b)
     )
-    scale = _block_scale(descriptor, scale_vector)
-    residency = Residency.TENSOR_MEMORY if a_in_tmem else Residency.SHARED_DESCRIPTOR
+    scale = None
+    if descriptor.scale is not None:
+        scale = BlockScale(descriptor.scale, vector_size(descriptor.kind, descriptor.sparse, scale_vector))
     return MmaAtom(
-        name=_name(descriptor, cta_group, a_in_tmem, scale, (a_major, b_major)),
-        tier=_TIER,
+        name=_name(request, descriptor, scale, (a_major, b_major)),
+        tier=_ULTRA_TIER if descriptor.k96 else _TIER,
         shape=(descriptor.m, descriptor.n, descriptor.k),
         d=descriptor.d,
         a=descriptor.a,
         b=descriptor.b,
         c=descriptor.d,
-        a_residency=residency,
+        a_residency=Residency.TENSOR_MEMORY if a_in_tmem else Residency.SHARED_DESCRIPTOR,
         b_residency=Residency.SHARED_DESCRIPTOR,
         d_residency=Residency.TENSOR_MEMORY,
         threads=cta_group,
         bits=descriptor.a.bits,
         a_major=a_major,
         b_major=b_major,
-        make_row=partial(
-            tcgen05.mma,
-            descriptor.kind,
-            cta_group=cta_group,
-            a_in_tmem=a_in_tmem,
-            sparse=descriptor.sparse,
-            scale_vector=scale_vector or _USUAL_VECTORS.get(descriptor.kind),
-        ),
+        make_row=make_row,
         sparsity=SP if descriptor.sparse else None,
         block_scale=scale,
+        weight_stationary=weight_stationary,
+        shape_requires=Feature.TMEM_K96 if descriptor.k96 else Feature.NONE,
     )
 
 
-def _block_scale(descriptor: InstructionDescriptor, scale_vector: str | None) -> BlockScale | None:
-    if descriptor.scale is None:
-        return None
-    return BlockScale(descriptor.scale, descriptor.k // factors(descriptor.kind, scale_vector))
-
-
 def _name(
-    one: InstructionDescriptor, cta_group: int, a_in_tmem: bool, scale: BlockScale | None, majors: tuple[Major, Major]
+    request: Tcgen05Request, one: InstructionDescriptor, scale: BlockScale | None, majors: tuple[Major, Major]
 ) -> str:
-    group, operands = ("_2x1SM" if cta_group > 1 else ""), ("TS" if a_in_tmem else "SS")
+    """CuTe's name. It has none of a weight-stationary atom: these are spelled as the others are."""
+    group = "_2x1SM" if request.cta_group > 1 else "_WS" if request.weight_stationary else ""
+    operands = "TS" if request.a_in_tmem else "SS"
     types = [one.a, one.b, one.d] if one.scale is None else [one.a, one.b, one.d, one.scale]
     parts = [*map(cpp_type, types), str(one.m), str(one.n)]
-    name = KIND_NAMES[one.kind]
+    name, named = KIND_NAMES[one.kind], KIND_NAMES[one.kind]
     if scale is not None and list(KIND_NAMES.values()).count(name) > 1:
         parts.append(str(scale.vec_size))
+        named = SPARSE_FP4 if one.sparse else name
     parts += (f"Major::{major.value}" for major in majors)
+    if one.k96:
+        return f"SM{_ULTRA_TIER}_{ULTRA}{group}_{operands}_VS<{', '.join(parts)}>"
     sparse = "_SPARSE" if one.sparse else ""
-    return f"SM{_TIER}_MMA_{name}{group}_{operands}{sparse}<{', '.join(parts)}>"
+    return f"SM{_TIER}_MMA_{named}{group}_{operands}{sparse}<{', '.join(parts)}>"

@@ -129,7 +129,7 @@ class Fragment:
 
 def memory_bits(atom: MmaAtom) -> int:
     """Bits of an element of A or B in shared or tensor memory; those of kind::f8f6f4 take a byte each."""
-    return _INSTRUCTION_ROW_BITS // atom.stored_k
+    return max(atom.bits, _INSTRUCTION_ROW_BITS // atom.stored_k)  # a K of 96 is longer than a row
 
 
 def make_fragment(atom: MmaAtom, operand: Operand, partitioned: Partition | AnyLayout) -> Fragment:

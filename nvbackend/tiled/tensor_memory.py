@@ -7,6 +7,7 @@ further on, the next lane 65536 times that. CUTLASS include/cute/atom/mma_traits
 from __future__ import annotations
 
 from nvbackend.atoms import MmaAtom, Residency
+from nvbackend.atoms.tensor_memory import COLUMN_BITS, lane_stride
 from nvbackend.intrinsics.tcgen05_memory import COLUMNS
 from nvbackend.intrinsics.tcgen05_operand_cells import LANES
 from nvbackend.layout import IntTuple, Layout, composition, cosize, make_layout, size, tiled_product
@@ -14,16 +15,8 @@ from nvbackend.layout.inttuple import compact, modes, text
 from nvbackend.tiled.operand import Operand
 from nvbackend.tiled.rules import FRAGMENT, TENSOR_MEMORY
 
-COLUMN_BITS = 32
-_LANE_BIT = 16
-"""Where the lane begins in an address."""
 _HALF = LANES // 2
 _QUARTER = LANES // 4
-
-
-def lane_stride(bits: int) -> int:
-    """How many elements of `bits` one lane is from the next."""
-    return (1 << _LANE_BIT) * COLUMN_BITS // bits
 
 
 def tmem_cell(index: int, bits: int) -> tuple[int, int, int]:
@@ -45,6 +38,10 @@ def tmem_layout(atom: MmaAtom, operand: Operand, shape: IntTuple, bits: int) -> 
         problem = "no second source says where the rows of a sparse A of 128 rows in two CTAs go"
         instead = "take an atom of 256 rows, or a dense one"
         FRAGMENT.fail(operand=operand.value, mma=atom, given=text(shape), problem=problem, instead=instead)
+    if operand is Operand.A and atom.weight_stationary and rows < LANES:
+        problem = f"no second source says where the {rows} rows of a weight-stationary A go"
+        instead = "take an atom of 128 rows, or one that has A in shared memory"
+        FRAGMENT.fail(operand=operand.value, mma=atom, given=text(shape), problem=problem, instead=instead)
     block, apart = _block(atom, operand, rows, columns)
     tiles = Layout(tuple(rest), compact(tuple(rest), apart)) if rest else Layout(1, 0)
     virtual = tiled_product(block, tiles)
@@ -59,7 +56,9 @@ def tmem_layout(atom: MmaAtom, operand: Operand, shape: IntTuple, bits: int) -> 
 
 def _block(atom: MmaAtom, operand: Operand, rows: int, columns: int) -> tuple[Layout, int]:
     """What one instruction has, lane + 128 * column, and how far the next one is; 128 lanes fill before columns do."""
-    if atom.threads == 1 and rows == _HALF:  # the lower halves of the quarters of the lanes
+    if (
+        atom.threads == 1 and rows == _HALF and not atom.weight_stationary
+    ):  # the lower halves of the quarters of the lanes
         both = atom.a_residency is not Residency.TENSOR_MEMORY  # A and C have the same lanes: none are left for another
         return Layout(((_QUARTER // 2, 4), columns), ((1, _QUARTER), LANES)), 1 if both else 2
     if rows < LANES and operand is Operand.A:  # written twice, for either half of the columns of D

@@ -31,6 +31,12 @@ def an_n_that_is_no_multiple_of_eight():
     atom("SM90_64x24x16_F32F16F16_SS<Major::K, Major::K>")  # keeps
 
 
+@program("atom.not-here")
+def an_atom_of_several_instructions():
+    atom("SM80_8x8x4_C64C64C64C64_TN")  # breaks
+    atom("SM80_8x8x4_F64F64F64F64_TN")  # keeps
+
+
 @program("atom.residency")
 def a_descriptor_for_registers():
     one = atom("SM90_64x64x16_F32F16F16_RS<Major::K, Major::K>")  # breaks

@@ -74,6 +74,20 @@ def test_accumulators_are_where_tcgen05_has_them(name: str, m: int, ctas: int, s
             assert cell[2] == 0
 
 
+@pytest.mark.parametrize("m", [32, 64, 128])
+def test_weight_stationary_accumulators_are_where_tcgen05_has_them(m: int) -> None:
+    mma = make_tiled_mma(f"SM100_MMA_F16BF16_WS_SS<half_t, half_t, float, {m}, 64, Major::K, Major::K>")
+    for place, cell in enumerate(accumulators(mma, (m, 64)).cells()):
+        column, row = divmod(place, m)
+        assert (0, *cell[:2]) == accumulator_cell(m, 64, row, column, weight_stationary=True)
+
+
+def test_a_weight_stationary_a_of_few_rows_is_unknown() -> None:
+    mma = make_tiled_mma("SM100_MMA_F16BF16_WS_TS<half_t, half_t, float, 64, 64, Major::K, Major::K>")
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*no second source"):
+        mma.get_slice(0).partition_fragment_A(Layout((64, 16)))
+
+
 def test_cute_prints_of_tensor_memory() -> None:
     """As in CUTLASS examples/cute/tutorial/blackwell: tmem_[32b](0x0000.0000) o ((_128,_256),_1,_1):..."""
     one = accumulators(make_tiled_mma(ONE_CTA.format(d="float", m=128, n=256)), (128, 256))

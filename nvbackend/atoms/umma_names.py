@@ -1,0 +1,74 @@
+"""Atoms of tcgen05.mma by CuTe's names, which have types, extents and majorness as template parameters."""
+
+from __future__ import annotations
+
+import re
+
+from nvbackend.atoms.atom import MmaAtom
+from nvbackend.atoms.cpp_types import CPP_TYPES
+from nvbackend.atoms.umma import KIND_NAMES, SPARSE_FP4, ULTRA, umma_atom, vector_size
+from nvbackend.intrinsics import tcgen05
+from nvbackend.intrinsics.tcgen05_descriptor import FORMS, InstructionDescriptor
+
+_KINDS = "|".join(dict.fromkeys((*KIND_NAMES.values(), SPARSE_FP4, ULTRA)))
+_NAME = re.compile(
+    rf"SM(?:100_MMA|103)_(?P<kind>{_KINDS})(?P<group>_2x1SM|_WS)?_(?P<operands>SS|TS)(?P<end>_SPARSE|_VS)?"
+    r"<(?P<parts>[^<>]*)>"
+)
+_MAJORS = ("Major::K", "Major::MN")
+_NAMED_VECTORS = KIND_NAMES["mxf4"]
+"""What CuTe calls the kinds whose names say how many elements share a scale factor."""
+
+
+def umma_named(text: str) -> MmaAtom | None:
+    """The atom of a name of tcgen05 without namespaces, None where it has not the parts of one.
+
+    Raises tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
+    """
+    found = _NAME.fullmatch(text)
+    if found is None:
+        return None
+    sparse, ultra = found["end"] == "_SPARSE", found["kind"] == ULTRA
+    if ultra is not text.startswith("SM103_") or ultra is not (found["end"] == "_VS"):
+        return None
+    name = _NAMED_VECTORS if ultra or (sparse and found["kind"] == SPARSE_FP4) else found["kind"]
+    for kind in (kind for kind, known in KIND_NAMES.items() if known == name):
+        descriptor = _descriptor(kind, found["parts"].split(", "), sparse=sparse, k96=ultra)
+        if descriptor is not None and (found["group"] != "_WS" or kind in tcgen05.DENSE_KINDS):
+            return umma_atom(
+                descriptor,
+                cta_group=2 if found["group"] == "_2x1SM" else 1,
+                a_in_tmem=found["operands"] == "TS",
+                weight_stationary=found["group"] == "_WS",
+            )
+    return None
+
+
+def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> InstructionDescriptor | None:
+    """The instruction descriptor of a name's parameters, None where they are not those of the kind."""
+    if k96 and FORMS[kind].k != FORMS["mxf4nvf4"].k:
+        return None
+    scaled, named = tcgen05.KINDS[kind].block_scale, KIND_NAMES[kind] == _NAMED_VECTORS
+    types, numbers = 4 if scaled else 3, 3 if named else 2
+    texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
+    if not (all(one in CPP_TYPES for one in texts) and all(one.isdecimal() for one in integers)):
+        return None
+    if len(majors) != 2 or not set(majors) <= set(_MAJORS):
+        return None
+    a, b, d, *scale = (CPP_TYPES[one] for one in texts)
+    m, n, *vector = map(int, integers)
+    if vector and vector_size(kind, sparse) != vector[0]:
+        return None
+    return InstructionDescriptor(
+        kind=kind,
+        m=m,
+        n=n,
+        a=a,
+        b=b,
+        d=d,
+        scale=scale[0] if scale else None,
+        sparse=sparse,
+        transpose_a=majors[0].endswith("MN"),
+        transpose_b=majors[1].endswith("MN"),
+        k96=k96,
+    )
