@@ -13,7 +13,6 @@ from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.roles import Roles
 from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.tiled_mma import TiledMma
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import cluster, mbarrier, sync, tcgen05_memory
@@ -21,7 +20,6 @@ from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.smem_layout import SmemLayout
 from nvbackend.intrinsics.types import s32, u32
 from nvbackend.isel import facts
-from nvbackend.isel.wgmma_rules import WgmmaRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +179,6 @@ class Pipelines(Roles):
         `multicast`: some loads go to all CTAs of the cluster. Call `barriers_ready` before the first use.
         """
         return Ring(self, stages, consumers, layouts, multicast)
-
-    def tiled_mma(self, instruction: WgmmaRequest, warpgroups: tuple[int, int] = (1, 1)) -> TiledMma:
-        """`instruction` over this many warpgroups along M and N. Raises every broken rule of the instruction."""
-        return TiledMma(self, instruction, warpgroups)
 
     def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
         """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""

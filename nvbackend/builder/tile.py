@@ -12,6 +12,7 @@ from nvbackend.builder.values import Operand
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.smem_layout import SmemLayout
 from nvbackend.intrinsics.smem_layout_rules import BOUNDS
+from nvbackend.layout import ComposedLayout, smem_tile
 
 
 @user_facing
@@ -25,6 +26,11 @@ class SharedTile:
     address: Address
     layout: SmemLayout
     view: int | None = None
+
+    @property
+    def cute(self) -> ComposedLayout:
+        """(M or N, K) of its rows, to elements from its address on: CuTe's sA or sB."""
+        return smem_tile(self.layout, self.view)
 
     def rows_from(self, block: Operand, rows: int) -> SharedTile:
         """The same tile seen from row `block * rows` on, `rows` rows, which must be whole core matrices.

@@ -1,117 +1,115 @@
-"""An instruction tiled over warpgroups and over K: which layouts its operands have, and the loop that issues it."""
+"""An instruction tiled over the threads of a CTA: one call for wgmma and for whatever else multiplies tiles."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any, TypeAlias, overload
 
-from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.roles import Roles
-from nvbackend.builder.rules import TILE_MISMATCH
-from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.values import Operand
-from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.atoms import MmaAtom
+from nvbackend.atoms import atom as atom_named
+from nvbackend.builder.tiled_calls import TiledCalls
+from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
+from nvbackend.builder.tiled_wgmma import TiledWgmma, atom_of_request, request_of_atom
+from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.isel.select import select_wgmma
-from nvbackend.isel.wgmma_rules import WgmmaRequest
-from nvbackend.layout.tile_atoms import check_tile, tile_faults
+from nvbackend.isel.wgmma_request import WgmmaRequest
+from nvbackend.tiled import TiledMMA, make_tiled_mma
+from nvbackend.tiled.permutation import Permutation
+from nvbackend.tiled.tiled_mma import AtomLayout
 
-WARPGROUPS = Rule(
-    id="mma.warpgroups",
-    message="warpgroups = {given!r} is not how many there are along M and along N",
-    fix="give a pair of positive integers, such as (2, 1)",
-    why="There would be no tile, or one that no warpgroup works on.",
-    reference="PTX ISA 9.7.15 (warpgroups)",
-)
-WARPGROUP = Rule(
-    id="mma.warpgroup",
-    message="warpgroup {given} of a tile of {along_m} x {along_n} warpgroups",
-    fix="number them from 0 to {last}: k.consumers(...) yields the number of each",
-    why="It would work on the tile of another warpgroup, and a part of the result would never be computed.",
-    reference="PTX ISA 9.7.15 (warpgroups)",
-)
-WARPGROUPS_THERE = Rule(
-    id="mma.warpgroups-there",
-    message="a tile of {along_m} x {along_n} warpgroups is multiplied by {there} consumer warpgroup(s)",
-    fix="make it with k.tiled_mma(..., warpgroups=({there}, 1)), or give the kernel {wanted} consumer warpgroups",
-    why="The parts of the tile that belong to the missing warpgroups would never be computed.",
-    reference="PTX ISA 9.7.15 (warpgroups)",
-)
+Instruction: TypeAlias = "WgmmaRequest | TiledMMA | MmaAtom | str"
+"""What a tiled MMA is made of."""
 
 
-@user_facing
-class TiledMma:
-    """`instruction` over `warpgroups` = (along M, along N), each with an accumulator of its own.
+class TiledMmas(TiledCalls):
+    """The call that makes tiled MMAs."""
 
-    The tile is (64 * warpgroups[0]) x (N * warpgroups[1]); K is what the operand tiles have, in steps of the
-    instruction's. Warpgroup w works on rows block w % warpgroups[0] and columns block w // warpgroups[0].
-    """
+    @overload
+    def tiled_mma(
+        self,
+        instruction: WgmmaRequest,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> TiledWgmma: ...
 
-    def __init__(self, k: Roles, instruction: WgmmaRequest, warpgroups: tuple[int, int]) -> None:
-        select_wgmma(instruction, k.target)
-        match warpgroups:
-            case (int(along_m), int(along_n)) if along_m > 0 and along_n > 0:
-                pass
-            case _:
-                WARPGROUPS.fail(given=warpgroups)
-        self._k = k
-        self.instruction = instruction
-        self.warpgroups = warpgroups
+    @overload
+    def tiled_mma(
+        self,
+        instruction: TiledMMA | MmaAtom | str,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> Any: ...
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of the whole tile."""
-        return self.instruction.m * self.warpgroups[0], self.instruction.n * self.warpgroups[1]
+    def tiled_mma(
+        self,
+        instruction: Instruction,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> Any:
+        """`instruction` laid over the CTA's threads and over tiles: what multiplies them, and the layouts by which.
 
-    def smem_a(self, k: int, major: Major = Major.K, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
-        """The layout of A's shared-memory tile with `k` columns.
-
-        Raises, all together, tile.mma-atom, tile.swizzle-atom and layout.major; else what `SmemLayout` raises.
+        An instruction is a request (`nvb.wgmma(...)`), an atom or CuTe's name of it, each over `warpgroups` along M and
+        N, or over `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it
+        is. `tile` is (M, N) of what the threads multiply together, by default what they take at once. Raises every
+        broken rule of the instruction, mma.warpgroups, mma.tiled, and what `make_tiled_mma` raises.
         """
-        check_tile(major, swizzle, self.instruction.a, (self.shape[0], k), (self.instruction.m, self.instruction.k))
-        return SmemLayout(major, swizzle, self.instruction.a, self.shape[0], k)
-
-    def smem_b(self, k: int, major: Major = Major.K, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
-        """The layout of B's shared-memory tile (N rows, as B transposed) with `k` columns. Raises as `smem_a` does."""
-        check_tile(major, swizzle, self.instruction.b, (self.shape[1], k), (self.instruction.n, self.instruction.k))
-        return SmemLayout(major, swizzle, self.instruction.b, self.shape[1], k)
-
-    def accumulator(self, name: str = "acc") -> Accumulator:
-        """One warpgroup's accumulator, cleared."""
-        return self._k.accumulator(self.instruction.n, self.instruction.d, name=name)
-
-    def accumulate(self, accumulator: Accumulator, a: SharedTile, b: SharedTile, warpgroup: Operand = 0) -> None:
-        """Issue the mma of one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma()` region.
-
-        Raises mma.tile, tile.mma-atom, mma.warpgroup for a number that is none, and mma.warpgroups-there inside
-        `k.consumers` where its number says that some part of the tile has no warpgroup.
-        """
-        self._check_warpgroup(warpgroup)
-        if a.layout.columns != b.layout.columns or a.layout.columns % self.instruction.k:
-            TILE_MISMATCH.fail(a=a.layout.columns, b=b.layout.columns, k=self.instruction.k)
-        raise_all([*self._tile_faults(a.layout, self.instruction.m), *self._tile_faults(b.layout, self.instruction.n)])
-        instruction = dataclasses.replace(
-            self.instruction,
-            trans_a=int(a.layout.major is Major.MN),
-            trans_b=int(b.layout.major is Major.MN),
+        one = atom_named(instruction) if isinstance(instruction, str) else instruction
+        atom = self._atom(one)
+        if isinstance(one, TiledMMA):
+            layouts = _as_it_is(one, warpgroups, atom_layout, permutation)
+        else:
+            atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
+            layouts = make_tiled_mma(atom, atoms, permutation)
+        extents = layouts.tile_size_mnk[:2] if tile is None else tile
+        if atom.threads == WARPGROUP_SIZE:
+            request = one if isinstance(one, WgmmaRequest) else request_of_atom(atom)
+            return TiledWgmma(self, request, layouts, extents, any_major=one is request)
+        INSTRUCTION.fail(
+            given=atom,
+            problem="its operands do not come in tiles of shared memory",
+            instead="take an atom of wgmma, or issue the instruction by itself",
         )
-        along_m, along_n = self.warpgroups
-        own_a = a.rows_from(warpgroup % along_m if along_m > 1 else 0, instruction.m)
-        own_b = b.rows_from(warpgroup // along_m if along_n > 1 else 0, instruction.n)
-        for column in range(0, a.layout.columns, instruction.k):
-            self._k.wgmma_mma_async(accumulator, own_a, own_b, instruction, a_at=(0, column), b_at=(0, column))
 
-    def _tile_faults(self, tile: SmemLayout, rows: int) -> Iterator[Diagnostic]:
-        shape = (tile.rows, tile.columns)
-        yield from tile_faults(tile.major, tile.swizzle, tile.element, shape, (rows, self.instruction.k))
+    def _atom(self, given: WgmmaRequest | TiledMMA | MmaAtom) -> MmaAtom:
+        """The atom, which the target must have."""
+        if isinstance(given, WgmmaRequest):
+            return atom_of_request(given, self.target)
+        found = given.atom if isinstance(given, TiledMMA) else given
+        if found.threads == WARPGROUP_SIZE:
+            select_wgmma(request_of_atom(found), self.target)
+        return found
 
-    def _check_warpgroup(self, warpgroup: Operand) -> None:
-        along_m, along_n = self.warpgroups
-        wanted = along_m * along_n
-        number = warpgroup if isinstance(warpgroup, int) else getattr(warpgroup, "constant", None)
-        if isinstance(number, int) and not 0 <= number < wanted:
-            WARPGROUP.fail(given=number, along_m=along_m, along_n=along_n, last=wanted - 1)
-        there = self._k.consumer_warpgroups(warpgroup)
-        if there is not None and there < wanted:
-            WARPGROUPS_THERE.fail(along_m=along_m, along_n=along_n, there=there, wanted=wanted)
+
+def _atoms_along(warpgroups: tuple[int, int]) -> AtomLayout:
+    """The atom layout of `warpgroups` along M and N. Raises mma.warpgroups."""
+    match warpgroups:
+        case (int(along_m), int(along_n)) if along_m > 0 and along_n > 0:
+            return along_m, along_n, 1
+    WARPGROUPS.fail(given=warpgroups)
+
+
+def _only(atom_layout: AtomLayout, warpgroups: tuple[int, int]) -> AtomLayout:
+    """Raises mma.tiled where it is said twice how atoms are laid out."""
+    if warpgroups != (1, 1):
+        problem = f"both warpgroups={warpgroups} and an atom layout say how many there are"
+        INSTRUCTION.fail(given=f"atoms laid out as {atom_layout}", problem=problem, instead="give one of the two")
+    return atom_layout
+
+
+def _as_it_is(
+    given: TiledMMA, warpgroups: tuple[int, int], atom_layout: object | None, permutation: object | None
+) -> TiledMMA:
+    """Raises mma.tiled where it is said twice how atoms are laid out."""
+    if (warpgroups, atom_layout, permutation) != ((1, 1), None, None):
+        problem = "it says already how many atoms there are, and where"
+        INSTRUCTION.fail(given=given, problem=problem, instead="give its atom in its place, or leave the rest out")
+    return given

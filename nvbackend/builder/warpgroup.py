@@ -9,12 +9,12 @@ from llvmlite import ir
 from nvbackend.builder.accumulator import Accumulator, Fragment
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
+from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.wgmma_operands import check_accumulator, check_fragment, check_operands, check_threads
 from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.intrinsics.types import ElementType, f16, f32, pred, s32, u32, u64
 from nvbackend.isel.facts import SCALE_D
 from nvbackend.isel.machine import Access, RegisterBlock, Touch
@@ -55,7 +55,7 @@ class Warpgroups(Copies):
 
     def smem_descriptor(self, tile: SharedTile, *, row: int = 0, column: int = 0) -> Value:
         """The descriptor (u64) of the part of `tile` that starts at (row, column), both multiples of a core matrix."""
-        return self._descriptor(tile, tile.layout.origin(row, column))[0]
+        return self._tile_operand(tile, (row, column), (1, 1))._value()
 
     def wgmma_fence(self) -> None:
         """Order the registers written so far before the mma that follow (wgmma.fence.sync.aligned)."""
@@ -89,8 +89,8 @@ class Warpgroups(Copies):
     def wgmma_mma_async(
         self,
         accumulator: Accumulator,
-        a: SharedTile | Fragment | Value,
-        b: SharedTile | Value,
+        a: SharedTile | OperandDescriptor | Fragment | Value,
+        b: SharedTile | OperandDescriptor | Value,
         request: WgmmaRequest,
         *,
         a_at: tuple[int, int] = (0, 0),
@@ -100,24 +100,24 @@ class Warpgroups(Copies):
     ) -> None:
         """D = A * B (+ D): one `wgmma.mma_async`, asynchronous until a wait drains its group.
 
-        `a` and `b` are tiles of shared memory (`a_at`, `b_at`: the element where the operand starts), descriptors (u64)
-        or, for A, a fragment. `accumulate` is scale-D, a predicate: whether to add to what D holds; left out, a fresh
-        or cleared accumulator is overwritten and every other one added to. Raises every broken rule of the request and
-        of what it is given (wgmma.*, layout.*), at this line.
+        `a` and `b` are tiles of shared memory (`a_at`, `b_at`: the element where the operand starts), descriptors (u64,
+        of which those of a `TileFragment` know their tile) or, for A, a fragment. `accumulate` is scale-D, a predicate:
+        whether to add to what D holds; left out, a fresh or cleared accumulator is overwritten and every other one
+        added to. Raises every broken rule of the request and of what it is given (wgmma.*, layout.*), at this line.
         """
         row = select_wgmma(request, self.target)
         check_threads(self.threads, self._regions[-1].among)
         check_operands(request, accumulator, a, b)
         stored_k = request.k // 2 if request.sparse else request.k
         operands: dict[str, object] = {}
-        words: dict[str, int] = {}
+        described: dict[str, OperandDescriptor] = {}
         touches = [Touch(accumulator.block, Access.ACCUMULATE, (request.m, request.n, request.k))]
         if isinstance(a, Fragment):
             operands["a"] = [register.ir for register in a._registers]
             touches.append(Touch(a.block, Access.MULTIPLY))
         else:
-            operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, stored_k), words)
-        operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), words)
+            operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, stored_k), described)
+        operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), described)
         if metadata is not None:
             operands["metadata"] = as_value(self, metadata, u32).ir
         operands["scale_d"], facts = self._scale_d(accumulator, accumulate)
@@ -130,10 +130,8 @@ class Warpgroups(Copies):
             "trans_b": request.trans_b,
         }
         operands.update({one.name: given[one.name] for one in row.immediates})
-        reached = (("a_desc", a, a_at, (request.m, stored_k)), ("b_desc", b, b_at, (request.n, request.k)))
-        extents = {
-            name: tile.layout.reach(*at, *extent) for name, tile, at, extent in reached if isinstance(tile, SharedTile)
-        }
+        words = {name: one.word for name, one in described.items()}
+        extents = {name: one.reach for name, one in described.items()}
         results = self.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
         self._write(accumulator._storage, results["d"])
         self._write(accumulator._scale, results["scale_out"])
@@ -155,19 +153,31 @@ class Warpgroups(Copies):
         return given.to(s32).ir, known
 
     def _operand_descriptor(
-        self, name: str, given: SharedTile | Value, at: tuple[int, int], extent: tuple[int, int], words: dict[str, int]
+        self,
+        name: str,
+        given: SharedTile | OperandDescriptor | Value,
+        at: tuple[int, int],
+        extent: tuple[int, int],
+        described: dict[str, OperandDescriptor],
     ) -> ir.Value:
-        """The descriptor of an operand of `extent` (rows, columns) elements; a tile's constant bits go to `words`."""
-        if not isinstance(given, SharedTile):
-            return as_value(self, given, u64).ir
-        given.check_view(at[0], extent[0])
-        value, words[name] = self._descriptor(given, given.layout.origin(*at, rows=extent[0], columns=extent[1]))
-        return value.ir
+        """The descriptor of an operand of `extent` (rows, columns); what is known of it goes to `described`."""
+        if isinstance(given, SharedTile):
+            given = self._tile_operand(given, at, extent)
+        if isinstance(given, OperandDescriptor):
+            described[name] = given
+        return as_value(self, given, u64).ir
 
-    def _descriptor(self, tile: SharedTile, offset: int) -> tuple[Value, int]:
-        """The descriptor and its constant part. The address field is filled at run time from the tile's address."""
-        word = tile.layout.descriptor().template_word
-        address = self._own(tile.address).byte_offset(offset).bytes
-        descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | word
-        self._places.is_descriptor(descriptor.ir, self._places.of_address(address.ir))
-        return descriptor, word
+    def _tile_operand(self, tile: SharedTile, at: tuple[int, int], extent: tuple[int, int]) -> OperandDescriptor:
+        """The operand of `extent` (rows, columns) elements from element `at` of a tile on."""
+        tile.check_view(at[0], extent[0])
+        layout = tile.layout
+        offset = layout.origin(*at, rows=extent[0], columns=extent[1])
+        return OperandDescriptor(
+            self._own(tile.address).byte_offset(offset),
+            layout.descriptor().template_word,
+            layout.element,
+            layout.major,
+            span=layout.reach(*at, *extent),
+            row=layout.pitch,
+            inside=offset,
+        )

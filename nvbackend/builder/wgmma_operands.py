@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.builder.accumulator import Accumulator, Fragment
+from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tile import SharedTile
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
-from nvbackend.intrinsics.smem_layout import Major
+from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import ElementType, f16, f32, s32
 from nvbackend.intrinsics.wgmma import N_STEP, N_VALUES
 from nvbackend.isel.wgmma_request import WgmmaRequest
@@ -95,6 +96,11 @@ def check_operands(request: WgmmaRequest, accumulator: Accumulator, a: object, b
     raise_all([*_accumulator(request, accumulator), *_operand("a", request, a), *_operand("b", request, b)])
 
 
+def check_operand(name: str, request: WgmmaRequest, given: object) -> None:
+    """Raises, all together, what of `given` is not operand `name`, "a" or "b", of `request` (wgmma.operand-...)."""
+    raise_all(_operand(name, request, given))
+
+
 def _accumulator(request: WgmmaRequest, accumulator: Accumulator) -> Iterator[Diagnostic]:
     if (accumulator.n, accumulator.element) != (request.n, request.d):
         yield ACCUMULATOR.diagnose(
@@ -116,9 +122,8 @@ def _operand(name: str, request: WgmmaRequest, given: object) -> Iterator[Diagno
             wanted=in_registers,
         )
     element, trans = (request.a, request.trans_a) if name == "a" else (request.b, request.trans_b)
-    if isinstance(given, (Fragment, SharedTile)):
-        found = given.element if isinstance(given, Fragment) else given.layout.element
-        if found is not element:
-            yield OPERAND_ELEMENT.diagnose(operand=name.upper(), wanted=element, given=found)
-    if isinstance(given, SharedTile) and (given.layout.major is Major.MN) != bool(trans):
-        yield OPERAND_MAJOR.diagnose(operand=name, major=given.layout.major, trans=trans, wanted=int(not trans))
+    tile = given.layout if isinstance(given, SharedTile) else given
+    if isinstance(tile, (Fragment, SmemLayout, OperandDescriptor)) and tile.element is not element:
+        yield OPERAND_ELEMENT.diagnose(operand=name.upper(), wanted=element, given=tile.element)
+    if isinstance(tile, (SmemLayout, OperandDescriptor)) and (tile.major is Major.MN) != bool(trans):
+        yield OPERAND_MAJOR.diagnose(operand=name, major=tile.major, trans=trans, wanted=int(not trans))

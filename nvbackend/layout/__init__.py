@@ -16,7 +16,7 @@ from nvbackend.layout.descriptor import make_gmma_desc, make_umma_desc, smem_des
 from nvbackend.layout.descriptor_iterator import DescriptorIterator
 from nvbackend.layout.descriptor_layout import desc_layout
 from nvbackend.layout.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
-from nvbackend.layout.gmma import gmma_atom
+from nvbackend.layout.gmma import gmma_atom, smem_tile
 from nvbackend.layout.inttuple import Dynamic, IntTuple, _
 from nvbackend.layout.inverse import complement, left_inverse, right_inverse
 from nvbackend.layout.layout import Layout, cosize, depth, make_layout, make_ordered_layout, rank, size
@@ -81,6 +81,7 @@ __all__ = [
     "right_inverse",
     "size",
     "smem_desc",
+    "smem_tile",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",

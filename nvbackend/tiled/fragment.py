@@ -160,8 +160,7 @@ def _descriptors(atom: MmaAtom, operand: Operand, part: Partition) -> Fragment:
         problem = f"the operands of two instructions are less than {UNIT} bytes apart"
         instead = "permute nothing along the dimension that is contiguous in shared memory"
         FRAGMENT.fail(operand=operand.value, mma=atom, given=part, problem=problem, instead=instead)
-    per_unit = _UNIT_BITS // bits
-    offset = part.offset if isinstance(part.offset, int) and part.offset == 0 else part.offset // per_unit
+    offset = part.offset_in(_UNIT_BITS // bits, bits)
     return Fragment(atom, operand, make_layout(Layout(1, 0), *rest.modes), offset, part.layout)
 
 

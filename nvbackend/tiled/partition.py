@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout
+from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, recast_layout
 
 
 @user_facing
@@ -16,10 +16,24 @@ class Partition:
 
     Coordinate c is at index `offset + layout(c)` of the tensor, through the tensor's swizzle where it has one: the
     offset is added before bits are exchanged. `offset` is an integer, or a builder's value where the thread is one.
+    `start` is where it comes from, so that it can be counted in other units too: a layout and the thread's coordinate.
     """
 
     layout: AnyLayout
     offset: Any = 0
+    start: tuple[Layout, Any] | None = field(default=None, compare=False, repr=False)
+
+    def offset_in(self, elements: int, bits: int) -> Any:
+        """The offset in units of `elements` elements, of `bits` bits each.
+
+        Raises layout-algebra.recast where it is no whole number of them.
+        """
+        if isinstance(self.offset, int) and self.offset == 0:
+            return 0
+        if self.start is None:
+            return self.offset // elements
+        threads, coordinate = self.start
+        return recast_layout(threads, bits, bits * elements)(coordinate)
 
     @property
     def plain(self) -> Layout:

@@ -46,7 +46,7 @@ class Reduction:
         starts = self.layout.mode(1).offsets()
         return tuple(
             tuple((owner + starts[source], owner + starts[target]) for source, target in pairs for owner in self.owners)
-            for pairs in _halving(self.parts)
+            for pairs in halving(self.parts)
         )
 
 
@@ -87,12 +87,12 @@ def split_k(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, *, scale
         for k in range(steps)
         for issue in outer_product(tiled_mma, a, b, sums[k % parts], k, 1 if k >= parts else firsts[k])
     )
-    additions = tuple((sums[source], sums[target]) for pairs in _halving(parts) for source, target in pairs)
+    additions = tuple((sums[source], sums[target]) for pairs in halving(parts) for source, target in pairs)
     return SplitK(tuple(issues), additions)
 
 
-def _halving(parts: int) -> Iterator[tuple[tuple[int, int], ...]]:
-    """(from, to) of parts, in rounds after each of which there are half as many."""
+def halving(parts: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """(from, to) of `parts` parts to be added, in rounds after each of which there are half as many."""
     while parts > 1:
         half = (parts + 1) // 2
         yield tuple((part, part - half) for part in range(half, parts))

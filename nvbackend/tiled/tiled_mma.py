@@ -170,6 +170,18 @@ class TiledMMA:
             check_thread(self._thr_layout, thread, self)
         return ThrMMA(self, thread, thread_coordinate(self._thr_layout, thread))
 
+    def get_atom(self, number: Any) -> ThrMMA:
+        """What all threads of one atom of the atom layout have in common, such as descriptors: the slice of its first.
+
+        `number` is that of the atom, an integer or a builder's value, as `atom_layout_mnk` gives it: of wgmma the
+        warpgroup. Raises tiled-mma.thread for an integer that is none; a value goes round.
+        """
+        atoms = make_layout(Layout(1, 0), *self.atom_layout_mnk.modes)
+        if hasattr(number, "__index__"):
+            number = number.__index__()
+            check_thread(atoms, number, self)
+        return ThrMMA(self, number, thread_coordinate(atoms, number))
+
     def partition_shape_A(self, shape: IntTuple) -> IntTuple:
         """(MMA, MMA_M, MMA_K, ...) of a tile (M, K, ...). Raises tiled-mma.tile."""
         return self._first(Operand.A, shape)
@@ -201,9 +213,10 @@ class TiledMMA:
         v, *mnk = vmnk
         threads = v, tuple(mnk[place] for place in operand.places)
         kept, offset = plain.slice_and_offset(threads, (None, (None,) * len(plain.mode(1, 1).modes)))
+        start = (plain.mode(0), threads)
         if isinstance(layout, ComposedLayout):
-            return Partition(replace(layout, layout_b=kept), offset)
-        return Partition(kept, offset)
+            return Partition(replace(layout, layout_b=kept), offset, start)
+        return Partition(kept, offset, start)
 
     def atom_extents(self, operand: Operand) -> tuple[int, int]:
         """Rows and columns that one atom has of an operand."""

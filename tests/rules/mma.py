@@ -5,6 +5,7 @@ from __future__ import annotations
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, e2m1, e4m3, f16, f32, f64, s8, s32, ue8m0
 from nvbackend.isel.mma_select import select_mma
+from nvbackend.tiled import make_tiled_mma
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 
@@ -142,3 +143,35 @@ def half_of_the_tile(k):
         acc = mma.accumulator()
         with k.wgmma():
             mma.accumulate(acc, a, b, warpgroup)
+
+
+@kernel("mma.tiled")
+def atoms_laid_out_twice(k):
+    laid_out = make_tiled_mma("SM90_64x64x16_F32F16F16_SS<Major::K, Major::K>", (2, 1, 1))
+    k.tiled_mma(laid_out, warpgroups=(2, 1))  # breaks
+    k.tiled_mma(laid_out)  # keeps
+
+
+@kernel("mma.tile-accumulators")
+def four_atoms_in_one_accumulator(k):
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), tile=(128, 128))
+    acc = mma.accumulator()  # breaks
+    acc = mma.accumulators()  # keeps
+    acc.clear()
+
+
+@kernel("mma.tile-registers")
+def fragments_of_half_a_step(k):
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
+    one = k.fragment([0] * 4, f16)
+    mma.make_fragment_A([one])  # breaks
+    mma.make_fragment_A([one, one])  # keeps
+
+
+@kernel("mma.tile-parts")
+def sum_of_one_part(k):
+    acc = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32)).accumulators()  # breaks
+    acc = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32)).accumulators(parts=2)  # keeps
+    for one in acc:
+        one.fill(0.0)
+    acc.add_parts()

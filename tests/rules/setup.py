@@ -10,14 +10,14 @@ from nvbackend import f16, f32, u32
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.memory import Address
 from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.tiled_mma import TiledMma
+from nvbackend.builder.tiled_wgmma import TiledWgmma
 from nvbackend.builder.values import Value
 
 HOPPER = nvb.Target.parse("sm_90a")
 BLACKWELL = nvb.Target.parse("sm_100a")
 
 
-def wgmma_parts(k: nvb.KernelBuilder) -> tuple[TiledMma, Accumulator, SharedTile]:
+def wgmma_parts(k: nvb.KernelBuilder) -> tuple[TiledWgmma, Accumulator, SharedTile]:
     """An mma of one warpgroup, its accumulator, and a tile that serves as both operands."""
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
     return mma, mma.accumulator(), k.shared_tile(mma.smem_a(64))

@@ -1,0 +1,58 @@
+"""The rules of tiled MMAs in the builder: what they are made of, who works on which part, what is added in the end."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_WARPGROUPS = "PTX ISA 9.7.15 (warpgroups)"
+_TILED = "CUTLASS include/cute/atom/mma_atom.hpp (TiledMMA)"
+
+INSTRUCTION = Rule(
+    id="mma.tiled",
+    message="{given} can not be laid over tiles: {problem}",
+    fix="{instead}",
+    why="It would be open which instruction multiplies a tile, or who has what of it.",
+    reference=_TILED,
+)
+WARPGROUPS = Rule(
+    id="mma.warpgroups",
+    message="warpgroups = {given!r} is not how many there are along M and along N",
+    fix="give a pair of positive integers, such as (2, 1)",
+    why="There would be no tile, or one that no warpgroup works on.",
+    reference=_WARPGROUPS,
+)
+WARPGROUP = Rule(
+    id="mma.warpgroup",
+    message="warpgroup {given} of a tile of {along} warpgroups",
+    fix="number them from 0 to {last}: k.consumers(...) yields the number of each",
+    why="It would work on the tile of another warpgroup, and a part of the result would never be computed.",
+    reference=_WARPGROUPS,
+)
+WARPGROUPS_THERE = Rule(
+    id="mma.warpgroups-there",
+    message="a tile of {along} warpgroups is multiplied by {there} consumer warpgroup(s)",
+    fix="make it with k.tiled_mma(..., warpgroups=({there}, 1)), or give the kernel {wanted} consumer warpgroups",
+    why="The parts of the tile that belong to the missing warpgroups would never be computed.",
+    reference=_WARPGROUPS,
+)
+ACCUMULATORS = Rule(
+    id="mma.tile-accumulators",
+    message="{given} for the {wanted} accumulators that a warpgroup has in a tile of {tile} by {mma}",
+    fix="{instead}",
+    why="A part of the tile would be computed nowhere, or into the accumulator of another part.",
+    reference=_TILED,
+)
+REGISTERS = Rule(
+    id="mma.tile-registers",
+    message="A in registers for {mma}: {problem}",
+    fix="{instead}",
+    why="The instruction would multiply the elements of another row or column.",
+    reference="PTX ISA 9.7.15.5.1.1 (wgmma register fragments)",
+)
+PARTS = Rule(
+    id="mma.tile-parts",
+    message="there is nothing to add: {mma} has {parts} part(s) along K",
+    fix="{instead}",
+    why="The sum would be of registers that hold other elements, or nothing.",
+    reference=_TILED,
+)
