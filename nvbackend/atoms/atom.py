@@ -13,6 +13,7 @@ from nvbackend.intrinsics.fragments_mma import FOUR_MATRICES
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_layout import Major
+from nvbackend.intrinsics.tcgen05_operand_cells import COLUMN_BYTES, LANES
 from nvbackend.intrinsics.types import ElementType, f64
 from nvbackend.layout import Layout
 
@@ -167,7 +168,7 @@ class MmaAtom:
         source says where those are.
         """
         rows = self.shape[0] // self.threads
-        if self.sparsity is None or self.d_residency is not Residency.TENSOR_MEMORY or rows != tensor_memory.LANES:
+        if self.sparsity is None or self.d_residency is not Residency.TENSOR_MEMORY or rows != LANES:
             return None
         return tensor_memory.sparse_metadata(str(self.row.axes["kind"]))
 
@@ -185,14 +186,14 @@ class MmaAtom:
 
         Every copy is wanted. None where `tmem_sfa` is.
         """
-        split = self.threads > 1 and self.shape[0] // self.threads < tensor_memory.LANES
+        split = self.threads > 1 and self.shape[0] // self.threads < LANES
         return self._tmem_factors(self.shape[1], split=split)
 
     def _tmem_factors(self, rows: int, *, split: bool = False) -> Layout | None:
         if self.block_scale is None or self.d_residency is not Residency.TENSOR_MEMORY:
             return None
         block = self.block_scale.vec_size
-        if self.shape[2] // block > tensor_memory.COLUMN_BYTES:  # of K = 96: no second source
+        if self.shape[2] // block > COLUMN_BYTES:  # of K = 96: no second source
             return None
         return tensor_memory.scale_factors(rows, block, self.shape[2] // block, split=split)
 

@@ -32,11 +32,10 @@ def scale_factors(rows: int, block: int, count: int, *, split: bool = False) -> 
     lane = lane_stride(FACTOR_BITS)
     halves = 2 if split else 1
     words = -(-rows // (WARP_SIZE * halves))
-    down = ((WARP_SIZE, words), (lane, COLUMN_BYTES))
-    if split:
-        down = ((WARP_SIZE, words, halves), (lane, COLUMN_BYTES, LANES // halves * lane))
     copies = LANES // WARP_SIZE // halves
-    return Layout((down[0], (block, count), copies), (down[1], (0, 1), WARP_SIZE * lane))
+    extents, strides = (WARP_SIZE, words, halves), (lane, COLUMN_BYTES, LANES // halves * lane)
+    modes = 3 if split else 2
+    return Layout((extents[:modes], (block, count), copies), (strides[:modes], (0, 1), WARP_SIZE * lane))
 
 
 def sparse_metadata(kind: str) -> Layout:
