@@ -17,7 +17,7 @@ from nvbackend.builder.threads import Threads
 from nvbackend.builder.tile import SharedTile, SharedTiles
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all
-from nvbackend.intrinsics import mbarrier, sync, tma
+from nvbackend.intrinsics import mbarrier, sync, tensormap, tma
 from nvbackend.intrinsics.guard import GUARD, guarded
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
@@ -148,7 +148,9 @@ class Copies(Threads):
         """Copy the tile whose first element is (row, column) `at` of the matrix; its bytes complete on `barrier`.
 
         One thread executes it. With `multicast` every CTA of the cluster loads its share of each panel into all of
-        them, and all must ask for the same tile. Raises tma.box, tma.swizzle, tma.element, tma.multicast.
+        them, and all must ask for the same tile. The coordinate along the map's innermost dimension is a multiple of
+        16 bytes: a kernel that loads from elsewhere stops. Raises tma.start where that is certain, tma.box,
+        tma.swizzle, tma.element, tma.multicast.
         """
         share = self._boxes_a_panel(tile, source)
         operands: dict[str, object] = {"barrier": self._mbarrier(barrier).ir, "tensor_map": source.address}
@@ -169,8 +171,8 @@ class Copies(Threads):
     def tma_store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
 
-        The coordinate along the map's innermost dimension is a multiple of 16 bytes, which loads do not need: a kernel
-        that stores elsewhere stops. Raises tma.store-start where that is certain, tma.box, tma.swizzle, tma.element.
+        The coordinate along the map's innermost dimension is a multiple of 16 bytes: a kernel that stores elsewhere
+        stops. Raises tma.start where that is certain, tma.box, tma.swizzle, tma.element.
         """
         for panel in range(tile.layout.panels):
             for box in range(self._boxes_a_panel(tile, target)):
@@ -194,6 +196,7 @@ class Copies(Threads):
             facts.SWIZZLE: kind.swizzle,
             facts.SAME: int(same_in_all_threads(_values(given), self._shared_counters)),
             **self._start_fact(kind.element, given),
+            **_reduced_element(row, kind.element),
         }
         raise_all(place_faults(row, {**self._execution.facts(row, given), **known}))
         self.emit(row, given, facts=known, extents={place: kind.bytes} if row.axes["mode"] == "tile" else {})
@@ -262,6 +265,13 @@ class Copies(Threads):
             inner, outer = row + panel * across, column + step
         offset = panel * layout.panel_bytes + step * layout.pitch
         return self._own(tile.address).byte_offset(offset), [as_value(self, one, s32).ir for one in (inner, outer)]
+
+
+def _reduced_element(row: Row, element: ElementType) -> dict[str, int]:
+    name = tensormap.ELEMENT_TYPE_OF.get(element.name)
+    if name is None or row.axes["direction"] != "reduce":
+        return {}
+    return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(name)}
 
 
 def _values(given: Operands) -> Iterator[ir.Value]:

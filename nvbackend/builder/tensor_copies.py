@@ -82,9 +82,10 @@ class TensorCopies(Copies):
         """cp.async.bulk.tensor: the box at `coordinates` (elements, innermost first) of the map to `destination`.
 
         Its bytes complete on `barrier`. `mode` is tile, tile::gather4 (a column and four rows are the coordinates),
-        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). `space` is
-        "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be
-        the peer's. Raises every broken rule of `tma.*`.
+        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). In mode tile
+        the innermost coordinate is a multiple of 16 bytes (tma.start). `space` is "cluster" or "cta";
+        `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be the peer's. Raises
+        every broken rule of `tma.*`.
         """
         row = self._tensor_row(
             TmaRequest(
@@ -114,7 +115,7 @@ class TensorCopies(Copies):
         """cp.async.bulk.tensor to global memory: the box at `source` to `coordinates`, in this thread's bulk group.
 
         `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. In mode tile the innermost coordinate
-        is a multiple of 16 bytes (tma.store-start). Raises rules of `tma.*`.
+        is a multiple of 16 bytes (tma.start). Raises rules of `tma.*`.
         """
         row = self._tensor_row(
             TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None),
@@ -134,8 +135,9 @@ class TensorCopies(Copies):
     ) -> None:
         """cp.reduce.async.bulk.tensor: combine the box at `source` with the tensor, element by element, atomically.
 
-        `operation` is add, min, max, inc, dec, and, or, xor; the type is the map's. In this thread's bulk group. In
-        mode tile the innermost coordinate is a multiple of 16 bytes (tma.store-start). Raises rules of `tma.*`.
+        `operation` is add, min, max, inc, dec, and, or, xor; the type is the map's, and one that the operation is for
+        (tma.reduced-type). In this thread's bulk group. In mode tile the innermost coordinate is a multiple of 16 bytes
+        (tma.start). Raises rules of `tma.*`.
         """
         request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
         row = self._tensor_row(request)

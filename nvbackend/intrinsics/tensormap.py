@@ -31,6 +31,19 @@ SPACES: dict[str, RegisterClass] = {"global": RegisterClass.GLOBAL, "shared::cta
 """Where a map can be changed."""
 ORDINALS = tuple(range(5))
 """The dimensions of a map, innermost first."""
+ELEMENT_TYPES = (
+    *("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz"),
+    *("b4x16", "b4x16_p64", "b6x16_p32"),
+)
+"""The element types of a map, each at its code. PTX ISA 9.7.9 (tensormap.replace, validity of new_val)."""
+PACKED_TYPES = 3
+"""So many of them, the last ones, are packed."""
+ELEMENT_TYPE_OF: dict[str, str] = {
+    **{name: name for name in ELEMENT_TYPES[:-PACKED_TYPES] if "." not in name},
+    **dict.fromkeys(("e4m3", "e5m2", "e2m1", "ue8m0", "ue4m3", "b1", "s4", "u4", "s8"), "u8"),
+    "s16": "u16",
+}
+"""What an array of each element type is to a map: TMA moves bits, so other and packed types ride in unsigned ones."""
 
 _PTX: PtxVersion = (8, 3)
 
@@ -58,8 +71,13 @@ FIELDS: dict[str, Field] = {
     "global_dim": Field("global_dim", ordinal=True),
     "global_stride": Field("global_stride", RegisterClass.B64, ordinal=True),
     "element_stride": Field("element_stride", ordinal=True),
-    "elemtype": Field("elemtype", values=tuple(range(13))),
-    "packed_elemtype": Field("elemtype", values=(13, 14, 15), requires=Feature.SM_100, ptx_version=(8, 7)),
+    "elemtype": Field("elemtype", values=tuple(range(len(ELEMENT_TYPES)))[:-PACKED_TYPES]),
+    "packed_elemtype": Field(
+        "elemtype",
+        values=tuple(range(len(ELEMENT_TYPES)))[-PACKED_TYPES:],
+        requires=Feature.SM_100,
+        ptx_version=(8, 7),
+    ),
     "interleave_layout": Field("interleave_layout", values=(0, 1, 2)),
     "swizzle_mode": Field("swizzle_mode", values=(0, 1, 2, 3)),
     "wide_swizzle_mode": Field(

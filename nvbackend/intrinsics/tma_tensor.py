@@ -125,8 +125,19 @@ STORE_MODES: dict[str, Mode] = {
 """Modes of a store."""
 REDUCE_MODES: dict[str, Mode] = {mode.name: mode for mode in (_TILE, _IM2COL_STORE)}
 """Modes of a reduction."""
-REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
-"""What a reduction does to each element; its type is the tensor map's."""
+_ORDERED = ("u32", "s32", "u64", "s64", "f16", "bf16")
+_WORDS = ("u32", "s32", "u64", "s64", "f32", "f32.ftz", "f64", "tf32", "tf32.ftz")
+REDUCTIONS: dict[str, tuple[str, ...]] = {
+    "add": ("u32", "s32", "u64", "f32", "f32.ftz", "f16", "bf16"),
+    **dict.fromkeys(("min", "max"), _ORDERED),
+    **dict.fromkeys(("inc", "dec"), ("u32",)),
+    **dict.fromkeys(("and", "or", "xor"), _WORDS),
+}
+"""What a reduction does to each element, and the element types of tensor maps that have it.
+
+PTX ISA 9.7.9 (cp.reduce.async.bulk.tensor), valid combinations of .redOp and element type; .b32 and .b64 are all types
+of that width.
+"""
 DESTINATIONS = ("cluster", "cta")
 """State space of a load's destination: shared::cluster, or shared::cta."""
 CTA_GROUPS = (1, 2)
@@ -242,7 +253,7 @@ def store_tensor(rank: int, mode: str = "tile", *, cache_hint: bool = False) -> 
 def reduce_tensor(rank: int, operation: str, mode: str = "tile", *, cache_hint: bool = False) -> Row:
     """cp.reduce.async.bulk.tensor: combine the box at `source` with the tensor's elements, each atomically.
 
-    `operation` is one of REDUCTIONS; `inc` and `dec` want u32, the bitwise ones b32 or b64 elements.
+    `operation` is one of REDUCTIONS, which says of what elements.
     """
     found = REDUCE_MODES[chosen("mode", mode, REDUCE_MODES)]
     chosen("operation", operation, REDUCTIONS)

@@ -1,4 +1,4 @@
-"""What the hardware wants of a bulk copy beyond its form: where it lands, what its box is, who issues it.
+"""What the hardware wants of a bulk copy beyond its form: where it lies, what its box is, who issues it.
 
 Read off the facts of the instruction (`isel.facts`), at the call and again from the machine form.
 """
@@ -9,7 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.tensormap import ELEMENT_TYPES
 from nvbackend.intrinsics.tma_parts import BULK_ALIGNMENT, FAMILY, TENSOR_ALIGNMENT
+from nvbackend.intrinsics.tma_tensor import REDUCTIONS
 from nvbackend.isel import facts
 from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.target import Target
@@ -39,14 +41,22 @@ BOX_SWIZZLE = Rule(
     why="A row must fit the swizzle's span: the driver refuses the map, or rows land on one another.",
     reference=f"{PTX_TENSORS}; CUDA driver API, cuTensorMapEncodeTiled",
 )
-STORE_START = Rule(
-    id="tma.store-start",
+START = Rule(
+    id="tma.start",
     message="{instruction}: the box starts {given} byte(s) behind a multiple of {step} bytes of the innermost "
     "dimension",
-    fix="start it at an innermost coordinate that is a multiple of {step} bytes, and write what lies elsewhere with "
-    "ordinary stores",
-    why="A load may start at any element; a store or reduction stops the kernel with an illegal instruction.",
+    fix="start it at an innermost coordinate that is a multiple of {step} bytes, and move what lies elsewhere with "
+    "ordinary loads and stores",
+    why="The kernel stops with an illegal instruction, whether the box is loaded, stored or reduced.",
     reference="measured on an H200 (docs/divergences.md); PTX ISA 9.7.9 (cp.async.bulk.tensor) does not say so",
+)
+REDUCED_TYPE = Rule(
+    id="tma.reduced-type",
+    message="{instruction} on a tensor map of {element}, which it does not {operation}",
+    fix="declare the map as one of {elements}, or choose what its type has ({operations})",
+    why="The instruction takes its type from the map: on another one the kernel stops with an illegal instruction.",
+    reference="PTX ISA 9.7.9 (cp.reduce.async.bulk.tensor), valid combinations of .redOp and element type; measured on "
+    "an H200 (docs/divergences.md)",
 )
 ONE_THREAD = Rule(
     id="tma.one-thread",
@@ -56,8 +66,10 @@ ONE_THREAD = Rule(
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); seed 003, TMA and Im2Col Validation",
 )
 
-RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, STORE_START, ONE_THREAD)
+RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, START, REDUCED_TYPE, ONE_THREAD)
 _WRITES = ("store", "reduce")
+_STARTS = ("load", *_WRITES)
+"""Directions whose boxes were seen to need their start; of a prefetch nothing is known."""
 _TILE = "tile"
 
 
@@ -75,11 +87,26 @@ def place_faults(row: Row, known: Mapping[str, int], at: Location | None = None)
     if width is not None and swizzle and width > swizzle:
         yield BOX_SWIZZLE.diagnose(at=at, instruction=row.ptx, given=width, swizzle=swizzle)
     start = known.get(facts.START, 0)
-    if start and row.axes.get("direction") in _WRITES and row.axes.get("mode") == _TILE:
-        yield STORE_START.diagnose(at=at, instruction=row.ptx, given=start, step=BULK_ALIGNMENT)
+    if start and row.axes.get("direction") in _STARTS and row.axes.get("mode") == _TILE:
+        yield START.diagnose(at=at, instruction=row.ptx, given=start, step=BULK_ALIGNMENT)
+    code, operation = known.get(facts.ELEMENT), str(row.axes.get("operation"))
+    if code is not None and ELEMENT_TYPES[code] not in REDUCTIONS.get(operation, ELEMENT_TYPES):
+        yield _no_reduction(row, ELEMENT_TYPES[code], operation, at)
     threads = known.get(facts.THREADS, 1)
     if threads > 1 and known.get(facts.SAME):
         yield ONE_THREAD.diagnose(at=at, instruction=row.ptx, threads=threads)
+
+
+def _no_reduction(row: Row, element: str, operation: str, at: Location | None) -> Diagnostic:
+    others = [name for name, elements in REDUCTIONS.items() if element in elements]
+    return REDUCED_TYPE.diagnose(
+        at=at,
+        instruction=row.ptx,
+        element=element,
+        operation=operation,
+        elements=", ".join(REDUCTIONS[operation]),
+        operations=", ".join(others) or "no reduction at all",
+    )
 
 
 def check_places(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001

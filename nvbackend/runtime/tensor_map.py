@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.tensormap import ELEMENT_TYPE_OF
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.driver import SILENT, driver_errors
@@ -110,14 +111,14 @@ ENCODING_FAILED = Rule(
 )
 
 _DATA_TYPES = {
-    # element -> CUtensorMapDataType; TMA moves bits, so signed and packed types ride in unsigned ones
+    # element type of a map -> CUtensorMapDataType
     "f16": "FLOAT16",
     "bf16": "BFLOAT16",
     "tf32": "TFLOAT32",
     "f32": "FLOAT32",
     "f64": "FLOAT64",
-    **dict.fromkeys(("e4m3", "e5m2", "e2m1", "ue8m0", "ue4m3", "b1", "s4", "u4", "s8", "u8"), "UINT8"),
-    **dict.fromkeys(("s16", "u16"), "UINT16"),
+    "u8": "UINT8",
+    "u16": "UINT16",
     "s32": "INT32",
     "u32": "UINT32",
     "s64": "INT64",
@@ -158,8 +159,8 @@ class TensorMapPlan:
 def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
     """What is wrong with the parameter itself, whatever the array: element type, box and swizzle."""
     element, box = parameter.element, parameter.box
-    if element.name not in _DATA_TYPES:
-        yield ELEMENT.diagnose(name=name, element=element, known=", ".join(_DATA_TYPES))
+    if element.name not in ELEMENT_TYPE_OF:
+        yield ELEMENT.diagnose(name=name, element=element, known=", ".join(ELEMENT_TYPE_OF))
         return
     if parameter.im2col is not None:
         yield from check_im2col(name, parameter.im2col, parameter)
@@ -234,7 +235,7 @@ def plan(parameter: TensorMap, array: DeviceArray) -> TensorMapPlan:
     row_bytes = array.shape[-1] * array.item_bytes
     return TensorMapPlan(
         pointer=array.pointer,
-        data_type=_DATA_TYPES[parameter.element.name],
+        data_type=_DATA_TYPES[ELEMENT_TYPE_OF[parameter.element.name]],
         item_bytes=array.item_bytes,
         shape=array.shape,
         strides=_plain_strides(array),

@@ -8,7 +8,7 @@ import nvbackend as nvb
 from nvbackend import f16
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics import tma
-from nvbackend.intrinsics.types import u8
+from nvbackend.intrinsics.types import BY_NAME, u8
 from nvbackend.isel import facts
 from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.target import Target
@@ -157,30 +157,30 @@ STARTS = {
 
 
 @pytest.mark.parametrize(("start", "wanted"), STARTS.values(), ids=STARTS)
-def test_stores_and_reductions_start_at_multiples_of_16_bytes(start, wanted):
+def test_boxes_start_at_multiples_of_16_bytes(start, wanted):
     k, maps, n = builder()
     place, tile = (
         k.shared(u8, 16384, align=1024),
         k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)),
     )
     column = start(n)
-    writes = (
+    moves = (
+        lambda: k.tma_load_box(place, maps["right"], (column, n), barrier_of_somebody(k)),
         lambda: k.tma_store_box(maps["right"], (column, n), place),
         lambda: k.tma_reduce_box(maps["right"], (column, n), place, "add"),
         lambda: k.tma_store(maps["right"], (n, column), tile),
+        lambda: k.tma_load(tile, maps["right"], (n, column), barrier_of_somebody(k)),
     )
     with k.one_thread():
-        k.tma_load_box(place, maps["right"], (column, n), barrier_of_somebody(k))
+        k.tma_prefetch_box(maps["right"], (column, n))
         k.tma_store_box(maps["right"], (0, column), place)
-        for call in writes:
+        for call in moves:
             if wanted is None:
                 call()
                 continue
             with pytest.raises(nvb.DiagnosticError, match=f"starts {wanted} byte") as caught:
                 call()
-            assert [(one.rule_id, one.location.file) for one in caught.value.diagnostics] == [
-                ("tma.store-start", __file__)
-            ]
+            assert [(one.rule_id, one.location.file) for one in caught.value.diagnostics] == [("tma.start", __file__)]
 
 
 @pytest.mark.parametrize(("element", "column", "wrong"), [(nvb.f32, 21, True), (nvb.f32, 20, False), (nvb.u8, 8, True)])
@@ -189,7 +189,7 @@ def test_a_start_counts_in_bytes(element, column, wrong):
     k = KernelBuilder("kernel", "sm_90a", threads=128, parameters=[Parameter("a", TensorMap(element, (8, 32), 0))])
     with k.one_thread():
         call = lambda: k.tma_store_box(k.arguments[0], (column, 0), k.shared(u8, 1024, align=128))  # noqa: E731
-        assert (broken(call) if wrong else call()) == (["tma.store-start"] if wrong else None)
+        assert (broken(call) if wrong else call()) == (["tma.start"] if wrong else None)
 
 
 @pytest.mark.parametrize(
@@ -198,13 +198,46 @@ def test_a_start_counts_in_bytes(element, column, wrong):
         (tma.store_tile(2), True),
         (select_tma(TmaRequest(2, "reduce", operation="add"), Target.parse("sm_90a")), True),
         (select_tma(TmaRequest(3, "store", "im2col_no_offs"), Target.parse("sm_90a")), False),
-        (tma.load_tile(2), False),
+        (tma.load_tile(2), True),
+        (select_tma(TmaRequest(2, "prefetch"), Target.parse("sm_90a")), False),
     ],
     ids=lambda one: one if isinstance(one, bool) else one.opcode,
 )
 def test_a_start_is_checked_on_the_machine_form_too(row, wrong):
     instr = MachineInstr(row.opcode, row, facts={facts.START: 4})
-    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ["tma.store-start"] * wrong
+    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ["tma.start"] * wrong
+
+
+REDUCED = {
+    "add": "u32 s32 u64 f32 f16 bf16",
+    **dict.fromkeys(("min", "max"), "u32 s32 u64 s64 f16 bf16"),
+    **dict.fromkeys(("inc", "dec"), "u32"),
+    **dict.fromkeys(("and", "or", "xor"), "u32 s32 u64 s64 f32 f64 tf32"),
+}
+"""The PTX ISA's table of reductions of tensors, b32 and b64 written out."""
+CODES = ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32.ftz", "f64", "bf16", "tf32", "tf32.ftz"]
+"""Element types of maps in the order of CUtensorMapDataType (cuda.h)."""
+
+
+@pytest.mark.parametrize("operation", REDUCED)
+def test_reductions_are_of_types_that_have_them(operation):
+    for name in ("e4m3", "s8", "s16", *(code for code in CODES if code in BY_NAME)):
+        parameter = Parameter("a", TensorMap(BY_NAME[name], (8, 32), 0))
+        k = KernelBuilder("kernel", "sm_90a", threads=128, parameters=[parameter])
+        place = k.shared(u8, 4096, align=128)
+        with k.one_thread():
+            call = lambda k=k, place=place: k.tma_reduce_box(k.arguments[0], (0, 0), place, operation)  # noqa: E731
+            right = name in REDUCED[operation].split()
+            assert (call() if right else broken(call)) == (None if right else ["tma.reduced-type"]), name
+
+
+@pytest.mark.parametrize("code", range(len(CODES)), ids=CODES)
+def test_the_type_of_a_reduction_is_checked_on_the_machine_form_too(code):
+    for operation, types in REDUCED.items():
+        row = select_tma(TmaRequest(2, "reduce", operation=operation), Target.parse("sm_90a"))
+        instr = MachineInstr(row.opcode, row, facts={facts.ELEMENT: code})
+        found = [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))]
+        assert found == ["tma.reduced-type"] * (CODES[code].removesuffix(".ftz") not in types.split()), operation
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ class LoadInEveryLane(Mutation):
 class StoreFromInside16Bytes(Mutation):
     """store tiles 4 columns further, which is no multiple of 16 bytes"""
 
-    found_by = ("tma.store-start",)
+    found_by = ("tma.start",)
     unseen = ("hopper_gemm",)
     because = "the column is a variable, set where the tile was computed"
 
@@ -106,6 +106,16 @@ class StoreFromInside16Bytes(Mutation):
         self.change()
         row, column = at
         super().tma_store(target, (row, column + 4), tile)
+
+
+class LoadFromInside16Bytes(Mutation):
+    """load tiles from 4 columns further"""
+
+    found_by = ("tma.start",)
+
+    def tma_load(self, tile, source, at, barrier, **options):
+        self.change()
+        super().tma_load(tile, source, (at[0], at[1] + 4), barrier, **options)
 
 
 class WrongExpectedBytes(Mutation):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, u8
+from nvbackend import f16, u8, u32
 from nvbackend.builder.tile import SharedTile
 from tests.rules.example import kernel
 from tests.rules.setup import load_parts, wgmma_parts
@@ -43,12 +43,21 @@ def rows_wider_than_the_swizzle(k, wide: nvb.TensorMap(f16, box=(64, 128)), matr
         k.tma_load_box(memory, matrix, (0, 0), full)  # keeps
 
 
-@kernel("tma.store-start")
-def store_that_begins_inside_16_bytes(k, matrix: MATRIX):
-    tile, _ = load_parts(k)
+@kernel("tma.start")
+def box_that_begins_inside_16_bytes(k, matrix: MATRIX):
+    tile, full = load_parts(k)
     with k.one_thread():
-        k.tma_store(matrix, (0, 20), tile)  # breaks
-        k.tma_store(matrix, (0, 24), tile)  # keeps
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, 20), full)  # breaks
+        k.tma_load(tile, matrix, (0, 24), full)  # keeps
+
+
+@kernel("tma.reduced-type")
+def sum_of_bytes(k, small: nvb.TensorMap(u8, box=(64, 64), swizzle=0), wide: nvb.TensorMap(u32, (64, 16), 0)):
+    memory = k.shared(u8, 4096, align=128)
+    with k.one_thread():
+        k.tma_reduce_box(small, (0, 0), memory, "add")  # breaks
+        k.tma_reduce_box(wide, (0, 0), memory, "add")  # keeps
         k.tma_commit_stores()
         k.tma_wait_stores()
 

@@ -1,0 +1,41 @@
+"""Where boxes may start, and what may be reduced: elsewhere a kernel stops. Each launch has a process of its own."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.support.tma_probe import DONE, ILLEGAL, Probe, outcomes
+
+pytestmark = pytest.mark.gpu((9, 0))
+
+STARTS = {
+    "f16": {0: DONE, 24: DONE, 20: ILLEGAL, 1: ILLEGAL},
+    "u8": {16: DONE, 8: ILLEGAL},
+    "u32": {20: DONE, 21: ILLEGAL, 22: ILLEGAL},
+    "u64": {2: DONE, 21: ILLEGAL},
+}
+"""For each element type innermost starts of boxes, and what becomes of a copy from or to there."""
+KNOWN = {
+    **{
+        Probe(way, element, column): wanted
+        for way in ("load", "store")
+        for element, starts in STARTS.items()
+        for column, wanted in starts.items()
+    },
+    Probe("reduce", "f16", 22, operation="add"): ILLEGAL,
+    Probe("reduce", "f16", 24, operation="add"): DONE,
+    Probe("reduce", "u32", 20, operation="add"): DONE,
+    Probe("reduce", "u8", 0, operation="add"): ILLEGAL,
+}
+
+
+@cache
+def found():
+    return outcomes(list(KNOWN))
+
+
+@pytest.mark.parametrize("probe", KNOWN, ids=str)
+def test_boxes_start_at_multiples_of_16_bytes_and_reductions_have_their_types(probe):
+    assert found()[probe] == KNOWN[probe]
