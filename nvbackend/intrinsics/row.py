@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 
 from nvbackend.intrinsics.features import Feature
@@ -138,6 +139,9 @@ class Row:
         if len(set(names)) != len(names):
             raise ValueError(f"row {self.ptx} names an operand twice: {names}")
 
+    def __hash__(self) -> int:
+        return hash(self.ptx)  # quick, since much is looked up by rows
+
     def operand(self, name: str) -> Operand:
         """The operand called `name` (KeyError where the row has none)."""
         for candidate in self.operands:
@@ -145,20 +149,28 @@ class Row:
                 return candidate
         raise KeyError(name)
 
+    def has_operand(self, name: str) -> bool:
+        """Whether one of the operands is called `name`."""
+        return name in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(operand.name for operand in self.operands)
+
     def _with_role(self, role: Role) -> tuple[Operand, ...]:
         return tuple(operand for operand in self.operands if operand.role is role)
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[Operand, ...]:
         """The operands written, in the order of the constraint string."""
         return self._with_role(Role.OUTPUT)
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Operand, ...]:
         """The operands only read, in the order of the constraint string."""
         return self._with_role(Role.INPUT)
 
-    @property
+    @cached_property
     def immediates(self) -> tuple[Operand, ...]:
         """The compile-time operands, in the order of the constraint string."""
         return self._with_role(Role.IMMEDIATE)

@@ -8,10 +8,11 @@ the kernel, or leaves a loop, the others go on without those threads.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row import Effect
+from nvbackend.intrinsics.row import Effect, Row
 from nvbackend.intrinsics.warp import ALL_LANES
 from nvbackend.isel import convergence_rules as rules
 from nvbackend.isel.convergence_barriers import Barriers, is_collective
@@ -48,15 +49,21 @@ def check_convergence(function: MachineFunction) -> list[Diagnostic]:
 
 def needed_scope(instr: MachineInstr) -> Scope:
     """The group whose threads execute `instr` together; THREAD where each may be alone, or nothing is known."""
-    row = instr.row
-    if row is None or is_collective(row):
-        return Scope.WARP if row is not None else Scope.THREAD
-    if Effect.CONVERGENT not in row.effects or row.opcode in _ANY_LANES:
-        return Scope.THREAD
-    if row.family in _WARPGROUP_FAMILIES:
-        return Scope.WARPGROUP
+    needed = Scope.THREAD if instr.row is None else _needed(instr.row)
+    if needed is not Scope.WARP:
+        return needed
     masks = [instr.operands[name] for name in _MASKS if name in instr.operands]
     return Scope.WARP if all(_is_whole(mask) for mask in masks) else Scope.THREAD
+
+
+@cache
+def _needed(row: Row) -> Scope:
+    """The same, where all lanes take part."""
+    if is_collective(row):
+        return Scope.WARP
+    if Effect.CONVERGENT not in row.effects or row.opcode in _ANY_LANES:
+        return Scope.THREAD
+    return Scope.WARPGROUP if row.family in _WARPGROUP_FAMILIES else Scope.WARP
 
 
 def _is_whole(mask: str) -> bool:

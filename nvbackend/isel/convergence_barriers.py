@@ -8,7 +8,7 @@ lets one of them through.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import convergence_rules as rules
@@ -23,6 +23,7 @@ _ID = "id"
 _COUNTED = "counted"
 
 
+@cache
 def is_collective(row: Row) -> bool:
     """Whether it is a barrier of the CTA or of the cluster."""
     return row.opcode in _CLUSTER_BARRIERS or (row.opcode.startswith(_CTA_BARRIERS) and row.opcode != _WARP_BARRIER)

@@ -9,9 +9,10 @@ round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from nvbackend.isel.dataflow import Site, solve
+from nvbackend.isel.finished import with_successors
 from nvbackend.isel.loops import Loops, loops_of
 from nvbackend.isel.machine import MachineFunction, MemoryUse
 from nvbackend.isel.memory_uses import CP_ASYNC, writes_elsewhere
@@ -98,12 +99,13 @@ def _blocks(function: MachineFunction, events: Mapping[int, Event], reads: set[R
 
 def _until(function: MachineFunction, loops: Loops, block: str) -> MachineFunction:
     """The ways that lead to `block` for the first time: without those back to a loop all of whose rounds run it."""
-    blocks = {}
+    taken = {}
     for name, one in function.blocks.items():
         ahead = [
             successor
             for successor in one.successors
             if not (loops.is_reachable(name) and loops.dominates(successor, block) and loops.dominates(block, name))
         ]
-        blocks[name] = replace(one, successors=ahead)
-    return replace(function, blocks=blocks)
+        if len(ahead) < len(one.successors):
+            taken[name] = ahead
+    return with_successors(function, taken)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from nvbackend.isel.finished import kept
+from nvbackend.isel.finished import kept, kept_of_text
 from nvbackend.isel.graphs import postorder
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 
@@ -118,7 +118,7 @@ def _numbered(function: MachineFunction) -> tuple[list[str], list[list[int]]]:
     return order, [[rank[successor] for successor in function.blocks[block].successors] for block in order]
 
 
-@kept
+@kept_of_text
 def sites_of(function: MachineFunction) -> dict[str, tuple[Site, ...]]:
     """The function's instructions with their places, block by block."""
     sites: dict[str, tuple[Site, ...]] = {}

@@ -25,28 +25,39 @@ def finished(function: MachineFunction) -> MachineFunction:
 
 def kept(find: Callable[[MachineFunction], Found]) -> Callable[[MachineFunction], Found]:
     """`find`, whose answer a finished function keeps. The callers share the answer, and must leave it as it is."""
+    return _asking(find, of_text=False)
+
+
+def kept_of_text(find: Callable[[MachineFunction], Found]) -> Callable[[MachineFunction], Found]:
+    """The same, of what depends on the instructions alone, and not on the successors of blocks."""
+    return _asking(find, of_text=True)
+
+
+def _asking(find: Callable[[MachineFunction], Found], *, of_text: bool) -> Callable[[MachineFunction], Found]:
+    key = (of_text, find)
 
     @wraps(find)
     def ask(function: MachineFunction) -> Found:
         if function.kept is None:
             return find(function)
-        if find not in function.kept:
-            function.kept[find] = find(function)
-        return cast("Found", function.kept[find])
+        if key not in function.kept:
+            function.kept[key] = find(function)
+        return cast("Found", function.kept[key])
 
     return ask
 
 
 def with_successors(function: MachineFunction, successors: Mapping[str, list[str]]) -> MachineFunction:
     """`function`, finished, where some blocks go on otherwise; its instructions and their places are the same."""
-    blocks = {
-        name: replace(block, successors=successors[name]) if name in successors else block
-        for name, block in function.blocks.items()
-    }
-    return finished(replace(function, blocks=blocks))
+    blocks = dict(function.blocks)
+    for name, following in successors.items():
+        blocks[name] = replace(blocks[name], successors=following)
+    same = replace(function, blocks=blocks)
+    same.kept = {key: found for key, found in (function.kept or {}).items() if key[0]}
+    return same
 
 
-@kept
+@kept_of_text
 def opcodes(function: MachineFunction) -> frozenset[str]:
     """The opcodes of all instructions."""
     return frozenset([instr.opcode for block in function.blocks.values() for instr in block.instructions])

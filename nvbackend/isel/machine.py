@@ -59,7 +59,7 @@ class MachineFunction:
     blocks: dict[str, MachineBlock] = field(default_factory=dict)
     attributes: dict[str, object] = field(default_factory=dict)
     values: RunTimeValues | None = field(default=None, compare=False, repr=False)
-    kept: dict[object, object] | None = field(default=None, init=False, compare=False, repr=False)
+    kept: dict[tuple[bool, object], object] | None = field(default=None, init=False, compare=False, repr=False)
 
     @property
     def entry(self) -> MachineBlock:

@@ -38,7 +38,7 @@ class Counts:
 
     def findings(self) -> Iterator[CountFinding]:
         """Every sum that certainly is not what it must be."""
-        for cell in self._uses.cells():
+        for cell in self._uses.cells:
             if cell.object in self._uses.escaped:
                 continue
             yield from self._arrivals(cell)

@@ -83,7 +83,7 @@ class Deadlocks:
         )
 
     def _suspected(self) -> Iterator[Use]:
-        for cell in self._uses.cells():
+        for cell in self._uses.cells:
             waits = () if cell.object in self._uses.escaped else self._uses.of(cell, Role.WAIT)
             first = [use for use in waits if self._firsts.parity(use) == 0]
             if first and self._uses.of(cell, Role.INIT) and self._uses.of(cell, Role.ARRIVE):
@@ -151,4 +151,3 @@ class _Walk:
             self.held.discard(wait.site.position)
             if wait.site.position in self._parked:
                 self._ways.append(self._parked.pop(wait.site.position))
-

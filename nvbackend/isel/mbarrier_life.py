@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from nvbackend.diagnostics import Rule
 from nvbackend.isel import facts
 from nvbackend.isel import mbarrier_protocol_rules as rules
+from nvbackend.isel.finished import with_successors
 from nvbackend.isel.loops import Loops
 from nvbackend.isel.mbarrier_uses import WRITES, Cell, Role, Use, Uses
 
@@ -38,10 +41,10 @@ class _Order(enum.Enum):
 
 Places = Mapping[Cell, frozenset[int]]
 """Where something happened to a cell, as positions."""
+_NOWHERE: Places = MappingProxyType({})
 
 
-@dataclass(frozen=True)
-class Life:
+class Life(NamedTuple):
     """What may hold before an instruction.
 
     `begun`: initialised on some path, ever. `live` and `dead`: initialised or invalidated, with nothing that undoes it
@@ -50,11 +53,11 @@ class Life:
     """
 
     begun: frozenset[Cell] = frozenset()
-    live: Places = field(default_factory=dict)
-    dead: Places = field(default_factory=dict)
-    unseen: Places = field(default_factory=dict)
-    unseen_by_peers: Places = field(default_factory=dict)
-    unfenced: Places = field(default_factory=dict)
+    live: Places = _NOWHERE
+    dead: Places = _NOWHERE
+    unseen: Places = _NOWHERE
+    unseen_by_peers: Places = _NOWHERE
+    unfenced: Places = _NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,19 +92,20 @@ class LifeAnalysis:
     def join(self, left: Life, right: Life, /) -> Life:
         """What may be true on either way."""
         return Life(
-            left.begun | right.begun,
-            *(
-                _union(getattr(left, name), getattr(right, name))
-                for name in ("live", "dead", "unseen", "unseen_by_peers", "unfenced")
-            ),
+            left.begun if right.begun <= left.begun else left.begun | right.begun,
+            _union(left.live, right.live),
+            _union(left.dead, right.dead),
+            _union(left.unseen, right.unseen),
+            _union(left.unseen_by_peers, right.unseen_by_peers),
+            _union(left.unfenced, right.unfenced),
         )
 
     def transfer(self, state: Life, site: Site, /) -> Life:
         """What may be true behind the instruction."""
         use = self._uses.get(site.position)
-        if use is not None and use.role & Role.INIT:
+        if use is not None and use.role is Role.INIT:
             return _initialised(state, use)
-        if use is not None and use.role & Role.INVAL:
+        if use is not None and use.role is Role.INVAL:
             return _invalidated(state, use)
         return _ordered(state, site.instr)
 
@@ -163,13 +167,14 @@ def some_thread(function: MachineFunction, loops: Loops) -> MachineFunction:
     An mbarrier is initialised or invalidated when one thread has done it, so what matters is that some thread runs the
     block, and not that the others go around it.
     """
-    blocks = {}
+    taken = {}
     for name, block in function.blocks.items():
         ways = block.successors
         if block.sides is not None and len(ways) == 2 and loops.is_reachable(name):
-            ways = [way for way in ways if not _leads(function, loops, ways[way == ways[0]], way, name)] or ways
-        blocks[name] = block if ways is block.successors else replace(block, successors=ways)
-    return replace(function, blocks=blocks)
+            left = [way for way in ways if not _leads(function, loops, ways[way == ways[0]], way, name)]
+            if left and left != ways:
+                taken[name] = left
+    return with_successors(function, taken) if taken else function
 
 
 def _leads(function: MachineFunction, loops: Loops, start: str, end: str, without: str) -> bool:
@@ -199,7 +204,7 @@ def _initialised(state: Life, use: Use) -> Life:
     place = {use.exact: frozenset((use.site.position,))}
     begun = state.begun | {use.exact}
     if use.threads is None:
-        return replace(state, begun=begun, dead=_without(state.dead, use.exact))
+        return state._replace(begun=begun, dead=_without(state.dead, use.exact))
     return Life(
         begun,
         {**state.live, **place},
@@ -223,21 +228,25 @@ def _invalidated(state: Life, use: Use) -> Life:
 
 
 def _order(instr: MachineInstr) -> _Order:
-    if instr.opcode == _CLUSTER_WAIT:
+    return _order_of(instr.opcode, instr.opcode if instr.row is None else instr.row.ptx)
+
+
+@cache
+def _order_of(opcode: str, spelling: str) -> _Order:
+    if opcode == _CLUSTER_WAIT:
         return _Order.CLUSTER
-    if instr.opcode.startswith(_CTA_BARRIERS):
+    if opcode.startswith(_CTA_BARRIERS):
         return _Order.CTA
-    spelling = instr.opcode if instr.row is None else instr.row.ptx
     return _Order.FENCE if spelling.startswith(_FENCES) else _Order.NONE
 
 
 def _ordered(state: Life, instr: MachineInstr) -> Life:
     order = _order(instr)
     if order is _Order.CLUSTER:
-        return replace(state, unseen={}, unseen_by_peers={})
+        return state._replace(unseen=_NOWHERE, unseen_by_peers=_NOWHERE)
     if order is _Order.CTA:
-        return replace(state, unseen={}) if state.unseen else state
-    return replace(state, unfenced={}) if order is _Order.FENCE and state.unfenced else state
+        return state._replace(unseen=_NOWHERE) if state.unseen else state
+    return state._replace(unfenced=_NOWHERE) if order is _Order.FENCE and state.unfenced else state
 
 
 def _of(places: Places, cell: Cell) -> frozenset[int]:

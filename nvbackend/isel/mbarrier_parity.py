@@ -55,7 +55,7 @@ class Parities:
         """The first wait for each barrier that is filled, and that nothing ever waits for by the parity 0."""
         if self._uses.lost:
             return
-        for cell in self._uses.cells():
+        for cell in self._uses.cells:
             waits = self._uses.of(cell, Role.WAIT | Role.POLL)
             filled = any(
                 use.role is Role.COMPLETE or use.site.instr.opcode == _COMMIT for use in self._uses.of(cell, _FILLS)

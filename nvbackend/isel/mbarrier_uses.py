@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from itertools import groupby
 
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.isel import facts
 from nvbackend.isel.dataflow import Site, sites_of
-from nvbackend.isel.finished import kept
+from nvbackend.isel.finished import kept_of_text
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
 BARRIER = "barrier"
@@ -95,36 +96,61 @@ class Uses:
     escaped: frozenset[MemoryObject]
 
     by_object: Mapping[MemoryObject, Mapping[int | None, Sequence[Use]]]
+    _asked: dict[tuple[Cell, Role], Sequence[Use]] = field(default_factory=dict, compare=False, repr=False)
+    _placed: dict[tuple[Cell, Role], Mapping[str, list[Use]]] = field(default_factory=dict, compare=False, repr=False)
 
-    def of(self, cell: Cell, role: Role) -> list[Use]:
+    def of(self, cell: Cell, role: Role) -> Sequence[Use]:
         """The uses of a cell in one of the roles, in the order of the text."""
+        key = cell, role
+        found = self._asked.get(key)
+        if found is None:
+            found = self._asked[key] = self._of(cell, role)
+        return found
+
+    def _of(self, cell: Cell, role: Role) -> Sequence[Use]:
         places = self.by_object.get(cell.object, {})
         if cell.offset is None:
             met = [use for uses in places.values() for use in uses]
         else:
             met = [*places.get(cell.offset, ()), *places.get(None, ())]
-        return sorted((use for use in met if use.role & role), key=lambda use: use.site.position)
+        return tuple(sorted((use for use in met if use.role & role), key=_position))
 
     def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
-        """Those of them that stand in one of `blocks`."""
-        return [use for use in self.of(cell, role) if use.site.block in blocks]
+        """Those of them that stand in one of `blocks`; looked up there, since each of many loops asks for its own."""
+        key = cell, role
+        placed = self._placed.get(key)
+        if placed is None:
+            placed = self._placed[key] = {}
+            for use in self.of(cell, role):
+                placed.setdefault(use.site.block, []).append(use)
+        names = (one for one in blocks if one in placed) if len(blocks) < len(placed) else placed.keys() & blocks
+        return sorted((use for name in names for use in placed[name]), key=_position)
 
-    def cells(self) -> list[Cell]:
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
         """Every cell, in the order of the text."""
-        return list(dict.fromkeys(use.cell for use in self.all))
+        return tuple(dict.fromkeys(use.cell for use in self.all))
 
     def lacks(self, cell: Cell, role: Role) -> bool:
         """Whether certainly nothing in the kernel does this with the cell."""
         return not (self.lost & role or cell.object in self.escaped or self.of(cell, role))
 
 
+def _position(use: Use) -> int:
+    return use.site.position
+
+
 def role_of(instr: MachineInstr) -> Role:
     """What `instr` does with its mbarrier."""
-    opcode = instr.opcode
+    blocking = instr.row is None or bool(instr.row.axes.get("blocking"))
+    return _role(instr.opcode, blocking=blocking)
+
+
+@cache
+def _role(opcode: str, *, blocking: bool) -> Role:
     if opcode.startswith("mbarrier.arrive"):
         return Role.ARRIVE | (Role.EXPECT if opcode.endswith("expect_tx") else Role(0))
     if opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait")):
-        blocking = instr.row is None or instr.row.axes.get("blocking")
         return Role.WAIT if blocking else Role.POLL
     if opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async", "clusterlaunchcontrol")):
         return Role.COMPLETE
@@ -141,7 +167,7 @@ _ROLES = {
 }
 
 
-@kept
+@kept_of_text
 def find_uses(function: MachineFunction) -> Uses:
     """Every use of an mbarrier in `function`."""
     sites = [site for block in sites_of(function).values() for site in block]
@@ -153,7 +179,7 @@ def find_uses(function: MachineFunction) -> Uses:
             exact = Cell(touch.object, None if touch.symbol else touch.offset)
             cell = Cell(touch.object, None) if touch.object in whole else exact
             found.append(Use(site, cell, exact, role_of(site.instr)))
-        elif _has_barrier(site.instr):
+        elif site.instr.row is not None and site.instr.row.has_operand(BARRIER):
             lost |= role_of(site.instr)
     barriers = {use.cell.object for use in found}
     escaped = frozenset(
@@ -173,11 +199,10 @@ def find_uses(function: MachineFunction) -> Uses:
 
 def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:
     """The access to an mbarrier as one, None where the instruction has none that is known."""
-    return next((touch for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE), None)
-
-
-def _has_barrier(instr: MachineInstr) -> bool:
-    return instr.row is not None and any(operand.name == BARRIER for operand in instr.row.operands)
+    for touch in instr.memory:
+        if touch.use is MemoryUse.SYNCHRONIZE:
+            return touch
+    return None
 
 
 def _chosen_at_run_time(sites: Iterable[Site]) -> set[MemoryObject]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 
 from nvbackend.intrinsics.row import Operand, RegisterClass, Role, Row
 from nvbackend.isel.machine import MachineInstr, MemoryUse
@@ -36,6 +37,8 @@ _PLACES: Mapping[str, MemoryUse] = {"destination": MemoryUse.ASYNC_WRITE, "sourc
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
 _EXTENTS = {"tcgen05.alloc": 4}
 _BARRIER_BYTES = 8
+_SYMBOLS = 1024
+"""So many symbols are remembered with what they mean: those of a kernel come again and again."""
 DEFINED_IN = "@"
 """What stands between the name of a value and the block that defines it, in a symbol."""
 
@@ -63,10 +66,17 @@ def writes_elsewhere(instr: MachineInstr) -> bool:
     """Whether it writes to shared memory at an operand whose place is not known."""
     if instr.row is None:
         return instr.opcode == STORE_SHARED and not instr.memory
-    written = {touch.operand for touch in instr.memory if touch.use in _WRITES}
-    return any(address_use(instr.row, one) in _WRITES and one.name not in written for one in instr.row.operands)
+    written = _written(instr.row)
+    return bool(written) and not written.issubset([touch.operand for touch in instr.memory if touch.use in _WRITES])
 
 
+@cache
+def _written(row: Row) -> frozenset[str]:
+    """The operands with the addresses of shared memory that `row` writes to."""
+    return frozenset(one.name for one in row.operands if address_use(row, one) in _WRITES)
+
+
+@cache
 def is_remote(row: Row) -> bool:
     """Whether the destination of an asynchronous `row` is in the shared memory of another CTA of the cluster."""
     mapped = any(one.name == BARRIER and one.register is RegisterClass.SHARED_CLUSTER for one in row.operands)
@@ -83,6 +93,7 @@ def known_extent(row: Row, operand: Operand) -> int | None:
     return _EXTENTS.get(row.opcode)
 
 
+@lru_cache(maxsize=_SYMBOLS)
 def defining_blocks(symbol: str) -> frozenset[str]:
     """The blocks that define the run-time values of a symbol: behind their next entry it is another place."""
     return frozenset(re.findall(rf"{DEFINED_IN}([\w.$-]+)", symbol))
@@ -96,6 +107,7 @@ def symbol_text(terms: Mapping[str, int]) -> str:
     return " + ".join(f"{_escaped(name)}*{factor}" for name, factor in sorted(terms.items()) if factor)
 
 
+@lru_cache(maxsize=_SYMBOLS)
 def symbol_terms(symbol: str) -> tuple[tuple[str, int], ...]:
     """The names and factors in the text of `symbol_text`."""
     parts: Iterable[str] = symbol.split(" + ") if symbol else ()

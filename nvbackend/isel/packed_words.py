@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 from nvbackend.intrinsics.seed_tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
@@ -18,8 +18,12 @@ Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen
 _SHARED_OPERANDS = ("a_desc", "b_desc")
 _MMA_ASYNC = "wgmma.mma_async"
 _COPIED = ("tcgen05.cp", "source")
+_REMEMBERED = 1024
+"""So many descriptors are remembered with what they say: those of a kernel come again and again."""
+_shared_descriptor = lru_cache(maxsize=_REMEMBERED)(SmemDescriptor.decode)
+_shared_descriptor_5 = lru_cache(maxsize=_REMEMBERED)(Tcgen05SmemDescriptor.decode)
 _WORDS: dict[str, Callable[[int], Decoded]] = {
-    **dict.fromkeys(_SHARED_OPERANDS, Tcgen05SmemDescriptor.decode),
+    **dict.fromkeys(_SHARED_OPERANDS, _shared_descriptor_5),
     CONTROL: Tcgen05Ctrl.decode,
     COLLECTOR: Tcgen05Collector.decode,
 }
@@ -29,9 +33,9 @@ _WORDS: dict[str, Callable[[int], Decoded]] = {
 def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
     """What decodes the packed word called `word` of `instr`, and raises on bits without meaning; None: none does."""
     if instr.opcode.startswith(_MMA_ASYNC) and word in _SHARED_OPERANDS:
-        return SmemDescriptor.decode
+        return _shared_descriptor
     if (instr.opcode, word) == _COPIED:
-        return Tcgen05SmemDescriptor.decode
+        return _shared_descriptor_5
     if not instr.opcode.startswith(TCGEN05_MMA) or instr.row is None:
         return None
     if word == INSTRUCTION_DESCRIPTOR:

@@ -153,11 +153,7 @@ def _async_read(instr: MachineInstr) -> Kind:
         return Kind.MULTIPLY_5
     if instr.opcode == _WGMMA:
         return Kind.MULTIPLY
-    return Kind.STORE if _barrier_operand(instr.row) is None else Kind.SEND
-
-
-def _barrier_operand(row: Row | None) -> str | None:
-    return next((one.name for one in row.operands if one.name == BARRIER), None) if row is not None else None
+    return Kind.SEND if instr.row is not None and instr.row.has_operand(BARRIER) else Kind.STORE
 
 
 def _barrier(instr: MachineInstr) -> MemoryObject | None:

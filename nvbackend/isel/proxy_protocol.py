@@ -13,7 +13,7 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel import wgmma_protocol_rules as wgmma_rules
 from nvbackend.isel.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.dataflow import Site, sites_of, solve
-from nvbackend.isel.finished import finished, kept
+from nvbackend.isel.finished import finished, kept, with_successors
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryUse
 from nvbackend.isel.proxy_accesses import Kind, Relation, Run, accesses_of
 from nvbackend.isel.proxy_protocol_state import (
@@ -33,6 +33,8 @@ from nvbackend.isel.proxy_protocol_text import diagnose, diagnose_exit
 from nvbackend.isel.wgmma_protocol import find_mistakes
 
 _RETURN = "ret"
+_ENTERED = MachineInstr(ENTER)
+"""Stands where run-time values become others."""
 _WAIT_ALL = "cp.async.wait_all"
 _MBARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 _GROUPS = frozenset({"wgmma.commit_group", "cp.async.bulk.commit_group", "cp.async.commit_group", *WAITS.values()})
@@ -116,7 +118,7 @@ def unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
     analysis = _analysis(reduced, kinds)
     meetings: list[Meeting] = []
     ordered: set[int] = set()
-    for site, state in solve(reduced.function, analysis).visit():
+    for site, state in solve(reduced.function, analysis, analysis.matters).visit():
         run = reduced.events[site.position].run
         if run is not None:
             meetings += analysis.meetings(state, run)
@@ -163,7 +165,7 @@ def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site,
         return
     program = _one_thread(reduced)
     analysis = _analysis(program, frozenset({Kind.STORE}))
-    for site, state in solve(program.function, analysis).visit():
+    for site, state in solve(program.function, analysis, analysis.matters).visit():
         if program.events[site.position].name != EXIT:
             continue
         for run, ages in analysis.pending(state):
@@ -187,12 +189,12 @@ def _analysis(reduced: Reduced, kinds: frozenset[Kind]) -> ProxyAnalysis:
 
 def _one_thread(reduced: Reduced) -> Reduced:
     """The program as the one thread executes it that blocks of one thread are for: it skips none of them."""
-    function = MachineFunction(reduced.function.name, reduced.function.target)
-    for name, block in reduced.function.blocks.items():
-        alone = block.branch is not None and block.branch.one_thread
-        successors = block.successors[:1] if alone else block.successors
-        function.blocks[name] = MachineBlock(name, block.instructions, successors, block.branch)
-    return replace(reduced, function=finished(function))
+    alone = {
+        name: block.successors[:1]
+        for name, block in reduced.function.blocks.items()
+        if block.branch is not None and block.branch.one_thread
+    }
+    return replace(reduced, function=with_successors(reduced.function, alone)) if alone else reduced
 
 
 @kept
@@ -208,9 +210,7 @@ def reduce_function(function: MachineFunction) -> Reduced:
             found.insert(0, (Event(ENTER), None))
         events.update(enumerate((event for event, _ in found), start=len(events)))
         block = function.blocks[name]
-        instructions = [
-            MachineInstr(event.name, location=site.instr.location if site else None) for event, site in found
-        ]
+        instructions = [_ENTERED if site is None else site.instr for _, site in found]
         reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
     return Reduced(finished(reduced), events, runs)
 

@@ -71,6 +71,14 @@ HAZARDS: Mapping[Kind, frozenset[Kind]] = {
     Kind.LOAD: frozenset({Kind.READ, Kind.MULTIPLY, Kind.MULTIPLY_5, Kind.STORE, Kind.SEND}),
 }
 """What must not meet a pending run of each kind."""
+_ENDING: Mapping[Kind, frozenset[str]] = {
+    Kind.WRITE: frozenset({PROXY_FENCE}),
+    Kind.COPY: frozenset({MBARRIER_WAIT, COMMITS[Kind.COPY], WAITS[Kind.COPY]}),
+    Kind.LOAD: frozenset({MBARRIER_WAIT}),
+    Kind.MULTIPLY: frozenset({COMMITS[Kind.MULTIPLY], WAITS[Kind.MULTIPLY]}),
+    Kind.STORE: frozenset({COMMITS[Kind.STORE], WAITS[Kind.STORE]}),
+}
+"""The events that a pending run of each kind gets on by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +112,20 @@ class ProxyAnalysis:
                 self._examples.append(run)
         self._kind = [run.kind.value for run in self._examples]
         self._met: dict[tuple[int, int], Relation] = {}
-        self._refilled: dict[tuple[int, int], bool] = {}
+        self._settled: dict[tuple[int, int], tuple[bool, bool]] = {}
+        kinds = [run.kind for run in self._runs.values()]
+        # Each run may be there twice, as one that was lost and one that was not.
+        self._are_few = not kinds or 2 * max(map(kinds.count, set(kinds))) <= _MOST_RUNS
+        self._objects = {run.object for run in self._runs.values()}
+        self._blocks = frozenset[str]().union(*(run.blocks for run in self._runs.values()))
+        self._ending = {EXIT}.union(*(_ENDING[kind] for kind in set(kinds)))
+
+    def matters(self, site: Site) -> bool:
+        """Whether the instruction changes what is pending, meets it, or ends the kernel."""
+        event = self._events[site.position]
+        if event.run is not None:
+            return event.run.object in self._objects
+        return site.block in self._blocks if event.name == ENTER else event.name in self._ending
 
     def entry(self) -> State:
         """Nothing is pending."""
@@ -184,30 +205,30 @@ class ProxyAnalysis:
             self._met[pair] = found
         return found
 
-    def _refills(self, group: int, run: Run) -> bool:
-        """Whether the access brings other data to where the runs of a group wrote."""
+    def _settles(self, group: int, run: Run) -> tuple[bool, bool]:
+        """Whether the access settles the runs of a group, and those of them that were lost.
+
+        What it surely meets is settled there; what it fills again is pending no more, wherever that is.
+        """
         pair = group, self._group[run.number]
-        found = self._refilled.get(pair)
+        found = self._settled.get(pair)
         if found is None:
             first = self._examples[group]
-            found = self._refilled[pair] = (
-                first.kind in (Kind.WRITE, Kind.COPY) and relation(first, run) is not Relation.NONE
-            )
+            refills = run.kind is Kind.LOAD and first.kind in (Kind.WRITE, Kind.COPY)
+            fills = refills and relation(first, run) is not Relation.NONE
+            found = self._settled[pair] = (fills or self._meets(group, run) is Relation.SURE, fills)
         return found
 
     def _accessed(self, state: State, run: Run) -> State:
-        """What the access surely meets is settled there; what it fills again is pending no more."""
+        """What the access settles is pending no more; the access itself is, where it is followed."""
         settled: set[int] = set()
-        fills = run.kind is Kind.LOAD
         for key in state.active:
-            group = self._group[key.number]
-            if (not key.lost and self._meets(group, run) is Relation.SURE) or (fills and self._refills(group, run)):
+            if self._settles(self._group[key.number], run)[key.lost]:
                 settled.add(key.number)
         for group, keys in state.done.items():
-            if fills and self._refills(group, run):
-                settled.update(key.number for key in keys)
-            elif self._meets(group, run) is Relation.SURE:
-                settled.update(key.number for key in keys if not key.lost)
+            fresh, lost = self._settles(group, run)
+            if fresh:
+                settled.update(key.number for key in keys if lost or not key.lost)
         begun = Pending(run.number) if run.number in self._runs else None
         if not settled and begun is None:
             return state
@@ -260,6 +281,8 @@ class ProxyAnalysis:
 
     def _bounded(self, active: dict[Pending, frozenset[int]], done: dict[int, frozenset[Pending]]) -> State:
         """The state without the oldest runs of a kind that has too many of them."""
+        if self._are_few:
+            return State(active, done)
         count: dict[str, int] = {}
         for key in active:
             kind = self._kind[self._group[key.number]]

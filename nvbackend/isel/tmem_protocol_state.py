@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics import tcgen05, tcgen05_memory
@@ -52,10 +52,10 @@ class Known(enum.Enum):
 class Fact:
     """One fact about an allocation, a place in one (`touch`), or a block of registers (by its number)."""
 
-    known: Known
+    known: Known = field(hash=False)
     place: int = -1
     object: MemoryObject | None = None
-    touch: MemoryTouch | None = None
+    touch: MemoryTouch | None = field(default=None, hash=False)
     registers: int = 0
 
 

@@ -100,8 +100,10 @@ def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
     sound: set[tuple[object, ...]] = set()
     genuine: set[int] = set()
     for instr in function.instructions():
-        parts = (instr.registers, instr.immediates, instr.words, instr.facts)
-        alike = (instr.opcode, id(instr.row), *constants(instr), *(tuple(part.items()) for part in parts))
+        alike = (
+            *(instr.opcode, id(instr.row), *constants(instr), tuple(instr.registers.items())),
+            *(tuple(instr.immediates.items()), tuple(instr.words.items()), tuple(instr.facts.items())),
+        )
         if alike in sound:
             continue
         found = [diagnostic for check in INSTRUCTION_CHECKS for diagnostic in check(instr, function.target)]

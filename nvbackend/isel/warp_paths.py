@@ -6,9 +6,9 @@ Where a part of a warp takes a branch, the warp goes through the branch and then
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import replace
 
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.isel.finished import with_successors
 from nvbackend.isel.machine import MachineBlock, MachineFunction
 
 THREADS = "threads"
@@ -31,7 +31,7 @@ def warp_paths(function: MachineFunction) -> Iterator[MachineFunction]:
         taken = tuple(_taken(function, block, lanes) for block in decided)
         if taken not in seen:
             seen.add(taken)
-            yield _pruned(function, {block.name: ways for block, ways in zip(decided, taken, strict=True)})
+            yield with_successors(function, {block.name: [*ways] for block, ways in zip(decided, taken, strict=True)})
 
 
 def _taken(function: MachineFunction, block: MachineBlock, lanes: int) -> tuple[str, ...]:
@@ -83,11 +83,3 @@ def reachable(function: MachineFunction, starts: Iterable[str], *, without: Cont
                 found.add(successor)
                 waiting.append(successor)
     return found
-
-
-def _pruned(function: MachineFunction, taken: dict[str, tuple[str, ...]]) -> MachineFunction:
-    blocks = {
-        name: replace(block, successors=list(taken.get(name, block.successors)))
-        for name, block in function.blocks.items()
-    }
-    return replace(function, blocks=blocks)

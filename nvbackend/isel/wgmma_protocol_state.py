@@ -13,8 +13,9 @@ After a mistake the state goes on as if it had been put right, so that one mista
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, TypeVar
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.wgmma import PENDING_GROUPS
@@ -37,6 +38,7 @@ Shape = tuple[int, int]
 Shaped = tuple[RegisterBlock, Shape]
 _Key = TypeVar("_Key")
 _Fact = TypeVar("_Fact")
+_NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,7 @@ class Ordered:
         return Ordered(self.accessed | other.accessed, self.shapes | other.shapes, self.chained | other.chained)
 
 
-@dataclass(frozen=True)
-class WgmmaState:
+class WgmmaState(NamedTuple):
     """What may be true before an instruction.
 
     `flight`: mma that may run, by age and registers. `accessed`: the ordinary accesses since the last fence, and
@@ -89,13 +90,13 @@ class WgmmaState:
     `fences`: the fences that may be the last, of those that stand in a chain on some path: no others can be needless.
     """
 
-    flight: Mapping[tuple[int, Busy], frozenset[Trail]] = field(default_factory=dict)
-    accessed: Mapping[RegisterBlock, frozenset[int]] = field(default_factory=dict)
-    shapes: Mapping[Shaped, frozenset[int]] = field(default_factory=dict)
+    flight: Mapping[tuple[int, Busy], frozenset[Trail]] = _NOTHING
+    accessed: Mapping[RegisterBlock, frozenset[int]] = _NOTHING
+    shapes: Mapping[Shaped, frozenset[int]] = _NOTHING
     unfenced: bool = True
     chain: frozenset[Shaped] = frozenset()
     chain_may_be_empty: bool = True
-    fences: Mapping[int, Ordered] = field(default_factory=dict)
+    fences: Mapping[int, Ordered] = _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +176,7 @@ def _access(state: WgmmaState, site: Site, block: RegisterBlock, access: Access,
     """Ordinary code reads or writes registers: they must not be in flight, and a fence is due before the next mma."""
     rule = rules.READ_IN_FLIGHT if access is Access.READ else rules.WRITE_IN_FLIGHT
     state = _hand_over(state, site, block, rule, events)
-    state = replace(
-        state,
+    state = state._replace(
         accessed={**state.accessed, block: frozenset((site.position,))},
         shapes={shaped: places for shaped, places in state.shapes.items() if shaped[0] != block},
     )
@@ -189,7 +189,7 @@ def _hand_over(state: WgmmaState, site: Site, block: RegisterBlock, rule: Rule, 
     if not found:
         return state
     events.append(_in_flight(rule, site, (block,), found))
-    return replace(state, flight={key: trails for key, trails in state.flight.items() if key not in found})
+    return state._replace(flight={key: trails for key, trails in state.flight.items() if key not in found})
 
 
 def _in_flight(
@@ -211,7 +211,7 @@ def _end_chain(state: WgmmaState) -> WgmmaState:
         fence: replace(ordered, chained=frozenset()) if ordered.chained else ordered
         for fence, ordered in state.fences.items()
     }
-    return replace(state, chain=frozenset(), chain_may_be_empty=True, fences=fences)
+    return state._replace(chain=frozenset(), chain_may_be_empty=True, fences=fences)
 
 
 def _fence(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
@@ -220,7 +220,7 @@ def _fence(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
     fences: Mapping[int, Ordered] = {}
     if state.chain:
         fences = {site.position: Ordered(frozenset(state.accessed), frozenset(state.shapes), state.chain)}
-    return replace(state, accessed={}, shapes={}, unfenced=False, fences=fences)
+    return state._replace(accessed={}, shapes={}, unfenced=False, fences=fences)
 
 
 def _mma_async(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
@@ -276,7 +276,7 @@ def _commit_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaSt
         key = (min(age + 1, _OLDEST), busy)
         closed = trails if age else frozenset(replace(trail, commit=site.position) for trail in trails)
         aged[key] = aged.get(key, frozenset()) | closed
-    return _end_chain(replace(state, flight=aged))
+    return _end_chain(state._replace(flight=aged))
 
 
 def _wait_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
@@ -297,7 +297,7 @@ def _wait_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaStat
         else:
             left[key] = frozenset(replace(trail, wait=site.position, age=age) for trail in trails)
     events += _not_drained(site, drains, wanted)
-    return _end_chain(replace(state, flight=left))
+    return _end_chain(state._replace(flight=left))
 
 
 def _not_drained(
