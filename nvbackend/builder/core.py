@@ -12,7 +12,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.blocks import Asked
 from nvbackend.builder.descriptor_words import words_of
-from nvbackend.builder.execution import Execution
+from nvbackend.builder.execution import BARRIER, Execution
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.operands import check_operands
@@ -25,7 +25,8 @@ from nvbackend.builder.values import Value
 from nvbackend.diagnostics import caller_location, raise_all
 from nvbackend.intrinsics.row import Effect, Role, Row
 from nvbackend.intrinsics.types import ElementType
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
+from nvbackend.isel.facts import THREADS
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import check_row
 
@@ -57,6 +58,8 @@ class BuilderCore:
         self._asked = Asked()
         self._elected: list[ir.Value] = []
         self._choices: dict[str, Choice] = {}
+        self._shared_barriers: dict[ir.Value, Scope] = {}
+        """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""
         self._latest: dict[str, ir.Value] = {}
         self._torn: tuple[Region, str] | None = None
         self._finished = False
@@ -95,6 +98,9 @@ class BuilderCore:
         check_row(row, self.target, immediates)
         check_operands(self.function, row, operands)
         results = lower(self._ir, row, operands, name)
+        known = self._execution.facts(row, operands)
+        if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
+            self._shared_barriers[barrier] = Scope.GRID
         self._record(
             MachineInstr(
                 opcode=row.opcode,
@@ -106,7 +112,7 @@ class BuilderCore:
                 touches=tuple(touches),
                 memory=(*memory, *self._places.touches(row, operands, extents or {})),
                 facts={
-                    **self._execution.facts(row, operands),
+                    **known,
                     **parity_facts(operands, self._ir.block),
                     **swizzle_facts(row, operands, self._places.bits),
                     **(facts or {}),
@@ -143,7 +149,7 @@ class BuilderCore:
             return False
         if condition.opname == "and":
             return any(self._is_alone(one) for one in condition.operands)
-        names = [one.callee.name for one in condition.operands if isinstance(one, ir.CallInstr)]
+        names = [getattr(one.callee, "name", "") for one in condition.operands if isinstance(one, ir.CallInstr)]
         constant = any(isinstance(one, ir.Constant) for one in condition.operands)
         return condition.opname == "icmp" and condition.op == "eq" and constant and names == [_THREAD_INDEX]
 
@@ -263,14 +269,14 @@ class BuilderCore:
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
-        self.machine.values = ThreadValues(self.function, self._execution)
+        self.machine.values = ThreadValues(self.function, self._execution, self._shared_barriers)
 
     def _note_branches(self) -> None:
         """Say of each block with two successors which threads go the same way."""
         threads = self.machine.attributes["threads"]
         assert isinstance(threads, int)
         ends = {block.name: block.terminator for block in self.function.blocks}
-        for name, branch in branches(self.function, threads, self._choices).items():
+        for name, branch in branches(self.function, threads, self._choices, self._shared_barriers).items():
             alone = branch.one_thread or self._is_alone(ends[name].operands[0])
             self.machine.blocks[name].branch = replace(branch, one_thread=alone)
 

@@ -1,14 +1,11 @@
-"""Functions of f32 that the chip has an instruction for, and pairs of narrow floats in a register."""
+"""Functions of f32 that the chip has an instruction for."""
 
 from __future__ import annotations
 
 from nvbackend.builder import rules
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
-from nvbackend.intrinsics import matrix_move
-from nvbackend.intrinsics.row import RegisterClass
-from nvbackend.intrinsics.types import ElementType, f32, u16, u32
-from nvbackend.isel.variants import variant
+from nvbackend.intrinsics.types import f32
 
 _FUNCTIONS = {
     "exp2": "llvm.exp2.f32",
@@ -21,7 +18,7 @@ _FUNCTIONS = {
 
 
 class Functions(Threads):
-    """Exponentials, logarithms and roots (PTX ISA 9.7.3), and the conversion of two f32 to a pair (9.7.9 cvt)."""
+    """Exponentials, logarithms and roots (PTX ISA 9.7.3)."""
 
     def exp2(self, value: Operand) -> Value:
         """2 to the `value` (f32): ex2.approx, at most 2 units in the last place off. PTX ISA 9.7.3 (ex2)."""
@@ -48,14 +45,3 @@ class Functions(Threads):
         if given.type is not f32:
             rules.UNSUPPORTED_OPERATION.fail(operation=f"k.{name}", element=given.type, advice="convert with .to(f32)")
         return self._wrap(self._intrinsic(_FUNCTIONS[name], f32, [given.ir]), f32)
-
-    def pack(self, low: Operand, high: Operand, element: ElementType) -> Value:
-        """Two f32 as a pair of `element`, rounded to nearest: a u32 of f16 or bf16, a u16 of e4m3 or e5m2.
-
-        `low` goes to the lower half: what fragments of two elements a register hold. Raises instruction.variant,
-        target.feature. PTX ISA 9.7.9 (cvt).
-        """
-        row = variant("cvt", matrix_move.pack, f"{element.ptx}x2")
-        given = {"high": as_value(self, high, f32).ir, "low": as_value(self, low, f32).ir}
-        wide = row.operand("packed").register is RegisterClass.B32
-        return self._wrap(self.emit(row, given)["packed"][0], u32 if wide else u16)

@@ -5,21 +5,23 @@ Answered from the LLVM IR, and only when asked: most kernels need none of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from llvmlite import ir
 
 from nvbackend.builder.execution import Execution
 from nvbackend.builder.places import symbol_name
+from nvbackend.isel.machine import Scope
 
 
 class ThreadValues:
     """The values of `function`, by their names in symbols; those of `isel.machine.RunTimeValues`."""
 
-    def __init__(self, function: ir.Function, execution: Execution) -> None:
+    def __init__(self, function: ir.Function, execution: Execution, scopes: Mapping[ir.Value, Scope]) -> None:
         self._function = function
         self._execution = execution
+        self._scopes = scopes
 
     def numbers(self, name: str) -> Sequence[int] | None:
         """The value in each thread of the CTA; None where it is not known."""
@@ -30,6 +32,11 @@ class ThreadValues:
         """Whether all threads that run its block together certainly have the same value."""
         value = self._values.get(name)
         return value is not None and self._execution.is_same(value)
+
+    def scope(self, name: str) -> Scope:
+        """The largest scope over which it is the same, of the addresses of mbarriers; GRID for what is not known."""
+        value = self._values.get(name)
+        return Scope.GRID if value is None else self._scopes.get(value, Scope.GRID)
 
     @cached_property
     def _values(self) -> dict[str, ir.Value]:

@@ -13,7 +13,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import RegisterClass
-from nvbackend.intrinsics.types import pred, s32, s64, u32
+from nvbackend.intrinsics.types import f32, pred, s32, s64, u32
 from nvbackend.isel import cluster_protocol_rules as cluster_rules
 from nvbackend.isel import family_rules
 
@@ -77,8 +77,10 @@ class Threads(Memory):
 
     def uniform(self, value: Value) -> Value:
         """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
-        operands = {"members": warp.ALL_LANES, "value": value.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
-        return self._wrap(self.emit(warp.shuffle("idx"), operands)["result"][0], value.type)
+        given = value.bitcast(s32) if value.type is f32 else value
+        operands = {"members": warp.ALL_LANES, "value": given.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
+        result = self._wrap(self.emit(warp.shuffle("idx"), operands)["result"][0], given.type)
+        return result.bitcast(f32) if value.type is f32 else result
 
     def elect(self) -> Value:
         """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""

@@ -64,14 +64,21 @@ class _Rounds:
 _Node: TypeAlias = "ir.Value | _Entry | _Rounds"
 
 
-def branches(function: ir.Function, threads: int, choices: Mapping[str, Choice]) -> dict[str, Branch]:
-    """The two-way branches of `function` by the names of their blocks; `threads` is the size of its CTA."""
+def branches(
+    function: ir.Function, threads: int, choices: Mapping[str, Choice], scopes: dict[ir.Value, Scope] | None = None
+) -> dict[str, Branch]:
+    """The two-way branches of `function` by the names of their blocks; `threads` is the size of its CTA.
+
+    What `scopes` has as keys is asked as well: it gets the largest scope over which each of these values is the same.
+    """
     ends = {block.name: block.terminator for block in function.blocks if block.terminator is not None}
     conditional = {name: end for name, end in ends.items() if isinstance(end, ir.ConditionalBranch)}
-    if not conditional:
+    values = {} if scopes is None else scopes
+    if not conditional and not values:
         return {}
     analysis = _Analysis(function, threads, choices)
-    analysis.solve(conditional)
+    analysis.solve(conditional, values)
+    values.update({value: scope_of(analysis.known.get(value, Scope.GRID)) for value in values})
     found = {}
     for name, end in conditional.items():
         choice = choices.get(name)
@@ -110,12 +117,12 @@ class _Analysis:
         self._varying: dict[_Entry, Scope] = {}
         self._applied: dict[str, Scope] = {}
 
-    def solve(self, conditional: Mapping[str, ir.Instruction]) -> None:
-        """Find what is known of every condition."""
+    def solve(self, conditional: Mapping[str, ir.Instruction], values: Iterable[ir.Value] = ()) -> None:
+        """Find what is known of every condition, and of `values`."""
         for name, end in conditional.items():
             choice = self._choices.get(name)
             self.asked[name] = end.operands[0] if choice is None or choice.rounds is None else _Rounds(name)
-        order = self._collect(self.asked.values())
+        order = self._collect([*self.asked.values(), *values])
         rank = {node: index for index, node in enumerate(order)}
         for node in order:
             if isinstance(node, _Entry):

@@ -10,7 +10,7 @@ from nvbackend.builder.memory import Address
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import matrix_move, warp
-from nvbackend.intrinsics.types import pred, s32, u32
+from nvbackend.intrinsics.types import f32, pred, s32, u32
 from nvbackend.isel.variants import variant
 
 _UP = "up"
@@ -32,7 +32,7 @@ class WarpOperations(Threads):
         """
         row = variant("shfl.sync", warp.shuffle, mode)
         results = self.emit(row, self._exchange(value, mode, lane, members, width))
-        return self._wrap(results["result"][0], value.type)
+        return self._exchanged(results["result"][0], value)
 
     def shuffle_in_range(
         self, value: Value, mode: str, lane: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
@@ -43,14 +43,18 @@ class WarpOperations(Threads):
         """
         row = variant("shfl.sync", warp.shuffle, mode, True)
         results = self.emit(row, self._exchange(value, mode, lane, members, width))
-        return self._wrap(results["result"][0], value.type), self._wrap(results["in_range"][0], pred)
+        return self._exchanged(results["result"][0], value), self._wrap(results["in_range"][0], pred)
+
+    def _exchanged(self, result: ir.Value, value: Value) -> Value:
+        """What the instruction gives, as the type of what it was given: f32 rides in a 32-bit register."""
+        return self._wrap(result, s32).bitcast(f32) if value.type is f32 else self._wrap(result, value.type)
 
     def _exchange(
         self, value: Value, mode: str, lane: Operand, members: Operand, width: int
     ) -> dict[str, ir.Value | int]:
         return {
             "members": as_value(self, members, u32).ir,
-            "value": value.ir,
+            "value": value.bitcast(s32).ir if value.type is f32 else value.ir,
             "lane": as_value(self, lane, s32).ir,
             "clamp": (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8,
         }

@@ -155,6 +155,9 @@ class RunTimeValues(Protocol):
     def is_same(self, name: str) -> bool:
         """Whether all threads that run its block together certainly have the same value."""
 
+    def scope(self, name: str) -> Scope:
+        """The largest group of threads over which it is the same as far as anything shows, of mbarriers' addresses."""
+
 
 class Update(enum.Enum):
     """How a block changes a mutable variable."""

@@ -13,7 +13,7 @@ from nvbackend.diagnostics import Rule
 from nvbackend.isel import facts
 from nvbackend.isel import mbarrier_protocol_rules as rules
 from nvbackend.isel.loops import Loop, Loops
-from nvbackend.isel.machine import MemoryUse
+from nvbackend.isel.machine import MemoryUse, RunTimeValues, Scope
 from nvbackend.isel.mbarrier_uses import BARRIER, Cell, Role, Use, Uses
 
 
@@ -30,10 +30,11 @@ class CountFinding:
 class Counts:
     """The sums of one function, whose clusters have `cluster` CTAs."""
 
-    def __init__(self, uses: Uses, loops: Loops, cluster: int) -> None:
+    def __init__(self, uses: Uses, loops: Loops, cluster: int, values: RunTimeValues | None) -> None:
         self._uses = uses
         self._loops = loops
         self._cluster = cluster
+        self._values = values
         self._initialised: dict[Cell, int | None] = {}
 
     def findings(self) -> Iterator[CountFinding]:
@@ -101,11 +102,18 @@ class Counts:
         row = use.site.instr.row
         axes = {} if row is None else row.axes
         changes = "arrive_drop" in use.site.instr.opcode or (row is not None and row.opcode.startswith("cp.async"))
-        if use.is_remote or changes or axes.get("multicast") or use.threads is None:
+        if use.is_remote or changes or axes.get("multicast") or use.threads is None or self._is_spread(use):
             return None
         if axes.get("counted") and use.fact(facts.COUNT) is None:
             return None
         return use.threads * (use.fact(facts.COUNT) or 1)
+
+    def _is_spread(self, use: Use) -> bool:
+        """Whether the threads that execute it may each have an mbarrier of their own of the array."""
+        if self._values is None or use.threads == 1:
+            return False
+        scope = self._values.scope(use.site.instr.operands.get(BARRIER, ""))
+        return scope < (Scope.WARP if use.fact(facts.WARPS) == 1 else Scope.CTA)
 
     def _once_a_phase(self, use: Use) -> bool:
         """Whether one execution belongs to one phase: no loop, another barrier each round, or a wait for it there."""
@@ -157,7 +165,9 @@ class Counts:
         if one is None and use.role & Role.COMPLETE:
             one = next((touch.bytes for touch in use.site.instr.memory if touch.use is MemoryUse.ASYNC_WRITE), None)
         ctas = self._ctas(use)
-        return None if one is None or use.threads is None or ctas is None else one * use.threads * ctas
+        if one is None or use.threads is None or ctas is None or self._is_spread(use):
+            return None
+        return one * use.threads * ctas
 
     def _ctas(self, use: Use) -> int | None:
         """How many CTAs of the cluster, all of which run this code, bring their bytes to this one."""

@@ -38,7 +38,7 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
     loops = loops_of(function)
     found: list[Finding] = list(_life(some_thread(function, loops), uses, size))
     if loops.regular:
-        counts, firsts = Counts(uses, loops, size), Firsts(function, uses, loops)
+        counts, firsts = Counts(uses, loops, size, function.values), Firsts(function, uses, loops)
         found += counts.findings()
         found += Parities(function, uses, loops, counts, firsts).findings()
         found += Deadlocks(function, uses, loops, counts, firsts).findings()

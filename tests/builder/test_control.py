@@ -90,6 +90,20 @@ def test_an_open_loop_ends_by_break_if():
     assert result(k, 27) == 111
 
 
+def test_a_branch_on_what_an_instruction_answers():
+    """Also where the instruction is inline assembly, and the branch is on the opposite of its answer."""
+    k, out = builder()
+    full = k.mbarriers(1, arrivals=32)
+    k.barriers_ready()
+    k.mbarrier_arrive(full)
+    with k.loop():
+        k.break_if(k.mbarrier_test(full, blocking=True))
+    with k.if_(~k.mbarrier_test(full)):
+        out[0] = 1
+    conditions = [block.branch.condition for block in k.finish().machine.blocks.values() if block.branch]
+    assert len(conditions) == 3
+
+
 def test_nested_loops_and_an_early_return():
     for number, expected in ((3, -1), (30, 12)):
         k, out, a = builder("a")

@@ -1,4 +1,4 @@
-"""Functions of f32, pairs and atomics: the instructions that they become, and those that ptxas takes."""
+"""Functions of f32 and atomics: the instructions that they become, and those that ptxas takes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import re
 import pytest
 
 import nvbackend as nvb
-from nvbackend import bf16, f16, f32, f64, i32, i64, u16, u32, u64
+from nvbackend import f16, f32, f64, i32, i64, u32, u64
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import e4m3
 from nvbackend.signature import Parameter, Pointer
 
 SPELLED = {
@@ -41,21 +40,6 @@ def test_functions_are_of_f32(name):
     with pytest.raises(nvb.DiagnosticError, match=rf"k.{name} is not defined for f64") as caught:
         build(f64, lambda k, x: getattr(k, name)(x[0]))
     assert caught.value.diagnostics[0].rule_id == "value.operation"
-
-
-@pytest.mark.parametrize(("element", "wide"), [(f16, u32), (bf16, u32), (e4m3, u16)], ids=str)
-def test_a_pair_has_its_first_element_below(element, wide):
-    found = []
-
-    def body(k, x):
-        found.append(k.pack(x[0], x[1], element))
-        x.cast(wide)[4] = found[0]
-
-    ptx = build(f32, body).ptx
-    assert found[0].type is wide
-    place = dict(re.findall(r"ld\.\S+\s+(%\w+), \[%\w+(\+4)?\]", ptx))
-    ((upper, lower),) = re.findall(r"cvt\.rn\.\S+x2\.f32 \S+ (\S+), (\S+);", ptx)
-    assert (place[lower], place[upper]) == ("", "+4")
 
 
 ATOMICS = [

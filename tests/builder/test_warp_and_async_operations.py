@@ -49,6 +49,18 @@ def test_lanes_exchange_vote_match_and_reduce():
         assert f"{spelling} " in text
 
 
+def test_floats_are_exchanged_as_they_are():
+    u = Using()
+    k = u.k
+    other, inside = k.shuffle_in_range(u.out[1].bitcast(f32), "down", 1)
+    total = k.shuffle(other, "bfly", 1) + k.uniform(other)
+    assert total.type is f32
+    u.out[0] = k.select(inside, total, other).bitcast(u32)
+    text = u.ptx()
+    for spelling in ("shfl.sync.down.b32 ", "shfl.sync.bfly.b32 ", "shfl.sync.idx.b32 "):
+        assert spelling in text
+
+
 def test_matrices_move_between_registers_and_shared_memory():
     u = Using("sm_100a")
     k = u.k

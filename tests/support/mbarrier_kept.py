@@ -256,7 +256,34 @@ def several_rounds_arrive_for_one_phase(k, a, n):
     k.mbarrier_arrive(done)
 
 
+def each_warpgroup_arrives_at_the_others(k, a, n):
+    order = k.mbarriers(2, arrivals=128)
+    k.barriers_ready()
+    me = k.warpgroup_id()
+    phase = k.var(k.select(me == 0, 1, 0))
+    with k.range(n):
+        k.mbarrier_wait(order + me, phase)
+        k.mbarrier_arrive(order + (me ^ 1))
+        phase ^= 1
+
+
+def each_warpgroup_walks_a_ring_from_a_place_of_its_own(k, a, n):
+    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.barriers_ready()
+    turn = k.var(k.thread_id() // 128)
+    with k.range(n) as step:
+        stage, phase = turn % 4, (turn // 4) & 1
+        with k.if_(k.thread_id() % 128 == 0):
+            k.mbarrier_arrive_expect_tx(full + stage, BYTES)
+            k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
+        k.mbarrier_wait(full + stage, phase)
+        k.barrier()
+        turn += 2
+
+
 KEPT = [
+    each_warpgroup_arrives_at_the_others,
+    each_warpgroup_walks_a_ring_from_a_place_of_its_own,
     two_roles_by_turns,
     only_later_rounds_wait_for_the_release,
     all_stages_are_given_back_first,
