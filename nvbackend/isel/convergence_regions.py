@@ -53,18 +53,22 @@ class Divergence:
             if block.branch is not None and name in flow.successors and len(flow.successors[name]) > 1
         ]
         self._regions: dict[str, set[str]] = {}
-        self._decided: dict[Scope, set[str]] = {scope: set() for scope in Scope}
+        decided: dict[Scope, set[str]] = {scope: set() for scope in Scope}
         alike: dict[tuple[Scope, str | None], list[str]] = {}
         for parting in self.partings:
             alike.setdefault((parting.branch.uniform, flow.meeting[parting.block]), []).append(parting.block)
         for (scope, _), blocks in alike.items():
             # Branches that meet at one place are followed together, so that many of them cost no more than one.
             if scope is not Scope.GRID:
-                self._decided[scope] |= flow.decided(blocks)
+                decided[scope] |= flow.decided(blocks)
+        self._parted = {
+            needed: set[str]().union(*(blocks for scope, blocks in decided.items() if scope < needed))
+            for needed in Scope
+        }
 
     def is_parted(self, block: str, needed: Scope) -> bool:
         """Whether threads of one group of `needed` size may come to `block` without the rest of the group."""
-        return any(block in self._decided[scope] for scope in Scope if scope < needed)
+        return block in self._parted[needed]
 
     def parting(self, block: str, needed: Scope) -> Parting | None:
         """The branch that parts a group of `needed` size before `block`, the last one in the text; None for none."""

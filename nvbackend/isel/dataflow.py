@@ -7,7 +7,7 @@ are immutable and compare by value; joins only add, over a finite set, so that a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -44,23 +44,21 @@ class Analysis(Protocol[State]):
 class Solution(Generic[State]):
     """The fixed point: the state at the entry of every block that can be reached.
 
-    `transfers` counts the transfers that it took, which grows with the text and the depth of loops.
+    `before` are the states before each of the block's sites. `transfers` counts the transfers that it took, which grows
+    with the text and the depth of loops.
     """
 
     analysis: Analysis[State]
     sites: Mapping[str, tuple[Site, ...]]
     at_entry: Mapping[str, State]
+    before: Mapping[str, Sequence[State]]
     transfers: int
 
     def visit(self) -> Iterator[tuple[Site, State]]:
         """Every reachable instruction once, in the order of the text, with the state before it."""
         for block, sites in self.sites.items():
-            if block not in self.at_entry:
-                continue
-            state = self.at_entry[block]
-            for site in sites:
-                yield site, state
-                state = self.analysis.transfer(state, site)
+            if block in self.before:
+                yield from zip(sites, self.before[block], strict=True)
 
 
 def solve(
@@ -71,20 +69,24 @@ def solve(
     Only what `matters` is followed and visited, where that is given.
     """
     if not function.blocks:
-        return Solution(analysis, {}, {}, 0)
+        return Solution(analysis, {}, {}, {}, 0)
     sites = sites_of(function)
     if matters is not None:
         sites = {block: tuple([site for site in found if matters(site)]) for block, found in sites.items()}
     order, following = _numbered(function)
     texts = [sites[block] for block in order]
     at_entry = {0: analysis.entry()}
+    before: dict[int, list[State]] = {}
     waiting, queued = [0], {0}
     transfers = 0
     while waiting:
         block = heapq.heappop(waiting)
         queued.discard(block)
         state = at_entry[block]
+        # A block whose entry changes comes again, so what its last turn finds is the fixed point.
+        found = before[block] = []
         for site in texts[block]:
+            found.append(state)
             state = analysis.transfer(state, site)
         transfers += len(texts[block])
         for successor in following[block]:
@@ -95,7 +97,13 @@ def solve(
             if successor not in queued:
                 queued.add(successor)
                 heapq.heappush(waiting, successor)
-    return Solution(analysis, sites, {order[block]: state for block, state in at_entry.items()}, transfers)
+    return Solution(
+        analysis,
+        sites,
+        {order[block]: state for block, state in at_entry.items()},
+        {order[block]: states for block, states in before.items()},
+        transfers,
+    )
 
 
 def _adds(analysis: Analysis[State], at_entry: dict[int, State], block: int, state: State) -> bool:

@@ -46,12 +46,12 @@ def check_swizzles(function: MachineFunction) -> list[Diagnostic]:
     fills = _fills(function) if reads else None
     if fills is None:
         return []
+    filled = {memory: {writer.facts.get(facts.SWIZZLE, 0) for writer in writers} for memory, writers in fills.items()}
     found: dict[tuple[int, int], Diagnostic] = {}
     for instr, touch, span in reads:
-        writers = fills.get(touch.object.id, [])
-        spans = {writer.facts.get(facts.SWIZZLE, 0) for writer in writers}
-        if writers and 0 not in spans and span not in spans:
-            found.setdefault((touch.object.id, span), _diagnostic(instr, touch, span, writers))
+        key, spans = (touch.object.id, span), filled.get(touch.object.id)
+        if spans and 0 not in spans and span not in spans and key not in found:
+            found[key] = _diagnostic(instr, touch, span, fills[touch.object.id])
     return list(found.values())
 
 

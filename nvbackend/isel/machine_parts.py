@@ -48,6 +48,8 @@ class MemoryUse(enum.Enum):
     SYNCHRONIZE = "synchronize"  # an mbarrier, operated on as one
     DECLARE = "declare"  # nothing is accessed: an address is computed from it, or it is set up
 
+    __hash__ = object.__hash__  # quick: Enum's own is of the name, and written in Python
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryObject:

@@ -134,7 +134,7 @@ class _Walk:
                 _, _, before = self._parked.get(use.site.position, (block, place, 0))
                 self._parked[use.site.position] = (block, place + 1, before | threads)
                 return
-            if use.role & Role.ARRIVE and use.site.position not in self.made:
+            if use.site.position in self._uses.arrivals and use.site.position not in self.made:
                 self._arrive(use)
         for successor, others in ways(self._function.blocks[block]):
             self._come(successor, threads & ~others)

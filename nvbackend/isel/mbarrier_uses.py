@@ -95,7 +95,7 @@ class Uses:
     lost: Role
     escaped: frozenset[MemoryObject]
 
-    by_object: Mapping[MemoryObject, Mapping[int | None, Sequence[Use]]]
+    by_object: Mapping[MemoryObject, Mapping[int | None, Mapping[Role, Sequence[Use]]]]
     _asked: dict[tuple[Cell, Role], Sequence[Use]] = field(default_factory=dict, compare=False, repr=False)
     _placed: dict[tuple[Cell, Role], Mapping[str, list[Use]]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -109,11 +109,9 @@ class Uses:
 
     def _of(self, cell: Cell, role: Role) -> Sequence[Use]:
         places = self.by_object.get(cell.object, {})
-        if cell.offset is None:
-            met = [use for uses in places.values() for use in uses]
-        else:
-            met = [*places.get(cell.offset, ()), *places.get(None, ())]
-        return tuple(sorted((use for use in met if use.role & role), key=_position))
+        met = places.keys() if cell.offset is None else (one for one in (cell.offset, None) if one in places)
+        found = [use for place in met for does, uses in places[place].items() if does & role for use in uses]
+        return tuple(sorted(found, key=_position))
 
     def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
         """Those of them that stand in one of `blocks`; looked up there, since each of many loops asks for its own."""
@@ -125,6 +123,11 @@ class Uses:
                 placed.setdefault(use.site.block, []).append(use)
         names = (one for one in blocks if one in placed) if len(blocks) < len(placed) else placed.keys() & blocks
         return sorted((use for name in names for use in placed[name]), key=_position)
+
+    @cached_property
+    def arrivals(self) -> frozenset[int]:
+        """The positions of all that arrive."""
+        return frozenset(use.site.position for use in self.all if use.role & Role.ARRIVE)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -191,9 +194,10 @@ def find_uses(function: MachineFunction) -> Uses:
     by_block: dict[str, tuple[Use, ...]] = {
         block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
     }
-    by_object: dict[MemoryObject, dict[int | None, list[Use]]] = {}
+    by_object: dict[MemoryObject, dict[int | None, dict[Role, list[Use]]]] = {}
     for use in found:
-        by_object.setdefault(use.cell.object, {}).setdefault(use.cell.offset, []).append(use)
+        places = by_object.setdefault(use.cell.object, {})
+        places.setdefault(use.cell.offset, {}).setdefault(use.role, []).append(use)
     return Uses(tuple(found), by_block, lost, escaped, by_object)
 
 

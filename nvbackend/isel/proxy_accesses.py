@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel.dataflow import Site
-from nvbackend.isel.machine import MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.dataflow import Site, sites_of
+from nvbackend.isel.finished import kept_of_text
+from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.memory_uses import BARRIER, CP_ASYNC, defining_blocks, is_remote, symbol_terms
 
 _WGMMA = "wgmma.mma_async"
@@ -30,6 +31,8 @@ class Kind(enum.Enum):
     SEND = "send"  # a bulk copy reads, and completes on an mbarrier
     MULTIPLY = "multiply"  # wgmma reads
     MULTIPLY_5 = "multiply-5"  # tcgen05 reads, and completes on an mbarrier
+
+    __hash__ = object.__hash__  # quick: Enum's own is of the name, and written in Python
 
 
 class Relation(enum.IntEnum):
@@ -135,6 +138,13 @@ def accesses_of(instr: MachineInstr) -> Iterator[tuple[Kind, MemoryTouch]]:
         kind = _kind(instr, touch)
         if touch.object.space == "shared" and kind is not None:
             yield kind, touch
+
+
+@kept_of_text
+def shared_accesses(function: MachineFunction) -> Mapping[int, Sequence[tuple[Kind, MemoryTouch]]]:
+    """The accesses of all instructions that have any, by their positions."""
+    sites = (site for found in sites_of(function).values() for site in found if site.instr.memory)
+    return {site.position: found for site in sites if (found := [*accesses_of(site.instr)])}
 
 
 def _kind(instr: MachineInstr, touch: MemoryTouch) -> Kind | None:

@@ -6,7 +6,7 @@ path orders; `check_proxy_protocol` tells each cause once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
@@ -14,8 +14,8 @@ from nvbackend.isel import wgmma_protocol_rules as wgmma_rules
 from nvbackend.isel.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.dataflow import Site, sites_of, solve
 from nvbackend.isel.finished import finished, kept, with_successors
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryUse
-from nvbackend.isel.proxy_accesses import Kind, Relation, Run, accesses_of
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.proxy_accesses import Kind, Relation, Run, shared_accesses
 from nvbackend.isel.proxy_protocol_state import (
     ACCESS,
     DONE,
@@ -201,7 +201,8 @@ def _one_thread(reduced: Reduced) -> Reduced:
 def reduce_function(function: MachineFunction) -> Reduced:
     """The accesses of `function` to shared memory as runs, and what orders them."""
     runs: list[Run] = []
-    blocks = {name: list(_events(sites, runs)) for name, sites in sites_of(function).items()}
+    accesses = shared_accesses(function)
+    blocks = {name: list(_events(sites, accesses, runs)) for name, sites in sites_of(function).items()}
     defining = frozenset[str]().union(*(run.blocks for run in runs))
     reduced = MachineFunction(function.name, function.target)
     events: dict[int, Event] = {}
@@ -215,7 +216,9 @@ def reduce_function(function: MachineFunction) -> Reduced:
     return Reduced(finished(reduced), events, runs)
 
 
-def _events(sites: Iterable[Site], runs: list[Run]) -> Iterator[tuple[Event, Site | None]]:
+def _events(
+    sites: Iterable[Site], accesses: Mapping[int, Sequence[tuple[Kind, MemoryTouch]]], runs: list[Run]
+) -> Iterator[tuple[Event, Site | None]]:
     """What matters of a block. An access joins the run before it unless something else happened to its memory."""
     latest: dict[MemoryObject, Run] = {}
     for site in sites:
@@ -223,7 +226,7 @@ def _events(sites: Iterable[Site], runs: list[Run]) -> Iterator[tuple[Event, Sit
         if order is not None:
             latest.clear()
             yield order, site
-        for kind, touch in accesses_of(site.instr):
+        for kind, touch in accesses.get(site.position, ()):
             run = latest.get(touch.object)
             if run is not None and run.kind is kind:
                 assert isinstance(run.accesses, list)

@@ -19,6 +19,7 @@ from nvbackend.isel.proxy_accesses import Kind, Relation, Run, relation
 
 DONE = -1
 _ENDED = frozenset({DONE})
+_OPEN = frozenset({0})
 _WRITTEN = (Kind.WRITE.value, Kind.COPY.value)
 _MOST_RUNS = 32
 """So many runs of one kind are followed; of the older ones nothing is said any more."""
@@ -112,6 +113,7 @@ class ProxyAnalysis:
                 self._examples.append(run)
         self._kind = [run.kind.value for run in self._examples]
         self._met: dict[tuple[int, int], Relation] = {}
+        self._moved: dict[tuple[frozenset[int], bool, int | None], frozenset[int]] = {}
         self._settled: dict[tuple[int, int], tuple[bool, bool]] = {}
         kinds = [run.kind for run in self._runs.values()]
         # Each run may be there twice, as one that was lost and one that was not.
@@ -232,14 +234,16 @@ class ProxyAnalysis:
         begun = Pending(run.number) if run.number in self._runs else None
         if not settled and begun is None:
             return state
-        active = {key: ages for key, ages in state.active.items() if key.number not in settled}
-        done = dict(state.done)
-        for group in {self._group[number] for number in settled}:
-            done[group] = frozenset(key for key in done.get(group, ()) if key.number not in settled)
+        active, done = dict(state.active), dict(state.done)
+        if settled:
+            active = {key: ages for key, ages in active.items() if key.number not in settled}
+            for group in {self._group[number] for number in settled}:
+                done[group] = frozenset(key for key in done.get(group, ()) if key.number not in settled)
         if begun is not None:
             group = self._group[run.number]
-            done[group] = done.get(group, frozenset()) - {begun}
-            active[begun] = frozenset({0})
+            if begun in done.get(group, ()):
+                done[group] -= {begun}
+            active[begun] = _OPEN
         return self._bounded(active, done)
 
     def _entered(self, state: State, block: str) -> State:
@@ -261,11 +265,18 @@ class ProxyAnalysis:
             return _ENDED if event.name == PROXY_FENCE else ages
         if event.name == MBARRIER_WAIT:
             return _ENDED if _completes(run, event.barrier) else ages
-        if event.name == COMMITS.get(run.kind):
-            return frozenset(age if age == DONE else min(age + 1, self._oldest) for age in ages)
-        if event.name == WAITS.get(run.kind):
-            return frozenset(DONE if is_drained(age, event.pending) else age for age in ages)
-        return ages
+        is_commit = event.name == COMMITS.get(run.kind)
+        if not is_commit and event.name != WAITS.get(run.kind):
+            return ages
+        step = (ages, is_commit, event.pending)
+        moved = self._moved.get(step)
+        if moved is None:
+            if is_commit:
+                moved = frozenset(age if age == DONE else min(age + 1, self._oldest) for age in ages)
+            else:
+                moved = frozenset(DONE if is_drained(age, event.pending) else age for age in ages)
+            self._moved[step] = moved
+        return moved
 
     def _sorted(self, aged: Mapping[Pending, frozenset[int]], done: Mapping[int, frozenset[Pending]]) -> State:
         """The state in which those of `aged` are DONE that have no other age."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from nvbackend.isel.dataflow import Site, sites_of, solve
 from nvbackend.isel.loops import loops_of
 from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject
-from nvbackend.isel.proxy_accesses import Kind, Run, accesses_of
+from nvbackend.isel.proxy_accesses import Kind, Run, shared_accesses
 from nvbackend.isel.shared_syncs import releases
 
 Hazards = Mapping[Kind, Collection[Kind]]
@@ -76,6 +76,7 @@ class Pairs:
         self.last: dict[int, frozenset[int]] = {}
         """By a run's number: the positions of what a thread may have acquired by last in front of it."""
         self._hazards = hazards
+        self._accesses = shared_accesses(function)
         self._ordering = {site.position for sites in self.sites.values() for site in sites if orders(site.instr)}
         self._runs: list[Run] = []
         for sites in self.sites.values():
@@ -129,9 +130,9 @@ class Pairs:
         """The accesses to `memory` in a block; one joins the run before it unless something between may order them."""
         latest: dict[MemoryObject, Run] = {}
         for site in sites:
-            if site.position in self._ordering or releases(site.instr):
+            if latest and (site.position in self._ordering or releases(site.instr)):
                 latest.clear()
-            for kind, touch in accesses_of(site.instr) if site.instr.memory else ():
+            for kind, touch in self._accesses.get(site.position, ()):
                 if touch.object not in memory:
                     continue
                 run = latest.get(touch.object)

@@ -22,7 +22,7 @@ from nvbackend.isel import shared_race_rules as rules
 from nvbackend.isel.loops import Loop
 from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse
 from nvbackend.isel.mbarrier_uses import ATTACHED
-from nvbackend.isel.proxy_accesses import Kind, Run, accesses_of
+from nvbackend.isel.proxy_accesses import Kind, Run, shared_accesses
 from nvbackend.isel.shared_footprints import BULK_COPIES, Footprints, Overlap
 from nvbackend.isel.shared_pairs import Pairs
 from nvbackend.isel.shared_syncs import Syncs, acquires
@@ -54,8 +54,10 @@ def check_shared_races(function: MachineFunction) -> list[Diagnostic]:
 
 def find_races(function: MachineFunction) -> list[Race]:
     """All of them, by the places of the second access."""
+    if function.attributes.get(ATTACHED) or function.values is None:
+        return []
     memory = _contested(function)
-    if not memory or function.attributes.get(ATTACHED) or function.values is None:
+    if not memory:
         return []
     return sorted(_Races(function, memory).find(), key=lambda race: race.second.site.position)
 
@@ -64,8 +66,8 @@ def _contested(function: MachineFunction) -> set[MemoryObject]:
     """The allocations that are accessed in two ways of which one must not follow the other."""
     kinds: dict[MemoryObject, set[Kind]] = {}
     if any(instr.opcode in BULK_COPIES or _is_ordinary(instr) for instr in function.instructions()):
-        for instr in function.instructions():
-            for kind, touch in accesses_of(instr) if instr.memory else ():
+        for accesses in shared_accesses(function).values():
+            for kind, touch in accesses:
                 kinds.setdefault(touch.object, set()).add(kind)
     return {one for one, found in kinds.items() if any(found & _HAZARDS.get(kind, frozenset()) for kind in found)}
 

@@ -7,7 +7,7 @@ told once: the same rule at the same instruction, and at the same line of the us
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics import tcgen05_memory
@@ -51,6 +51,8 @@ class TmemAnalysis:
 
     start: State
     around: Surroundings
+    found: dict[int, list[Finding]] = field(default_factory=dict)
+    """The mistakes of the last turn at each position."""
 
     def entry(self) -> State:
         """What the warp finds where the kernel begins."""
@@ -62,7 +64,8 @@ class TmemAnalysis:
 
     def transfer(self, state: State, site: Site, /) -> State:
         """What may hold behind the instruction."""
-        return step(state, site, self.around)[0]
+        state, self.found[site.position] = step(state, site, self.around)
+        return state
 
 
 def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
@@ -198,10 +201,9 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
     owed = frozenset() if whole.freed_unknown else certain & freed
     around = Surroundings(whole.related, certain, owed | inherited, elsewhere)
     entry = frozenset(_at_entry(instructions, inherited, whole))
-    found: list[Finding] = []
-    for site, state in solve(path, TmemAnalysis(entry, around), concerns).visit():
-        found += step(state, site, around)[1]
-    return found
+    analysis = TmemAnalysis(entry, around)
+    solution = solve(path, analysis, concerns)
+    return [mistake for site, _ in solution.visit() for mistake in analysis.found[site.position]]
 
 
 def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject], whole: _Whole) -> Iterator[Fact]:

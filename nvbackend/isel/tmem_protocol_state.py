@@ -239,19 +239,22 @@ def _mma(state: State, site: Site, around: Surroundings, found: list[Finding]) -
     for touch in results:
         if accumulates(site.instr):
             state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, found, Known.UNWRITTEN, touch=touch)
-    issued = {Fact(Known.ISSUED, site.position, touch.object, touch) for touch in results}
-    used = {Fact(Known.IN_USE, site.position, one.object, one) for one in touches if one.bytes is not None}
-    state = frozenset(fact for fact in state if not (fact.known is Known.USED and fact.place == site.position))
-    return _written(state, results) | used | (issued or {Fact(Known.ISSUED, site.position)})
+    begun = [Fact(Known.ISSUED, site.position, touch.object, touch) for touch in results]
+    begun = begun or [Fact(Known.ISSUED, site.position)]
+    begun += (Fact(Known.IN_USE, site.position, one.object, one) for one in touches if one.bytes is not None)
+    state = state.difference([fact for fact in state if fact.known is Known.USED and fact.place == site.position])
+    return _written(state, results).union(begun)
 
 
 def _written(state: State, touches: Iterable[MemoryTouch]) -> State:
     """Without what is unwritten where one of these may write."""
     written = list(touches)
-    return frozenset(
-        fact
-        for fact in state
-        if fact.known is not Known.UNWRITTEN or not any(fact.touch and _may_meet(fact.touch, one) for one in written)
+    return state.difference(
+        [
+            fact
+            for fact in state
+            if fact.known is Known.UNWRITTEN and any(fact.touch and _may_meet(fact.touch, one) for one in written)
+        ]
     )
 
 

@@ -26,22 +26,28 @@ def warp_paths(function: MachineFunction) -> Iterator[MachineFunction]:
         yield function
         return
     seen: set[tuple[tuple[str, ...], ...]] = set()
+    both = {block.name: _of_a_part(function, block) for block in decided}
     for warp in range(-(-threads // WARP_SIZE)):
         lanes = _LANES << warp * WARP_SIZE & (1 << threads) - 1
-        taken = tuple(_taken(function, block, lanes) for block in decided)
+        taken = tuple([_taken(block, lanes, both[block.name]) for block in decided])
         if taken not in seen:
             seen.add(taken)
             yield with_successors(function, {block.name: [*ways] for block, ways in zip(decided, taken, strict=True)})
 
 
-def _taken(function: MachineFunction, block: MachineBlock, lanes: int) -> tuple[str, ...]:
-    """The successors that a warp with these lanes goes on in."""
+def _taken(block: MachineBlock, lanes: int, both: tuple[str, ...]) -> tuple[str, ...]:
+    """The successors that a warp with these lanes goes on in, `both` where it has threads that go either way."""
     assert block.sides is not None
     first, second = block.sides
     if not lanes & ~first:
         return (block.successors[0],)
     if not lanes & ~second:
         return (block.successors[1],)
+    return both
+
+
+def _of_a_part(function: MachineFunction, block: MachineBlock) -> tuple[str, ...]:
+    """The successors that a warp goes on in of which a part takes the first: that alone if it leads to the other."""
     arm, rest = block.successors
     return (arm,) if rest in reachable(function, [arm], without=(block.name,)) else (arm, rest)
 

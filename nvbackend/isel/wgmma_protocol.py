@@ -14,7 +14,7 @@ from nvbackend.isel import wgmma_protocol_rules as rules
 from nvbackend.isel.dataflow import Site, sites_of, solve
 from nvbackend.isel.finished import has_opcode, kept
 from nvbackend.isel.machine import MachineFunction
-from nvbackend.isel.wgmma_protocol_state import FENCE, FenceUse, Finding, WgmmaState, concerns, join, step
+from nvbackend.isel.wgmma_protocol_state import FENCE, Event, FenceUse, Finding, WgmmaState, concerns, join, step
 from nvbackend.isel.wgmma_protocol_text import Wording
 
 _PUT_RIGHT_ONCE = (
@@ -28,7 +28,10 @@ _PUT_RIGHT_ONCE = (
 
 
 class WgmmaAnalysis:
-    """The protocol as an analysis for the solver."""
+    """The protocol as an analysis for the solver. `events` are those of the last turn at each position."""
+
+    def __init__(self) -> None:
+        self.events: dict[int, list[Event]] = {}
 
     def entry(self) -> WgmmaState:
         """Nothing in flight, and no fence yet."""
@@ -40,7 +43,8 @@ class WgmmaAnalysis:
 
     def transfer(self, state: WgmmaState, site: Site, /) -> WgmmaState:
         """What may be true behind the instruction."""
-        return step(state, site)[0]
+        state, self.events[site.position] = step(state, site)
+        return state
 
 
 def check_wgmma_protocol(function: MachineFunction) -> list[Diagnostic]:
@@ -65,20 +69,15 @@ def find_mistakes(function: MachineFunction) -> list[Finding]:
     findings: list[Finding] = []
     uses: list[FenceUse] = []
     fences: dict[int, Site] = {}
-    solution = solve(function, WgmmaAnalysis(), concerns)
-    for block, sites in solution.sites.items():
-        if block not in solution.at_entry:
-            continue
-        state = solution.at_entry[block]
-        for site in sites:
-            if site.instr.opcode == FENCE:
-                fences[site.position] = site
-            state, events = step(state, site)
-            for event in events:
-                if isinstance(event, Finding):
-                    findings.append(event)
-                else:
-                    uses.append(event)
+    analysis = WgmmaAnalysis()
+    for site, _ in solve(function, analysis, concerns).visit():
+        if site.instr.opcode == FENCE:
+            fences[site.position] = site
+        for event in analysis.events[site.position]:
+            if isinstance(event, Finding):
+                findings.append(event)
+            else:
+                uses.append(event)
     findings += _needless_fences(uses, fences)
     return sorted(findings, key=lambda finding: finding.site.position)
 

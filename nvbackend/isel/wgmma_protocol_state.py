@@ -133,9 +133,11 @@ Step = tuple[WgmmaState, list[Event]]
 
 def join(left: WgmmaState, right: WgmmaState) -> WgmmaState:
     """What may be true where two ways meet."""
-    fences = dict(left.fences)
-    for fence, ordered in right.fences.items():
-        fences[fence] = fences[fence] | ordered if fence in fences else ordered
+    fences = left.fences
+    if right.fences and right.fences != fences:
+        fences = dict(left.fences)
+        for fence, ordered in right.fences.items():
+            fences[fence] = fences[fence] | ordered if fence in fences else ordered
     return WgmmaState(
         flight=_union(left.flight, right.flight),
         accessed=_union(left.accessed, right.accessed),
@@ -155,16 +157,18 @@ def concerns(site: Site) -> bool:
 def step(state: WgmmaState, site: Site) -> Step:
     """The state behind an instruction, and what it breaks."""
     events: list[Event] = []
-    handler = _HANDLERS.get(MMA_ASYNC if site.instr.opcode.startswith(MMA_ASYNC) else site.instr.opcode)
+    opcode = site.instr.opcode
+    handler = _HANDLERS.get(MMA_ASYNC if opcode.startswith(MMA_ASYNC) else opcode)
     for touch in site.instr.touches:
-        if touch.access in (Access.READ, Access.WRITE):
+        if touch.access is Access.READ or touch.access is Access.WRITE:
             state = _access(state, site, touch.block, touch.access, events)
     return (handler(state, site, events) if handler else state), events
 
 
 def blocks_with(instr: MachineInstr, access: Access) -> tuple[RegisterBlock, ...]:
     """The register blocks that the instruction touches in this way, each once, in order."""
-    return tuple(dict.fromkeys(touch.block for touch in instr.touches if touch.access is access))
+    found = [touch.block for touch in instr.touches if touch.access is access]
+    return tuple(dict.fromkeys(found)) if len(found) > 1 else tuple(found)
 
 
 def pending_groups(instr: MachineInstr) -> int:
@@ -207,6 +211,8 @@ def _end_chain(state: WgmmaState) -> WgmmaState:
     """Something other than an mma or a fence stands here: a fence on one side of it orders more than a chain."""
     if not state.fences and not state.chain and state.chain_may_be_empty:
         return state
+    if not state.fences:
+        return state._replace(chain=frozenset(), chain_may_be_empty=True)
     fences = {
         fence: replace(ordered, chained=frozenset()) if ordered.chained else ordered
         for fence, ordered in state.fences.items()
@@ -230,14 +236,21 @@ def _mma_async(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState
         for touch in site.instr.touches
         if touch.access is Access.ACCUMULATE and touch.shape is not None
     )
-    events += _missing_fence(state, site, busy)
-    events += _shape_changes(state, site, shaped)
-    events += _fence_uses(state, site, busy, shaped)
+    if state.accessed or state.unfenced:
+        events += _missing_fence(state, site, busy)
+    if state.shapes:
+        events += _shape_changes(state, site, shaped)
+    if state.fences:
+        events += _fence_uses(state, site, busy, shaped)
+    here = frozenset((site.position,))
     shapes = {known: places for known, places in state.shapes.items() if known[0] not in busy.accumulators}
-    shapes.update((accumulation, frozenset((site.position,))) for accumulation in shaped)
+    for accumulation in shaped:
+        shapes[accumulation] = here
     return WgmmaState(
         flight={**state.flight, (0, busy): frozenset((Trail(site.position),))},
-        accessed={block: places for block, places in state.accessed.items() if block not in busy},
+        accessed={block: places for block, places in state.accessed.items() if block not in busy}
+        if state.accessed
+        else _NOTHING,
         shapes=shapes,
         unfenced=False,
         chain=state.chain | shaped,
