@@ -13,8 +13,22 @@ from nvbackend.builder.values import Emitter, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments import accumulator_position, check_index
 from nvbackend.intrinsics.row import RegisterClass
-from nvbackend.intrinsics.types import ElementType, f16, f32, s32, u32
+from nvbackend.intrinsics.types import ElementType, f16, f32, s32, u16, u32
 from nvbackend.isel.machine import Access, RegisterBlock, Touch
+
+_HALF_BITS = f16.bits
+
+
+def pack_halves(low: Value, high: Value) -> Value:
+    """The u32 register of two f16, `low` in its lower half."""
+    first, second = (half.bitcast(u16).to(u32) for half in (low, high))
+    return first | second << _HALF_BITS
+
+
+def halves(register: Value) -> tuple[Value, Value]:
+    """The two f16 of a u32 register, the lower half first."""
+    low, high = ((register >> shift).to(u16).bitcast(f16) for shift in (0, _HALF_BITS))
+    return low, high
 
 
 class Registers(Emitter, Protocol):
@@ -71,8 +85,9 @@ class Accumulator:
         self._k._write(self._scale, [constant(self._k, 0, s32).ir])
 
     def fill(self, number: Operand) -> None:
-        """Write `number` into every register; the next mma adds to it."""
-        self.set([number] * self.registers)
+        """Let every element be `number`, a number or a value of the element's type; the next mma adds to it."""
+        element = as_value(self._k, number, self.element)
+        self.set([pack_halves(element, element) if self.element is f16 else element] * self.registers)
 
     def set(self, values: Sequence[Operand]) -> None:
         """Write the thread's registers, in order, all of them; the next mma adds to them (wgmma.registers)."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
-from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.accumulator import Accumulator, halves, pack_halves
 from nvbackend.builder.tiled_mma_rules import PARTS
 from nvbackend.builder.values import Operand, Value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.types import ElementType, f16, u16, u32
+from nvbackend.intrinsics.types import ElementType, f16
 from nvbackend.layout import Layout
 from nvbackend.tiled.split_k import halving
-
-_HALF_BITS = 16
 
 
 @user_facing
@@ -52,7 +50,7 @@ class Accumulators(Sequence[Accumulator]):
             one.clear()
 
     def fill(self, number: Operand) -> None:
-        """Write `number` into all registers; of several parts into those of the first, the others are cleared."""
+        """Let all elements be `number`; of several parts into those of the first, the others are cleared."""
         first = self.shape[0] * self.shape[1]
         for place, one in enumerate(self._made):
             if place < first:
@@ -61,7 +59,7 @@ class Accumulators(Sequence[Accumulator]):
                 one.clear()
 
     def add_parts(self) -> None:
-        """Add the parts of a split K, all of which must be drained: part 0 has the sum. Raises mma.tile-parts for one part.
+        """Add the parts of a split K, which must be drained: part 0 has the sum. Raises mma.tile-parts for one part.
 
         Every part must have been multiplied into, or filled.
         """
@@ -89,13 +87,4 @@ def add_registers(target: Accumulator, addends: Sequence[Value]) -> None:
 def _sum(element: ElementType, one: Value, other: Value) -> Value:
     if element is not f16:
         return one + other
-    halves = (
-        _half(one, shift) + _half(other, shift)  # two f16 are a register
-        for shift in (0, _HALF_BITS)
-    )
-    low, high = (half.bitcast(u16).to(u32) for half in halves)
-    return low | high << _HALF_BITS
-
-
-def _half(register: Value, shift: int) -> Value:
-    return (register >> shift).to(u16).bitcast(f16)
+    return pack_halves(*(a + b for a, b in zip(halves(one), halves(other), strict=True)))

@@ -112,3 +112,21 @@ def test_an_accumulator_in_flight_is_not_stored():
     (found,) = caught.value.diagnostics
     assert found.rule_id == "wgmma.read-in-flight"
     assert found.location is not None and found.location.source == "k.store_accumulator(acc, out, 64)"
+
+
+@pytest.mark.parametrize("number", [3, -0.5])
+def test_fill_gives_both_halves_of_a_register_the_number(number):
+    k, out, *_ = builder(f16)
+    acc = k.accumulator(N, f16)
+    acc.fill(number)
+    k.store_accumulator(acc, out, N)
+    bits = int(np.float16(number).view(np.uint16))
+    text = k.finish().compile().ptx
+    assert f"{bits << 16 | bits}" in text or f"{(bits << 16 | bits) - 2**32}" in text
+
+
+def test_fill_takes_no_packed_register_for_an_element():
+    k, *_ = builder(f16)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.accumulator(N, f16).fill(k.const(0x3C003C00, u32))
+    assert caught.value.diagnostics[0].rule_id == "value.type"
