@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from nvbackend.builder.copies import Copies
 from nvbackend.builder.memory import GLOBAL_SPACE, Address
-from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, cp_async, launch_control, mbarrier_phases, sync
 from nvbackend.intrinsics.types import f32, pred, s32, u32, u64
@@ -16,7 +16,7 @@ Qualifiers = tuple[str, str]
 """Semantics and scope, such as ("acquire", "cluster")."""
 
 
-class AsyncOperations(Threads):
+class AsyncOperations(Copies):
     """Single instructions of cp.async, st.async, red.async, mbarrier, bar.red, caches and clusterlaunchcontrol."""
 
     # -- cp.async (PTX ISA 9.7.9) -----------------------------------------------------------------------------------
@@ -65,9 +65,10 @@ class AsyncOperations(Threads):
     def cp_async_arrive(self, barrier: Address, *, no_increment: bool = False) -> None:
         """cp.async.mbarrier.arrive: arrive on `barrier` once this thread's copies so far have completed.
 
-        With `no_increment` it is one of the arrivals that the barrier expects; else it adds one.
+        With `no_increment` it is one of the arrivals that the barrier expects; else it adds one. Raises
+        mbarrier.address.
         """
-        self.emit(mbarrier_phases.copy_arrive(no_increment=no_increment), {"barrier": barrier.bytes.ir})
+        self.emit(mbarrier_phases.copy_arrive(no_increment=no_increment), {"barrier": self._mbarrier(barrier).ir})
 
     # -- mbarrier phases (PTX ISA 9.7.13.15) ------------------------------------------------------------------------
 
@@ -82,7 +83,8 @@ class AsyncOperations(Threads):
     ) -> Value:
         """mbarrier.arrive that returns the phase's state (u64): once, or `count` times, or after expecting bytes.
 
-        `drop` leaves the barrier for all later phases; `qualifiers` are (release or relaxed, cta or cluster).
+        `drop` leaves the barrier for all later phases; `qualifiers` are (release or relaxed, cta or cluster). Raises
+        mbarrier.address, instruction.variant, target.feature.
         """
         expects = expect is not None
         row = variant(
@@ -93,7 +95,7 @@ class AsyncOperations(Threads):
             expect_tx=expects,
             counted=count is not None,
         )
-        given = {"barrier": barrier.bytes.ir}
+        given = {"barrier": self._mbarrier(barrier).ir}
         if count is not None:
             given["count"] = as_value(self, count, s32).ir
         if expect is not None:
@@ -113,6 +115,7 @@ class AsyncOperations(Threads):
         """mbarrier.test_wait, or try_wait with `blocking`: a predicate, whether the phase has completed.
 
         The phase is that of `state`, or else of `parity`. try_wait may sleep, for `sleep` nanoseconds where given.
+        Raises mbarrier.address, mbarrier.parity, instruction.variant, target.feature.
         """
         row = variant(
             "mbarrier wait",
@@ -122,7 +125,7 @@ class AsyncOperations(Threads):
             qualifiers,
             time_hint=sleep is not None,
         )
-        given = {"barrier": barrier.bytes.ir}
+        given = {"barrier": self._mbarrier(barrier).ir}
         if state is not None:
             given["state"] = as_value(self, state, u64).ir
         else:
@@ -153,7 +156,8 @@ class AsyncOperations(Threads):
         """st.async: 1, 2 or 4 values of one type (at most 16 bytes) to `destination` in the CTA of rank `rank`.
 
         Their bytes complete on `barrier` of that CTA. Both addresses are this CTA's own. `element` names another PTX
-        type of the same width, such as "b32". Raises instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
+        type of the same width, such as "b32". Raises mbarrier.address, instruction.variant, target.feature. PTX ISA
+        9.7.9 (st.async).
         """
         element = element or (str(values[0].type) if values else "nothing")
         row = variant("st.async", async_store.store, element, len(values))
@@ -168,7 +172,7 @@ class AsyncOperations(Threads):
     def _peer(self, destination: Address, barrier: Address, rank: Operand) -> dict[str, ir.Value]:
         return {
             "destination": self.map_to_peer(destination.bytes, rank).ir,
-            "barrier": self.map_to_peer(barrier.bytes, rank).ir,
+            "barrier": self.map_to_peer(self._mbarrier(barrier), rank).ir,
         }
 
     # -- barriers and fences (PTX ISA 9.7.13) -----------------------------------------------------------------------
@@ -223,10 +227,11 @@ class AsyncOperations(Threads):
     def try_cancel(self, answer: Address, barrier: Address, *, multicast: bool = False) -> None:
         """clusterlaunchcontrol.try_cancel: ask for the work of a cluster that has not started.
 
-        The 16 bytes of `answer` complete on `barrier`; with `multicast`, in every CTA of the cluster.
+        The 16 bytes of `answer` complete on `barrier`; with `multicast`, in every CTA of the cluster. Raises
+        mbarrier.address, target.feature.
         """
         row = launch_control.try_cancel(multicast=multicast)
-        self.emit(row, {"destination": answer.bytes.ir, "barrier": barrier.bytes.ir})
+        self.emit(row, {"destination": answer.bytes.ir, "barrier": self._mbarrier(barrier).ir})
 
     def canceled_cluster(self, answer: Address) -> tuple[Value, list[Value]]:
         """The answer of `try_cancel`: whether there is a cluster to do, and ctaid x, y, z of its first CTA (u32).

@@ -245,12 +245,12 @@ class TensorMemory(Copies):
         """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
 
         With `multicast_mask` (u16, a bit for each CTA), the barrier at the same place in each of those CTAs of the
-        cluster. Raises tcgen05.variant, target.feature. PTX ISA 9.7.16.12.1.
+        cluster. Raises mbarrier.address, tcgen05.variant, target.feature. PTX ISA 9.7.16.12.1.
         """
         many = multicast_mask is not None
         row = memory_rules.existing("tcgen05.commit", lambda: tcgen05_memory.commit(cta_group, multicast=many))
         mask = {} if multicast_mask is None else {"multicast_mask": as_value(self, multicast_mask, u16).ir}
-        self.emit(row, {"barrier": as_value(self, barrier.bytes, u32).ir, **mask})
+        self.emit(row, {"barrier": self._mbarrier(barrier).ir, **mask})
 
     def tcgen05_fence_before_thread_sync(self) -> None:
         """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.11.1."""

@@ -194,11 +194,16 @@ class TensorCopies(Copies):
         """cp.async.bulk: `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`.
 
         With `multicast_mask` (u16, a bit for each CTA of the cluster) in each of those CTAs. `space` is "cluster", or
-        "cta" for the form without a cluster. Raises tma.bulk-size, instruction.variant, target.feature. PTX ISA 9.7.9.
+        "cta" for the form without a cluster. Raises mbarrier.address, tma.bulk-size, instruction.variant,
+        target.feature. PTX ISA 9.7.9.
         """
         many = multicast_mask is not None
         row = variant("cp.async.bulk", tma_bulk.load_bulk, many, cache_policy is not None, space)
-        given = {**self._bytes(destination, source, size), **self._hint(cache_policy), "barrier": barrier.bytes.ir}
+        given = {
+            **self._bytes(destination, source, size),
+            **self._hint(cache_policy),
+            "barrier": self._mbarrier(barrier).ir,
+        }
         if multicast_mask is not None:
             given["multicast_mask"] = as_value(self, multicast_mask, u16).ir
         self.emit(row, given)
@@ -258,7 +263,7 @@ class TensorCopies(Copies):
         row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "cluster", operation, str(element))
         given = self._bytes(destination, source, size)
         given["destination"] = self.map_to_peer(destination.bytes, rank).ir
-        self.emit(row, {**given, "barrier": self.map_to_peer(barrier.bytes, rank).ir})
+        self.emit(row, {**given, "barrier": self.map_to_peer(self._mbarrier(barrier), rank).ir})
 
     def bulk_copy_peer(
         self, destination: Address, source: Address, size: Operand, barrier: Address, rank: Operand
@@ -266,7 +271,7 @@ class TensorCopies(Copies):
         """cp.async.bulk between CTAs: `size` bytes to `destination` in CTA `rank`, completed on `barrier` there."""
         given = self._bytes(destination, source, size)
         given["destination"] = self.map_to_peer(destination.bytes, rank).ir
-        self.emit(tma_bulk.copy_bulk(), {**given, "barrier": self.map_to_peer(barrier.bytes, rank).ir})
+        self.emit(tma_bulk.copy_bulk(), {**given, "barrier": self.map_to_peer(self._mbarrier(barrier), rank).ir})
 
     def bulk_prefetch(self, source: Address, size: Operand, *, cache_policy: Value | None = None) -> None:
         """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache (tma.bulk-size)."""

@@ -13,8 +13,9 @@ from functools import cache, cached_property
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import convergence_rules as rules
 from nvbackend.isel.convergence_regions import Divergence, Mistake, Parting
+from nvbackend.isel.graphs import on_cycles, postorder
 from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
-from nvbackend.isel.warp_paths import THREADS, coming
+from nvbackend.isel.warp_paths import THREADS, coming, everyone
 
 _CTA_BARRIERS = ("bar.", "barrier.sync", "barrier.red", "barrier.arrive")
 _CLUSTER_BARRIERS = ("barrier.cluster.arrive", "barrier.cluster.wait")
@@ -38,11 +39,16 @@ class _Barrier:
     number: int | None
     all: bool
 
-    def may_match(self, other: _Barrier) -> bool:
-        """Whether threads here and threads there may wait for each other."""
-        if self.opcode in _CLUSTER_BARRIERS or other.opcode in _CLUSTER_BARRIERS:
-            return self.opcode == other.opcode
-        return self.number is None or other.number is None or self.number == other.number
+    @property
+    def meeting(self) -> str | int | None:
+        """What threads meet by: the instruction in a cluster, the number in the CTA, None where that is computed."""
+        return self.opcode if self.opcode in _CLUSTER_BARRIERS else self.number
+
+    def may_match(self, meeting: str | int | None) -> bool:
+        """Whether threads here and threads that meet by this may wait for each other."""
+        if isinstance(meeting, str) or self.opcode in _CLUSTER_BARRIERS:
+            return self.meeting == meeting
+        return self.number is None or meeting is None or self.number == meeting
 
 
 class Barriers:
@@ -58,6 +64,9 @@ class Barriers:
             for instr in block.instructions
             if instr.row is not None and is_collective(instr.row)
         ]
+        self._sides: dict[str, list[set[str]]] = {}
+        self._places: dict[tuple[object, ...], set[str]] = {}
+        self._matched: dict[tuple[object, ...], bool] = {}
 
     def check(self, block: str, instr: MachineInstr) -> list[Mistake]:
         """The mistake, if `instr` is a barrier of all threads that some of them never come to."""
@@ -85,26 +94,52 @@ class Barriers:
 
     def _lonely_side(self, barrier: _Barrier, parting: Parting, needed: Scope) -> bool | None:
         """Whether the other threads have ended (True) or go elsewhere (False); None where they may match it."""
-        flow = self._divergence.flow
-        if not parting.branch.fixed and parting.block in flow.reached(flow.successors[parting.block]):
+        if not parting.branch.fixed and parting.block in self._cyclic:
             return None  # another round may let the other threads come to the same barrier
-        meeting = flow.meeting[parting.block]
-        sides = [flow.reached([follower], {meeting, parting.block}) for follower in flow.successors[parting.block]]
-        here = [side for side in sides if barrier.block in side]
-        if len(here) != 1:
+        sides = self._sides_of(parting.block)
+        here = [index for index, side in enumerate(sides) if barrier.block in side]
+        if len(here) != 1 or self._is_matched(barrier, parting.block, here[0], needed):
             return None
-        for other in self._all:
-            elsewhere = other.block not in here[0] and self._divergence.is_parted(other.block, needed)
-            if elsewhere and barrier.may_match(other) and self._may_come(parting, sides.index(here[0]), other):
-                return None
-        return meeting is None and barrier.block in sides[-1]
+        return self._divergence.flow.meeting[parting.block] is None and barrier.block in sides[-1]
 
-    def _may_come(self, parting: Parting, side: int, other: _Barrier) -> bool:
-        """Whether a thread that may not take `side` of the branch may come to the other barrier."""
-        known, threads = self._function.blocks[parting.block].sides, self._function.attributes.get(THREADS)
-        if known is None or not isinstance(threads, int):
-            return True
-        return bool(~known[side] & (1 << threads) - 1 & self._coming[other.block])
+    def _sides_of(self, parting: str) -> list[set[str]]:
+        """The blocks on each side of the branch at the end of a block, up to where they meet."""
+        if parting not in self._sides:
+            flow = self._divergence.flow
+            ends = {flow.meeting[parting], parting}
+            self._sides[parting] = [flow.reached([follower], ends) for follower in flow.successors[parting]]
+        return self._sides[parting]
+
+    def _is_matched(self, barrier: _Barrier, parting: str, side: int, needed: Scope) -> bool:
+        """Whether threads that may not take this side of the branch may come to a barrier elsewhere that matches."""
+        key = parting, side, barrier.meeting, needed
+        if key not in self._matched:
+            known, threads = self._function.blocks[parting].sides, self._function.attributes.get(THREADS)
+            others = None
+            if known is not None and isinstance(threads, int):
+                others = ~known[side] & everyone(self._function)
+            places, inside = self._places_of(barrier.meeting, needed, others), self._sides_of(parting)[side]
+            self._matched[key] = len(places) > len(inside) or not places <= inside
+        return self._matched[key]
+
+    def _places_of(self, meeting: str | int | None, needed: Scope, threads: int | None) -> set[str]:
+        """The blocks with barriers that may match, where some of `threads` may come, all threads where it is None."""
+        key = meeting, needed, threads
+        if key not in self._places:
+            self._places[key] = {
+                one.block
+                for one in self._all
+                if one.may_match(meeting)
+                and self._divergence.is_parted(one.block, needed)
+                and (threads is None or self._coming[one.block] & threads)
+            }
+        return self._places[key]
+
+    @cached_property
+    def _cyclic(self) -> set[str]:
+        flow = self._divergence.flow
+        order = postorder([next(iter(flow.successors))], flow.successors.__getitem__)
+        return on_cycles(order[::-1], flow.predecessors.__getitem__)
 
     @cached_property
     def _coming(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Graphs of blocks: the order of a walk in depth, and dominators."""
+"""Graphs of blocks: the order of a walk in depth, cycles, and dominators."""
 
 from __future__ import annotations
 
@@ -28,6 +28,30 @@ def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]
                 finished.append(node)
                 path.pop()
     return finished
+
+
+def on_cycles(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """The nodes from which a way leads back to them.
+
+    `order` is a reverse postorder, `before` says what leads to a node; what `order` leaves out counts for no way. By
+    Kosaraju's algorithm: what still leads to a node, in that order, is in one component with it.
+    """
+    found: set[Node] = set()
+    left = set(order)
+    for root in order:
+        if root not in left:
+            continue
+        component, waiting = [root], [root]
+        left.remove(root)
+        while waiting:
+            for one in before(waiting.pop()):
+                if one in left:
+                    left.remove(one)
+                    component.append(one)
+                    waiting.append(one)
+        if len(component) > 1 or root in before(root):
+            found.update(component)
+    return found
 
 
 def immediate_dominators(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -> dict[Node, Node]:

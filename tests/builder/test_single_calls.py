@@ -109,6 +109,28 @@ def test_caches_policies_clearing_and_packing():
         assert spelling in text, spelling
 
 
+ON_A_BARRIER = {
+    "cp_async_arrive": lambda u, at: u.k.cp_async_arrive(at),
+    "mbarrier_arrive_state": lambda u, at: u.k.mbarrier_arrive_state(at),
+    "mbarrier_test": lambda u, at: u.k.mbarrier_test(at),
+    "store_async": lambda u, at: u.k.store_async(u.shared, [u.k.thread_id()], at, 0),
+    "reduce_async": lambda u, at: u.k.reduce_async(u.shared, "add", u.k.thread_id(), at, 0),
+    "try_cancel": lambda u, at: u.k.try_cancel(u.shared, at),
+    "bulk_load": lambda u, at: u.k.bulk_load(u.shared, u.out, 16, at),
+    "bulk_copy_peer": lambda u, at: u.k.bulk_copy_peer(u.shared, u.shared, 16, at, 0),
+    "bulk_reduce_peer": lambda u, at: u.k.bulk_reduce_peer(u.shared, u.shared, 16, "add", u32, at, 0),
+    "tcgen05_commit": lambda u, at: u.k.tcgen05_commit(at),
+}
+
+
+@pytest.mark.parametrize("call", ON_A_BARRIER.values(), ids=ON_A_BARRIER)
+def test_what_completes_on_a_barrier_wants_one(call):
+    u = Using("sm_100a")
+    call(u, u.barrier)
+    for place in (u.out, u.shared.byte_offset(4)):
+        assert broken(lambda at=place: call(u, at)) == "mbarrier.address"
+
+
 def test_what_can_not_be_is_told_by_its_rule():
     u = Using("sm_100a")
     k = u.k

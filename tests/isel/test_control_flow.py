@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nvbackend.isel.control_flow import ControlFlow
+from nvbackend.isel.graphs import on_cycles, postorder
 
 Graph = dict[str, list[str]]
 
@@ -59,6 +60,15 @@ def test_a_region_ends_where_the_ways_meet(graph: Graph) -> None:
         met = flow.meeting[block]
         expected = set().union(*(reachable(graph, one, without=met) for one in graph[block])) if graph[block] else set()
         assert flow.region(block) == expected
+
+
+@settings(max_examples=300, deadline=None)
+@given(graphs())
+def test_a_block_on_a_cycle_comes_again(graph: Graph) -> None:
+    flow = ControlFlow(graph)
+    order = postorder(["b0"], graph.__getitem__)[::-1]
+    again = {block for block in flow.successors for one in graph[block] if block in reachable(graph, one)}
+    assert on_cycles(order, flow.predecessors.__getitem__) == again
 
 
 def test_many_branches_with_one_meeting_are_followed_once() -> None:
