@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nvbackend.atoms import tensor_memory, thread_values
+from nvbackend.atoms.rules import OPERAND
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.fragments_mma import FOUR_MATRICES
@@ -16,6 +17,9 @@ from nvbackend.intrinsics.smem_layout import Major
 from nvbackend.intrinsics.tcgen05_operand_cells import COLUMN_BYTES, LANES
 from nvbackend.intrinsics.types import ElementType, f64
 from nvbackend.layout import Layout
+from nvbackend.layout.pictures import CTAS
+from nvbackend.layout.pictures import thread_values as thread_values_picture
+from nvbackend.layout.svg import Picture
 
 
 class Residency(enum.Enum):
@@ -217,6 +221,33 @@ class MmaAtom:
         if self.d_residency is Residency.TENSOR_MEMORY:
             return thread_values.split(rows, columns, self.threads)
         return thread_values.whole(rows, columns, self.threads)
+
+    def picture(self, operand: str = "C", *, group: int | None = None) -> Picture:
+        """Who has which element of A, B (N x K), C or D, whose metadata speaks of it (E), or whose factor it has.
+
+        Those are SFA and SFB. By threads, with `group` 32 by warps, of tcgen05 by CTAs. Raises atom.operand.
+        """
+        m, n, k = self.shape
+        views = {
+            "A": (self.layout_a, (m, self.stored_k)),
+            "B": (self.layout_b, (n, k)),
+            "C": (self.layout_c, (m, n)),
+            "D": (self.layout_d, (m, n)),
+            "E": (self.layout_e, (m, k)),
+            "SFA": (self.layout_sfa, (m, k)),
+            "SFB": (self.layout_sfb, (n, k)),
+        }
+        has = {name: (layout, tile) for name, (layout, tile) in views.items() if layout is not None}
+        if operand.upper() not in has:
+            OPERAND.fail(atom=self, given=operand, has=", ".join(has))
+        layout, tile = has[operand.upper()]
+        in_memory = self.d_residency is Residency.TENSOR_MEMORY
+        return thread_values_picture(
+            layout, tile, title=f"{operand.upper()} of {self}", group=CTAS if in_memory else group
+        )
+
+    def _repr_svg_(self) -> str:
+        return self.picture().svg
 
     def __str__(self) -> str:
         return self.name

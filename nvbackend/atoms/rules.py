@@ -34,6 +34,13 @@ ROW = Rule(
     why="What the row leaves open decides which elements are multiplied.",
     reference="CUTLASS include/cute/atom/mma_traits.hpp",
 )
+OPERAND = Rule(
+    id="atom.operand",
+    message="{atom} has no {given}",
+    fix="draw one of {has}",
+    why="There is nothing that the picture could show.",
+    reference="CUTLASS include/cute/atom/mma_traits.hpp",
+)
 TARGET = Rule(
     id="atom.target",
     message="{atom} needs another chip or PTX version than {target} with PTX {version}",

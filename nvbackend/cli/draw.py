@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nvbackend.atoms import atom
 from nvbackend.cli import rules
 from nvbackend.cli.explain import rows_spelled
 from nvbackend.intrinsics.fragment_maps import FragmentMap, fragment_maps
@@ -26,6 +27,8 @@ _LAYOUT = re.compile(r"\s*(?:[\d(_]|Sw<)")
 _ATOM = re.compile(r"\s*(?:cute::)?SM\d+")
 """How the name of an MMA atom begins."""
 _ATOMS = re.compile(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)")
+_OF_ATOMS = ("E", "SFA", "SFB")
+"""Operands that an atom has, and a tiled MMA does not lay over a tile: metadata and scale factors."""
 _GROUPS = {"warp": WARP_SIZE, "warpgroup": WARPGROUP_SIZE}
 _TILE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
 
@@ -83,9 +86,10 @@ def _of_atom(arguments: argparse.Namespace) -> Picture:
     if found is None:
         rules.DRAW.fail(problem=f"--atoms {atoms} is not how many there are along M, N and K")
     m, n, k = map(int, found.groups())
-    mma = make_tiled_mma(arguments.what, (m, n, k))
     group = None if arguments.by is None else _GROUPS[arguments.by]
-    return mma.picture(arguments.operand or "C", group=group)
+    if arguments.atoms is None and (arguments.operand or "").upper() in _OF_ATOMS:
+        return atom(arguments.what).picture(arguments.operand, group=group)
+    return make_tiled_mma(arguments.what, (m, n, k)).picture(arguments.operand or "C", group=group)
 
 
 def _given(arguments: argparse.Namespace, *names: str) -> list[str]:

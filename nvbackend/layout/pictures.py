@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.fragment_maps import FragmentMap, Position
@@ -28,6 +28,10 @@ Holders = Mapping[tuple[int, ...], Sequence[tuple[int, int]]]
 """For each position, the threads and the numbers of their values that stand for it."""
 
 
+CTAS = 1
+"""The `group` of a layout whose threads are CTAs."""
+
+
 @user_facing
 def thread_values(
     layout: AnyLayout, tile: tuple[int, int], *, title: str | None = None, group: int | None = None
@@ -35,8 +39,9 @@ def thread_values(
     """The picture of a thread-value layout: (thread, value) to row + M * column of a tile of M x N, as CuTe has them.
 
     Each cell names the thread and the number of its value; the colour is the thread's, modulo 32. With a `group` (32
-    for warps, 128 for warpgroups) it is that of the group, whose number stands before that of the thread in it.
-    `title` stands above the layout's text. Raises picture.tile and layout-algebra.run-time.
+    for warps, 128 for warpgroups) it is that of the group, whose number stands before that of the thread in it; a group
+    of one is a CTA, of an operand that is not in registers. What several have has the colour of the first. `title`
+    stands above the layout's text. Raises picture.tile and layout-algebra.run-time.
     """
     rows, columns = tile
     problem = None
@@ -58,7 +63,7 @@ def thread_values(
     headings = (
         *([title] if title else []),
         str(layout),
-        f"(thread, value) to an element of a tile of {rows} x {columns}",
+        f"({'CTA' if group == CTAS else 'thread'}, value) to an element of a tile of {rows} x {columns}",
     )
     return Picture(_held(headings, held, group))
 
@@ -83,12 +88,13 @@ def _held(headings: Sequence[str], held: Holders, group: int | None = None) -> s
     columns = sorted({position[-1] for position in held})
     cells = [[_holders(held.get((*row, column), ()), group) for column in columns] for row in rows]
     threads = 1 + max((thread for holders in held.values() for thread, _ in holders), default=0)
+    shown = {holders[0][0] // group for holders in held.values() if holders} if group else set()
     return grid(
         headings,
         cells,
         Axis(tuple(",".join(map(str, row)) for row in rows)),
         Axis(tuple(map(str, columns))),
-        _thread_legend(threads) if group is None else _group_legend(threads, group),
+        _thread_legend(threads) if group is None else _group_legend(shown, group),
     )
 
 
@@ -100,16 +106,16 @@ def _thread_legend(threads: int) -> list[tuple[str, str]]:
     return [*found, ("#ffffff", "T thread (colour: modulo 32), V its value")]
 
 
-def _group_legend(threads: int, group: int) -> list[tuple[str, str]]:
-    """What the colours say: groups of threads."""
-    count = -(-threads // group)
+def _group_legend(shown: Collection[int], group: int) -> list[tuple[str, str]]:
+    """What the colours say: the groups of threads that are the first to have an element."""
     letter = _letter(group)
-    found = [(_group_colour(number), f"{letter}{number}") for number in range(min(count, len(HUES)))]
-    return [*found, ("#ffffff", f"{letter} group of {group} threads, T thread of it, V its value")]
+    found = [(_group_colour(number), f"{letter}{number}") for number in sorted(shown)[: len(HUES)]]
+    said = "C CTA, V its value" if group == CTAS else f"{letter} group of {group} threads, T thread of it, V its value"
+    return [*found, ("#ffffff", said)]
 
 
 def _letter(group: int) -> str:
-    return "W" if group == WARP_SIZE else "G"
+    return "W" if group == WARP_SIZE else "C" if group == CTAS else "G"
 
 
 def _group_colour(number: int) -> str:
@@ -121,7 +127,7 @@ def _named(thread: int, group: int | None) -> str:
     if group is None:
         return f"T{thread}"
     number, inside = divmod(thread, group)
-    return f"{_letter(group)}{number} T{inside}"
+    return f"{_letter(group)}{number}" + (f" T{inside}" if group > 1 else "")
 
 
 def _holders(holders: Sequence[tuple[int, int]], group: int | None) -> Cell:

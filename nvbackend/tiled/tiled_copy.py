@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -20,7 +22,9 @@ from nvbackend.layout import (
     size,
     zipped_divide,
 )
+from nvbackend.layout.pictures import thread_values
 from nvbackend.layout.simplify import flat_modes, from_flat
+from nvbackend.layout.svg import Picture
 from nvbackend.tiled.copy_atom import CopyAtom
 from nvbackend.tiled.copy_rules import FRAGMENT, THREADS, TILE
 from nvbackend.tiled.partition import Partition
@@ -174,6 +178,19 @@ class TiledCopy:
         copy.fragment.
         """
         return _retiled(self, layout)
+
+    def picture(self, *, source: bool = False, group: int | None = None) -> Picture:
+        """Which thread writes which element of the tile, or reads it from the `source`.
+
+        With `group` 32 by warps; modes behind the first are beside each other.
+        """
+        layout = self.get_layoutS_TV() if source else self.get_layoutD_TV()
+        title = f"{'source' if source else 'destination'} of {self.atom}"
+        rows, *columns = self.tiler
+        return thread_values(layout, (rows, math.prod(columns)), title=title, group=group)
+
+    def _repr_svg_(self) -> str:
+        return self.picture(group=WARP_SIZE if self.size > WARP_SIZE else None).svg
 
     def __str__(self) -> str:
         return f"{self.atom} over {self.layout_tv} of {'x'.join(map(str, self.tiler))}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from nvbackend.atoms import MmaAtom
+from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms import atom as atom_named
 from nvbackend.diagnostics import DiagnosticError, user_facing
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
@@ -26,7 +26,7 @@ from nvbackend.layout import (
     zipped_divide,
 )
 from nvbackend.layout.inttuple import leaves, text
-from nvbackend.layout.pictures import thread_values
+from nvbackend.layout.pictures import CTAS, thread_values
 from nvbackend.layout.svg import Picture
 from nvbackend.tiled.fragment import Fragment, make_fragment
 from nvbackend.tiled.operand import Operand, operand_named
@@ -284,9 +284,11 @@ class TiledMMA:
     def picture(self, operand: Operand | str = Operand.C, *, group: int | None = None) -> Picture:
         """Who has which element of one `tile_size_mnk` of an operand, by threads, or by warps with `group` 32.
 
-        Raises tiled-mma.operand.
+        Of tcgen05 it is by CTAs. Raises tiled-mma.operand.
         """
         found = operand_named(operand)
+        if self.atom.d_residency is Residency.TENSOR_MEMORY:
+            group = CTAS
         layout, title = self.layout_tv(found), f"{found.value} of {self}"
         return thread_values(layout, self.extents(found), title=title, group=group)
 

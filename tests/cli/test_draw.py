@@ -9,6 +9,7 @@ import pytest
 
 from nvbackend import Major, f16
 from nvbackend import Swizzle as Mode
+from nvbackend.atoms import atom
 from nvbackend.cli import main
 from nvbackend.layout import Layout, gmma_atom, parse, pictures
 from nvbackend.layout.banks import bank_conflicts
@@ -34,10 +35,10 @@ def title(picture: str) -> str | None:
 
 
 def test_each_view_of_a_layout(capsys: Printed) -> None:
-    atom = gmma_atom(Major.K, Mode.B128, f16)
-    assert drawn(capsys, ATOM) == atom.svg()
-    assert drawn(capsys, ATOM, "--banks", "16") == pictures.banks(atom, 16).svg
-    assert drawn(capsys, ATOM, "--memory", "16") == pictures.memory(atom, 16).svg
+    tile = gmma_atom(Major.K, Mode.B128, f16)
+    assert drawn(capsys, ATOM) == tile.svg()
+    assert drawn(capsys, ATOM, "--banks", "16") == pictures.banks(tile, 16).svg
+    assert drawn(capsys, ATOM, "--memory", "16") == pictures.memory(tile, 16).svg
     assert drawn(capsys, COLUMN, "--banks", "16", "--access", "16") == bank_conflicts(parse(COLUMN), 16, 16).svg()
     assert drawn(capsys, "(32,2):(1,32)", "--tile", "8x8") == pictures.thread_values(parse("(32,2):(1,32)"), (8, 8)).svg
     assert drawn(capsys, " 32:1") == Layout(32, 1).svg().replace("_32:_1", "32:1")
@@ -68,6 +69,8 @@ def test_an_atom_by_its_name(capsys: Printed) -> None:
     assert hints(picture) == hints(drawn(capsys, WGMMA, "--operand", "d"))
     assert drawn(capsys, f"cute::{HOPPER}", "--operand", "d") == picture
     assert hints(drawn(capsys, "SM80_16x8x16_F32F16F16F32_TN", "--operand", "B"))[1] == "T0 V1"  # n 0, k 1
+    sparse = "SM80_SPARSE_16x8x32_F32F16F16F32_TN"
+    assert drawn(capsys, sparse, "--operand", "e") == atom(sparse).picture("E").svg
     assert make_tiled_mma(HOPPER)._repr_svg_() == drawn(capsys, HOPPER, "--by", "warp")
 
 
@@ -109,7 +112,8 @@ def test_the_file_is_what_would_be_printed(capsys: Printed, tmp_path: Path) -> N
         ([WGMMA, "--atoms", "1x1x1"], "cli.draw", "--atoms is for MMA atoms"),
         ([HOPPER, "--tile", "8x8"], "cli.draw", "is an MMA atom"),
         ([HOPPER, "--atoms", "2x1"], "cli.draw", "--atoms 2x1 is not how many"),
-        ([HOPPER, "--operand", "E"], "tiled-mma.operand", "'E' is no operand"),
+        ([HOPPER, "--operand", "E"], "atom.operand", "has no E"),
+        ([HOPPER, "--operand", "E", "--atoms", "1x1x1"], "tiled-mma.operand", "'E' is no operand"),
         (["SM90_64x20x16"], "atom.name", "SM90_64x20x16"),
     ],
 )

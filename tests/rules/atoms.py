@@ -37,6 +37,12 @@ def an_atom_of_several_instructions():
     atom("SM80_8x8x4_F64F64F64F64_TN")  # keeps
 
 
+@program("atom.operand")
+def a_picture_of_metadata_that_there_is_not():
+    atom("SM80_16x8x16_F32F16F16F32_TN").picture("E")  # breaks
+    atom("SM80_SPARSE_16x8x32_F32F16F16F32_TN").picture("E")  # keeps
+
+
 @program("atom.residency")
 def a_descriptor_for_registers():
     one = atom("SM90_64x64x16_F32F16F16_RS<Major::K, Major::K>")  # breaks
