@@ -28,31 +28,24 @@ MMA = nvb.Tcgen05Request("f16")
 SHAPE = nvb.InstructionDescriptor(kind="f16", m=TILE_M, n=TILE_N, a=f16, b=f16, d=f32)
 
 
-def tile(rows: int, columns: int) -> nvb.SmemLayout:
-    """The layout of an operand's tile, and of the one that C is staged in."""
-    return nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, rows, columns)
-
-
 @nvb.kernel("sm_100a", threads=192, min_ctas=1)
 def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, steps: i32) -> None:
-    ring = k.pipeline(STAGES, consumers=1, a=tile(TILE_M, TILE_K), b=tile(TILE_N, TILE_K))
-    output = k.shared_tile(tile(TILE_M, TILE_N), name="c")
+    mma = k.tiled_mma(MMA, descriptor=SHAPE)
+    ring = k.pipeline(STAGES, consumers=1, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K))
+    output = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, TILE_M, TILE_N), name="c")
     multiplied = k.mbarriers(1, arrivals=1, name="multiplied")
     k.tma_prefetch_maps(a, b, c)
     k.barriers_ready()
     m, n = k.grouped(k.block_id(), tiles_m, tiles_n, GROUP)
 
-    with k.tmem_alloc(TILE_N) as accumulator:
+    with k.tmem_alloc(mma.columns) as accumulator:
         with k.one_thread(PRODUCER), k.range(steps) as step, ring.fill() as stage:
             k.tma_load(stage.a, a, (m * TILE_M, step * TILE_K), stage.full)
             k.tma_load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full)
 
         with k.one_thread(ISSUER):
             with k.range(steps) as step, ring.feed() as stage:
-                for column in range(0, TILE_K, SHAPE.k):
-                    at = (0, column)
-                    first = step > 0 if column == 0 else True
-                    k.tcgen05_mma(MMA, accumulator, stage.a, stage.b, SHAPE, a_at=at, b_at=at, accumulate=first)
+                mma.accumulate(accumulator, stage.a, stage.b, accumulate=step > 0)
             k.tcgen05_commit(multiplied)
 
         with k.if_(k.warp_id() < PRODUCER):
@@ -64,10 +57,8 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
                 load = k.tcgen05_ld(columns.lanes(k.warp_id() * 32), "32x32b", PANEL)
                 k.tcgen05_wait_ld(load)
                 values = [value.bitcast(f32).to(f16) for value in load.values]
-                line = output.address.byte_offset(panel * output.layout.panel_bytes + row * output.layout.pitch)
-                for chunk in range(PANEL // CHUNK):
-                    place = line.byte_offset((row % 8 ^ chunk) * 16, align=16)  # the swizzle, of 16-byte chunks
-                    place.cast(f16).store(*values[chunk * CHUNK : (chunk + 1) * CHUNK])
+                for column in range(0, PANEL, CHUNK):
+                    output.at(row, panel * PANEL + column).store(*values[column : column + CHUNK])
             k.fence_proxy_async()
             k.barrier(1, threads=128)
             with k.one_thread(0):

@@ -59,9 +59,9 @@ class Accumulators(Sequence[Accumulator]):
                 one.clear()
 
     def add_parts(self) -> None:
-        """Add the parts of a split K, which must be drained: part 0 has the sum. Raises mma.tile-parts for one part.
+        """Add the parts of a split K, all of which must be drained: part 0 has the sum.
 
-        Every part must have been multiplied into, or filled.
+        Every part must have been multiplied into, or filled. Raises mma.tile-parts where there is one.
         """
         along_m, along_n, parts = self.shape
         if parts == 1:

@@ -15,6 +15,7 @@ from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import Address
+from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tcgen05_operands import DescriptorWords, a_extent, b_extent, smem_layout, tile_faults
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tmem import TmemColumns, TmemPlaces
@@ -330,6 +331,10 @@ class TensorMemory(Copies):
 
     def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
         """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
+        if isinstance(tile, OperandDescriptor):
+            word = tile._value()
+            self._descriptor_words.note(word.ir, tile.word)
+            return word
         if not isinstance(tile, SharedTile):
             return tile
         tile.check_view(at[0], size[0])

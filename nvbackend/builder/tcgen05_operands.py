@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from llvmlite import ir
 
+from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tile import SharedTile
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.smem_descriptor import Swizzle
@@ -45,8 +46,9 @@ def tile_faults(a: object, b: object, descriptor: InstructionDescriptor) -> Iter
         ("B", b, descriptor.b, descriptor.transpose_b),
     ):
         major = Major.MN if transposed else Major.K
-        if isinstance(tile, SharedTile) and (tile.layout.element, tile.layout.major) != (element, major):
-            given = f"{tile.layout.element}, {tile.layout.major}"
+        one = tile.layout if isinstance(tile, SharedTile) else tile
+        if isinstance(one, SmemLayout | OperandDescriptor) and (one.element, one.major) != (element, major):
+            given = f"{one.element}, {one.major}"
             yield TILE.diagnose(operand=name, wanted=f"{element}, {major}", given=given)
 
 

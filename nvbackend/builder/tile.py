@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from nvbackend.builder.memory import Address
 from nvbackend.builder.rules import TILE_INDEX
 from nvbackend.builder.values import Operand
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.smem_layout import SmemLayout
+from nvbackend.intrinsics.smem_descriptor import UNIT
+from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.smem_layout_rules import BOUNDS
-from nvbackend.layout import ComposedLayout, smem_tile
+from nvbackend.layout import ComposedLayout, Swizzle, smem_tile
 
 
 @user_facing
@@ -31,6 +33,33 @@ class SharedTile:
     def cute(self) -> ComposedLayout:
         """(M or N, K) of its rows, to elements from its address on: CuTe's sA or sB."""
         return smem_tile(self.layout, self.view)
+
+    def at(self, row: Operand, column: Operand) -> Address:
+        """The address of element (row, column), found by the layout. Raises layout.bounds for numbers outside.
+
+        Where the index of the contiguous dimension is a number that begins a chunk of 16 bytes, it is known to be
+        aligned to that.
+        """
+        numbers = [one if isinstance(one, int) else getattr(one, "constant", None) for one in (row, column)]
+        for number, extent in zip(numbers, self._extents, strict=True):
+            if isinstance(number, int) and not 0 <= number < extent:
+                BOUNDS.fail(row=numbers[0], column=numbers[1], rows=self._extents[0], columns=self._extents[1])
+        function = self.cute.in_elements()
+        known = function.layout_b(*(number if isinstance(number, int) else 0 for number in numbers))
+        rest = (0 if isinstance(number, int) else one for number, one in zip(numbers, (row, column), strict=True))
+        index = function.layout_b(*rest)
+        size, along = self.layout.element.bytes_for(1), numbers[self.layout.major is Major.K]
+        if isinstance(along, int):
+            index = _exchanged(function.swizzle, index, known)
+        else:
+            index = function.swizzle(index + known)
+        chunk = isinstance(along, int) and along * size % UNIT == 0
+        align = math.gcd(self.address.align, UNIT if chunk else size)
+        return self.address.byte_offset(index * size, align=align).cast(self.layout.element)
+
+    @property
+    def _extents(self) -> tuple[int, int]:
+        return self.layout.rows if self.view is None else self.view, self.layout.columns
 
     def rows_from(self, block: Operand, rows: int) -> SharedTile:
         """The same tile seen from row `block * rows` on, `rows` rows, which must be whole core matrices.
@@ -69,3 +98,12 @@ class SharedTiles:
         if isinstance(number, int) and not 0 <= number < self.count:
             TILE_INDEX.fail(given=number, count=self.count, last=self.count - 1)
         return SharedTile(self.first.byte_offset(index * self.layout.bytes, align=self.first.align), self.layout)
+
+
+def _exchanged(swizzle: Swizzle, rows: Any, place: int) -> Any:
+    """`swizzle(rows + place)`, where `rows` are whole rows of the pattern: only the chunk of `place` is exchanged."""
+    if not swizzle.bits:
+        return rows + place
+    source = swizzle.source_mask
+    chunk = place & source >> swizzle.shift
+    return rows + (place - chunk) + ((rows + (place & source) & source) >> swizzle.shift ^ chunk)

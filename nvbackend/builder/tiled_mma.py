@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias, overload
 
-from nvbackend.atoms import MmaAtom
+from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms import atom as atom_named
+from nvbackend.builder import tiled_tcgen05
 from nvbackend.builder.tiled_calls import TiledCalls
 from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
 from nvbackend.builder.tiled_wgmma import TiledWgmma, atom_of_request, request_of_atom
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.select import select_wgmma
+from nvbackend.isel.tcgen05_request import Tcgen05Request
+from nvbackend.isel.tcgen05_select import select_tcgen05
 from nvbackend.isel.wgmma_request import WgmmaRequest
+from nvbackend.layout import size
 from nvbackend.tiled import TiledMMA, make_tiled_mma
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
 
-Instruction: TypeAlias = "WgmmaRequest | TiledMMA | MmaAtom | str"
+Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | TiledMMA | MmaAtom | str"
 """What a tiled MMA is made of."""
 
 
@@ -38,6 +43,17 @@ class TiledMmas(TiledCalls):
     @overload
     def tiled_mma(
         self,
+        instruction: Tcgen05Request,
+        *,
+        descriptor: InstructionDescriptor,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> tiled_tcgen05.TiledTcgen05: ...
+
+    @overload
+    def tiled_mma(
+        self,
         instruction: TiledMMA | MmaAtom | str,
         warpgroups: tuple[int, int] = (1, 1),
         *,
@@ -54,39 +70,60 @@ class TiledMmas(TiledCalls):
         atom_layout: AtomLayout | None = None,
         permutation: Sequence[Permutation] | None = None,
         tile: tuple[int, int] | None = None,
+        descriptor: InstructionDescriptor | None = None,
     ) -> Any:
         """`instruction` laid over the CTA's threads and over tiles: what multiplies them, and the layouts by which.
 
-        An instruction is a request (`nvb.wgmma(...)`), an atom or CuTe's name of it, each over `warpgroups` along M and
-        N, or over `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it
-        is. `tile` is (M, N) of what the threads multiply together, by default what they take at once. Raises every
-        broken rule of the instruction, mma.warpgroups, mma.tiled, and what `make_tiled_mma` raises.
+        An instruction is a request (`nvb.wgmma(...)`, or `nvb.Tcgen05Request` with an instruction `descriptor`), an
+        atom or CuTe's name of it, each over `warpgroups` along M and N, or over `atom_layout` and `permutation` as
+        `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it is. `tile` is (M, N) of what is multiplied
+        together, by default what the threads take at once. Raises every broken rule of the instruction,
+        mma.warpgroups, mma.tiled, and what `make_tiled_mma` raises.
         """
         one = atom_named(instruction) if isinstance(instruction, str) else instruction
-        atom = self._atom(one)
+        atom = self._atom(one, descriptor)
         if isinstance(one, TiledMMA):
             layouts = _as_it_is(one, warpgroups, atom_layout, permutation)
         else:
             atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
             layouts = make_tiled_mma(atom, atoms, permutation)
         extents = layouts.tile_size_mnk[:2] if tile is None else tile
+        if atom.d_residency is Residency.TENSOR_MEMORY:
+            return self._tiled_tcgen05(one, descriptor, layouts, extents)
         if atom.threads == WARPGROUP_SIZE:
             request = one if isinstance(one, WgmmaRequest) else request_of_atom(atom)
             return TiledWgmma(self, request, layouts, extents, any_major=one is request)
         INSTRUCTION.fail(
             given=atom,
             problem="its operands do not come in tiles of shared memory",
-            instead="take an atom of wgmma, or issue the instruction by itself",
+            instead="take an atom of wgmma or tcgen05, or issue the instruction by itself",
         )
 
-    def _atom(self, given: WgmmaRequest | TiledMMA | MmaAtom) -> MmaAtom:
+    def _atom(
+        self, given: WgmmaRequest | Tcgen05Request | TiledMMA | MmaAtom, descriptor: InstructionDescriptor | None
+    ) -> MmaAtom:
         """The atom, which the target must have."""
         if isinstance(given, WgmmaRequest):
             return atom_of_request(given, self.target)
+        if isinstance(given, Tcgen05Request):
+            return tiled_tcgen05.atom_of_request(given, descriptor, self.target)
         found = given.atom if isinstance(given, TiledMMA) else given
-        if found.threads == WARPGROUP_SIZE:
+        if found.d_residency is Residency.TENSOR_MEMORY:
+            select_tcgen05(tiled_tcgen05.request_of_atom(found)[0], self.target)
+        elif found.threads == WARPGROUP_SIZE:
             select_wgmma(request_of_atom(found), self.target)
         return found
+
+    def _tiled_tcgen05(
+        self, given: object, descriptor: InstructionDescriptor | None, layouts: TiledMMA, tile: tuple[int, int]
+    ) -> tiled_tcgen05.TiledTcgen05:
+        if size(layouts.atom_layout_mnk) > 1:
+            problem = "the threads of a CTA do not multiply: one issues all instructions"
+            INSTRUCTION.fail(given=layouts, problem=problem, instead="make the tile larger: tile=(256, 256)")
+        if isinstance(given, Tcgen05Request) and descriptor is not None:
+            return tiled_tcgen05.TiledTcgen05(self, given, descriptor, layouts, tile, any_major=True)
+        request, described = tiled_tcgen05.request_of_atom(layouts.atom)
+        return tiled_tcgen05.TiledTcgen05(self, request, described, layouts, tile, any_major=False)
 
 
 def _atoms_along(warpgroups: tuple[int, int]) -> AtomLayout:

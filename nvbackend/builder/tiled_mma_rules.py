@@ -56,3 +56,10 @@ PARTS = Rule(
     why="The sum would be of registers that hold other elements, or nothing.",
     reference=_TILED,
 )
+TENSOR_MEMORY = Rule(
+    id="mma.tile-columns",
+    message="{given} columns of tensor memory for the {wanted} that the accumulators of {mma} take",
+    fix="allocate mma.columns, here {alloc}",
+    why="The accumulators would run over into columns of another allocation.",
+    reference="PTX ISA 9.7.16.1 (tensor memory)",
+)

@@ -120,6 +120,8 @@ class Tcgen05SmemDescriptor:
         return replace(self, start_address=advanced(self.start_address, bytes))
 
 
+K96 = 96
+"""The K that some instructions of 4-bit types have by a bit of the descriptor."""
 _FLAGS = (
     Field("negate_a", 13, 1, "1 negates A"),
     Field("negate_b", 14, 1, "1 negates B"),
@@ -278,7 +280,7 @@ class InstructionDescriptor:
     @property
     def k(self) -> int:
         """The K of the instruction in elements; a sparse A stands for twice the columns it holds."""
-        return 96 if self.k96 else self.form.k * (2 if self.sparse else 1)
+        return K96 if self.k96 else self.form.k * (2 if self.sparse else 1)
 
     def _wrong_types(self) -> Iterator[Diagnostic]:
         scales = self.form.scales or (None,)

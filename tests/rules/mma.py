@@ -7,7 +7,7 @@ from nvbackend import Target, b1, bf16, e2m1, e4m3, f16, f32, f64, s8, s32, ue8m
 from nvbackend.isel.mma_select import select_mma
 from nvbackend.tiled import make_tiled_mma
 from tests.rules.example import kernel, program
-from tests.rules.setup import HOPPER
+from tests.rules.setup import BLACKWELL, HOPPER
 
 AMPERE = Target.parse("sm_80")
 BLACKWELL_PC = Target.parse("sm_120a")
@@ -175,3 +175,19 @@ def sum_of_one_part(k):
     for one in acc:
         one.fill(0.0)
     acc.add_parts()
+
+
+@kernel("mma.tile-columns", BLACKWELL)
+def accumulators_of_another_shape(k):
+    shape = nvb.InstructionDescriptor(kind="f16", m=128, n=256, a=f16, b=f16, d=f32)
+    mma = k.tiled_mma(nvb.Tcgen05Request("f16"), descriptor=shape)
+    a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
+    done = k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    columns = 128  # breaks
+    columns = mma.columns  # keeps
+    with k.tmem_alloc(columns) as accumulators:
+        with k.one_thread(0):
+            mma.accumulate(accumulators, a, b, accumulate=False)
+            k.tcgen05_commit(done)
+        k.mbarrier_wait(done, 0)
