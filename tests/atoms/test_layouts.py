@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -124,18 +124,15 @@ def held(layout: Layout, threads: int, rows: int) -> list[list[tuple[int, int]]]
     return [places[thread::threads] for thread in range(threads)]
 
 
-def register_atoms() -> Iterator[MmaAtom]:
-    """One atom for each form of a fragment in registers."""
-    seen = set()
-    for one in known_atoms():
-        form = one.shape, one.bits, one.c.bits, one.d.bits, one.sparsity is None, one.a_residency, one.threads
-        majors = one.a_major, one.b_major
-        if (form, majors) not in seen:
-            seen.add((form, majors))
-            yield one
+def form(one: MmaAtom) -> tuple[object, ...]:
+    """What the fragments of an atom can depend on."""
+    widths = one.bits, one.c.bits, one.d.bits
+    return one.shape, widths, one.sparsity is None, one.a_residency, one.threads, one.a_major, one.b_major
 
 
-ATOMS = list(register_atoms())
+FORMS = {form(one): one for one in reversed(known_atoms())}
+"""One atom for each form of fragments."""
+ATOMS = list(FORMS.values())
 OF_A_WARP = [one for one in ATOMS if one.threads == 32]
 OF_A_WARPGROUP = [one for one in ATOMS if one.threads == 128]
 OF_A_QUAD_PAIR = [one for one in ATOMS if one.threads == 8]
@@ -143,6 +140,15 @@ OF_A_QUAD_PAIR = [one for one in ATOMS if one.threads == 8]
 
 def test_there_are_atoms_of_all_sizes() -> None:
     assert [len(each) > 5 for each in (OF_A_WARP, OF_A_WARPGROUP, OF_A_QUAD_PAIR)] == [True] * 3
+    assert sum(map(len, (OF_A_WARP, OF_A_WARPGROUP, OF_A_QUAD_PAIR))) == len(ATOMS)
+
+
+def test_every_atom_has_the_fragments_of_its_form() -> None:
+    """So that what is tested of a form is tested of each of the atoms, more than 3000."""
+    for one in known_atoms():
+        like = FORMS[form(one)]
+        for name in ("layout_a", "layout_b", "layout_c", "layout_d", "thr_id"):
+            assert getattr(one, name) == getattr(like, name), (one, name)
 
 
 @pytest.mark.parametrize("one", OF_A_WARP, ids=str)
@@ -173,15 +179,47 @@ def test_fragments_of_a_quad_pair_are_those_of_the_isa(one: MmaAtom) -> None:
         assert found == [[formula(lane, i) for i in range(count)] for lane in lanes]
 
 
-@pytest.mark.parametrize("one", OF_A_WARPGROUP[::7], ids=str)
-def test_accumulators_of_a_warpgroup_are_those_of_the_isa(one: MmaAtom) -> None:
-    n = one.shape[1]
-    for thread, of_thread in enumerate(held(one.layout_c, 128, 64)):
-        warp, lane = divmod(thread, 32)
-        for index, place in enumerate(of_thread):
-            row = 16 * warp + lane // 4 + 8 * (index // 2 % 2)
-            assert place == (row, 8 * (index // 4) + 2 * (lane % 4) + index % 2)
-    assert len(one.layout_c.mode(1).offsets()) == n // 2
+WARPGROUP_A: dict[int, tuple[int, Callable[[int, int], tuple[int, int]]]] = {
+    # bits: elements a thread, row and column from lane and i; PTX ISA 9.7.15.5.1.1, figure by figure
+    16: (8, lambda lane, i: (lane // 4 + (8 if i in (2, 3, 6, 7) else 0), lane % 4 * 2 + i % 2 + (8 if i > 3 else 0))),
+    8: (16, lambda lane, i: (lane // 4 + 8 * (i // 4 % 2), lane % 4 * 4 + i % 4 + (16 if i > 7 else 0))),
+    32: (4, lambda lane, i: (lane // 4 + (8 if i in (1, 3) else 0), lane % 4 + (4 if i > 1 else 0))),
+    1: (128, lambda lane, i: (lane // 4 + 8 * (i // 32 % 2), lane % 4 * 32 + i % 32 + (128 if i > 63 else 0))),
+}
+
+
+def indices(layout: Layout, rows: int) -> list[list[int]]:
+    """The index of every value of every thread, by thread."""
+    offsets = layout.offsets()
+    threads = len(layout.mode(0).offsets())
+    assert max(offsets) < rows * len(layout.mode(1).offsets()) * threads
+    return [offsets[thread::threads] for thread in range(threads)]
+
+
+@pytest.mark.parametrize("n", sorted({one.shape[1] for one in OF_A_WARPGROUP}))
+def test_fragments_of_a_warpgroup_are_those_of_the_isa(n: int) -> None:
+    """Accumulators of every N; A in registers; what is read by a descriptor is the same for all threads."""
+    accumulators = [
+        [
+            16 * (thread // 32) + thread % 32 // 4 + 8 * (i // 2 % 2) + 64 * (8 * (i // 4) + 2 * (thread % 4) + i % 2)
+            for i in range(n // 2)
+        ]
+        for thread in range(128)
+    ]
+    for one in (one for one in OF_A_WARPGROUP if one.shape[1] == n):
+        assert indices(one.layout_c, 64) == indices(one.layout_d, 64) == accumulators
+        assert (one.layout_b.mode(0).offsets(), one.layout_b.mode(1).offsets()) == (
+            [0] * 128,
+            list(range(n * one.shape[2])),
+        )
+        if one.a_residency is not Residency.REGISTERS:
+            assert one.layout_a.mode(0).offsets() == [0] * 128
+            assert one.layout_a.mode(1).offsets() == list(range(64 * one.stored_k))
+            continue
+        count, formula = WARPGROUP_A[one.bits]
+        for thread, found in enumerate(held(one.layout_a, 128, 64)):
+            wanted = [formula(thread % 32, i) for i in range(count)]
+            assert found == [(16 * (thread // 32) + row, column) for row, column in wanted]
 
 
 @pytest.mark.parametrize("one", [*OF_A_WARP[::5], *OF_A_WARPGROUP[::40]], ids=str)

@@ -22,6 +22,7 @@ from nvbackend.layout import (
     logical_divide,
     recast_layout,
     right_inverse,
+    smem_tile,
     tile_to_shape,
     upcast,
 )
@@ -72,9 +73,11 @@ def test_the_canonical_atoms_lie_where_wgmma_reads(major: Major, mode: Mode, ele
     expected = SmemLayout(major, mode, element, rows, columns)
     atom = gmma_atom(major, mode, element)
     tile = tile_to_shape(atom, (rows, columns), "left" if major is Major.K else "right")
+    described = smem_tile(expected)
     sample = (range(rows), range(0, columns, 1 if columns < 256 else 37))
     for row, column in itertools.product(*sample):
         assert tile(row, column) * element.bits // 8 == expected.offset(row, column)
+        assert described(row, column) == tile(row, column)
     assert sorted(tile.offsets()) == list(range(rows * columns))
 
 
