@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from llvmlite import ir
 
 from nvbackend.builder import rules
@@ -135,11 +133,7 @@ class Address:
 
     def _alignment_after(self, step: Operand) -> int:
         """What is left of the alignment after a step: the power of two that its arithmetic shows."""
-        if isinstance(step, (int, float)):
-            known = int(step)
-        else:
-            found = self._k._places.step(step._value().ir)
-            known = math.gcd(found.constant, *found.terms.values())
+        known = step if isinstance(step, int) else self._k._places.multiples.divisor(as_value(self._k, step).ir)
         return self.align if known == 0 else min(self.align, known & -known)
 
     def cast(self, element: ElementType) -> Address:

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.bits import ZERO, Bits
 from nvbackend.builder.lowering import Operands
+from nvbackend.builder.multiples import Multiples
 from nvbackend.intrinsics.row import Operand, Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
 from nvbackend.isel.machine import MemoryObject, MemoryTouch, MemoryUse
@@ -71,6 +72,7 @@ class Places:
         self._descriptors: dict[ir.Value, Place] = {}
         self._objects = 0
         self.bits = Bits()
+        self.multiples = Multiples()
 
     def allocate(self, name: str, size: int, part: int) -> Place:
         """The start of a new allocation of shared memory, of `size` bytes in parts of `part`."""

@@ -219,10 +219,7 @@ def _divisor(k: Tensors, given: Any) -> int:
     if isinstance(given, int):
         return given
     value: Value = given._value()
-    if isinstance(value.constant, int):
-        return value.constant
-    found = k._places.step(value.ir)
-    return math.gcd(found.constant, *found.terms.values())
+    return k._places.multiples.divisor(value.ir)
 
 
 @user_facing

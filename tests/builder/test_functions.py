@@ -94,5 +94,15 @@ def test_arithmetic_shows_what_an_address_is_a_multiple_of():
         assert x.byte_offset(t * 6).align == 2
         assert (k.shared(f32, 512, align=128) + t * 12).align == 16
         (x + t * 64 * 5).load(4)
+        pitch = (k.block_id() * 8 + 16).to(i64) << 1
+        assert (x + t.to(i64) * pitch).align == 16
+        assert (x + (t & ~3)).align == 16
+        assert (x + (t & 1)).align == 4
+        assert (x + ((t * 4) ^ 8)).align == 16
+        assert (x + ((t * 4) ^ 2 | 4)).align == 8
+        assert (x + k.select(t == 0, 0, t * 2)).align == 8
+        assert (x + k.select(t == 0, 1, t * 2)).align == 4
+        assert (x + t // 4 * 4).align == 16
+        assert (x + t % 4).align == 4
 
     build(f32, body)
