@@ -91,7 +91,9 @@ def _called(call: ir.CallInstr, operands: Sequence[Known], threads: int, *, exac
         broadcast = name == _name_of(warp.shuffle("idx"))
         if broadcast and isinstance(value, tuple) and isinstance(lane, tuple) and scope_of(lane) is Scope.GRID:
             source = lane[0] % WARP_SIZE
-            return tuple(value[thread - thread % WARP_SIZE + source] for thread in range(threads))
+            return tuple(
+                [value[first + source] for first in range(0, threads, WARP_SIZE) for _ in range(WARP_SIZE)][:threads]
+            )
         return max(scope, Scope.WARP) if not broadcast or lane is None or scope_of(lane) >= Scope.WARP else scope
     if name == _name_of(sync.elect()):
         return Scope.THREAD

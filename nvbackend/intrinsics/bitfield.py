@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
 
@@ -108,22 +109,23 @@ class PackedWord:
                 raise ValueError(f"{self.name}: field {field.name} overlaps another or leaves the word")
             taken |= field.mask
 
-    @property
+    @cached_property
     def field_mask(self) -> int:
         """The bits that belong to fields."""
         return sum(field.mask for field in self.fields)
 
-    @property
+    @cached_property
     def reserved_mask(self) -> int:
         """The bits that belong to none."""
         return (1 << self.bits) - 1 & ~self.field_mask
 
     def field(self, name: str) -> Field:
         """The field called `name` (KeyError where there is none)."""
-        for field in self.fields:
-            if field.name == name:
-                return field
-        raise KeyError(name)
+        return self._named[name]
+
+    @cached_property
+    def _named(self) -> Mapping[str, Field]:
+        return {field.name: field for field in self.fields}
 
     def check(self, values: Mapping[str, int]) -> list[Diagnostic]:
         """What is wrong with these values, in the order they are given (KeyError for a name that is no field)."""

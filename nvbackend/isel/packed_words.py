@@ -11,21 +11,25 @@ from nvbackend.intrinsics.tcgen05 import MMA as TCGEN05_MMA
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL
 from nvbackend.isel.machine_parts import MachineInstr
-from nvbackend.isel.tcgen05_word_rules import INSTRUCTION_DESCRIPTOR
+from nvbackend.isel.tcgen05_word_rules import (
+    INSTRUCTION_DESCRIPTOR,
+    REMEMBERED,
+    collector_word,
+    control_word,
+    instruction_descriptor,
+)
 
 Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
 
 _SHARED_OPERANDS = ("a_desc", "b_desc")
 _MMA_ASYNC = "wgmma.mma_async"
 _COPIED = ("tcgen05.cp", "source")
-_REMEMBERED = 1024
-"""So many descriptors are remembered with what they say: those of a kernel come again and again."""
-_shared_descriptor = lru_cache(maxsize=_REMEMBERED)(SmemDescriptor.decode)
-_shared_descriptor_5 = lru_cache(maxsize=_REMEMBERED)(Tcgen05SmemDescriptor.decode)
+_shared_descriptor = lru_cache(maxsize=REMEMBERED)(SmemDescriptor.decode)
+_shared_descriptor_5 = lru_cache(maxsize=REMEMBERED)(Tcgen05SmemDescriptor.decode)
 _WORDS: dict[str, Callable[[int], Decoded]] = {
     **dict.fromkeys(_SHARED_OPERANDS, _shared_descriptor_5),
-    CONTROL: Tcgen05Ctrl.decode,
-    COLLECTOR: Tcgen05Collector.decode,
+    CONTROL: control_word,
+    COLLECTOR: collector_word,
 }
 """The words of a tcgen05.mma whose meaning is the same in all of them."""
 
@@ -39,5 +43,5 @@ def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
     if not instr.opcode.startswith(TCGEN05_MMA) or instr.row is None:
         return None
     if word == INSTRUCTION_DESCRIPTOR:
-        return partial(InstructionDescriptor.decode, kind=str(instr.row.axes["kind"]))
+        return partial(instruction_descriptor, kind=str(instr.row.axes["kind"]))
     return _WORDS.get(word)

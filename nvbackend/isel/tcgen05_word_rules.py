@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
@@ -42,6 +43,12 @@ NO_CONTROL_WORD = Rule(
 )
 RULES = (CONTROL_WORD, NO_CONTROL_WORD)
 
+REMEMBERED = 1024
+"""So many words of each kind are remembered with what they say: those of a kernel come again and again."""
+instruction_descriptor = lru_cache(maxsize=REMEMBERED)(InstructionDescriptor.decode)
+control_word = lru_cache(maxsize=REMEMBERED)(Tcgen05Ctrl.decode)
+collector_word = lru_cache(maxsize=REMEMBERED)(Tcgen05Collector.decode)
+
 
 def word_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:
     """What is wrong with the words of a `tcgen05.mma`; words that do not decode are another check's."""
@@ -59,8 +66,8 @@ def word_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:
 
 def _disagreements(instr: MachineInstr, row: Row, target: Target) -> Iterator[Diagnostic]:
     try:
-        control = Tcgen05Ctrl.decode(instr.words[CONTROL])
-        collector = Tcgen05Collector.decode(instr.words[COLLECTOR])
+        control = control_word(instr.words[CONTROL])
+        collector = collector_word(instr.words[COLLECTOR])
     except DiagnosticError:
         return
     pairs = ((CONTROL, control, control_of(row)), (COLLECTOR, collector, collector_of(row)))
@@ -111,7 +118,7 @@ def _said(row: Row, control: Tcgen05Ctrl, collector: Tcgen05Collector, fields: s
 def _shapes(instr: MachineInstr, row: Row, word: int, target: Target) -> Iterator[Diagnostic]:
     """The instruction descriptor's shape, sparsity and kind against the instruction's, and its K against the chip."""
     try:
-        descriptor = InstructionDescriptor.decode(word, kind=str(row.axes["kind"]))
+        descriptor = instruction_descriptor(word, kind=str(row.axes["kind"]))
     except DiagnosticError:
         return
     found = shape_faults(request_of(row), descriptor, target)

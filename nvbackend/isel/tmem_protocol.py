@@ -39,6 +39,7 @@ from nvbackend.isel.warp_paths import reachable, warp_paths
 
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE)
 """Rules found at the end of the kernel whose mistake stands where the fact began."""
+_TCGEN05 = f"{FAMILY}."
 _WRITE = MemoryUse.ASYNC_WRITE
 _OF_A_WAIT = (rules.MISSING_WAIT, rules.WRITE_IN_FLIGHT)
 _ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.arrive.noComplete")
@@ -70,7 +71,7 @@ class TmemAnalysis:
 
 def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with tensor memory that some warp makes on some path, in the order of the text."""
-    if not has_opcode(function, f"{FAMILY}."):
+    if not has_opcode(function, _TCGEN05):
         return []
     whole = _Whole(function)
     found = {_cause(one): one for one in [*_outside(whole), *_never_freed(whole)]}
@@ -105,7 +106,7 @@ class _Whole:
         instructions = [site.instr for site in self.sites.values()]
         self.allocated = _allocated_in(instructions)
         self.deallocations = [instr for instr in instructions if instr.opcode == DEALLOC]
-        self.freed_unknown = any(not [*columns(instr)] for instr in self.deallocations)
+        self.freed_unknown = any(not columns(instr) for instr in self.deallocations)
         self.freed = _objects(self.deallocations)
         mmas = [instr for instr in instructions if instr.opcode in MMAS]
         self.results = _results(mmas)
@@ -190,8 +191,8 @@ class _Whole:
 def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
     """What the warps that go this way do wrong."""
     reached = reachable(path, [path.entry.name])
-    instructions = [instr for name in reached for instr in path.blocks[name].instructions]
-    if not any(instr.opcode.startswith(f"{FAMILY}.") for instr in instructions):
+    instructions = [instr for name in reached for instr in path.blocks[name].instructions if instr.memory]
+    if not any(instr.opcode.startswith(_TCGEN05) for name in reached for instr in path.blocks[name].instructions):
         return []
     allocated = _objects(instr for instr in instructions if instr.opcode == ALLOC)
     freed = _objects(instr for instr in instructions if instr.opcode == DEALLOC)
@@ -209,7 +210,7 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
 def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject], whole: _Whole) -> Iterator[Fact]:
     """What these warps find: allocations that others make for them, accumulators that others write."""
     reached = set(map(id, instructions))
-    elsewhere = [site.instr for site in whole.sites.values() if id(site.instr) not in reached]
+    elsewhere = [site.instr for site in whole.sites.values() if site.instr.memory and id(site.instr) not in reached]
     mmas = [instr for instr in instructions if instr.opcode in MMAS]
     for memory in inherited:
         yield Fact(Known.OPEN, object=memory)

@@ -7,7 +7,7 @@ some path makes wrong, and a union joins two ways. After a mistake the state goe
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import Rule
@@ -114,9 +114,9 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Fi
     return state, found
 
 
-def columns(instr: MachineInstr) -> Iterator[MemoryTouch]:
+def columns(instr: MachineInstr) -> list[MemoryTouch]:
     """The accesses of an instruction to tensor memory."""
-    yield from (touch for touch in instr.memory if touch.object.space == tmem_uses.SPACE)
+    return [touch for touch in instr.memory if touch.object.space == tmem_uses.SPACE]
 
 
 def overlap(one: MemoryTouch, other: MemoryTouch) -> bool:
@@ -219,7 +219,7 @@ def _load(state: State, site: Site, around: Surroundings, found: list[Finding]) 
 
 
 def _store(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
-    touches = [*columns(site.instr)]
+    touches = columns(site.instr)
     used = {(fact.place, fact.touch) for fact in state if fact.known is Known.USED}
     for touch in touches:
         # Conditions that belong together may exclude the paths on which it is not waited for.
@@ -234,7 +234,7 @@ def _copy(state: State, site: Site, around: Surroundings, found: list[Finding]) 
 
 
 def _mma(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
-    touches = [*columns(site.instr)]
+    touches = columns(site.instr)
     results = [touch for touch in touches if touch.use is MemoryUse.ASYNC_WRITE]
     for touch in results:
         if accumulates(site.instr):
