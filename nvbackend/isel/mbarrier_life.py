@@ -8,10 +8,9 @@ around them) begin nothing, so that no path is blamed that no thread takes.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from nvbackend.diagnostics import Rule
@@ -23,7 +22,7 @@ from nvbackend.isel.mbarrier_uses import WRITES, Cell, Role, Use, Uses
 
 if TYPE_CHECKING:
     from nvbackend.isel.dataflow import Site
-    from nvbackend.isel.machine import MachineFunction, MachineInstr
+    from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject
 
 _CTA_BARRIERS = ("bar.", "barrier.cta", "barrier.sync", "barrier.red")
 _CLUSTER_WAIT = "barrier.cluster.wait"
@@ -39,9 +38,9 @@ class _Order(enum.Enum):
     CLUSTER = enum.auto()
 
 
-Places = Mapping[Cell, frozenset[int]]
-"""Where something happened to a cell, as positions."""
-_NOWHERE: Places = MappingProxyType({})
+Marks = int
+"""A set of the instructions that initialise or invalidate, a bit each in the order of the text: a kernel can have
+thousands of barriers, and each changes the set."""
 
 
 class Life(NamedTuple):
@@ -52,12 +51,12 @@ class Life(NamedTuple):
     `unfenced`: no fence.
     """
 
-    begun: frozenset[Cell] = frozenset()
-    live: Places = _NOWHERE
-    dead: Places = _NOWHERE
-    unseen: Places = _NOWHERE
-    unseen_by_peers: Places = _NOWHERE
-    unfenced: Places = _NOWHERE
+    begun: Marks = 0
+    live: Marks = 0
+    dead: Marks = 0
+    unseen: Marks = 0
+    unseen_by_peers: Marks = 0
+    unfenced: Marks = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +77,14 @@ class LifeAnalysis:
         self._uses = {use.site.position: use for use in uses.all}
         self._known = uses
         self._cluster = cluster
+        self._marks = [use for use in uses.all if use.role in (Role.INIT, Role.INVAL)]
+        self._bits = {use.site.position: 1 << index for index, use in enumerate(self._marks)}
+        self._exactly: dict[Cell, Marks] = {}
+        self._inside: dict[MemoryObject, Marks] = {}
+        for use in self._marks:
+            bit = self._bits[use.site.position]
+            self._exactly[use.exact] = self._exactly.get(use.exact, 0) | bit
+            self._inside[use.exact.object] = self._inside.get(use.exact.object, 0) | bit
 
     def matters(self, site: Site) -> bool:
         """Whether the instruction uses, orders or may overwrite mbarriers."""
@@ -91,61 +98,96 @@ class LifeAnalysis:
 
     def join(self, left: Life, right: Life, /) -> Life:
         """What may be true on either way."""
-        return Life(
-            left.begun if right.begun <= left.begun else left.begun | right.begun,
-            _union(left.live, right.live),
-            _union(left.dead, right.dead),
-            _union(left.unseen, right.unseen),
-            _union(left.unseen_by_peers, right.unseen_by_peers),
-            _union(left.unfenced, right.unfenced),
-        )
+        return Life(*(one | other for one, other in zip(left, right, strict=True)))
 
     def transfer(self, state: Life, site: Site, /) -> Life:
         """What may be true behind the instruction."""
         use = self._uses.get(site.position)
         if use is not None and use.role is Role.INIT:
-            return _initialised(state, use)
+            return self._initialised(state, use)
         if use is not None and use.role is Role.INVAL:
-            return _invalidated(state, use)
+            return self._invalidated(state, use)
         return _ordered(state, site.instr)
+
+    def _initialised(self, state: Life, use: Use) -> Life:
+        bit, others = self._bits[use.site.position], ~self._exactly[use.exact]
+        begun, dead = state.begun | bit, state.dead & ~self._met(use.exact)
+        if use.threads is None:
+            return state._replace(begun=begun, dead=dead)
+        return Life(
+            begun,
+            state.live & others | bit,
+            dead,
+            state.unseen & others | bit,
+            state.unseen_by_peers & others | bit,
+            state.unfenced & others | bit,
+        )
+
+    def _invalidated(self, state: Life, use: Use) -> Life:
+        bit, others = self._bits[use.site.position], ~self._met(use.exact)
+        return Life(
+            state.begun,
+            state.live & others,
+            state.dead if use.threads is None else state.dead & ~self._exactly[use.exact] | bit,
+            state.unseen & others,
+            state.unseen_by_peers & others,
+            state.unfenced & others,
+        )
+
+    def _met(self, cell: Cell) -> Marks:
+        """The marks of those cells that may be the same mbarrier."""
+        if cell.offset is None:
+            return self._inside.get(cell.object, 0)
+        return self._exactly.get(cell, 0) | self._exactly.get(Cell(cell.object, None), 0)
+
+    def _places(self, marks: Marks) -> frozenset[int]:
+        """Where the instructions stand."""
+        return frozenset(use.site.position for use in self._of(marks))
+
+    def _of(self, marks: Marks) -> Iterator[Use]:
+        while marks:
+            bit = marks & -marks
+            yield self._marks[bit.bit_length() - 1]
+            marks ^= bit
 
     def findings(self, state: Life, site: Site) -> Iterator[LifeFinding]:
         """What the instruction breaks, given what may hold before it."""
         use = self._uses.get(site.position)
         if use is None:
             yield from self._writes(state, site)
-        elif use.role & Role.INIT:
-            if use.exact.offset is not None and use.threads is not None and use.exact in state.live:
-                yield LifeFinding(rules.DOUBLE_INIT, site, use.exact, state.live[use.exact])
+        elif use.role is Role.INIT:
+            live = state.live & self._exactly[use.exact]
+            if use.exact.offset is not None and use.threads is not None and live:
+                yield LifeFinding(rules.DOUBLE_INIT, site, use.exact, self._places(live))
         else:
             yield from self._use(state, use)
 
     def _use(self, state: Life, use: Use) -> Iterator[LifeFinding]:
         site, cell = use.site, use.exact
-        if not _met(state.begun, cell):
+        met = self._met(cell)
+        if not state.begun & met:
             known_later = not self._known.lacks(cell, Role.INIT)
             if not known_later or (self._known.of(cell, Role.INIT) and not self._known.lost & Role.INIT):
                 yield LifeFinding(rules.UNINITIALISED, site, cell, missing="later" if known_later else "never")
             return
-        dead = _of(state.dead, cell)
-        if dead and not use.role & Role.INVAL:
-            yield LifeFinding(rules.AFTER_INVAL, site, cell, dead)
+        if use.role is Role.INVAL:
             return
-        if use.role & Role.INVAL:
+        if state.dead & met:
+            yield LifeFinding(rules.AFTER_INVAL, site, cell, self._places(state.dead & met))
             return
-        missing = self._missing(state, use)
+        missing = self._missing(state, use, met)
         if missing is not None:
             yield LifeFinding(rules.NOT_READY, site, cell, missing[1], missing[0])
 
-    def _missing(self, state: Life, use: Use) -> tuple[str, frozenset[int]] | None:
+    def _missing(self, state: Life, use: Use, met: Marks) -> tuple[str, frozenset[int]] | None:
         """What the initialisation still lacks for this use, and where it was."""
-        unseen = frozenset(one for one in _of(state.unseen, use.exact) if _by_others(self._uses[one], use))
+        unseen = frozenset(one.site.position for one in self._of(state.unseen & met) if _by_others(one, use))
         if unseen:
             return "no barrier of the CTA", unseen
-        if use.role & Role.COMPLETE and (unfenced := _of(state.unfenced, use.exact)):
-            return "no fence.mbarrier_init", unfenced
-        if use.is_remote and self._cluster > 1 and (unseen := _of(state.unseen_by_peers, use.exact)):
-            return "no barrier of the cluster", unseen
+        if state.unfenced & met and use.role & Role.COMPLETE:
+            return "no fence.mbarrier_init", self._places(state.unfenced & met)
+        if state.unseen_by_peers & met and self._cluster > 1 and use.is_remote:
+            return "no barrier of the cluster", self._places(state.unseen_by_peers & met)
         return None
 
     def _writes(self, state: Life, site: Site) -> Iterator[LifeFinding]:
@@ -153,11 +195,13 @@ class LifeAnalysis:
             if touch.use not in WRITES or touch.offset is None or touch.symbol:
                 continue
             end = None if touch.bytes is None else touch.offset + touch.bytes
-            for cell, causes in state.live.items():
-                if cell.object != touch.object or cell.offset is None:
+            for use in self._of(state.live & self._inside.get(touch.object, 0)):
+                cell = use.exact
+                if cell.offset is None:
                     continue
                 if (end is None or cell.offset < end) and touch.offset < cell.offset + cell.object.element_bytes:
-                    yield LifeFinding(rules.OVERWRITTEN, site, cell, causes)
+                    live = state.live & self._exactly[cell]
+                    yield LifeFinding(rules.OVERWRITTEN, site, cell, self._places(live))
                     break
 
 
@@ -200,33 +244,6 @@ def _by_others(init: Use, use: Use) -> bool:
     return use.threads != 1 or init.threads != 1 or (one is not None and use.fact(facts.THREAD) not in (one, None))
 
 
-def _initialised(state: Life, use: Use) -> Life:
-    place = {use.exact: frozenset((use.site.position,))}
-    begun = state.begun | {use.exact}
-    if use.threads is None:
-        return state._replace(begun=begun, dead=_without(state.dead, use.exact))
-    return Life(
-        begun,
-        {**state.live, **place},
-        _without(state.dead, use.exact),
-        {**state.unseen, **place},
-        {**state.unseen_by_peers, **place},
-        {**state.unfenced, **place},
-    )
-
-
-def _invalidated(state: Life, use: Use) -> Life:
-    dead = state.dead if use.threads is None else {**state.dead, use.exact: frozenset((use.site.position,))}
-    return Life(
-        state.begun,
-        _without(state.live, use.exact),
-        dead,
-        _without(state.unseen, use.exact),
-        _without(state.unseen_by_peers, use.exact),
-        _without(state.unfenced, use.exact),
-    )
-
-
 def _order(instr: MachineInstr) -> _Order:
     return _order_of(instr.opcode, instr.opcode if instr.row is None else instr.row.ptx)
 
@@ -243,37 +260,7 @@ def _order_of(opcode: str, spelling: str) -> _Order:
 def _ordered(state: Life, instr: MachineInstr) -> Life:
     order = _order(instr)
     if order is _Order.CLUSTER:
-        return state._replace(unseen=_NOWHERE, unseen_by_peers=_NOWHERE)
+        return state._replace(unseen=0, unseen_by_peers=0)
     if order is _Order.CTA:
-        return state._replace(unseen=_NOWHERE) if state.unseen else state
-    return state._replace(unfenced=_NOWHERE) if order is _Order.FENCE and state.unfenced else state
-
-
-def _of(places: Places, cell: Cell) -> frozenset[int]:
-    return frozenset().union(*(places[one] for one in _met(places, cell)))
-
-
-def _without(places: Places, cell: Cell) -> Places:
-    met = _met(places, cell)
-    if not met:
-        return places
-    left = dict(places)
-    for one in met:
-        del left[one]
-    return left
-
-
-def _met(known: Collection[Cell], cell: Cell) -> list[Cell]:
-    """Those of the known cells that may be the same mbarrier; looked up, since kernels can have thousands."""
-    if cell.offset is None:
-        return [one for one in known if one.meets(cell)]
-    return [one for one in (cell, Cell(cell.object, None)) if one in known]
-
-
-def _union(left: Places, right: Places) -> Places:
-    if left is right or not right:
-        return left
-    joined = dict(left)
-    for cell, found in right.items():
-        joined[cell] = joined[cell] | found if cell in joined else found
-    return joined
+        return state._replace(unseen=0) if state.unseen else state
+    return state._replace(unfenced=0) if order is _Order.FENCE and state.unfenced else state

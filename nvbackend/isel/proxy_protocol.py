@@ -69,9 +69,9 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
 
     What one fence or wait puts right is told once.
     """
-    reduced = reduce_function(function)
-    if not any(_may_err(run.kind) for run in reduced.runs):
+    if not any(_may_err(kind) for found in shared_accesses(function).values() for kind, _ in found):
         return []
+    reduced = reduce_function(function)
     meetings = find_meetings(reduced)
     if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
         meetings = [meeting for meeting in meetings if meeting.first.kind is not Kind.MULTIPLY]
