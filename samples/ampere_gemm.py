@@ -11,36 +11,45 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
+from nvbackend.builder.copy_ring import CopyStage
+from nvbackend.builder.values import Value
+from nvbackend.tiled import make_tiled_mma
 from samples import program
-from samples.warp_tiles import PITCH, ROWS, STEP, THREADS, Accumulators, Ring, load_a, load_b
+from samples.warp_tiles import ROWS, THREADS, WARPS, Rows, columns, place_of_c, swizzled
 
-TILE_M, TILE_N, TILE_K = ROWS, ROWS, PITCH * 8 // f16.bits
-STAGES = 4
-
+TILE_K, STAGES = columns(f16), 4
 A = B = nvb.Pointer(f16)
 C = nvb.Pointer(f32)
-MMA = nvb.mma("m16n8k16", f16, f16, f32)
+MMA = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", WARPS, (32, 64, 16))
 
 
 @nvb.kernel("sm_80", threads=THREADS, min_ctas=1)
-def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, n: i32, depth: i32) -> None:
-    row, column = k.block_id("y") * TILE_M, k.block_id("x") * TILE_N
-    ring = Ring(k, STAGES, a, b, row, column, depth)
-    acc = Accumulators(k)
-    with ring.drain() as stage:
-        for byte in range(0, PITCH, STEP):
-            acc.accumulate(MMA, load_a(k, stage.a, byte), load_b(k, stage.b, byte))
-    acc.store(c, row, column, n)
+def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, m: i32, n8: i32, depth8: i32) -> None:
+    n, depth = n8 * 8, depth8 * 8
+    row, column = k.block_id("y"), k.block_id("x")
+    rows_a, rows_b = Rows(k, a, row, m, depth), Rows(k, b, column, n, depth)
+    mma = k.tiled_mma(MMA, tile=(ROWS, ROWS))
+    acc = mma.accumulator()
+
+    def fetch(step: Value, stage: CopyStage) -> None:
+        rows_a.fetch(step, stage["a"])
+        rows_b.fetch(step, stage["b"])
+
+    ring = k.copy_ring(STAGES, a=(f16, swizzled(f16)), b=(f16, swizzled(f16)))
+    with ring.drain((depth + TILE_K - 1) // TILE_K, fetch) as (_, stage):
+        mma.accumulate(acc, stage["a"], stage["b"])
+    tile, inside = place_of_c(k, c, row, column, m, n)
+    mma.store(acc, tile, where=inside)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
-    """Start the kernel on A (M x K), B (N x K) and C (M x N), whole tiles of each."""
+    """Start the kernel on A (M x K), B (N x K) and C (M x N), where N and K are multiples of 8."""
     (m, depth), n = a.shape, b.shape[0]
-    loaded.launch((n // TILE_N, m // TILE_M), a, b, c, n, depth)
+    loaded.launch((-(-n // ROWS), -(-m // ROWS)), a, b, c, m, n // 8, depth // 8)
 
 
 def main() -> int:
-    return program.main(__doc__, gemm, launch, tile=(TILE_M, TILE_N, TILE_K), result="float32")
+    return program.main(__doc__, gemm, launch, tile=(1, 8, 8), result="float32")
 
 
 if __name__ == "__main__":

@@ -10,82 +10,83 @@ import sys
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend import e4m3, f32, i32, i64, u32, ue8m0
+from nvbackend import e4m3, f32, i32, ue8m0
+from nvbackend.builder.copy_ring import CopyStage
 from nvbackend.builder.memory import Address
+from nvbackend.builder.tensor import Inside, Tensor
 from nvbackend.builder.values import Value
+from nvbackend.layout import Layout
+from nvbackend.tiled import make_tiled_mma
 from samples import program
-from samples.warp_tiles import (
-    MMA_M,
-    MMA_N,
-    PITCH,
-    ROWS,
-    STEP,
-    THREADS,
-    WARP_M,
-    WARP_N,
-    WARPS_N,
-    Accumulators,
-    Ring,
-    load_a,
-    load_b,
-)
+from samples.warp_tiles import ROWS, THREADS, WARPS, WITHOUT_END, Rows, columns, place_of_c, swizzled
 
-TILE_M, TILE_N, TILE_K = ROWS, ROWS, PITCH * 8 // e4m3.bits
-STAGES = 3
+TILE_K, STAGES = columns(e4m3), 3
 BLOCK = 32  # elements along K that share a factor
+BLOCKS = TILE_K // BLOCK
 
 A = B = nvb.Pointer(e4m3)
 SCALES = nvb.Pointer(ue8m0)
 C = nvb.Pointer(f32)
+ATOM = "SM120_16x8x32_TN_VS<float_e4m3_t, float_e4m3_t, float, float_ue8m0_t, 32>"
+MMA = make_tiled_mma(ATOM, WARPS, (32, 64, 32))
 
 
-def mma(block: int) -> nvb.MmaRequest:
-    """The mma whose factors are byte `block` of the registers of the first threads of each quad."""
-    at = (block, 0)
-    kind = "mxf8f6f4"
-    return nvb.mma("m16n8k32", e4m3, e4m3, f32, kind=kind, scale=ue8m0, scale_vec=1, scale_a_at=at, scale_b_at=at)
-
-
-def load_scales(scales: Address, row: Value, block: Value, depth: Value) -> Value:
-    """The four factors of a row of `depth` elements from `block` on, in one register."""
-    return scales.byte_offset((row * (depth // BLOCK) + block).to(i64), align=4).cast(u32).load()[0]
+def factors(
+    k: nvb.KernelBuilder, scales: Address, block: Value, step: Value, steps: i32, count: i32
+) -> tuple[Tensor, Inside]:
+    """The factors of a tile: those of `ROWS` rows, of which there are `count`, at `step` along K."""
+    whole = k.tensor(scales, Layout((WITHOUT_END, WITHOUT_END), (steps * BLOCKS, 1)))
+    at = k.identity_tensor((ROWS, BLOCKS), at=(block * ROWS, step * BLOCKS))
+    return whole.tile((ROWS, BLOCKS), (block, step)), at.below(count, None)
 
 
 @nvb.kernel("sm_120a", threads=THREADS, min_ctas=1)
-def gemm(k: nvb.KernelBuilder, a: A, b: B, scale_a: SCALES, scale_b: SCALES, c: C, n: i32, depth: i32) -> None:
-    row, column = k.block_id("y") * TILE_M, k.block_id("x") * TILE_N
-    ring = Ring(k, STAGES, a, b, row, column, depth)
-    acc = Accumulators(k)
-    lane, warp = k.lane_id(), k.warp_id()
-    row_a = row + warp // WARPS_N * WARP_M + lane % 2 * 8 + lane // 4  # of two threads of a quad, a row each
-    row_b = column + warp % WARPS_N * WARP_N + lane // 4
-    with ring.drain() as stage:
-        first = stage.step * (TILE_K // BLOCK)
-        scales_a = [load_scales(scale_a, row_a + m, first, depth) for m in range(0, WARP_M, MMA_M)]
-        scales_b = [load_scales(scale_b, row_b + n, first, depth) for n in range(0, WARP_N, MMA_N)]
-        for block, byte in enumerate(range(0, PITCH, STEP)):
-            fragments = load_a(k, stage.a, byte), load_b(k, stage.b, byte)
-            acc.accumulate(mma(block), *fragments, (scales_a, scales_b))
-    acc.store(c, row, column, n)
+def gemm(
+    k: nvb.KernelBuilder, a: A, b: B, scale_a: SCALES, scale_b: SCALES, c: C, m: i32, n8: i32, depth16: i32
+) -> None:
+    n, depth = n8 * 8, depth16 * 16
+    row, column = k.block_id("y"), k.block_id("x")
+    rows_a, rows_b = Rows(k, a, row, m, depth), Rows(k, b, column, n, depth)
+    mma = k.tiled_mma(MMA, tile=(ROWS, ROWS))
+    acc = mma.accumulator()
+
+    def fetch(step: Value, stage: CopyStage) -> None:
+        rows_a.fetch(step, stage["a"])
+        rows_b.fetch(step, stage["b"])
+
+    ring = k.copy_ring(STAGES, a=(e4m3, swizzled(e4m3)), b=(e4m3, swizzled(e4m3)))
+    steps = (depth + TILE_K - 1) // TILE_K
+    with ring.drain(steps, fetch) as (step, stage):
+        of_a, inside_a = factors(k, scale_a, row, step, steps, m)
+        of_b, inside_b = factors(k, scale_b, column, step, steps, n)
+        scales_a, scales_b = mma.load_scales_a(of_a, where=inside_a), mma.load_scales_b(of_b, where=inside_b)
+        mma.accumulate(acc, stage["a"], stage["b"], scales_a=scales_a, scales_b=scales_b)
+    tile, inside = place_of_c(k, c, row, column, m, n)
+    mma.store(acc, tile, where=inside)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
-    """Start the kernel on A (M x K) and B (N x K), each with its factors (K / 32 a row), and C: whole tiles."""
+    """Start the kernel on A (M x K) and B (N x K), each with its factors, and C; N a multiple of 8 and K of 16.
+
+    A row has factors for whole tiles along K, multiples of 128 elements.
+    """
     (m, depth), n = a[0].shape, b[0].shape[0]
-    loaded.launch((n // TILE_N, m // TILE_M), a[0], b[0], a[1], b[1], c, n, depth)
+    grid = -(-n // ROWS), -(-m // ROWS)
+    loaded.launch(grid, a[0], b[0], a[1], b[1], c, m, n // 8, depth // 16)
 
 
-def scaled_matrix(random: Any, rows: int, columns: int) -> program.Matrix:
+def scaled_matrix(random: Any, rows: int, depth: int) -> program.Matrix:
     """Random fp8 with factors from 1/8 to 8: those of ue8m0 are exponents, 127 more than they say."""
     import numpy as np
 
-    codes, values = program.e4m3_matrix(random, rows, columns)
-    factors = random.integers(127 - 3, 127 + 4, (rows, columns // BLOCK), np.uint8)
-    return (codes, factors), np.ldexp(values, np.repeat(factors.astype(np.int32) - 127, BLOCK, axis=1))
+    codes, values = program.e4m3_matrix(random, rows, depth)
+    factors = random.integers(127 - 3, 127 + 4, (rows, -(-depth // TILE_K) * BLOCKS), np.uint8)
+    exponents = np.repeat(factors.astype(np.int32) - 127, BLOCK, axis=1)[:, :depth]
+    return (codes, factors), np.ldexp(values, exponents)
 
 
 def main() -> int:
-    tile = TILE_M, TILE_N, TILE_K
+    tile = 1, 8, 16
     return program.main(__doc__, gemm, launch, tile=tile, matrix=scaled_matrix, result="float32")
 
 

@@ -67,7 +67,7 @@ def _arguments(description: str | None, tile: Sequence[int]) -> tuple[tuple[int,
         arguments.error(f"M N K are {len(tile)} numbers, not {len(chosen.size)}")
     for name, extent, unit in zip("MNK", chosen.size, tile, strict=True):
         if extent < 1 or extent % unit:
-            arguments.error(f"{name} = {extent}: the kernel multiplies whole tiles, of {unit} along {name}")
+            arguments.error(f"{name} = {extent} is no multiple of {unit}, as the kernel has it")
     return tuple(chosen.size), chosen.show
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias, overload
 
-from nvbackend.atoms import MmaAtom, Residency
+from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.atoms import atom as atom_named
 from nvbackend.builder import tiled_tcgen05
 from nvbackend.builder.tiled_calls import TiledCalls
 from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
+from nvbackend.builder.tiled_warp_mma import TiledWarpMma, in_a_warp
 from nvbackend.builder.tiled_wgmma import TiledWgmma, atom_of_request, request_of_atom
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.mma_request import MmaRequest
+from nvbackend.isel.mma_select import select_mma
 from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.tcgen05_request import Tcgen05Request
 from nvbackend.isel.tcgen05_select import select_tcgen05
@@ -22,7 +25,7 @@ from nvbackend.tiled import TiledMMA, make_tiled_mma
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
 
-Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | TiledMMA | MmaAtom | str"
+Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA | MmaAtom | str"
 """What a tiled MMA is made of."""
 
 
@@ -39,6 +42,17 @@ class TiledMmas(TiledCalls):
         permutation: Sequence[Permutation] | None = None,
         tile: tuple[int, int] | None = None,
     ) -> TiledWgmma: ...
+
+    @overload
+    def tiled_mma(
+        self,
+        instruction: MmaRequest,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> TiledWarpMma: ...
 
     @overload
     def tiled_mma(
@@ -74,11 +88,11 @@ class TiledMmas(TiledCalls):
     ) -> Any:
         """`instruction` laid over the CTA's threads and over tiles: what multiplies them, and the layouts by which.
 
-        An instruction is a request (`nvb.wgmma(...)`, or `nvb.Tcgen05Request` with an instruction `descriptor`), an
-        atom or CuTe's name of it, each over `warpgroups` along M and N, or over `atom_layout` and `permutation` as
-        `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it is. `tile` is (M, N) of what is multiplied
-        together, by default what the threads take at once. Raises every broken rule of the instruction,
-        mma.warpgroups, mma.tiled, and what `make_tiled_mma` raises.
+        An instruction is a request (`nvb.wgmma(...)`, `nvb.mma(...)`, or `nvb.Tcgen05Request` with an instruction
+        `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M and N, of mma.sync warps, or over
+        `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it is. `tile`
+        is (M, N) of what is multiplied together, by default what the threads take at once. Raises every broken rule of
+        the instruction, mma.warpgroups, mma.tiled, warp-mma.atom, and what `make_tiled_mma` raises.
         """
         one = atom_named(instruction) if isinstance(instruction, str) else instruction
         atom = self._atom(one, descriptor)
@@ -93,6 +107,8 @@ class TiledMmas(TiledCalls):
         if atom.threads == WARPGROUP_SIZE:
             request = one if isinstance(one, WgmmaRequest) else request_of_atom(atom)
             return TiledWgmma(self, request, layouts, extents, any_major=one is request)
+        if in_a_warp(atom):
+            return TiledWarpMma(self, layouts, extents)
         INSTRUCTION.fail(
             given=atom,
             problem="its operands do not come in tiles of shared memory",
@@ -100,9 +116,13 @@ class TiledMmas(TiledCalls):
         )
 
     def _atom(
-        self, given: WgmmaRequest | Tcgen05Request | TiledMMA | MmaAtom, descriptor: InstructionDescriptor | None
+        self,
+        given: WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA | MmaAtom,
+        descriptor: InstructionDescriptor | None,
     ) -> MmaAtom:
         """The atom, which the target must have."""
+        if isinstance(given, MmaRequest):
+            return atom_of(select_mma(given, self.target))
         if isinstance(given, WgmmaRequest):
             return atom_of_request(given, self.target)
         if isinstance(given, Tcgen05Request):

@@ -35,6 +35,23 @@ class Operand(enum.Enum):
         return {Operand.A: atom.a, Operand.B: atom.b, Operand.C: atom.c}[self]
 
 
+class Beside(enum.Enum):
+    """What an instruction is given beside its operands, in registers: metadata of a sparse A, and scale factors."""
+
+    METADATA = "E"
+    SCALE_A = "SFA"
+    SCALE_B = "SFB"
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Where the two dimensions of the operand that it belongs to are among M, N and K."""
+        return Operand.B.places if self is Beside.SCALE_B else Operand.A.places
+
+    def layout_of(self, atom: MmaAtom) -> Layout | None:
+        """(thread, value) to an element of A or B that the thread has it of; None where the atom takes none."""
+        return {Beside.METADATA: atom.layout_e, Beside.SCALE_A: atom.layout_sfa, Beside.SCALE_B: atom.layout_sfb}[self]
+
+
 def operand_named(given: Operand | str) -> Operand:
     """The operand of that name, in either case; D is where C is. Raises tiled-mma.operand."""
     if isinstance(given, Operand):

@@ -29,10 +29,10 @@ from nvbackend.layout.inttuple import leaves, text
 from nvbackend.layout.pictures import CTAS, thread_values
 from nvbackend.layout.svg import Picture
 from nvbackend.tiled.fragment import Fragment, make_fragment
-from nvbackend.tiled.operand import Operand, operand_named
+from nvbackend.tiled.operand import Beside, Operand, operand_named
 from nvbackend.tiled.partition import Partition
 from nvbackend.tiled.permutation import Permutation, permutations
-from nvbackend.tiled.rules import ATOM_LAYOUT, PERMUTATION, TILE
+from nvbackend.tiled.rules import ATOM_LAYOUT, OPERAND, PERMUTATION, TILE
 from nvbackend.tiled.threads import check_thread, thread_coordinate
 
 DIMENSIONS = "MNK"
@@ -208,15 +208,23 @@ class TiledMMA:
 
     def partition(self, operand: Operand, layout: AnyLayout, vmnk: tuple[Any, Any, Any, Any]) -> Partition:
         """The part of a layout that the thread at `vmnk`, a coordinate of `thr_layout_vmnk`, has."""
-        cut = self.thrfrg(operand, layout)
-        plain = cut.layout_b if isinstance(cut, ComposedLayout) else cut
-        v, *mnk = vmnk
-        threads = v, tuple(mnk[place] for place in operand.places)
-        kept, offset = plain.slice_and_offset(threads, (None, (None,) * len(plain.mode(1, 1).modes)))
-        start = (plain.mode(0), threads)
-        if isinstance(layout, ComposedLayout):
-            return Partition(replace(layout, layout_b=kept), offset, start)
-        return Partition(kept, offset, start)
+        return _part(self.thrfrg(operand, layout), layout, operand.places, vmnk)
+
+    def partition_beside(self, beside: Beside, layout: AnyLayout, vmnk: tuple[Any, Any, Any, Any]) -> Partition:
+        """The part of a layout of all of A or B, (M, K, ...) or (N, K, ...), that a thread has something beside.
+
+        Raises tiled-mma.operand for an atom that has nothing of this kind, and tiled-mma.tile.
+        """
+        tv = beside.layout_of(self.atom)
+        if tv is None:
+            OPERAND.fail(given=f"{beside.value} of {self.atom}")
+        extents = tuple(self.atom.shape[place] for place in beside.places)
+
+        def cut(inner: Layout) -> Layout:
+            return self._cut_by(beside.value, inner, beside.places, extents, tv)
+
+        divided = layout.with_layout(cut) if isinstance(layout, ComposedLayout) else cut(layout)
+        return _part(divided, layout, beside.places, vmnk)
 
     def atom_extents(self, operand: Operand) -> tuple[int, int]:
         """Rows and columns that one atom has of an operand."""
@@ -233,21 +241,27 @@ class TiledMMA:
         return self._cut(operand, layout)
 
     def _cut(self, operand: Operand, layout: Layout) -> Layout:
-        extents = self.atom_extents(operand)
-        tilers = tuple(self._tiler(*pair) for pair in zip(operand.places, extents, strict=True))
-        self._check_tile(operand, layout, tuple(map(size, tilers)))
+        tv = operand.layout_of(self.atom)
+        return self._cut_by(operand.value, layout, operand.places, self.atom_extents(operand), tv)
+
+    def _cut_by(
+        self, name: str, layout: Layout, places: tuple[int, int], extents: tuple[int, ...], tv: Layout
+    ) -> Layout:
+        """Threads and values of a layout along `places`, of which an atom has `extents`, dealt out as `tv` says."""
+        tilers = tuple(self._tiler(*pair) for pair in zip(places, extents, strict=True))
+        self._check_tile(name, layout, tuple(map(size, tilers)))
         atoms = zipped_divide(logical_divide(layout, tilers), tuple(map(Layout, extents)))
-        values = make_layout(composition(atoms.mode(0), operand.layout_of(self.atom)), atoms.mode(1))
-        threads = tuple(Layout(size(self._thr_layout, place + 1)) for place in operand.places)
+        values = make_layout(composition(atoms.mode(0), tv), atoms.mode(1))
+        threads = tuple(Layout(size(self._thr_layout, place + 1)) for place in places)
         return zipped_divide(values, (None, threads))
 
-    def _check_tile(self, operand: Operand, layout: Layout, steps: tuple[int, ...]) -> None:
+    def _check_tile(self, name: str, layout: Layout, steps: tuple[int, ...]) -> None:
         extents = tuple(map(size, layout.modes[:2]))
         if len(extents) == 2 and not any(extent % step for extent, step in zip(extents, steps, strict=True)):
             return
         nearest = tuple(-(-extent // step) * step for extent, step in zip(extents, steps, strict=False))
         TILE.fail(
-            operand=operand.value,
+            operand=name,
             given=text(layout.shape),
             mma=self,
             step=" x ".join(map(str, steps)),
@@ -304,6 +318,18 @@ class TiledMMA:
         return f"make_tiled_mma({self.atom.name!r}, {self.atom_layout_mnk!r}, {self.permutation_mnk!r})"
 
 
+def _part(cut: AnyLayout, layout: AnyLayout, places: tuple[int, int], vmnk: tuple[Any, Any, Any, Any]) -> Partition:
+    """What one thread has of a layout that is cut into threads and values."""
+    plain = cut.layout_b if isinstance(cut, ComposedLayout) else cut
+    v, *mnk = vmnk
+    threads = v, tuple(mnk[place] for place in places)
+    kept, offset = plain.slice_and_offset(threads, (None, (None,) * len(plain.mode(1, 1).modes)))
+    start = (plain.mode(0), threads)
+    if isinstance(layout, ComposedLayout):
+        return Partition(replace(layout, layout_b=kept), offset, start)
+    return Partition(kept, offset, start)
+
+
 @user_facing
 @dataclass(frozen=True)
 class ThrMMA:
@@ -330,6 +356,14 @@ class ThrMMA:
     def partition_C(self, layout: AnyLayout) -> Partition:
         """(MMA, MMA_M, MMA_N, ...) of a tensor (M, N, ...): tCgC. Raises tiled-mma.tile."""
         return self.tiled_mma.partition(Operand.C, layout, self.vmnk)
+
+    def partition_beside(self, beside: Beside, layout: AnyLayout) -> Partition:
+        """(MMA, MMA_M or MMA_N, MMA_K, ...) of all of A or B that this thread has metadata or scale factors of.
+
+        Of a sparse A that is (M, K, ...) with the columns that are not stored. Raises tiled-mma.operand and
+        tiled-mma.tile.
+        """
+        return self.tiled_mma.partition_beside(beside, layout, self.vmnk)
 
     def partition_shape_A(self, shape: IntTuple) -> IntTuple:
         """The shape of `partition_A` of a tile. Raises tiled-mma.tile."""

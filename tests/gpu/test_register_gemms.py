@@ -39,6 +39,26 @@ def encoded(module, numbers):
     return numbers.astype(np.float16)
 
 
+EDGES = [(1, 8, 16), (100, 72, 48), (129, 136, 144), (333, 1000, 80), (257, 264, 1040)]
+
+
+@pytest.mark.parametrize(("m", "n", "k"), EDGES)
+@pytest.mark.parametrize("module", [ampere_gemm, ada_gemm], ids=["ampere_gemm", "ada_gemm"])
+def test_tiles_that_end_past_the_matrices(module, m, n, k):
+    """Every element is right, and those behind C stay as they are."""
+    from numba import cuda
+
+    random = np.random.default_rng(m + n + k)
+    a, b = (random.integers(-8, 9, (rows, k)).astype(np.float32) / 2 for rows in (m, n))
+    c = cuda.to_device(np.full((m + 8, n), np.nan, np.float32))
+    loaded = runtime.load(module.gemm.compile(target="sm_90a"))
+    module.launch(loaded, *(cuda.to_device(encoded(module, one)) for one in (a, b)), c)
+    loaded.synchronize()
+    found = c.copy_to_host()
+    assert np.array_equal(found[:m], a @ b.T)
+    assert np.isnan(found[m:]).all()
+
+
 @pytest.mark.parametrize(("m", "n", "k"), SIZES)
 def test_exact_numbers_come_out_exact(sample, m, n, k):
     """Small multiples of a half: every product and every sum of them is exact in float32."""
