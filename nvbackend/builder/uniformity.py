@@ -11,7 +11,7 @@ such a place: what is not known counts as the same in the whole grid.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -78,11 +78,11 @@ def branches(
         return {}
     analysis = _Analysis(function, threads, choices)
     analysis.solve(conditional, values)
-    values.update({value: scope_of(analysis.known.get(value, Scope.GRID)) for value in values})
+    values.update({value: scope_of(analysis.known_of(value)) for value in values})
     found = {}
     for name, end in conditional.items():
         choice = choices.get(name)
-        known = analysis.known.get(analysis.asked[name], Scope.GRID)
+        known = analysis.known_of(analysis.asked[name])
         is_test = choice is None or choice.rounds is None
         found[name] = Branch(
             scope_of(known),
@@ -102,7 +102,6 @@ class _Analysis:
     """Nodes are what conditions are computed from; edges lead to what a node is computed from."""
 
     def __init__(self, function: ir.Function, threads: int, choices: Mapping[str, Choice]) -> None:
-        self.known: dict[_Node, Known] = {}
         self.asked: dict[str, _Node] = {}
         self._threads = threads
         self._choices = choices
@@ -112,7 +111,12 @@ class _Analysis:
         # With several axes a thread's number in its CTA is not its index along x.
         self._exact = not any(f"llvm.nvvm.read.ptx.sreg.{axis}" in function.module.globals for axis in _OTHER_AXES)
         self._edges: dict[_Node, tuple[_Node, ...]] = {}
-        self._users: dict[_Node, list[int]] = {}
+        # Values of llvmlite are slow to look up: once they are collected, nodes go by their numbers in this order.
+        self._order: list[_Node] = []
+        self._rank: dict[_Node, int] = {}
+        self._sources: list[tuple[int, ...]] = []
+        self._users: list[list[int]] = []
+        self._known: list[Known | None] = []
         self._slots: dict[str, list[_Entry]] = {}
         self._varying: dict[_Entry, Scope] = {}
         self._applied: dict[str, Scope] = {}
@@ -122,35 +126,42 @@ class _Analysis:
         for name, end in conditional.items():
             choice = self._choices.get(name)
             self.asked[name] = end.operands[0] if choice is None or choice.rounds is None else _Rounds(name)
-        order = self._collect([*self.asked.values(), *values])
-        rank = {node: index for index, node in enumerate(order)}
-        for node in order:
+        self._order = order = self._collect([*self.asked.values(), *values])
+        self._rank = rank = {node: index for index, node in enumerate(order)}
+        self._sources = [tuple([rank[operand] for operand in self._edges[node]]) for node in order]
+        self._users = [[] for _ in order]
+        self._known = [None] * len(order)
+        for index, node in enumerate(order):
             if isinstance(node, _Entry):
                 self._slots.setdefault(node.block, []).append(node)
-            for operand in self._edges[node]:
-                self._users.setdefault(operand, []).append(rank[node])
+            for source in self._sources[index]:
+                self._users[source].append(index)
         waiting = list(range(len(order)))
         while waiting:
-            self._evaluate_all(order, waiting)
+            self._evaluate_all(waiting)
             changed: set[int] = set()
             for name, node in self.asked.items() if self._slots else ():
-                scope = scope_of(self.known.get(node, Scope.GRID))
+                scope = scope_of(self.known_of(node))
                 if name in self._flow.successors and scope < self._applied.get(name, Scope.GRID):
                     self._applied[name] = scope
                     changed.update(rank[entry] for entry in self._diverge(name, scope))
             waiting = sorted(changed)
 
-    def _evaluate_all(self, order: Sequence[_Node], waiting: list[int]) -> None:
-        """Evaluate the nodes `waiting`, by their places in `order`, and those that are computed from what changes."""
+    def known_of(self, node: _Node) -> Known:
+        """What is known of a condition or value that was asked for."""
+        known = self._known[self._rank[node]]
+        return Scope.GRID if known is None else known
+
+    def _evaluate_all(self, waiting: list[int]) -> None:
+        """Evaluate the nodes `waiting`, by their numbers, and those that are computed from what changes."""
         queued = set(waiting)
         while waiting:
             index = heapq.heappop(waiting)
             queued.discard(index)
-            node = order[index]
-            known = self._evaluate(node)
-            if known is not None and known != self.known.get(node):
-                self.known[node] = known
-                for user in self._users.get(node, ()):
+            known = self._evaluate(index)
+            if known is not None and known != self._known[index]:
+                self._known[index] = known
+                for user in self._users[index]:
                     if user not in queued:
                         queued.add(user)
                         heapq.heappush(waiting, user)
@@ -191,14 +202,15 @@ class _Analysis:
 
     # -- what is known of it ------------------------------------------------------------------------------------------
 
-    def _evaluate(self, node: _Node) -> Known | None:
-        """What is known of `node` now; None where nothing that it depends on is known yet."""
-        found = [self.known[operand] for operand in self._edges[node] if operand in self.known]
+    def _evaluate(self, index: int) -> Known | None:
+        """What is known of a node now; None where nothing that it depends on is known yet."""
+        node, sources = self._order[index], self._sources[index]
+        found = [known for source in sources if (known := self._known[source]) is not None]
         if isinstance(node, _Entry):
             return self._at_entry(node, found)
         if isinstance(node, ir.PhiInstr):
             return meet(found)
-        if len(found) < len(self._edges[node]):
+        if len(found) < len(sources):
             return None
         if isinstance(node, _Rounds):
             start, _, _ = self._edges[node]

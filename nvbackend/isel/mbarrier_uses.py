@@ -35,6 +35,8 @@ class Role(enum.Flag):
     POLL = enum.auto()  # asks whether it has
     OTHER = enum.auto()
 
+    __hash__ = object.__hash__  # quick: Flag's own is written in Python
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -95,7 +97,8 @@ class Uses:
     lost: Role
     escaped: frozenset[MemoryObject]
 
-    by_object: Mapping[MemoryObject, Mapping[int | None, Mapping[Role, Sequence[Use]]]]
+    by_object: Mapping[MemoryObject, Mapping[int | None, Mapping[int, Sequence[Use]]]]
+    """By allocation, offset, and the bits of the role."""
     _asked: dict[tuple[Cell, Role], Sequence[Use]] = field(default_factory=dict, compare=False, repr=False)
     _placed: dict[tuple[Cell, Role], Mapping[str, list[Use]]] = field(default_factory=dict, compare=False, repr=False)
 
@@ -110,7 +113,8 @@ class Uses:
     def _of(self, cell: Cell, role: Role) -> Sequence[Use]:
         places = self.by_object.get(cell.object, {})
         met = places.keys() if cell.offset is None else (one for one in (cell.offset, None) if one in places)
-        found = [use for place in met for does, uses in places[place].items() if does & role for use in uses]
+        bits = role.value
+        found = [use for place in met for does, uses in places[place].items() if does & bits for use in uses]
         return tuple(sorted(found, key=_position))
 
     def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
@@ -194,10 +198,10 @@ def find_uses(function: MachineFunction) -> Uses:
     by_block: dict[str, tuple[Use, ...]] = {
         block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
     }
-    by_object: dict[MemoryObject, dict[int | None, dict[Role, list[Use]]]] = {}
+    by_object: dict[MemoryObject, dict[int | None, dict[int, list[Use]]]] = {}
     for use in found:
         places = by_object.setdefault(use.cell.object, {})
-        places.setdefault(use.cell.offset, {}).setdefault(use.role, []).append(use)
+        places.setdefault(use.cell.offset, {}).setdefault(use.role.value, []).append(use)
     return Uses(tuple(found), by_block, lost, escaped, by_object)
 
 
