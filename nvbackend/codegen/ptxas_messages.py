@@ -24,8 +24,8 @@ def _remark(name: str, fix: str, why: str = _SERIALISED, severity: Severity = Se
 
 SETMAXNREG_IGNORED = _remark(
     "setmaxnreg-ignored",
-    "fix the registers at the kernel's entry: give the kernel a CTA size for which 65536 registers / threads is below "
-    "what one thread can have (255), such as threads=384, or minimum CTAs an SM; and keep calls out of it",
+    "fix the registers that a thread starts with: say how many CTAs an SM must hold, as in "
+    "@nvb.kernel(..., min_ctas=1); and keep calls out of the kernel",
     "The warps keep the registers they started with: the producer holds what the consumers were to get.",
 )
 WGMMA_EXTERN_CALL = _remark("wgmma-extern-call", "keep functions of other modules out of a kernel that uses wgmma")

@@ -1,0 +1,43 @@
+"""What the kernels have in common: tiles of 64 x 64 f16, their tensor maps, and the product of two of them."""
+
+from __future__ import annotations
+
+import nvbackend as nvb
+from nvbackend import Major, SmemLayout, Swizzle, f16, f32
+from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.values import Value
+
+EXTENT = 64
+TILE = SmemLayout(Major.K, Swizzle.B128, f16, EXTENT, EXTENT)
+MATRIX = nvb.TensorMap(f16, box=(EXTENT, EXTENT))
+PRODUCT = nvb.wgmma("m64n64k16", f16, f16, f32)
+STEP = PRODUCT.k
+WARPS_SUM = (16, 8, 4, 2, 1)
+"""Lane distances of a sum over a warp."""
+
+
+def multiply(k: KernelBuilder, acc: Accumulator, a: SharedTile, b: SharedTile) -> None:
+    """acc += A * B^T, mma by mma; fence, commit and wait are the caller's."""
+    for column in range(0, EXTENT, STEP):
+        k.wgmma_mma_async(acc, a, b, PRODUCT, a_at=(0, column), b_at=(0, column))
+
+
+def store_chunks(k: KernelBuilder, tile: SharedTile, acc: Accumulator) -> None:
+    """The accumulator as f16 to the swizzled tile, with stmatrix: all 128 threads of the warpgroup."""
+    thread = k.thread_id() % 128
+    row, lane = thread // 32 * 16 + thread % 16, thread % 32
+    values = acc.values()
+    for group in range(EXTENT // 16):
+        part = values[8 * group : 8 * group + 8]
+        words = [k.pack_pair("f16x2", high, low) for low, high in zip(part[::2], part[1::2], strict=True)]
+        chunk = (2 * group + lane // 16) ^ (row % 8)
+        k.stmatrix(tile.address.byte_offset(row * 128 + chunk * 16, align=16), words)
+
+
+def warp_sum(k: KernelBuilder, value: Value) -> Value:
+    """The sum of a warp's values in each of its lanes."""
+    for distance in WARPS_SUM:
+        value = value + k.shuffle(value, "bfly", distance)
+    return value

@@ -1,0 +1,35 @@
+"""Each kernel of the corpus is verified without a word, and ptxas takes it without one."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from nvbackend.builder.definition import KernelDefinition
+from nvbackend.codegen.cache import Cache
+from tests.corpus import attention, copies, rings, shared, tensor_memory
+
+THEMES = (rings, attention, shared, copies, tensor_memory)
+LEAST = 25
+
+
+def kernels(module: types.ModuleType) -> list[KernelDefinition]:
+    return [one for one in vars(module).values() if isinstance(one, KernelDefinition)]
+
+
+CORPUS = [kernel for module in THEMES for kernel in kernels(module)]
+
+
+@pytest.mark.parametrize("kernel", CORPUS, ids=lambda kernel: kernel.__name__)
+def test_nothing_is_said_about_a_right_kernel(kernel):
+    finished = kernel.build()
+    assert list(map(str, finished.diagnostics)) == []
+    compiled = finished.compile(cache=Cache.disabled())
+    assert list(map(str, compiled.diagnostics)) == []
+    assert compiled.cubin
+
+
+def test_the_corpus_is_there():
+    assert len(CORPUS) >= LEAST
+    assert len({kernel.__name__ for kernel in CORPUS}) == len(CORPUS)
