@@ -1,4 +1,4 @@
-"""From accumulators to global memory: staged through swizzled shared memory and TMA, or straight from registers."""
+"""From accumulators to global memory by TMA, staged through swizzled shared memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.copies import Copies
-from nvbackend.builder.memory import GLOBAL_SPACE, Address
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tile import SharedTile
@@ -23,27 +22,10 @@ MATRIX_ROWS = 8
 """Rows, and columns of 16 bits, of the matrix that a warp's stmatrix moves: a core matrix."""
 WARPGROUP_WARPS = WARPGROUP_SIZE // WARP_SIZE
 WARP_ROWS = ROWS // WARPGROUP_WARPS
-QUAD = 4
-"""Threads that hold one row of a core matrix of the accumulator, two neighbouring columns each."""
-PAIR = 2
 GROUP_BYTES = 32
 """What one stmatrix of four matrices stores of a row: 16 columns of 16 bits."""
 FIRST_NAMED_BARRIER = 1
 
-STORE_TARGET = Rule(
-    id="accumulator.store",
-    message="accumulator {name} of {element} can not be stored to {given!r}",
-    fix="give an address of this kernel's global memory that holds {element}, or convert: acc.values() and .to(...)",
-    why="The registers would be written as another type, or to another memory.",
-    reference="PTX ISA 9.7.15.5.1 (register fragments)",
-)
-STORE_STRIDE = Rule(
-    id="accumulator.stride",
-    message="a stride of {given} elements a row: two columns are stored in one access, so rows begin at even elements",
-    fix="pad the rows to {nearest} elements, or store element by element with acc.position()",
-    why="Every other row would be misaligned; the access faults at run time, and ends the context.",
-    reference="PTX ISA 6.4.1 (alignment of vectors)",
-)
 TILE_OF_ANOTHER_SHAPE = Rule(
     id="epilogue.accumulator",
     message="the epilogue stores f32 accumulators of {wanted} columns; {name} is {given} of {columns}",
@@ -151,24 +133,3 @@ class TmaEpilogue:
             k._wrap(k.emit(row, {"low": low.ir, "high": high.ir})["packed"][0], s32)
             for low, high in zip(registers[::2], registers[1::2], strict=True)
         ]
-
-
-def store_registers(k: Copies, accumulator: Accumulator, target: Address, stride: Operand) -> None:
-    """Write an accumulator straight to global memory: see Pipelines.store_accumulator."""
-    element = accumulator.element
-    if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k:
-        STORE_TARGET.fail(name=accumulator.name, element=element, given=target)
-    if isinstance(stride, int) and stride % PAIR:
-        STORE_STRIDE.fail(given=stride, nearest=stride + 1)
-    thread = k.thread_id() % WARPGROUP_SIZE
-    row = (thread // WARP_SIZE) * WARP_ROWS + (thread % WARP_SIZE) // QUAD
-    first = row * stride + (thread % QUAD) * PAIR
-    values = accumulator.values()
-    kind = values[0].type  # two f16 are one register, and one 32-bit access
-    registers = PAIR * element.bits // kind.bits
-    size = element.bytes_for(PAIR)
-    for pair in range(len(values) // registers):
-        group, lower = divmod(pair, 2)
-        index = first + lower * MATRIX_ROWS * stride + group * MATRIX_ROWS
-        place = target.byte_offset(index * element.bytes_for(1), align=min(size, target.align)).cast(kind)
-        place.store(*values[pair * registers : (pair + 1) * registers])

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.builder import rules
-from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.blocks import with_block
-from nvbackend.builder.epilogue import TmaEpilogue, store_registers
+from nvbackend.builder.epilogue import TmaEpilogue
 from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.roles import Roles
@@ -183,15 +182,6 @@ class Pipelines(Roles):
     def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
         """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
         return TmaEpilogue(self, target, n, warpgroups)
-
-    def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
-        """Write an accumulator straight to global memory, row-major with `stride` elements a row.
-
-        `target` is the tile's first element, of the accumulator's own type and aligned to two of them; `stride` is
-        even. The 128 threads of a warpgroup execute it; slower than the TMA epilogue, and for any accumulator. Raises
-        accumulator.store, accumulator.stride and memory.alignment; the accumulator must be drained.
-        """
-        store_registers(self, accumulator, target, stride)
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

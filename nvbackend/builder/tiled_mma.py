@@ -8,12 +8,17 @@ from typing import Any, TypeAlias, overload
 from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.atoms import atom as atom_named
 from nvbackend.builder import tiled_tcgen05
+from nvbackend.builder.accumulator import Accumulator
+from nvbackend.builder.accumulator_store import of_one_atom, store_accumulators
+from nvbackend.builder.memory import Address
 from nvbackend.builder.tiled_calls import TiledCalls
 from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
 from nvbackend.builder.tiled_warp_mma import TiledWarpMma, in_a_warp
 from nvbackend.builder.tiled_wgmma import TiledWgmma, atom_of_request, request_of_atom
+from nvbackend.builder.values import Operand
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.intrinsics.wgmma import M as ROWS
 from nvbackend.isel.mma_request import MmaRequest
 from nvbackend.isel.mma_select import select_mma
 from nvbackend.isel.select import select_wgmma
@@ -30,7 +35,7 @@ Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA 
 
 
 class TiledMmas(TiledCalls):
-    """The call that makes tiled MMAs."""
+    """The calls that make tiled MMAs, and store what an mma has left in registers."""
 
     @overload
     def tiled_mma(
@@ -114,6 +119,16 @@ class TiledMmas(TiledCalls):
             problem="its operands do not come in tiles of shared memory",
             instead="take an atom of wgmma or tcgen05, or issue the instruction by itself",
         )
+
+    def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
+        """Write an accumulator straight to global memory, row-major with `stride` elements a row.
+
+        `target` is the tile's first element, of the accumulator's own type and aligned to two of them; `stride` is
+        even. The 128 threads of a warpgroup execute it; slower than the TMA epilogue, and for any accumulator. Raises
+        accumulator.store, accumulator.stride and memory.alignment; the accumulator must be drained.
+        """
+        cut = of_one_atom(self.thread_id() % WARPGROUP_SIZE, accumulator.n)
+        store_accumulators(self, [accumulator], target, stride, (ROWS, accumulator.n), cut)
 
     def _atom(
         self,

@@ -6,20 +6,25 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.builder.accumulator import Accumulator, Fragment
+from nvbackend.builder.accumulator_store import store_accumulators
 from nvbackend.builder.accumulators import Accumulators
+from nvbackend.builder.memory import Address
 from nvbackend.builder.register_tensor import RegisterTensor
 from nvbackend.builder.rules import TILE_MISMATCH
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tile_fragment import TileFragment, tile_fragment
 from nvbackend.builder.tiled_calls import TiledCalls
-from nvbackend.builder.tiled_mma_rules import ACCUMULATORS, REGISTERS, WARPGROUP, WARPGROUPS_THERE
+from nvbackend.builder.tiled_mma_rules import ACCUMULATORS, PARTS, REGISTERS, WARPGROUP, WARPGROUPS_THERE
+from nvbackend.builder.tiled_reduction import buffer_of, reduce_accumulators
 from nvbackend.builder.values import Operand
 from nvbackend.builder.wgmma_operands import check_operand
 from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import u32
@@ -118,7 +123,8 @@ class TiledWgmma:
         if parts < 1:
             self._wrong_accumulators(f"{parts} parts", "take parts=1, or more where K is split")
         counts = (*self._counts(), parts)
-        names = [f"{name}.{'.'.join(map(str, place[::-1]))}" for place in itertools.product(*map(range, counts[::-1]))]
+        places = [place[::-1] for place in itertools.product(*map(range, counts[::-1]))]
+        names = [f"{name}.{'.'.join(map(str, place if parts > 1 else place[:2]))}" for place in places]
         one = self.instruction
         made = [self._k.accumulator(one.n, one.d, name=own) for own in (names if len(names) > 1 else [name])]
         return Accumulators(made, counts)
@@ -276,12 +282,53 @@ class TiledWgmma:
             first = a
         self.gemm(accumulators, first, self.partition_fragment_B(b, warpgroup), accumulate=accumulate)
 
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    def reduction_buffer(self, accumulators: Accumulators, name: str = "sums") -> Address:
+        """Shared memory for `reduce`. Raises mma.tile-parts where no atoms lie along K, shared.size."""
+        self._check_parts()
+        return buffer_of(self._k, self.layouts, accumulators, name)
+
+    def reduce(self, accumulators: Accumulators, buffer: Address, warpgroup: Operand, *, barrier: int = 1) -> None:
+        """Add the sums of the warpgroups along K, which each have multiplied a part; the first of them have C then.
+
+        All warpgroups of the tile execute it together, their accumulators drained. It goes through `buffer`, of
+        `reduction_buffer`, which is free again behind a barrier of the threads, and waits at barrier `barrier`. Raises
+        mma.tile-parts where no atoms lie along K.
+        """
+        self._check_parts()
+        reduce_accumulators(self._k, self.layouts, accumulators, buffer, self._checked(warpgroup), barrier)
+
+    def store(
+        self, accumulators: Accumulator | Accumulators, target: Address, stride: Operand, warpgroup: Operand = 0
+    ) -> None:
+        """Write a warpgroup's part of C straight to global memory, where `partition_C` says that it is.
+
+        `target` is the first element of the tile, row-major with `stride` elements a row, an even number; of the
+        accumulators' own type and aligned to two of them. Of warpgroups along K only the first store, which have the
+        sum after `reduce`; of `parts` only part 0. All accumulators must be drained. Raises accumulator.store,
+        accumulator.stride, memory.alignment, mma.warpgroup.
+        """
+        self._parts(accumulators)
+        atom = self.layouts.get_atom(self._checked(warpgroup))
+        _, m, n, part = atom.vmnk
+        thread = dataclasses.replace(atom, vmnk=(self._k.thread_id() % WARPGROUP_SIZE, m, n, part))
+        own = [accumulators] if isinstance(accumulators, Accumulator) else list(accumulators)
+        first = own[: math.prod(self._counts())]
+        with nullcontext() if isinstance(part, int) else self._k.if_(part == 0):
+            if not isinstance(part, int) or part == 0:
+                store_accumulators(self._k, first, target, stride, self.shape, thread.partition_C)
+
     # -- checks -----------------------------------------------------------------------------------------------------
 
     def _check_k(self, a: SharedTile, b: SharedTile) -> None:
         columns, step = a.layout.columns * self.instruction.k // self.layouts.atom.stored_k, self.instruction.k
         if columns != b.layout.columns or columns % step:
             TILE_MISMATCH.fail(a=columns, b=b.layout.columns, k=step)
+
+    def _check_parts(self) -> None:
+        if size(self.layouts.atom_layout_mnk, 2) == 1:
+            PARTS.fail(mma=self.layouts, parts=1, instead="lay atoms along K: k.tiled_mma(..., atom_layout=(1, 1, 2))")
 
     def _parts(self, accumulators: Accumulator | Accumulators) -> int:
         counts = (1, 1, 1) if isinstance(accumulators, Accumulator) else accumulators.shape

@@ -47,6 +47,9 @@ def _result(value: ir.Value, known: Known) -> int:
         return int(_COMPARISONS[value.op](*given))
     if value.opname == "getelementptr":
         return given[0] + given[1]
+    if value.opname in ("lshr", "zext"):
+        unsigned = given[0] & (1 << value.operands[0].type.width) - 1
+        return unsigned >> given[1] if value.opname == "lshr" else unsigned
     if value.opname in _BINARY:
         return _wrapped(_BINARY[value.opname](*given), value.type)
     assert value.opname in ("sext", "trunc", "inttoptr", "ptrtoint"), value.opname

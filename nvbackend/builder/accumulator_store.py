@@ -1,0 +1,94 @@
+"""From accumulators straight to global memory, to where the layout of C says that a thread's elements are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nvbackend.atoms import thread_values
+from nvbackend.builder.accumulator import Accumulator, halves
+from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.tensor import Cut, Tensor, Tensors, Walker
+from nvbackend.builder.values import Operand, Value
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.wgmma import M as ROWS
+from nvbackend.layout import AnyLayout, Layout, composition, size
+from nvbackend.tiled import Partition
+
+PAIR = 2
+"""Neighbours of a row that a thread has side by side."""
+
+STORE_TARGET = Rule(
+    id="accumulator.store",
+    message="accumulator {name} of {element} can not be stored to {given!r}",
+    fix="give an address of this kernel's global memory that holds {element}, or convert: acc.values() and .to(...)",
+    why="The registers would be written as another type, or to another memory.",
+    reference="PTX ISA 9.7.15.5.1 (register fragments)",
+)
+STORE_STRIDE = Rule(
+    id="accumulator.stride",
+    message="a stride of {given} elements a row: two columns are stored in one access, so rows begin at even elements",
+    fix="pad the rows to {nearest} elements, or store element by element with acc.position()",
+    why="Every other row would be misaligned; the access faults at run time, and ends the context.",
+    reference="PTX ISA 6.4.1 (alignment of vectors)",
+)
+
+
+def store_accumulators(
+    k: Tensors, accumulators: Sequence[Accumulator], target: Address, stride: Operand, shape: tuple[int, int], cut: Cut
+) -> None:
+    """Write accumulators to the row-major tile of `shape` at `target`, each to its part of what `cut` gives of C.
+
+    The part is ((elements of an atom), MMA_M, MMA_N), the accumulators in its order. Raises accumulator.store,
+    accumulator.stride and memory.alignment.
+    """
+    element = accumulators[0].element
+    if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k:
+        STORE_TARGET.fail(name=accumulators[0].name, element=element, given=target)
+    if isinstance(stride, int) and stride % PAIR:
+        STORE_STRIDE.fail(given=stride, nearest=stride + 1)
+    strides: tuple[Any, int] = (stride, 1)
+    part = k.tensor(target, Layout(shape, strides), multiple_of=PAIR).partition(cut)
+    walker, paired = Walker(part), _in_pairs(part)
+    align = min(element.bytes_for(PAIR if paired else 1), target.align)
+    for place, accumulator in enumerate(accumulators):
+        for first, values in _accesses(accumulator, paired=paired):
+            address = walker.address((first, *_atom(part, place)), align=align)
+            address.cast(values[0].type).store(*values)
+
+
+def _accesses(accumulator: Accumulator, *, paired: bool) -> Iterator[tuple[int, list[Value]]]:
+    """What is stored at once: the first element, and the registers or elements of the access."""
+    registers = accumulator.values()
+    packed = accumulator.register_type is not accumulator.element  # two halves are a register, and one access
+    if packed and not paired:
+        registers = [half for register in registers for half in halves(register)]
+    step = PAIR if paired and not packed else 1
+    elements = PAIR if paired else 1
+    for number, at in enumerate(range(0, len(registers), step)):
+        yield number * elements, registers[at : at + step]
+
+
+def _atom(part: Tensor, place: int) -> tuple[int, int]:
+    along_m = size(part.layout, 1)
+    return place % along_m, place // along_m
+
+
+def _in_pairs(part: Tensor) -> bool:
+    """Whether the first two elements of each pair are neighbours in memory: N is not permuted within them."""
+    return all(term.part.plain(1, 0, 0) == (term.scale is None) for term in part._terms)
+
+
+def of_one_atom(thread: Value, n: int) -> Cut:
+    """What cuts a thread's part of C out of a 64 x `n` tile: ((elements), 1, 1)."""
+    owners = thread_values.accumulator(ROWS, n, WARPGROUP_SIZE // WARP_SIZE)
+
+    def cut(layout: AnyLayout) -> Partition:
+        of_threads = composition(layout, owners)
+        assert isinstance(of_threads, Layout)
+        kept, start = of_threads.slice_and_offset(thread, None)
+        whole = kept.mode(0)
+        return Partition(Layout((whole.shape, 1, 1), (whole.stride, 0, 0)), start)
+
+    return cut
