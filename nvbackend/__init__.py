@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nvbackend import atoms as atoms, codegen as codegen, layout as layout, runtime as runtime
+    from nvbackend import atoms as atoms, codegen as codegen, layout as layout, runtime as runtime, tiled as tiled
     from nvbackend.builder.accumulator import Accumulator as Accumulator
     from nvbackend.builder.attach import attach as attach
     from nvbackend.builder.definition import KernelDefinition as KernelDefinition, kernel as kernel
@@ -103,7 +103,7 @@ _NAMES: dict[str, str] = {
     }.items()
     for name in names.split()
 }
-_SUBPACKAGES = ("atoms", "codegen", "layout", "runtime")
+_SUBPACKAGES = ("atoms", "codegen", "layout", "runtime", "tiled")
 
 __all__ = [*_NAMES, *_SUBPACKAGES]  # noqa: PLE0604
 

@@ -8,13 +8,11 @@ from nvbackend.builder.functions import Functions
 from nvbackend.builder.instructions import Instructions
 from nvbackend.builder.multimem import Multimem
 from nvbackend.builder.tcgen05_generic import GenericTensorMemory
-from nvbackend.builder.tensor_copies import TensorCopies
 from nvbackend.builder.tiled_mma import TiledMmas
 from nvbackend.builder.wmma import Wmmas
 
 
 class Operations(
-    TensorCopies,
     TiledMmas,
     Wmmas,
     Barriers,

@@ -18,7 +18,7 @@ from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPt
 from nvbackend.layout.composed import BYTE_BITS
 from nvbackend.layout.inttuple import compact, extents, leaves, modes, nested_as
 from nvbackend.layout.layout import must_be_known
-from nvbackend.tiled import Partition
+from nvbackend.tiled import Partition, ThrCopy
 from nvbackend.tiled.vectorize import multiple
 
 BOUNDS = Rule(
@@ -64,9 +64,10 @@ class Tensor:
     may be values. A thread's part is `tensor.partition(thr.partition_S)`, a tile `tensor.tile((64, 32), (i, j))`.
     """
 
-    def __init__(self, k: Tensors, address: Address, terms: tuple[Term, ...]) -> None:
+    def __init__(self, k: Tensors, address: Address, terms: tuple[Term, ...], thread: Any = None) -> None:
         self._k = k
         self._terms = terms
+        self._thread = thread
         self.address = address
 
     @property
@@ -86,7 +87,9 @@ class Tensor:
 
     def partition(self, cut: Cut) -> Tensor:
         """The part that `cut` gives of the layout: `tensor.partition(thr_mma.partition_A)`. Raises what `cut` does."""
-        return Tensor(self._k, self.address, tuple(_cut(term, cut) for term in self._terms))
+        owner = getattr(cut, "__self__", None)
+        thread = owner.thread if isinstance(owner, ThrCopy) else self._thread
+        return Tensor(self._k, self.address, tuple(_cut(term, cut) for term in self._terms), thread)
 
     def tile(self, tiler: Any, coordinate: Any) -> Tensor:
         """The tile of that coordinate, `_` for all along a mode: CuTe's local_tile.
@@ -212,6 +215,11 @@ class Walker:
         wide = elements.to(s64) if base.space == GLOBAL_SPACE else elements
         divisor = _divisor(self._k, elements) * self._size
         return base.byte_offset(wide * self._size, align=math.gcd(base.align, divisor))
+
+
+def begin_of(tensor: Tensor) -> Address:
+    """The address that a tensor's layout counts from, before it is swizzled; of one without run-time strides."""
+    return Walker(tensor)._moved(tensor.address, tensor._terms[0].part.offset)
 
 
 def _divisor(k: Tensors, given: Any) -> int:

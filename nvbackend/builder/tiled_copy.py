@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,10 +11,12 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from nvbackend.builder.async_operations import AsyncOperations
+from nvbackend.builder.box_copies import BoxCopies
 from nvbackend.builder.memory import GLOBAL_SPACE, SHARED_SPACE, Address
+from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
-from nvbackend.builder.tensor import Inside, Tensor, Tensors, Walker
-from nvbackend.builder.values import Value
+from nvbackend.builder.tensor import Inside, Tensor, Walker
+from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warp_operations import WarpOperations
 from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics.features import Feature
@@ -23,7 +25,7 @@ from nvbackend.intrinsics.types import BY_NAME, ElementType, u32
 from nvbackend.layout import IntTuple, Layout, make_layout, size
 from nvbackend.layout.banks import ACCESS_BYTES
 from nvbackend.layout.inttuple import text
-from nvbackend.tiled import CopyAtom, CopyKind, TiledCopy
+from nvbackend.tiled import CopyAtom, CopyKind, TiledCopy, TmaCopy
 from nvbackend.tiled.vectorize import access_faults
 
 OPERANDS = Rule(
@@ -39,6 +41,14 @@ WHERE = Rule(
     fix="{instead}",
     why="Elements past the end would be read or overwritten, or some before it left out.",
     reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
+)
+
+TMA_ONLY = Rule(
+    id="copy.tma-only",
+    message="{copy} is no copy of TMA, and was given a tensor map, `at` or `barrier`",
+    fix="make it with make_tma_copy, or give it tensors",
+    why="An instruction of threads has addresses; only TMA knows of boxes and mbarriers.",
+    reference="CUTLASS include/cute/algorithm/copy.hpp",
 )
 
 Part: TypeAlias = "Tensor | RegisterTensor"
@@ -62,7 +72,7 @@ class _Words:
     count: int
 
 
-class TiledCopies(Tensors, WarpOperations, AsyncOperations):
+class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
     """`k.copy`, and tensors in registers."""
 
     def register_tensor(self, element: ElementType, layout: Layout | IntTuple, *, name: str = "r") -> RegisterTensor:
@@ -72,14 +82,34 @@ class TiledCopies(Tensors, WarpOperations, AsyncOperations):
         """
         return make_registers(self, element, layout if isinstance(layout, Layout) else Layout(layout), name)
 
-    def copy(self, copy: TiledCopy | CopyAtom, source: Part, destination: Part, *, where: Inside | None = None) -> None:
+    def copy(
+        self,
+        copy: TiledCopy | CopyAtom | TmaCopy,
+        source: Part | TensorMapParameter,
+        destination: Part | TensorMapParameter,
+        *,
+        where: Inside | None = None,
+        at: Sequence[Operand] | None = None,
+        barrier: Address | None = None,
+        multicast: bool = False,
+    ) -> None:
         """Copy a thread's part, ((CPY, rest), CPY_M, CPY_N, ...), instruction by instruction: CuTe's copy and copy_if.
 
         `source` and `destination` are what `ThrCopy.partition_S`, `partition_D` and `retile_S`, `retile_D` give of
         tensors in memory and in registers. With `where` only what is inside of its bounds: elsewhere registers and
         shared memory get zeros, and global memory stays. cp.async is complete after `cp_async_wait`. Raises
         copy.operands, copy.vector, copy.alignment, copy.where, and what the instructions raise.
+
+        The boxes of a `TmaCopy` go between a `TensorMap` and a tensor of its layout in shared memory, whose first
+        element is the array's element `at`, in the tile's order of modes; one thread executes it. What is loaded
+        completes on `barrier` (expect `copy.bytes`), with `multicast` each CTA of the cluster loads its share for all;
+        what is stored is in the thread's bulk group. Raises copy.boxes, copy.multicast.
         """
+        if isinstance(copy, TmaCopy):
+            self._copy_boxes(copy, source, destination, at, barrier, multicast)
+            return
+        if isinstance(source, TensorMapParameter) or isinstance(destination, TensorMapParameter) or at or barrier:
+            TMA_ONLY.fail(copy=copy)
         atom = copy.atom if isinstance(copy, TiledCopy) else copy
         self._check_copy(copy, atom, source, destination)
         walkers = [Walker(part) if isinstance(part, Tensor) else part for part in (source, destination)]
@@ -125,9 +155,26 @@ class TiledCopies(Tensors, WarpOperations, AsyncOperations):
         if isinstance(copy, TiledCopy) and copy.size > self.threads:
             problem = f"it is laid over {copy.size} threads, and the kernel has {self.threads}"
             fail(problem, f"lay it over {self.threads}, or launch {copy.size}")
+        if isinstance(copy, TiledCopy) and (beyond := self._threads_beyond(copy.size, parts)) is not None:
+            problem = (
+                f"it is laid over {copy.size} threads, and thread {beyond[0]} of the CTA is its thread {beyond[1]}"
+            )
+            fail(problem, f"let only {copy.size} threads come here, or number those of each group from 0 on")
         wide = atom.access_bytes not in ACCESS_BYTES
         if wide and not (self.target.has(Feature.SM_100) and _PLACES[SHARED_SPACE] not in spaces):
             fail(f"{atom.access_bytes} bytes at once are of sm_100 and global memory", "take universal_copy(..., 128)")
+
+    def _threads_beyond(self, size: int, parts: tuple[Part, ...]) -> tuple[int, int] | None:
+        """A thread that certainly comes here with a number of a thread that there is not, and that number."""
+        here = self._execution.here()
+        for part in parts:
+            number = part._thread if isinstance(part, Tensor) else None
+            if here is None or here.elected or number is None or isinstance(number, int):
+                continue
+            for thread, own in enumerate(self._execution.numbers(as_value(self, number).ir) or ()):
+                if here.bits >> thread & 1 and own >= size:
+                    return thread, own
+        return None
 
     # -- the instructions -------------------------------------------------------------------------------------------
 

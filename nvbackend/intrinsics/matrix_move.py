@@ -36,13 +36,13 @@ class MatrixShape:
     registers: int = 1
 
 
-_PACKED = ("b8x16.b6x16_p32", "b8x16.b4x16_p64")
+PACKED = ("b8x16.b6x16_p32", "b8x16.b4x16_p64")
 """Bytes in registers, 6- or 4-bit elements with padding in shared memory."""
 HALVES = MatrixShape("m8n8", "b16")
 LOADED: tuple[MatrixShape, ...] = (
     HALVES,
-    *(MatrixShape("m16n16", element, (1, 2), (True,), registers=2) for element in ("b8", *_PACKED)),
-    *(MatrixShape("m8n16", element, transposed=(False,)) for element in _PACKED),
+    *(MatrixShape("m16n16", element, (1, 2), (True,), registers=2) for element in ("b8", *PACKED)),
+    *(MatrixShape("m8n16", element, transposed=(False,)) for element in PACKED),
 )
 """What ldmatrix moves."""
 STORED: tuple[MatrixShape, ...] = (HALVES, MatrixShape("m16n8", "b8", transposed=(True,)))

@@ -158,12 +158,22 @@ def cp_async_copy(element: ElementType, bits: int = _ROW_BITS, *, cache: str = "
 
 
 @user_facing
-def ldmatrix_copy(element: ElementType, count: int = 4, *, transposed: bool = False, narrow: bool = False) -> CopyAtom:
+def ldmatrix_copy(
+    element: ElementType,
+    count: int = 4,
+    *,
+    transposed: bool = False,
+    narrow: bool = False,
+    packed: int | None = None,
+) -> CopyAtom:
     """ldmatrix of `count` matrices: CuTe's SM75_U32x4_LDSM_N, with `transposed` SM75_U16x8_LDSM_T.
 
-    `narrow` is the m16n16 matrix of bytes of sm_100a, which is always transposed: SM100_U8x16_LDSM_T. Raises
-    copy.width and copy.element.
+    `narrow` is the m16n16 matrix of bytes of sm_100a, which is always transposed: SM100_U8x16_LDSM_T. `packed` 4 or 6
+    unpacks elements of as many bits, 16 of them and padding in the 16 bytes of a row, into bytes: `element` is that of
+    the registers, and of shared memory counted in bytes; SM100_SU4_DU8x16_x4_LDSM_N. Raises copy.width, copy.element.
     """
+    if packed is not None:
+        return _packed_copy(element, count, packed, transposed=transposed)
     return _matrix_copy(CopyKind.LDMATRIX, element, count, transposed=transposed, narrow=narrow)
 
 
@@ -211,6 +221,33 @@ def _matrix_copy(kind: CopyKind, element: ElementType, count: int, *, transposed
     src, dst = (rows, registers) if kind is CopyKind.LDMATRIX else (registers, rows)
     return CopyAtom(
         name, kind, element, src, dst, ROW_BYTES, partial(move.make_row, count, transposed, shape.name, shape.element)
+    )
+
+
+_PACKED = {6: matrix_move.PACKED[0], 4: matrix_move.PACKED[1]}
+"""The PTX qualifier of bytes that are unpacked from elements of so many bits."""
+
+
+def _packed_copy(element: ElementType, count: int, packed: int, *, transposed: bool) -> CopyAtom:
+    instruction = f"ldmatrix that unpacks to bytes{' and transposes' if transposed else ''}"
+    if packed not in _PACKED:
+        WIDTH.fail(instruction=instruction, given=f"elements of {packed} bits", legal=_listed(sorted(_PACKED), "bits"))
+    shapes = (one for one in matrix_move.LOADED if one.element == _PACKED[packed] and transposed in one.transposed)
+    shape = next(shapes)
+    if count not in shape.counts:
+        WIDTH.fail(instruction=instruction, given=f"{count} matrices", legal=_listed(shape.counts, "matrices"))
+    name = f"SM{_NARROW_TIER}_SU{packed}_DU8x16_x{count}_LDSM_{'T' if transposed else 'N'}"
+    if element.bits != BYTE_BITS:
+        problem = f"each element has a byte in a register, not {element.bits} bits"
+        ELEMENT.fail(atom=name, element=element, problem=problem, wanted=f"{BYTE_BITS}")
+    return CopyAtom(
+        name,
+        CopyKind.LDMATRIX,
+        element,
+        row_bits(shape, count),
+        fragment_bits(shape, count, transposed=transposed),
+        ROW_BYTES,
+        partial(matrix_move.ldmatrix, count, transposed, shape.name, shape.element),
     )
 
 

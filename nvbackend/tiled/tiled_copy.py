@@ -15,6 +15,8 @@ from nvbackend.layout import (
     Layout,
     coalesce,
     composition,
+    filter,  # noqa: A004
+    left_inverse,
     logical_product,
     make_layout,
     raked_product,
@@ -87,6 +89,23 @@ def make_tiled_copy_C(atom: CopyAtom, mma: Multiplier) -> TiledCopy:
 
 
 @user_facing
+def make_tiled_copy_C_atom(atom: CopyAtom, mma: Multiplier) -> TiledCopy:
+    """The smallest copy of C, (M, N), whose threads have what the tiled MMA gives them: of `atom.values` values each.
+
+    Its tiler picks those elements out of the MMA's tile. Raises copy.threads, and copy.tile where a thread of the MMA
+    has fewer values. CuTe's make_tiled_copy_C_atom.
+    """
+    whole, (m, n, _) = mma.get_layoutC_TV(), mma.tile_size_mnk
+    threads, values = size(whole, 0), size(whole, 1)
+    if values % atom.values:
+        TILE.fail(thr_layout=whole, val_layout=Layout(atom.values), covered=values, wanted=atom.values)
+    own = _checked(composition(whole, Layout((threads, atom.values))))
+    tiler = tuple(_checked(filter(composition(Layout((m, n), steps), own))) for steps in ((1, 0), (0, 1)))
+    places = left_inverse(_checked(composition(Layout((m, n)), tiler)))
+    return TiledCopy(atom, _checked(composition(places, own)), tiler)
+
+
+@user_facing
 def make_tiled_copy_S(atom: CopyAtom, tiled: TiledCopy) -> TiledCopy:
     """The copy by another atom whose threads have what `tiled` takes from its source. Raises copy.threads."""
     return TiledCopy(atom, tiled.get_layoutS_TV(), tiled.tiler)
@@ -104,12 +123,13 @@ class TiledCopy:
     """`atom` over a tile of `tiler` elements. Made by `make_tiled_copy` and its like.
 
     `layout_tv` goes from (thread, value) to the tile's coordinate as one integer; values are those of registers.
-    Raises copy.threads where that is no whole number of atoms.
+    `tiler` has what is cut off each mode at a time: an extent, or a layout of the elements that are picked. Raises
+    copy.threads where that is no whole number of atoms.
     """
 
     atom: CopyAtom
     layout_tv: Layout
-    tiler: tuple[int, ...]
+    tiler: tuple[int | Layout, ...]
 
     def __post_init__(self) -> None:
         threads, values = size(self.layout_tv, 0), size(self.layout_tv, 1)
@@ -121,6 +141,11 @@ class TiledCopy:
                 atom_threads=self.atom.threads,
                 atom_values=self.atom.values,
             )
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The elements of the tile along each mode."""
+        return tuple(size(mode) if isinstance(mode, Layout) else mode for mode in self.tiler)
 
     @property
     def size(self) -> int:
@@ -144,31 +169,31 @@ class TiledCopy:
 
     def get_layoutS_TV(self) -> Layout:
         """(thread, value) of the source to the tile's coordinate, M fastest."""
-        return self._layout_tv(self.tidfrg_S)
+        return self._layout_tv(self.atom.layout_src_tv)
 
     def get_layoutD_TV(self) -> Layout:
         """(thread, value) of the destination to the tile's coordinate, M fastest."""
-        return self._layout_tv(self.tidfrg_D)
+        return self._layout_tv(self.atom.layout_dst_tv)
 
     def tidfrg_S(self, layout: Layout) -> Layout:
         """((ThrV,ThrX),(FrgV,FrgX),(RestM,RestN,...)) of a source (M,N,...): CuTe's, with all rests in one mode."""
-        return self._cut(layout, self.atom.layout_src_tv)
+        return self._cut(layout, self.tiler, self.atom.layout_src_tv)
 
     def tidfrg_D(self, layout: Layout) -> Layout:
         """((ThrV,ThrX),(FrgV,FrgX),(RestM,RestN,...)) of a destination (M,N,...)."""
-        return self._cut(layout, self.atom.layout_dst_tv)
+        return self._cut(layout, self.tiler, self.atom.layout_dst_tv)
 
-    def _layout_tv(self, cut: Callable[[Layout], Layout]) -> Layout:
-        threads, values, _ = cut(Layout(self.tiler)).modes
+    def _layout_tv(self, side: Layout) -> Layout:
+        threads, values, _ = self._cut(Layout(self.extents), self.extents, side).modes
         return make_layout(threads, values)
 
-    def _cut(self, layout: Layout, side: Layout) -> Layout:
+    def _cut(self, layout: Layout, tiler: tuple[int | Layout, ...], side: Layout) -> Layout:
         """The tile's threads and values as one side of the atom has them, composed with the layout."""
         reference = self.atom.layout_ref_tv
         atoms = zipped_divide(self.layout_tv, (self.atom.threads, self.atom.values))
         own, rest = composition(atoms.mode(0), _checked(composition(right_inverse(reference), side))), atoms.mode(1)
         tv = make_layout(*(make_layout(own.mode(place), rest.mode(place)) for place in (0, 1)))
-        tiles = zipped_divide(layout, self.tiler)
+        tiles = zipped_divide(layout, tiler)
         return make_layout(*composition(tiles.mode(0), coalesce(tv, (1, (1, 1)))).modes, tiles.mode(1))
 
     def retile(self, layout: Layout) -> Layout:
@@ -186,14 +211,14 @@ class TiledCopy:
         """
         layout = self.get_layoutS_TV() if source else self.get_layoutD_TV()
         title = f"{'source' if source else 'destination'} of {self.atom}"
-        rows, *columns = self.tiler
+        rows, *columns = self.extents
         return thread_values(layout, (rows, math.prod(columns)), title=title, group=group)
 
     def _repr_svg_(self) -> str:
         return self.picture(group=WARP_SIZE if self.size > WARP_SIZE else None).svg
 
     def __str__(self) -> str:
-        return f"{self.atom} over {self.layout_tv} of {'x'.join(map(str, self.tiler))}"
+        return f"{self.atom} over {self.layout_tv} of {'x'.join(map(str, self.extents))}"
 
 
 @user_facing
@@ -246,9 +271,9 @@ def _retiled(tiled: TiledCopy, layout: Layout) -> Layout:
     everything = size(tiled.layout_tv, 1)
     if len(layout.modes) != 1 + len(tiled.tiler):
         fail(f"it has {len(layout.modes)} modes, and one for values and {len(tiled.tiler)} for tiles are wanted")
-    if everything % values:
+    if everything % values and values % everything:
         fail(f"its {values} values do not divide the {everything} that a thread has of a tile")
-    places = composition(right_inverse(tiled.layout_tv), Layout(tiled.tiler))
+    places = composition(right_inverse(tiled.layout_tv), Layout(tiled.extents))
     fragments = _kept_beyond(_checked(places), size(tiled.layout_tv, 0) * values)
     order = logical_product(Layout(values), _checked(right_inverse(coalesce(fragments))))
     atoms = zipped_divide(order, Layout(tiled.atom.values))

@@ -1,4 +1,4 @@
-"""k.tensor and k.copy: which instructions there are, where they read and write by the emitted arithmetic, mistakes."""
+"""k.tensor and k.copy: which instructions there are, where they read and write by the emitted arithmetic."""
 
 from __future__ import annotations
 
@@ -9,50 +9,23 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, Major, Pointer, e2m1, e3m2, f16, f32, i32, u8
+from nvbackend import DiagnosticError, Major, Pointer, f16, f32, i32, u8
 from nvbackend import Swizzle as Mode
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle, make_ordered_layout
+from nvbackend.layout import ComposedLayout, Layout, Swizzle, make_ordered_layout
 from nvbackend.signature import Parameter, Scalar
 from nvbackend.tiled import (
     cp_async_copy,
     ldmatrix_copy,
     make_tiled_copy,
     make_tiled_copy_A,
-    make_tiled_copy_C,
-    make_tiled_mma,
-    stmatrix_copy,
     universal_copy,
 )
+from tests.support.copy_scene import MMA, ROWS, SWIZZLED, Scene
 from tests.support.ir_addresses import evaluate, instructions, pointer_of
 from tests.support.numbers_kernel import build
 from tests.support.tiled_gemm import gemm
 from tests.support.tiled_kernels import THREADS, through_matrices, through_registers, tma_boxes
-
-SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((64, 64), (64, 1)))
-ROWS = make_tiled_copy(cp_async_copy(f16), Layout((16, 8), (8, 1)), Layout((1, 8)))
-MMA = make_tiled_mma("SM80_16x8x16_F16F16F16F16_TN", (2, 2, 1), (32, 32, 16))
-
-
-class Scene:
-    """A kernel with a tensor of halves in global memory, one in shared memory, and its thread."""
-
-    def __init__(self, target="sm_90a", element=f16, threads=128, align=16, layout=SWIZZLED):
-        parameters = [Parameter("source", Pointer(element, align)), Parameter("n", Scalar(i32))]
-        self.k = KernelBuilder("scene", target, threads=threads, parameters=parameters)
-        self.source, self.n = self.k.arguments
-        self.thread = self.k.thread_id()
-        self.tile = self.k.tensor(self.k.shared(element, 64 * 64, align=1024, name="tile"), layout)
-        self.matrix = self.k.tensor(self.source, Layout((64, 64), (64, 1)))
-
-    def fill(self, copy=ROWS, where=None, matrix=None):
-        mine = copy.get_slice(self.thread)
-        source = (self.matrix if matrix is None else matrix).partition(mine.partition_S)
-        self.k.copy(copy, source, self.tile.partition(mine.partition_D), where=where)
-
-    def ptx(self):
-        return self.k.compile().ptx
-
 
 # -- where instructions read and write, by the arithmetic that was emitted ---------------------------------------------
 
@@ -263,164 +236,6 @@ def test_loads_and_stores_under_a_condition():
     assert text.count("ld.global.v4.b32") == text.count("st.global.v4.b32") == 4
 
 
-# -- mistakes ----------------------------------------------------------------------------------------------------------
-
-
-def narrow_pointer():
-    Scene(align=8).fill()
-
-
-def odd_pitch():
-    scene = Scene()
-    scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (scene.n * 4, 1))))
-
-
-def columns():
-    scene = Scene()
-    scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (1, 64))))
-
-
-def unknown_steps():
-    scene = Scene()
-    scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (64, scene.n))))
-
-
-def to_the_wrong_side():
-    scene = Scene()
-    mine = ROWS.get_slice(scene.thread)
-    scene.k.copy(ROWS, scene.tile.partition(mine.partition_S), scene.matrix.partition(mine.partition_D))
-
-
-def another_type():
-    scene = Scene(element=u8)
-    mine = ROWS.get_slice(scene.thread)
-    scene.k.copy(ROWS, scene.matrix.partition(mine.partition_S), scene.tile.partition(mine.partition_D))
-
-
-def another_tile():
-    scene = Scene()
-    mine = ROWS.get_slice(scene.thread)
-    half = scene.matrix.tile((32, 64), (0, 0))
-    scene.k.copy(ROWS, half.partition(mine.partition_S), scene.tile.partition(mine.partition_D))
-
-
-def not_retiled():
-    scene = Scene()
-    copy = make_tiled_copy_C(stmatrix_copy(f16), MMA)
-    fragment = scene.k.register_tensor(f16, MMA.partition_shape_C((64, 64)))
-    scene.k.copy(copy, fragment, scene.tile.partition(copy.get_slice(scene.thread).partition_D))
-
-
-def wide_on_hopper():
-    copy = make_tiled_copy(universal_copy(f16, 256), Layout((32, 4), (4, 1)), Layout((1, 16)))
-    scene = Scene(align=32)
-    mine = copy.get_slice(scene.thread)
-    scene.k.copy(copy, scene.matrix.partition(mine.partition_S), scene.matrix.partition(mine.partition_D))
-
-
-def an_end_in_the_middle():
-    scene = Scene()
-    mine = ROWS.get_slice(scene.thread)
-    scene.fill(where=scene.k.identity_tensor((64, 64)).partition(mine.partition_S).below(64, scene.n))
-
-
-def where_of_a_warp():
-    scene = Scene()
-    copy = make_tiled_copy_A(ldmatrix_copy(f16), MMA)
-    mine = copy.get_slice(scene.thread)
-    fragment = scene.k.register_tensor(f16, MMA.partition_shape_A((64, 64)))
-    inside = scene.k.identity_tensor((64, 64)).partition(mine.partition_S).below(scene.n, None)
-    scene.k.copy(copy, scene.tile.partition(mine.partition_S), fragment.retile(mine.retile_D), where=inside)
-
-
-def too_few_threads():
-    scene = Scene(threads=64)
-    scene.fill()
-
-
-def nibbles():
-    k = KernelBuilder("nibbles", "sm_90a", threads=32, parameters=[Parameter("a", Pointer(e2m1))])
-    k.tensor(k.arguments[0], Layout(64))
-
-
-def a_nibble():
-    registers = Scene().k.register_tensor(e2m1, (16, 2))
-    registers[3, 1]
-
-
-def six_bits():
-    Scene().k.register_tensor(e3m2, (16, 2))
-
-
-def past_the_end():
-    scene = Scene()
-    scene.k.tensor(scene.k.shared(f16, 63 * 64, align=1024, name="short"), SWIZZLED)
-
-
-def a_swizzle_from_the_middle():
-    scene = Scene()
-    layout = ComposedLayout(Swizzle(3, 4, 3), SmemPtr(16), Layout((64, 64), (64, 1)))
-    scene.k.tensor(scene.k.shared(f16, 64 * 64, align=128, name="low"), layout)
-
-
-def half_a_register():
-    registers = Scene().k.register_tensor(f16, (3, 2))
-    registers[None, 1].registers()
-
-
-def halves_of_registers():
-    registers = Scene().k.register_tensor(f16, (4, 4))
-    registers[0, None].registers()
-
-
-def multiple_of_nothing():
-    scene = Scene()
-    scene.k.tensor(scene.source, Layout((64, 64), (scene.n, 1)), multiple_of=0)
-
-
-MISTAKES = {
-    narrow_pointer: ("copy.alignment", "the source at multiples of 16 bytes, and of this tensor only 8 are known"),
-    odd_pitch: ("copy.alignment", "take cp_async_copy(f16, 64)"),
-    columns: ("copy.vector", "1 of them follow each other"),
-    unknown_steps: ("copy.vector", "1 of them follow each other"),
-    to_the_wrong_side: ("copy.operands", "it reads global memory, not shared memory"),
-    another_type: ("copy.operands", "give both as tensors of f16"),
-    another_tile: ("copy.operands", "(_1,_2,_1) and (_1,_4,_1) instructions"),
-    not_retiled: ("copy.operands", "it would have 2 values at once, and has 8"),
-    wide_on_hopper: ("copy.operands", "32 bytes at once are of sm_100"),
-    an_end_in_the_middle: ("copy.where", "8 elements along dimension 1 are copied at once"),
-    where_of_a_warp: ("copy.where", "a warp executes it together"),
-    too_few_threads: ("copy.operands", "it is laid over 128 threads, and the kernel has 64"),
-    nibbles: ("memory.sub-byte", "e2m1"),
-    a_nibble: ("memory.sub-byte", "e2m1"),
-    six_bits: ("tensor.registers", "6 bits do not fill a register"),
-    past_the_end: ("tensor.bounds", "reaches 8192 bytes, and short has 8064"),
-    a_swizzle_from_the_middle: ("tensor.base", "allocate it with align=1024"),
-    half_a_register: ("tensor.registers", "3 elements, of which 2 are in one"),
-    halves_of_registers: ("tensor.registers", "elements [0, 4] are not those of one register"),
-    multiple_of_nothing: ("tensor.multiple", "0 is no number"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda one: one.__name__)
-def test_mistakes_are_told_where_they_are_made(mistake):
-    rule, words = MISTAKES[mistake]
-    with pytest.raises(DiagnosticError) as caught:
-        mistake()
-    (found,) = caught.value.diagnostics
-    assert found.rule.id == rule
-    assert words in str(found)
-    assert found.location is not None
-    assert found.location.file == __file__
-
-
-def test_a_pitch_that_is_promised():
-    """multiple_of says what the arithmetic of a stride does not show."""
-    scene = Scene()
-    scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (scene.n, 1)), multiple_of=8))
-    assert scene.ptx().count("cp.async.ca.shared.global") == 4
-
-
 def test_the_same_program_gives_the_same_text():
     scenes = [Scene() for _ in range(2)]
     for scene in scenes:
@@ -433,3 +248,16 @@ def test_tensors_of_another_kernel():
     with pytest.raises(DiagnosticError) as caught:
         one.k.tensor(other.source, Layout(64))
     assert [found.rule.id for found in caught.value.diagnostics] == ["value.kernel"]
+
+
+@pytest.mark.parametrize("packed", [4, 6])
+def test_narrow_elements_are_unpacked(packed):
+    """Each lane gives the address of one row of 16 bytes, and gets a register of four bytes of each matrix."""
+    scene = Scene(target="sm_120a", element=u8, threads=32, layout=Layout((64, 64), (64, 1)))
+    copy = make_tiled_copy(ldmatrix_copy(u8, 4, packed=packed), Layout((8, 4), (4, 1)), Layout((4, 4), (4, 1)))
+    mine = copy.get_slice(scene.thread)
+    part = scene.tile.tile((32, 16), (0, 0)).partition(mine.partition_S)
+    registers = scene.k.register_tensor(u8, mine.partition_D(Layout((32, 16))).shape)
+    scene.k.copy(copy, part, registers)
+    qualifier = {4: "b8x16.b4x16_p64", 6: "b8x16.b6x16_p32"}[packed]
+    assert scene.ptx().count(f"ldmatrix.sync.aligned.m8n16.x4.shared.{qualifier}") == 1

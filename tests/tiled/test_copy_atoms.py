@@ -38,6 +38,34 @@ def test_registers_hold_what_the_formulas_say(make, shape, count, transposed, na
         assert memory(lane, 127) - memory(lane, 0) == 127
 
 
+PACKED = [
+    (packed, shape, count)
+    for packed, qualifier in ((4, "b8x16.b4x16_p64"), (6, "b8x16.b6x16_p32"))
+    for shape in LOADED
+    if shape.element == qualifier
+    for count in shape.counts
+]
+
+
+@pytest.mark.parametrize(("packed", "shape", "count"), PACKED)
+def test_unpacked_elements_are_where_the_formulas_say(packed, shape, count):
+    """A byte for each element, of which a row in memory has 16 with padding."""
+    transposed = shape.name == "m16n16"
+    atom = ldmatrix_copy(u8, count, transposed=transposed, packed=packed)
+    assert atom.row.ptx == (
+        f"ldmatrix.sync.aligned.{shape.name}.x{count}{'.trans' if transposed else ''}.shared.{shape.element}"
+    )
+    for lane in range(32):
+        for index in range(elements_a_lane(shape) * count):
+            matrix, row, column = matrix_position(shape, transposed, lane, index)
+            assert atom.layout_dst_tv(lane, index) == (matrix * rows_of(shape) + row) * 16 + column
+        assert atom.layout_src_tv(lane, 0) == lane % (rows_of(shape) * count) * 16
+
+
+def test_there_are_packed_ones_of_both_kinds():
+    assert len(PACKED) == 2 * (3 + 2)
+
+
 @pytest.mark.parametrize(("make", "shape", "count", "transposed", "narrow"), MATRICES)
 def test_registers_hold_every_bit_once(make, shape, count, transposed, narrow):
     memory, registers = sides(make(u8 if narrow else f16, count, transposed=transposed, narrow=narrow))
@@ -62,6 +90,16 @@ CUTE = {
         "(_32,_128):(_128,_1)",
         "((_4,_8),(_16,_2,_4)):((_256,_16),(_1,_128,_1024))",
     ),
+    "SM100_SU4_DU8x16_x1_LDSM_N": (
+        ldmatrix_copy(u8, 1, packed=4),
+        "((_8,_4),_128):((_128,_0),_1)",
+        "(_32,_32):(_32,_1)",
+    ),
+    "SM100_SU6_DU8x16_x4_LDSM_N": (
+        ldmatrix_copy(u8, 4, packed=6),
+        "(_32,_128):(_128,_1)",
+        "(_32,(_32,_4)):(_32,(_1,_1024))",
+    ),
     "SM90_U32x4_STSM_N": (stmatrix_copy(f16, 4), "(_32,(_32,_4)):(_32,(_1,_1024))", "(_32,_128):(_128,_1)"),
     "SM90_U16x4_STSM_T": (
         stmatrix_copy(f16, 2, transposed=True),
@@ -80,7 +118,7 @@ CUTE = {
 
 @pytest.mark.parametrize("name", CUTE)
 def test_the_traits_read_as_cutes(name):
-    """SrcLayout and DstLayout as CUTLASS's copy_traits_sm75, _sm80 and _sm90 print them."""
+    """SrcLayout and DstLayout as CUTLASS's copy_traits_sm75, _sm80, _sm90 and _sm100 print them."""
     atom, src, dst = CUTE[name]
     assert (str(atom), str(atom.src_bits), str(atom.dst_bits)) == (name, src, dst)
 
@@ -118,6 +156,9 @@ REFUSED = {
     "48 bits": (lambda: universal_copy(f16, 48), "copy.width", "no load or store moves 48 bits"),
     "half a number": (lambda: universal_copy(f32, 16), "copy.element", "a thread has 16 bits that follow each other"),
     "words transposed": (lambda: ldmatrix_copy(f32, 4, transposed=True), "copy.element", "elements of at most 16 bits"),
+    "five bits": (lambda: ldmatrix_copy(u8, packed=5), "copy.width", "moves elements of 5 bits"),
+    "four unpacked ones": (lambda: ldmatrix_copy(u8, transposed=True, packed=4), "copy.width", "use one of 1, 2"),
+    "halves unpacked": (lambda: ldmatrix_copy(f16, packed=6), "copy.element", "a byte in a register, not 16 bits"),
     "doubles": (lambda: ldmatrix_copy(f64), "copy.element", "an element 64"),
 }
 

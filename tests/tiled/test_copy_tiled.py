@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nvbackend import DiagnosticError, f16, f32
 from nvbackend.intrinsics.fragments_matrix import matrix_position
 from nvbackend.intrinsics.matrix_move import HALVES
-from nvbackend.layout import ComposedLayout, Layout, Swizzle, make_layout, make_ordered_layout, size
+from nvbackend.layout import ComposedLayout, Layout, Swizzle, composition, make_layout, make_ordered_layout, size
 from nvbackend.tiled import (
     cp_async_copy,
     ldmatrix_copy,
@@ -20,6 +20,7 @@ from nvbackend.tiled import (
     make_tiled_copy_A,
     make_tiled_copy_B,
     make_tiled_copy_C,
+    make_tiled_copy_C_atom,
     make_tiled_copy_D,
     make_tiled_copy_S,
     make_tiled_mma,
@@ -205,3 +206,34 @@ def test_refused(mistake):
     with pytest.raises(DiagnosticError) as caught:
         make()
     assert [found.rule.id for found in caught.value.diagnostics] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("name", "atoms", "atom"),
+    [
+        ("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1), stmatrix_copy(f16, 1)),
+        ("SM80_16x8x16_F32F16F16F32_TN", (1, 4, 1), universal_copy(f16, 32)),
+        ("SM90_64x64x16_F32F16F16_SS<Major::K, Major::K>", (2, 1, 1), stmatrix_copy(f16, 4)),
+        ("SM90_64x96x16_F32F16F16_SS<Major::K, Major::K>", (1, 1, 1), stmatrix_copy(f16, 2)),
+    ],
+)
+def test_the_smallest_copy_of_c_has_the_first_values_of_each_thread(name, atoms, atom):
+    mma = make_tiled_mma(name, atoms)
+    m, n, _ = mma.tile_size_mnk
+    copy = make_tiled_copy_C_atom(atom, mma)
+    of_mma = mma.get_layoutC_TV()
+    assert size(copy.layout_tv, 1) == atom.values
+    assert size(of_mma, 1) > atom.values
+    picked = composition(Layout((m, n)), copy.tiler)
+    assert size(picked) == copy.size * atom.values
+    for thread, value in itertools.product(range(mma.size), range(atom.values)):
+        assert picked(copy.layout_tv(thread, value)) == of_mma(thread, value)
+    part = copy.retile(mma.get_slice(5).partition_fragment_C(Layout((m, n))).layout)
+    assert size(part, 0, 0) == atom.values
+    assert part.offsets() == list(range(size(of_mma, 1)))
+
+
+def test_fewer_values_than_the_copy_moves():
+    mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
+    with pytest.raises(DiagnosticError, match=r"copy\.tile"):
+        make_tiled_copy_C_atom(stmatrix_copy(f16, 4), mma)
