@@ -81,8 +81,9 @@ class TiledWarpMma:
             ATOM.fail(
                 mma=atom, problem=problem, instead="take an atom whose C and D are of one type, or call k.mma_sync"
             )
-        if threads % WARP_SIZE or threads > self._k.threads:
-            problem = f"it takes {threads} threads, and a CTA has {self._k.threads}, in warps of {WARP_SIZE}"
+        last = max(self.layouts.thr_layout_vmnk.offsets())
+        if threads % WARP_SIZE or last >= self._k.threads:
+            problem = f"it takes {threads} threads, the last of them is number {last}, and a CTA has {self._k.threads}"
             instead = "lay atoms over whole warps, as many as the kernel has"
             ATOM.fail(mma=self.layouts, problem=problem, instead=instead)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,12 +79,12 @@ class Case:
             return f32
         return element if element.bits >= 8 else u32
 
-    def kernel(self) -> KernelBuilder:
-        """The kernel (a, b, c), of a sparse A (a, b, c, metadata)."""
+    def kernel(self, builder: type[KernelBuilder] = KernelBuilder) -> Any:
+        """The kernel (a, b, c), of a sparse A (a, b, c, metadata), of that class."""
         a, b, c = (self.memory(one) for one in (self.atom.a, self.atom.b, self.atom.d))
         pointers = {"a": a, "b": b, "c": c, **({"e": u16} if self.atom.sparsity else {})}
         parameters = [Parameter(name, Pointer(one, 16)) for name, one in pointers.items()]
-        k = KernelBuilder("multiply", self.target, threads=self.threads, parameters=parameters)
+        k = builder("multiply", self.target, threads=self.threads, parameters=parameters)
         self.body(k)
         return k
 
@@ -171,18 +170,10 @@ def sparse(random: np.random.Generator, a: np.ndarray, atom: MmaAtom) -> tuple[n
 def encode(values: np.ndarray, element: ElementType) -> np.ndarray:
     """A matrix as it is in memory: of less than a byte in words, the first in the lowest bits."""
     if element.name in STORED:
-        return values.astype(STORED[element.name])
+        return values.astype(STORED[element.name]).view(element.storage)
     each = 32 // element.bits
     bits = (values.astype(np.int64) & (1 << element.bits) - 1).reshape(values.shape[0], -1, each)
     return sum(bits[:, :, at] << at * element.bits for at in range(each)).astype(np.uint32)
-
-
-def decode(values: np.ndarray) -> np.ndarray:
-    """The elements of C as numbers."""
-    return values.astype(np.float64)
-
-
-Layouts = Callable[[], tuple[Any, Any]]
 
 
 def cases(seed: int, count: int, target: str = "sm_90a") -> list[Case]:
@@ -198,9 +189,9 @@ def cases(seed: int, count: int, target: str = "sm_90a") -> list[Case]:
 
 def case(random: np.random.Generator, atom: MmaAtom, target: str) -> Case:
     """One random case of an atom."""
-    counts: Any = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (1, 1, 2), (2, 1, 2)][random.integers(6)]
+    counts = [(1, 1, 1), (2, 1, 1), (1, 2, 1), (2, 2, 1), (1, 1, 2), (2, 1, 2), (1, 1, 4)][random.integers(7)]
     if atom.threads < 32:
-        counts = Layout((2, 2, *counts[2:]), (4, 8, 32)) if counts[2] > 1 else Layout((2, 2), (4, 8))
+        counts = (2, 2, counts[2])
     plain = make_tiled_mma(atom, counts)
     permutation = tuple(
         extent * int(random.choice([1, 2])) if random.integers(2) else None for extent in plain.tile_size_mnk
