@@ -222,10 +222,10 @@ class MmaAtom:
             return thread_values.split(rows, columns, self.threads)
         return thread_values.whole(rows, columns, self.threads)
 
-    def picture(self, operand: str = "C", *, group: int | None = None) -> Picture:
-        """Who has which element of A, B (N x K), C or D, whose metadata speaks of it (E), or whose factor it has.
+    def operand_layouts(self) -> dict[str, tuple[Layout, tuple[int, int]]]:
+        """By name, the thread-value layouts that the atom has, each with the rows and columns of its tile.
 
-        Those are SFA and SFB. By threads, with `group` 32 by warps, of tcgen05 by CTAs. Raises atom.operand.
+        A, B (N x K), C, D; E for the elements that metadata speaks of, SFA and SFB for those that have scale factors.
         """
         m, n, k = self.shape
         views = {
@@ -237,7 +237,14 @@ class MmaAtom:
             "SFA": (self.layout_sfa, (m, k)),
             "SFB": (self.layout_sfb, (n, k)),
         }
-        has = {name: (layout, tile) for name, (layout, tile) in views.items() if layout is not None}
+        return {name: (layout, tile) for name, (layout, tile) in views.items() if layout is not None}
+
+    def picture(self, operand: str = "C", *, group: int | None = None) -> Picture:
+        """Who has which element of A, B (N x K), C or D, whose metadata speaks of it (E), or whose factor it has.
+
+        Those are SFA and SFB. By threads, with `group` 32 by warps, of tcgen05 by CTAs. Raises atom.operand.
+        """
+        has = self.operand_layouts()
         if operand.upper() not in has:
             OPERAND.fail(atom=self, given=operand, has=", ".join(has))
         layout, tile = has[operand.upper()]

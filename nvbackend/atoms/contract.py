@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
-from nvbackend.atoms.rules import METADATA, RESIDENCY, SCALE_FACTORS, SHAPE, TARGET, TYPES
+from nvbackend.atoms.rules import LAYOUT, METADATA, RESIDENCY, SCALE_FACTORS, SHAPE, TARGET, TYPES
 from nvbackend.diagnostics import Diagnostic, user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target, dotted, target_names
+from nvbackend.layout import Dynamic, Layout, size
+from nvbackend.layout.inttuple import leaves
 
 
 @user_facing
@@ -18,6 +20,7 @@ class MmaUse:
     """What a program multiplies: a tile of `shape` (M, N, K), which atoms fill, and what and where its operands are.
 
     `scale_a`, `scale_b` are the scale factors it has, `metadata` says whether A comes with the places of its elements.
+    `layouts` are thread-value layouts that it declares, by the names of `MmaAtom.operand_layouts`.
     """
 
     shape: tuple[int, int, int]
@@ -30,6 +33,7 @@ class MmaUse:
     metadata: bool = False
     scale_a: BlockScale | None = None
     scale_b: BlockScale | None = None
+    layouts: Mapping[str, Layout] = field(default_factory=dict, hash=False)
 
 
 def use_of(atom: MmaAtom) -> MmaUse:
@@ -52,13 +56,14 @@ def use_of(atom: MmaAtom) -> MmaUse:
 def check_atom(atom: MmaAtom, target: Target | str, use: MmaUse) -> tuple[Diagnostic, ...]:
     """Everything that is wrong with using `atom` so on `target`; nothing is raised but target.unknown.
 
-    The rules: atom.target, atom.shape, atom.types, atom.residency, atom.metadata, atom.scale-factors.
+    The rules: atom.target, atom.shape, atom.types, atom.residency, atom.metadata, atom.scale-factors, atom.layout.
     """
     return (
         *_target_faults(atom, Target.parse(target)),
         *_shape_faults(atom, use),
         *_operand_faults(atom, use),
         *_extra_faults(atom, use),
+        *_layout_faults(atom, use),
     )
 
 
@@ -105,6 +110,35 @@ def _extra_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
             yield SCALE_FACTORS.diagnose(
                 operand=operand, atom=atom, expected=_words(atom.block_scale), given=_words(given)
             )
+
+
+def _layout_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
+    """Where a declared layout is another function than the atom's, however its modes are nested."""
+    has = atom.operand_layouts()
+    for operand, given in use.layouts.items():
+        problem = f"it has none, only of {', '.join(has)}"
+        if operand in has:
+            expected, (rows, _) = has[operand]
+            problem = _other_function(given, expected, rows)
+        if problem:
+            instead = f"use {has[operand][0]}" if operand in has else "leave it out"
+            yield LAYOUT.diagnose(operand=operand, atom=atom, given=given, problem=problem, instead=instead)
+
+
+def _other_function(given: Layout, expected: Layout, rows: int) -> str:
+    """In words where two layouts differ; nothing where they do not."""
+    numbers = (*leaves(given.shape), *leaves(given.stride))
+    if any(isinstance(one, Dynamic) or not isinstance(one, int) for one in numbers):
+        return "it is not static"
+    counts = [tuple(map(size, layout.modes)) for layout in (given, expected)]
+    if counts[0] != counts[1]:
+        return f"it is of {' x '.join(map(str, counts[0]))}, not of {' x '.join(map(str, counts[1]))} (threads, values)"
+    for place, (found, wanted) in enumerate(zip(given.offsets(), expected.offsets(), strict=True)):
+        if found != wanted:
+            value, thread = divmod(place, counts[0][0])
+            where = [divmod(index, rows)[::-1] for index in (found, wanted)]
+            return f"thread {thread} has as value {value} the element {where[0]} instead of {where[1]}"
+    return ""
 
 
 def _words(scale: BlockScale | None) -> str:

@@ -83,3 +83,10 @@ SCALE_FACTORS = Rule(
     why="Blocks of the operand would be multiplied with other powers than theirs.",
     reference=_CONTRACT,
 )
+LAYOUT = Rule(
+    id="atom.layout",
+    message="{given} is not the layout of {operand} of {atom}: {problem}",
+    fix="{instead}",
+    why="Threads would have other elements in their registers than the instruction multiplies.",
+    reference="seed on the MMA atoms, Operand Layout Grammar",
+)

@@ -10,6 +10,7 @@ import pytest
 from nvbackend.atoms import BlockScale, Residency, atom, check_atom, known_atoms, use_of
 from nvbackend.intrinsics.types import bf16, f32, ue4m3, ue8m0
 from nvbackend.isel.target import Target
+from nvbackend.layout import Layout, coalesce, parse
 
 REGISTER = "SM80_16x8x16_F32F16F16F32_TN"
 SHARED = "SM90_64x64x16_F32F16F16_SS<Major::K, Major::K>"
@@ -86,3 +87,44 @@ def test_the_older_ptx_version() -> None:
     assert said.fix.endswith("with PTX 8.5 or later")
     assert check_atom(found, Target.parse("sm_80", (8, 5)), use_of(found)) == ()
     assert len(known_atoms()) == len({one.name for one in known_atoms()})
+
+
+@pytest.mark.parametrize("name", [REGISTER, SHARED, SPARSE, SCALED, TENSOR])
+def test_layouts_of_an_atom_are_its_own_however_they_are_nested(name: str) -> None:
+    found = atom(name)
+    target = "sm_120a" if found.tier in (80, 120) else f"sm_{found.tier}a"
+    own = {operand: layout for operand, (layout, _) in found.operand_layouts().items()}
+    flat = {operand: coalesce(layout, (1, 1)) for operand, layout in own.items()}
+    assert {"A", "B", "C", "D"} <= set(own)
+    for layouts in (own, flat):
+        assert check_atom(found, target, replace(use_of(found), layouts=layouts)) == ()
+
+
+LAYOUTS = [
+    (
+        "A",
+        "((_4,_8),(_2,_2,_2)):((_32,_1),(_16,_128,_8))",
+        "has as value 2 the element (0, 8) instead of (8, 0)",
+    ),
+    ("B", "((_4,_8),(_2,_2)):((_16,_1),(_8,64))", "it is not static"),
+    ("C", "(_32,_2):(_1,_32)", "it is of 32 x 2, not of 32 x 4"),
+    ("E", "(_32,_2):(_1,_32)", "it has none, only of A, B, C, D"),
+]
+
+
+@pytest.mark.parametrize(("operand", "text", "words"), LAYOUTS)
+def test_a_layout_that_is_not_the_atoms(operand: str, text: str, words: str) -> None:
+    found, declared = atom(REGISTER), parse(text)
+    assert isinstance(declared, Layout)
+    (said,) = check_atom(found, "sm_80", replace(use_of(found), layouts={operand: declared}))
+    assert said.rule_id == "atom.layout"
+    assert words in said.message
+
+
+def test_metadata_of_the_wrong_threads() -> None:
+    """The seed's verifier compares slot three, too: a buffer of the wrong size is told before anything is lowered."""
+    found = atom(SPARSE)
+    own, _ = found.operand_layouts()["E"]
+    other = Layout(own.shape, (own.stride[0], (own.stride[1][0], 2 * own.stride[1][1])))
+    (said,) = check_atom(found, "sm_80", replace(use_of(found), layouts={"E": other}))
+    assert "instead of" in said.message

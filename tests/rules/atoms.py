@@ -9,6 +9,7 @@ from nvbackend.atoms.seed_reference_layout import seed_reference_layout
 from nvbackend.intrinsics.tcgen05 import mma
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.types import bf16, f16, f32, ue4m3, ue8m0
+from nvbackend.layout import Layout
 from tests.rules.example import program
 
 
@@ -16,6 +17,14 @@ from tests.rules.example import program
 def the_letter_of_a_conjugate():
     majors_of("CN")  # breaks
     majors_of("TN")  # keeps
+
+
+@program("atom.layout")
+def values_in_another_order():
+    one = atom("SM80_16x8x16_F32F16F16F32_TN")
+    declared = Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 128, 8)))  # breaks
+    declared = Layout(((4, 8), (2, 2, 2)), ((32, 1), (16, 8, 128)))  # keeps
+    return check_atom(one, "sm_80", replace(use_of(one), layouts={"A": declared}))
 
 
 @program("atom.metadata")
