@@ -12,7 +12,8 @@ from nvbackend.isel import cluster_protocol_rules as rules
 from nvbackend.isel import facts
 from nvbackend.isel.dataflow import Site, sites_of, solve
 from nvbackend.isel.finished import opcodes
-from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.graphs import on_cycles, postorder
+from nvbackend.isel.machine import MachineFunction, Scope
 from nvbackend.isel.mbarrier_uses import Role, Use, Uses, find_uses
 
 ARRIVE = "barrier.cluster.arrive"
@@ -53,7 +54,7 @@ def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
         found += _pairs(function)
     size = function.attributes.get(CLUSTER, 1)
     if isinstance(size, int) and size > 1:
-        found += _early_ends(function, find_uses(function))
+        found += _early_ends(function, find_uses(function), (1 << size) - 1)
     return found
 
 
@@ -82,21 +83,72 @@ def _line(place: Location | None) -> str:
     return "this line" if place is None else f"line {place.line}"
 
 
-def _early_ends(function: MachineFunction, uses: Uses) -> Iterator[Diagnostic]:
-    """Barriers that peers signal, and that no CTA drains before it ends."""
+def _early_ends(function: MachineFunction, uses: Uses, everyone: int) -> Iterator[Diagnostic]:
+    """Barriers that peers signal, and that no CTA drains before it ends, or of `everyone` some CTA does not."""
+    if uses.lost:
+        return
     fills = {use.site.block for use in uses.all if use.role & (Role.EXPECT | Role.COMPLETE) and not use.is_remote}
     told = set()
     for use in uses.all:
-        if not use.is_remote or not use.role & (Role.ARRIVE | Role.COMPLETE) or use.cell.object in told:
-            continue
-        if uses.lost or not _ends_without_wait(function, use.site):
+        if not use.role & (Role.ARRIVE | Role.COMPLETE) or not _reaches_peers(use) or use.cell.object in told:
             continue
         waits = uses.of(use.cell, Role.WAIT | Role.POLL)
-        if not any(_drains(function, wait, use, fills) for wait in waits):
+        if not waits and not use.is_remote:
+            continue  # nobody waits for the bytes: that is told where they are read
+        if _ends_without_wait(function, use.site) and not any(_drains(function, wait, use, fills) for wait in waits):
+            is_early = True
+        else:
+            is_early = use.fact(facts.MASK) == everyone and _is_skipped(function, use, waits)
+        if is_early:
             told.add(use.cell.object)
             places = dict.fromkeys(wait.site.instr.location for wait in waits)
             notes = tuple(("waited for here, before it is used again", place) for place in places)
             yield rules.EXIT_BEFORE_PEERS.diagnose(at=use.site.instr.location, notes=notes[:3], barrier=use.cell)
+
+
+def _reaches_peers(use: Use) -> bool:
+    """Whether it signals barriers of other CTAs: at a mapped address, or as a copy that several CTAs get."""
+    mask = use.fact(facts.MASK) or 0
+    return use.is_remote or mask.bit_count() > 1
+
+
+def _is_skipped(function: MachineFunction, signal: Use, waits: Iterable[Use]) -> bool:
+    """Whether some CTA may go by all of these waits, and by those at the cluster barrier behind the signal.
+
+    Only a branch that is the CTA's own, and not one of a loop, lets it: of every other branch both ways are taken.
+    """
+    choices = {
+        name
+        for name, block in function.blocks.items()
+        if block.branch is not None and block.branch.uniform is Scope.CTA and len(block.successors) > 1
+    }
+    if not choices:
+        return False
+    waiting = {use.site.block for use in waits} | _meets_peers(function, signal.site)
+    before: dict[str, list[str]] = {name: [] for name in function.blocks}
+    for name, block in function.blocks.items():
+        for successor in block.successors:
+            before[successor].append(name)
+    order: list[str] = postorder([function.entry.name], lambda name: function.blocks[name].successors)[::-1]
+    cyclic: set[str] = on_cycles(order, before.__getitem__)
+    choices -= cyclic
+    left = list(waiting)
+    while left:
+        for name in before[left.pop()]:
+            if name not in waiting and (name not in choices or waiting.issuperset(function.blocks[name].successors)):
+                waiting.add(name)
+                left.append(name)
+    return function.entry.name not in waiting
+
+
+def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
+    """The blocks that wait at the cluster barrier behind the signal."""
+    sites = sites_of(function)
+    behind = _reached(function, *function.blocks[signal.block].successors)
+    found = {name for name in behind if any(one.instr.opcode == WAIT for one in sites[name])}
+    if any(one.instr.opcode == WAIT and one.position > signal.position for one in sites[signal.block]):
+        found.add(signal.block)
+    return found
 
 
 def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[str]) -> bool:

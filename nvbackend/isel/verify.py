@@ -21,6 +21,7 @@ from nvbackend.isel.convergence import check_convergence
 from nvbackend.isel.descriptor_swizzle import check_swizzles
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.finished import finished
+from nvbackend.isel.group_threads import check_group_threads
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
 from nvbackend.isel.packed_words import decoder
@@ -245,6 +246,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_proxy_protocol,
     check_refills,
     check_shared_races,
+    check_group_threads,
     check_convergence,
     check_register_budget,
     check_mbarrier_protocol,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.isel.finished import with_successors
+from nvbackend.isel.finished import kept, with_successors
 from nvbackend.isel.machine import MachineBlock, MachineFunction
 
 THREADS = "threads"
@@ -64,6 +64,7 @@ def everyone(function: MachineFunction) -> int:
     return (1 << threads) - 1 if isinstance(threads, int) else -1
 
 
+@kept
 def coming(function: MachineFunction) -> dict[str, int]:
     """The threads that may come to each block, a bit each: those that no branch keeps from it."""
     found = dict.fromkeys(function.blocks, 0)

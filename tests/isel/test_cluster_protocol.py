@@ -11,7 +11,7 @@ from nvbackend import f16, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.types import u64
 from nvbackend.isel.cluster_protocol_rules import RULES
-from nvbackend.signature import Parameter, Scalar, TensorMap
+from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
 LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
 MARK = "# broken"
@@ -19,6 +19,7 @@ MARK = "# broken"
 
 def builder(cluster=2, threads=256, target="sm_90a"):
     parameters = [Parameter("a", TensorMap(f16, (32, 64))), Parameter("n", Scalar(i32))]
+    parameters.append(Parameter("p", Pointer(u64)))
     return KernelBuilder("kernel", target, threads=threads, cluster=cluster, parameters=parameters)
 
 
@@ -26,7 +27,7 @@ def found(program, **options):
     """The rules that it breaks, all of them at lines that are marked."""
     k = builder(**options)
     try:
-        program(k, *k.arguments)
+        program(k, *k.arguments[:2])
         diagnostics = k.finish().diagnostics
     except nvb.DiagnosticError as error:
         diagnostics = error.diagnostics
@@ -74,7 +75,7 @@ def under_a_condition_that_nobody_knows(k, a, n):
 def signalled(k, finish=True, sync=False):
     ring = k.pipeline(2, 1, a=LAYOUT, multicast=True)
     k.barriers_ready()
-    a, n = k.arguments
+    a, n, _ = k.arguments
     with k.producer(registers=40):
         with k.range(n) as step, ring.fill() as stage:
             k.tma_load(stage.a, a, (0, step * 64), stage.full, multicast=True)
@@ -103,6 +104,47 @@ def signals_waited_for_in_turn(k, a, n):
         phase ^= 1
 
 
+def a_multicast_that_all_wait_for(k, a, n):
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
+        k.tma_load(tile, a, (0, 0), full, multicast=True)
+    k.mbarrier_wait(full, 0)
+
+
+def a_multicast_of_one_cta_that_all_wait_for(k, a, n):
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_arrive_expect_tx(full, 1024)
+        with k.if_(k.cluster_rank() == 0):
+            k.bulk_load(tile.address, k.arguments[-1], 1024, full, multicast_mask=3)
+    k.mbarrier_wait(full, 0)
+
+
+def whole_clusters_go_by_a_multicast(k, a, n):
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    with k.if_(k.cluster_id() < n):
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
+            k.tma_load(tile, a, (0, 0), full, multicast=True)
+        k.mbarrier_wait(full, 0)
+
+
+def multicasts_in_rounds_that_each_cta_counts(k, a, n):
+    tile, full, phase = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1), k.var(0)
+    k.barriers_ready()
+    with k.range(k.block_id(), n, k.block_count()):
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
+            k.tma_load(tile, a, (0, 0), full, multicast=True)
+        k.mbarrier_wait(full, phase)
+        phase ^= 1
+        k.barrier()
+
+
 def this_very_cta(k, a, n):
     k.map_to_peer(k.shared(u64, 1).bytes, 0)
 
@@ -116,6 +158,10 @@ KEPT = [
     a_ring_that_is_finished,
     a_cluster_barrier_at_the_end,
     signals_waited_for_in_turn,
+    a_multicast_that_all_wait_for,
+    a_multicast_of_one_cta_that_all_wait_for,
+    whole_clusters_go_by_a_multicast,
+    multicasts_in_rounds_that_each_cta_counts,
     this_very_cta,
 ]
 
@@ -168,6 +214,26 @@ def a_peer_signalled_at_the_end(k, a, n):
     k.mbarrier_arrive_peer(done, k.peer_rank(), when=k.thread_id() == 0)  # broken
 
 
+def a_multicast_that_one_cta_waits_for(k, a, n):
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
+        k.tma_load(tile, a, (0, 0), full, multicast=True)  # broken
+    with k.if_(k.cluster_rank() == 0):
+        k.mbarrier_wait(full, 0)
+
+
+def a_cta_that_returns_before_the_bytes_of_its_peer(k, a, n):
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    k.return_if(k.block_id() >= n)
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
+        k.tma_load(tile, a, (0, 0), full, multicast=True)  # broken
+    k.mbarrier_wait(full, 0)
+
+
 def a_rank_past_the_last(k, a, n):
     k.map_to_peer(k.shared(u64, 1).bytes, 2)  # broken
 
@@ -191,6 +257,8 @@ BROKEN = [
     ("cluster.arrive-alone", never_waited_for, 2),
     ("cluster.exit-before-peers", a_ring_that_is_not_finished, 2),
     ("cluster.exit-before-peers", a_peer_signalled_at_the_end, 2),
+    ("cluster.exit-before-peers", a_multicast_that_one_cta_waits_for, 2),
+    ("cluster.exit-before-peers", a_cta_that_returns_before_the_bytes_of_its_peer, 2),
     ("cluster.rank", a_rank_past_the_last, 2),
     ("cluster.no-peer", peers_without_a_cluster, 1),
     ("cluster.no-peer", a_pair_of_three, 3),

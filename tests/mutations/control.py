@@ -193,3 +193,14 @@ class HalfAWarpgroup(Mutation):
     def __init__(self, name, target, *, threads, **bounds):
         self.change()
         super().__init__(name, target, threads=threads + 64, **bounds)
+
+
+class WaitForCopiesInOneWarp(Mutation):
+    """wait for the groups of cp.async in one warp alone"""
+
+    found_by = ("async.other-threads",)
+
+    def cp_async_wait(self, pending=None):
+        self.change()
+        with self.if_(self.warp_id() == 0):
+            super().cp_async_wait(pending)

@@ -126,7 +126,7 @@ class OneChainForAll(Mutation):
 
     def wgmma_mma_async(self, *operands, **options):
         self.change()
-        super().wgmma_mma_async(*operands, **options, accumulate=True)
+        super().wgmma_mma_async(*operands, **{**options, "accumulate": True})
 
 
 class AdvanceInBytes(Mutation):

@@ -110,3 +110,15 @@ def tile_that_tensor_cores_still_read(k, matrix: MATRIX):
             k.tma_load(tile, matrix, (0, 0), full)
         k.mbarrier_wait(done, 0)
         k.mbarrier_wait(full, 0)
+
+
+@kernel("async.other-threads")
+def groups_of_another_warp(k, matrix: MATRIX):
+    (tile, _), thread = load_parts(k), k.thread_id()
+    with k.if_(thread == 0):
+        k.tma_store(matrix, (0, 0), tile)
+        k.tma_commit_stores()  # keeps
+        k.tma_wait_stores()  # keeps
+    with k.if_(thread == 32):
+        k.tma_commit_stores()
+        k.tma_wait_stores()
