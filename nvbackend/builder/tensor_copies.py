@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.core import BuilderCore
-from nvbackend.builder.memory import SHARED_SPACE, Address
-from nvbackend.builder.parameters import TensorMapParameter
+from nvbackend.builder.memory import GLOBAL_SPACE, SHARED_SPACE, Address
+from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics import tensormap, tma_bulk
@@ -21,6 +21,7 @@ from nvbackend.isel.tma_place_rules import ALIGNMENT
 from nvbackend.isel.tma_request import TmaRequest
 from nvbackend.isel.tma_rules import select_tma
 from nvbackend.isel.variants import variant
+from nvbackend.signature import TensorMap
 
 PLACE = Rule(
     id="tma.box-operands",
@@ -36,6 +37,13 @@ MAP_MODE = Rule(
     fix="use the mode of the map, or declare the parameter as TensorMap(..., im2col={im2col})",
     why="The map means another thing in the other mode: the copy stops the kernel, or moves other elements.",
     reference="PTX ISA 5.5.3 to 5.5.5 (tiled, im2col and im2col::w modes), 9.7.9 (cp.async.bulk.tensor)",
+)
+MAP_ADDRESS = Rule(
+    id="tma.map-address",
+    message="{given!r} can not be a tensor map, which is {bytes} bytes of global memory at a multiple of {wanted}",
+    fix="give the address of an array of maps in global memory, declared Pointer(u32, align={wanted})",
+    why="The copy unit reads the map itself, from global memory alone: the copy stops the kernel.",
+    reference="PTX ISA 5.5.8 (tensor-map), 9.7.9 (cp.async.bulk.tensor)",
 )
 _WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
 
@@ -294,6 +302,17 @@ class TensorCopies(Copies):
         if isinstance(found.constant, int):
             family_rules.check_bulk_size(found.constant)
         return found.ir
+
+    def tensor_map_at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
+        """The tensor map that lies in global memory at `address`, as copies take it; `kind` is what was put there.
+
+        After another thread changed it, `tensormap_acquire` comes before the copies. Raises tma.map-address. PTX ISA
+        5.5.8.
+        """
+        if address.space != GLOBAL_SPACE or address.align % TENSOR_MAP_ALIGNMENT:
+            MAP_ADDRESS.fail(given=address, bytes=tensormap.TENSOR_MAP_BYTES, wanted=TENSOR_MAP_ALIGNMENT)
+        generic = self._ir.inttoptr(self._own(address).bytes.ir, ir.PointerType(addrspace=GLOBAL_SPACE))
+        return TensorMapParameter(name, self._ir.addrspacecast(generic, ir.PointerType()), kind)
 
     def tensormap_replace(
         self, tensor_map: Address, field: str, value: Operand, *, dimension: int | None = None

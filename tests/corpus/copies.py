@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, u16
+from nvbackend import f16, f32, i32, i64, u16, u32
 from tests.corpus.parts import MATRIX, TILE, multiply, store_chunks, warp_sum
 
 F32 = nvb.Pointer(f32)
@@ -187,3 +187,32 @@ def convolution(k, x: PIXELS, w: MATRIX, y: F32):
             multiply(k, acc, ta, tb)
         k.barrier()
     k.store_accumulator(acc, y + k.block_id() * 4096, 64)
+
+
+@nvb.kernel("sm_90a", threads=128)
+def maps_made_by_the_kernel(k, maps: nvb.Pointer(u32, align=128), bases: nvb.Pointer(i64), c: F32, groups: i32):
+    """Grouped: the map of each group is the first one with another address, A = B = the matrix there. One CTA."""
+    scratch = k.shared(u32, 32, align=128, name="scratch")
+    tile, full = k.shared_tile(TILE), k.mbarriers(1, arrivals=1)
+    k.barriers_ready()
+    made = maps + 32
+    acc = k.accumulator(64)
+    with k.range(groups) as group:
+        with k.if_(k.warp_id() == 0):
+            lane = k.lane_id()
+            scratch[lane] = maps[lane]
+            k.warp_sync()
+            with k.if_(lane == 0):
+                k.tensormap_replace(scratch, "global_address", bases[group])
+            k.warp_sync()
+            k.tensormap_publish(made, scratch)
+            k.tensormap_acquire(made)
+            with k.if_(lane == 0):
+                k.mbarrier_arrive_expect_tx(full, TILE.bytes)
+                k.tma_load(tile, k.tensor_map_at(made, MATRIX), (0, 0), full)
+        k.mbarrier_wait(full, group & 1)
+        acc.clear()
+        with k.wgmma():
+            multiply(k, acc, tile, tile)
+        k.store_accumulator(acc, c + group * 4096, 64)
+        k.barrier()

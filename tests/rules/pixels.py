@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, u8
+from nvbackend import f16, u8, u32
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.signature import Im2col, TensorMap
@@ -21,6 +21,12 @@ def boxes_where_pixels_are_asked_for(k, boxes: BOX, pixels: PIXELS):
         k.mbarrier_arrive_expect_tx(full, 64 * 64 * 2)
         k.tma_load_box(tile, boxes, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # breaks
         k.tma_load_box(tile, pixels, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # keeps
+
+
+@kernel("tma.map-address")
+def map_at_any_word(k, maps: nvb.Pointer(u32, align=128)):
+    k.tensor_map_at(maps + 4, BOX)  # breaks
+    k.tensor_map_at(maps + 32, BOX)  # keeps
 
 
 @program("tensor-map.im2col-rank")
