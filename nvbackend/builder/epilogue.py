@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nvbackend.atoms import atom_of
 from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.copies import Copies
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.rules import TMA_PLACE, UNSUPPORTED_OPERATION
+from nvbackend.builder.tensor import Walker
 from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.tiled_calls import TiledCalls
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics import matrix_move
+from nvbackend.intrinsics import matrix_move, wgmma
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.smem_descriptor import UNIT, Swizzle
+from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import bf16, f16, f32, s32
 from nvbackend.intrinsics.wgmma import M as ROWS
+from nvbackend.tiled import make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 
-MATRIX_ROWS = 8
-"""Rows, and columns of 16 bits, of the matrix that a warp's stmatrix moves: a core matrix."""
+MATRICES = 4
+"""Matrices of 8 x 8 halves that a warp's stmatrix stores."""
 WARPGROUP_WARPS = WARPGROUP_SIZE // WARP_SIZE
-WARP_ROWS = ROWS // WARPGROUP_WARPS
-GROUP_BYTES = 32
-"""What one stmatrix of four matrices stores of a row: 16 columns of 16 bits."""
 FIRST_NAMED_BARRIER = 1
 
 TILE_OF_ANOTHER_SHAPE = Rule(
@@ -57,7 +57,7 @@ class TmaEpilogue:
     A store is left in flight: the buffer is waited for by the next store, or by `finish` before the kernel ends.
     """
 
-    def __init__(self, k: Copies, target: TensorMapParameter, n: int, warpgroups: int) -> None:
+    def __init__(self, k: TiledCalls, target: TensorMapParameter, n: int, warpgroups: int) -> None:
         element = target.type.element
         if element not in (f16, bf16):
             UNSUPPORTED_OPERATION.fail(
@@ -68,6 +68,8 @@ class TmaEpilogue:
         self._k = k
         self._target = target
         self._layout = SmemLayout(Major.K, Swizzle.B128, element, ROWS, n)
+        multiplied = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, element, element)))
+        self._copy = make_tiled_copy_C(stmatrix_copy(element, MATRICES), multiplied)
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
 
     def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
@@ -110,21 +112,16 @@ class TmaEpilogue:
         self._k.tma_wait_stores(reading=True)
 
     def _to_shared(self, accumulator: Accumulator, buffer: SharedTile) -> None:
-        """Each stmatrix moves 16 columns: lanes 0-15 address rows of its first 8 columns, lanes 16-31 of the rest."""
+        """Store the thread's registers in the order of C, four to a stmatrix, at the rows that the copy gives it."""
         k = self._k
         pairs = self._packed(accumulator.values())
         thread = k.thread_id() % WARPGROUP_SIZE
-        lane = thread % WARP_SIZE
-        row = (thread // WARP_SIZE) * WARP_ROWS + lane % WARP_ROWS
-        address = buffer.address.byte_offset(row * self._layout.pitch).bytes
-        chunk = (lane // WARP_ROWS) ^ (lane % MATRIX_ROWS)
-        for group in range(len(pairs) // 4):
-            panel, part = divmod(group, self._layout.pitch // GROUP_BYTES)
-            place = address + ((chunk ^ (2 * part)) * UNIT).to(address.type) + panel * self._layout.panel_bytes
-            k.emit(
-                matrix_move.stmatrix(4),
-                {"address": place.ir, "fragment": [pair.ir for pair in pairs[4 * group : 4 * group + 4]]},
-            )
+        rows = k.tensor(buffer.address, buffer.cute).partition(self._copy.get_slice(thread).partition_D)
+        walker = Walker(rows)
+        for group in range(len(pairs) // MATRICES):
+            place = walker.address(((0, group), 0, 0)).bytes
+            registers = pairs[MATRICES * group : MATRICES * (group + 1)]
+            k.emit(matrix_move.stmatrix(MATRICES), {"address": place.ir, "fragment": [one.ir for one in registers]})
 
     def _packed(self, registers: list[Value]) -> list[Value]:
         k = self._k

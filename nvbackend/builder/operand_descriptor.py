@@ -7,9 +7,10 @@ from typing import Any
 from nvbackend.builder.memory import Address
 from nvbackend.builder.values import Arithmetic, Value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
-from nvbackend.intrinsics.smem_layout import Major
+from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT, advance_units
+from nvbackend.intrinsics.smem_layout import CORE_ROWS, Major
 from nvbackend.intrinsics.types import ElementType, u64
+from nvbackend.layout.descriptor_rules import PATTERN
 
 
 @user_facing
@@ -18,13 +19,23 @@ class OperandDescriptor(Arithmetic):
 
     `descriptor + units` is that of the operand `units` of 16 bytes further on; only the address moves, so that `word`,
     all the other bits, stays known. The operand begins at `address`, has `span` bytes from there to the last one that
-    it reads, and begins `inside` a row of `row` bytes, whose chunks the swizzle exchanges.
+    it reads, and begins `inside` bytes behind where a pattern of the swizzle begins, whose rows have `row` bytes, of
+    which it has `width` in the first.
     """
 
-    __slots__ = ("address", "element", "inside", "major", "row", "span", "word")
+    __slots__ = ("address", "element", "inside", "major", "row", "span", "width", "word")
 
     def __init__(
-        self, address: Address, word: int, element: ElementType, major: Major, *, span: int, row: int, inside: int = 0
+        self,
+        address: Address,
+        word: int,
+        element: ElementType,
+        major: Major,
+        *,
+        span: int,
+        row: int,
+        inside: int = 0,
+        width: int = UNIT,
     ) -> None:
         self.address = address
         self.word = word
@@ -32,12 +43,22 @@ class OperandDescriptor(Arithmetic):
         self.major = major
         self.span = span
         self.row = row
-        self.inside = inside % row
+        self.inside = inside
+        self.width = width
 
     @property
     def reach(self) -> int:
         """Bytes from the address to where the rows end in which the operand is."""
-        return -(-(self.inside + self.span) // self.row) * self.row - self.inside
+        place = self.inside % self.row
+        return -(-(place + self.span) // self.row) * self.row - place
+
+    def advance(self, bytes: int) -> OperandDescriptor:
+        """The descriptor `bytes` further on, or back where negative.
+
+        Raises descriptor.advance-unit, and descriptor.pattern where the swizzle exchanges chunks of other rows.
+        """
+        found: OperandDescriptor = self + advance_units(bytes)
+        return found
 
     def _value(self) -> Value:
         address, k = self.address.bytes, self.address._k
@@ -47,6 +68,8 @@ class OperandDescriptor(Arithmetic):
 
     def __add__(self, units: Any) -> Any:
         known = isinstance(units, int)
+        inside = self.inside + (units * UNIT if known else 0)
+        self._check_pattern(inside)
         align = None if known else UNIT
         return OperandDescriptor(
             self.address.byte_offset(units * UNIT, align=align),
@@ -55,8 +78,24 @@ class OperandDescriptor(Arithmetic):
             self.major,
             span=self.span,
             row=self.row,
-            inside=self.inside + (units * UNIT if known else 0),
+            inside=inside,
+            width=self.width,
         )
+
+    def _check_pattern(self, inside: int) -> None:
+        """Raises descriptor.pattern where an operand that begins there would be read through another part of it."""
+        if self.row == UNIT:
+            return
+        period = CORE_ROWS * self.row
+        place, first = inside % self.row, inside % period // self.row
+        if first:
+            problem = "starts in the middle of it"
+        elif place and place + self.width > self.row:
+            problem = f"leaves its row of {self.row} bytes after {self.row - place} of {self.width}"
+        else:
+            return
+        swizzle = f"{self.row} B"
+        PATTERN.fail(offset=inside, swizzle=swizzle, problem=problem, period=period, row=self.row)
 
     def __repr__(self) -> str:
         return f"<descriptor of a {self.major} operand of {self.element} at {self.address}>"

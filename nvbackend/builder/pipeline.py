@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
-from nvbackend.builder.epilogue import TmaEpilogue
 from nvbackend.builder.memory import Address
-from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.roles import Roles
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
@@ -178,10 +176,6 @@ class Pipelines(Roles):
         `multicast`: some loads go to all CTAs of the cluster. Call `barriers_ready` before the first use.
         """
         return Ring(self, stages, consumers, layouts, multicast)
-
-    def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
-        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
-        return TmaEpilogue(self, target, n, warpgroups)
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

@@ -10,6 +10,7 @@ from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tile import SharedTile
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.smem_descriptor import UNIT
+from nvbackend.intrinsics.smem_layout import Major
 from nvbackend.layout import ComposedLayout, DescriptorIterator, Layout, cosize
 from nvbackend.tiled import Fragment, Partition, TiledMMA
 from nvbackend.tiled.operand import Operand
@@ -56,6 +57,7 @@ def tile_fragment(k: Copies, tiled_mma: TiledMMA, operand: Operand, tile: Shared
     descriptor = fragment.descriptors().base
     size = tile.layout.element.bytes_for
     assert isinstance(part.layout, ComposedLayout)
+    along = tiled_mma.atom_extents(operand)[tile.layout.major is Major.K]
     known = isinstance(start, int)
     base = OperandDescriptor(
         k._own(tile.address),
@@ -64,5 +66,6 @@ def tile_fragment(k: Copies, tiled_mma: TiledMMA, operand: Operand, tile: Shared
         tile.layout.major,
         span=size(cosize(part.plain.mode(0))),
         row=tile.layout.pitch,
+        width=min(tile.layout.pitch, size(along)),
     )
     return TileFragment(fragment, base + start if not known or start * UNIT else base)

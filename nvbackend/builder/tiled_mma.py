@@ -10,7 +10,9 @@ from nvbackend.atoms import atom as atom_named
 from nvbackend.builder import tiled_tcgen05
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.accumulator_store import of_one_atom, store_accumulators
+from nvbackend.builder.epilogue import TmaEpilogue
 from nvbackend.builder.memory import Address
+from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.tiled_calls import TiledCalls
 from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
 from nvbackend.builder.tiled_warp_mma import TiledWarpMma, in_a_warp
@@ -119,6 +121,10 @@ class TiledMmas(TiledCalls):
             problem="its operands do not come in tiles of shared memory",
             instead="take an atom of wgmma or tcgen05, or issue the instruction by itself",
         )
+
+    def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
+        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
+        return TmaEpilogue(self, target, n, warpgroups)
 
     def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
         """Write an accumulator straight to global memory, row-major with `stride` elements a row.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import cached_property
+from typing import Any
 
 from nvbackend.atoms import MmaAtom, atom_of
 from nvbackend.atoms.tensor_memory import lane_stride
@@ -174,6 +175,7 @@ class TiledTcgen05:
         first, second = a(0, issue.m, issue.k), b(0, issue.n, issue.k)
         majors = {"A": first, "B": second}
         known = {name: one.major for name, one in majors.items() if isinstance(one, OperandDescriptor)}
+        said: dict[str, Any] = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
         self._k.tcgen05_mma(
             self.instruction,
             _cell(issue.c, issue.c.offset, accumulators),
@@ -181,9 +183,7 @@ class TiledTcgen05:
             second,
             self._reading(**known),
             accumulate=accumulate,
-            metadata=metadata,
-            scale_a=scale_a,
-            scale_b=scale_b,
+            **{name: value for name, value in said.items() if value is not None},
         )
 
     def gemm(

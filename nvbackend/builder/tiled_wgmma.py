@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.builder.accumulator import Accumulator, Fragment
@@ -234,13 +235,13 @@ class TiledWgmma:
         """
         own = [accumulators] if isinstance(accumulators, Accumulator) else accumulators
         first, second = a(0, issue.m, issue.k), b(0, issue.n, issue.k)
+        said: dict[str, Any] = {"accumulate": accumulate, "metadata": metadata}
         self._k.wgmma_mma_async(
             own[issue.c.offset // size(self._c.layout, 0)],
             first,
             second,
             self._reading(None if isinstance(first, Fragment) else first.major, second.major),
-            accumulate=accumulate,
-            metadata=metadata,
+            **{name: value for name, value in said.items() if value is not None},
         )
 
     def gemm(

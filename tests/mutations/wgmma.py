@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from nvbackend import bf16
-from nvbackend.builder.warpgroup import Warpgroups
+from nvbackend.builder.tile import SharedTile
 from tests.mutations.mutation import Mutation
 
 
@@ -132,23 +132,29 @@ class OneChainForAll(Mutation):
 class AdvanceInBytes(Mutation):
     """advance the descriptor in bytes instead of elements"""
 
-    found_by = ("layout.bounds", "layout.straddle", "layout.origin")
+    found_by = ("layout.bounds", "layout.straddle", "layout.origin", "descriptor.pattern")
 
-    def wgmma_mma_async(self, accumulator, a, b, request, *, a_at=(0, 0), b_at=(0, 0), metadata=None):
+    def wgmma_mma_async(self, accumulator, a, b, request, *, b_at=(0, 0), **options):
         self.change()
-        b_at = (b_at[0], 2 * b_at[1])
-        super().wgmma_mma_async(accumulator, a, b, request, a_at=a_at, b_at=b_at, metadata=metadata)
+        if isinstance(b, SharedTile):
+            b_at = (b_at[0], 2 * b_at[1])
+        else:
+            b = b.advance(b.inside)
+        super().wgmma_mma_async(accumulator, a, b, request, b_at=b_at, **options)
 
 
 class AdvanceInElementsOfAWord(Mutation):
     """advance the descriptor into a core matrix"""
 
-    found_by = ("layout.origin",)
+    found_by = ("layout.origin", "descriptor.advance-unit")
 
-    def wgmma_mma_async(self, accumulator, a, b, request, *, a_at=(0, 0), b_at=(0, 0), metadata=None):
+    def wgmma_mma_async(self, accumulator, a, b, request, *, b_at=(0, 0), **options):
         self.change()
-        b_at = (b_at[0], b_at[1] // 4)
-        super().wgmma_mma_async(accumulator, a, b, request, a_at=a_at, b_at=b_at, metadata=metadata)
+        if isinstance(b, SharedTile):
+            b_at = (b_at[0], b_at[1] // 4)
+        else:
+            b = b.advance(b.inside // 4)
+        super().wgmma_mma_async(accumulator, a, b, request, b_at=b_at, **options)
 
 
 class OtherRequest(Mutation):
@@ -212,10 +218,12 @@ class ReservedBitInTheDescriptor(Mutation):
 
     found_by = ("descriptor.reserved-bits",)
 
-    def _descriptor(self, tile, offset):
+    def _operand_descriptor(self, name, given, *place):
         self.change()
-        value, word = Warpgroups._descriptor(self, tile, offset)
-        return value | 1 << 60, word | 1 << 60
+        if isinstance(given, SharedTile):
+            given = self._tile_operand(given, *place[:2])
+        given.word |= 1 << 60
+        return super()._operand_descriptor(name, given, *place)
 
 
 class MultiplyInOneWarp(Mutation):
