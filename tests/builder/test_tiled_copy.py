@@ -153,9 +153,10 @@ def test_loads_of_every_width_assemble(element, bits):
     assert text.count(f"ld.shared.{names[bits]}") == 64 * 64 * element.bits // bits // THREADS
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("major", Major)
-def test_boxes_of_a_tile_assemble(major):
-    kind, body = tma_boxes(major, Mode.B64, (2, 1) if major is Major.MN else (1, 2))
+def test_boxes_of_a_tile_assemble(major, whole):
+    kind, body = tma_boxes(major, Mode.B64, (2, 1) if major is Major.MN else (1, 2), whole)
     text = build(body, threads=THREADS, extra=[Parameter("tensor_map", kind)]).compile().ptx
     assert text.count("cp.async.bulk.tensor.2d.shared::cluster.global") == {Major.K: 2, Major.MN: 4}[major]
 

@@ -62,15 +62,16 @@ def test_loads_and_stores_of_every_width(element, bits):
     assert not found[inside:].any()
 
 
+@pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("order", ["left", (2, 1)])
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("major", Major)
-def test_tma_fills_a_layout_box_by_box(major, mode, order):
+def test_tma_fills_a_layout_box_by_box(major, mode, order, whole):
     from numba import cuda
 
     matrix = np.random.default_rng(3).permutation(256 * 128).astype(np.uint16).view(np.float16).reshape(256, 128)
     stored = matrix if major is Major.K else np.ascontiguousarray(matrix.T)
-    kind, body = tma_boxes(major, mode, order)
+    kind, body = tma_boxes(major, mode, order, whole)
     given = Parameter("tensor_map", kind), cuda.to_device(stored)
     found = words(body, np.zeros(1, np.uint32), 128 * EXTENT // 2, given, threads=THREADS)
     wanted = np.ascontiguousarray(matrix[64:192, 64:128])

@@ -85,8 +85,11 @@ def through_registers(element, bits):
     return body
 
 
-def tma_boxes(major, mode, order):
-    """A map and a kernel that loads a tile of 128 x 64 of it from (64, 64) on, box by box, and writes it row by row."""
+def tma_boxes(major, mode, order, whole=False):
+    """A map and a kernel that loads a tile of 128 x 64 of it from (64, 64) on, and writes it row by row.
+
+    Box by box, or with one call of k.copy for the `whole` tile.
+    """
     layout = tile_to_shape(gmma_atom(major, mode, f16), (128, EXTENT), order)
     tensor = Layout((256, 128), (128, 1) if major is Major.K else (1, 256))
     copy = make_tma_copy(f16, tensor, layout)
@@ -98,7 +101,9 @@ def tma_boxes(major, mode, order):
         k.barriers_ready()
         with k.one_thread():
             k.mbarrier_arrive_expect_tx(full, copy.bytes)
-            for box in tma_partition(copy):
+            if whole:
+                k.copy(copy, tensor_map, tile, at=(64, 64), barrier=full)
+            for box in () if whole else tma_partition(copy):
                 place = (tile.address + box.offset).byte_offset(0, align=128)
                 k.tma_load_box(place, tensor_map, copy.coordinates_of(box, (64, 64)), full)
         k.mbarrier_wait(full, 0)
