@@ -8,11 +8,11 @@ again, way by way.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nvbackend.isel.dataflow import Site, sites_of, solve
 from nvbackend.isel.loops import loops_of
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject
+from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch
 from nvbackend.isel.proxy_accesses import Kind, Run, shared_accesses
 from nvbackend.isel.shared_syncs import releases
 
@@ -21,6 +21,8 @@ Hazards = Mapping[Kind, Collection[Kind]]
 
 _MOST_RUNS = 64
 """So many runs are followed at a time; of the older ones nothing is said."""
+_ARRIVES = "cp.async.mbarrier.arrive"
+_COPIES_DONE = ("cp.async.wait_all", "cp.async.wait_group", _ARRIVES)
 START = -1
 """The start of the kernel, among the positions of what a thread acquired by."""
 
@@ -79,6 +81,7 @@ class Pairs:
         self._accesses = shared_accesses(function)
         self._ordering = {site.position for sites in self.sites.values() for site in sites if orders(site.instr)}
         self._runs: list[Run] = []
+        self._landed: set[int] = set()
         for sites in self.sites.values():
             self._add_runs(sites, memory)
         self._begun: dict[int, list[Run]] = {}
@@ -92,7 +95,7 @@ class Pairs:
         analysis = _Analysis(self._begun, self.last)
         followed = self._begun.keys() | self._ordering
         for site, state in solve(self.function, analysis, lambda site: site.position in followed).visit():
-            for second in self._begun.get(site.position, ()):
+            for second in (run for run in self._begun.get(site.position, ()) if run.number not in self._landed):
                 for first in (self._runs[number] for number in sorted(state.open)):
                     if first.object is second.object and second.kind in self._hazards.get(first.kind, ()):
                         yield first, second
@@ -129,12 +132,22 @@ class Pairs:
     def _add_runs(self, sites: Iterable[Site], memory: Collection[MemoryObject]) -> None:
         """The accesses to `memory` in a block; one joins the run before it unless something between may order them."""
         latest: dict[MemoryObject, Run] = {}
+        copied: list[tuple[Site, MemoryTouch]] = []
+        ordered = 0
         for site in sites:
             if latest and (site.position in self._ordering or releases(site.instr)):
                 latest.clear()
+            if copied and site.position in self._ordering:
+                ordered = len(copied)
+            elif copied and site.instr.opcode in _COPIES_DONE:
+                if not site.instr.immediates.get("pending"):
+                    self._add_landed(site, copied[:ordered])
+                copied, ordered = [], 0
             for kind, touch in self._accesses.get(site.position, ()):
                 if touch.object not in memory:
                     continue
+                if kind is Kind.COPY:
+                    copied.append((site, touch))
                 run = latest.get(touch.object)
                 if run is not None and run.kind is kind:
                     assert isinstance(run.accesses, list)
@@ -142,3 +155,17 @@ class Pairs:
                 else:
                     latest[touch.object] = run = Run(len(self._runs), kind, touch.object, [(site, touch)])
                     self._runs.append(run)
+
+    def _add_landed(self, wait: Site, copied: Iterable[tuple[Site, MemoryTouch]]) -> None:
+        """Copies that are only done at the wait of their thread: what ordered the threads before it did not order them.
+
+        So they are once more accesses there, of which nothing is said but what follows them.
+        """
+        by_object: dict[MemoryObject, list[tuple[Site, MemoryTouch]]] = {}
+        if wait.instr.opcode == _ARRIVES:
+            return  # who waits for that mbarrier has them
+        for site, touch in copied:
+            by_object.setdefault(touch.object, []).append((replace(site, position=wait.position), touch))
+        for memory, accesses in by_object.items():
+            self._landed.add(len(self._runs))
+            self._runs.append(Run(len(self._runs), Kind.COPY, memory, accesses))

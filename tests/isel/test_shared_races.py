@@ -175,6 +175,30 @@ class TestPlaces:
         p.read()
         assert p.rules() == [MISSING]
 
+    def test_copies_that_come_behind_the_barrier(self) -> None:
+        for first in (True, False):
+            p = Program()
+            p.k.cp_async(p.buffer + p.thread, p.pointer + p.thread, 4)
+            p.k.cp_async_commit()
+            for wait in (first, not first):
+                if wait:
+                    p.k.cp_async_wait(0)
+                else:
+                    p.k.barrier()
+            p.read()
+            assert p.rules() == ([] if first else [MISSING])
+
+    def test_copies_that_arrive_before_the_wait(self) -> None:
+        p = Program()
+        full = p.k.mbarriers(1, arrivals=p.k.threads)
+        p.k.barriers_ready()
+        p.k.cp_async(p.buffer + p.thread, p.pointer + p.thread, 4)
+        p.k.cp_async_arrive(full, no_increment=True)
+        p.k.mbarrier_wait(full, 0)
+        p.k.cp_async_wait()
+        p.read()
+        assert p.rules() == []
+
 
 class TestWho:
     """Threads that certainly come to both."""
