@@ -171,8 +171,9 @@ class Copies(Threads):
     def tma_store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
 
-        The coordinate along the map's innermost dimension is a multiple of 16 bytes: a kernel that stores elsewhere
-        stops. Raises tma.start where that is certain, tma.box, tma.swizzle, tma.element.
+        The coordinate along the map's innermost dimension is a multiple of 16 bytes, and none is negative: a kernel
+        that stores elsewhere stops. Raises tma.start and tma.before where that is certain, tma.box, tma.swizzle,
+        tma.element.
         """
         for panel in range(tile.layout.panels):
             for box in range(self._boxes_a_panel(tile, target)):
@@ -195,22 +196,24 @@ class Copies(Threads):
             facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
             facts.SWIZZLE: kind.swizzle,
             facts.SAME: int(same_in_all_threads(_values(given), self._shared_counters)),
-            **self._start_fact(kind.element, given),
+            **self._start_facts(kind.element, given),
             **_reduced_element(row, kind.element),
         }
         raise_all(place_faults(row, {**self._execution.facts(row, given), **known}))
         self.emit(row, given, facts=known, extents={place: kind.bytes} if row.axes["mode"] == "tile" else {})
 
-    def _start_fact(self, element: ElementType, given: Operands) -> dict[str, int]:
-        """Where the box starts between two multiples of 16 bytes of a row, if run-time values can not change that."""
+    def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
+        """What run-time values can not change of where the box starts."""
         coordinates = given["coordinates"]
-        if not isinstance(coordinates, list) or element.bits % 8:
+        if not isinstance(coordinates, list):
             return {}
-        start, unit = self._places.step(coordinates[0]), element.bits // 8
-        inside = start.terms or start.constant >= 0  # of boxes that start before the array nothing is known
-        if not inside or any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
-            return {}
-        return {facts.START: start.constant * unit % tma.BULK_ALIGNMENT}
+        steps = [self._places.step(one) for one in coordinates]
+        before = [place for place, one in enumerate(steps) if not one.terms and one.constant < 0]
+        known = {facts.BEFORE: before[0]} if before else {}
+        start, unit = steps[0], element.bits // 8
+        if element.bits % 8 or any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
+            return known
+        return known | {facts.START: start.constant * unit % tma.BULK_ALIGNMENT}
 
     def tma_commit_stores(self) -> None:
         """Close this thread's bulk group (cp.async.bulk.commit_group)."""

@@ -11,13 +11,13 @@ from nvbackend.builder.core import BuilderCore
 from nvbackend.builder.memory import GLOBAL_SPACE, SHARED_SPACE, Address
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
 from nvbackend.builder.values import Operand, Value, as_value
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics import tensormap, tma_bulk
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.types import ElementType, s32, s64, u16, u32, u64
 from nvbackend.isel import family_rules
-from nvbackend.isel.tma_place_rules import ALIGNMENT
+from nvbackend.isel.tma_place_rules import ALIGNMENT, place_faults
 from nvbackend.isel.tma_request import TmaRequest
 from nvbackend.isel.tma_rules import select_tma
 from nvbackend.isel.variants import variant
@@ -90,10 +90,10 @@ class TensorCopies(Copies):
         """cp.async.bulk.tensor: the box at `coordinates` (elements, innermost first) of the map to `destination`.
 
         Its bytes complete on `barrier`. `mode` is tile, tile::gather4 (a column and four rows are the coordinates),
-        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). In mode tile
-        the innermost coordinate is a multiple of 16 bytes (tma.start). `space` is "cluster" or "cta";
-        `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be the peer's. Raises
-        every broken rule of `tma.*`.
+        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). The innermost
+        coordinate is a multiple of 16 bytes (tma.start); what lies outside of the tensor is filled. `space` is
+        "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be
+        the peer's. Raises every broken rule of `tma.*`.
         """
         row = self._tensor_row(
             TmaRequest(
@@ -122,8 +122,9 @@ class TensorCopies(Copies):
     ) -> None:
         """cp.async.bulk.tensor to global memory: the box at `source` to `coordinates`, in this thread's bulk group.
 
-        `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. In mode tile the innermost coordinate
-        is a multiple of 16 bytes (tma.start). Raises rules of `tma.*`.
+        `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. The innermost coordinate is a
+        multiple of 16 bytes (tma.start), and none is negative (tma.before); what lies behind the end of the tensor is
+        left out. Raises rules of `tma.*`.
         """
         row = self._tensor_row(
             TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None),
@@ -144,8 +145,8 @@ class TensorCopies(Copies):
         """cp.reduce.async.bulk.tensor: combine the box at `source` with the tensor, element by element, atomically.
 
         `operation` is add, min, max, inc, dec, and, or, xor; the type is the map's, and one that the operation is for
-        (tma.reduced-type). In this thread's bulk group. In mode tile the innermost coordinate is a multiple of 16 bytes
-        (tma.start). Raises rules of `tma.*`.
+        (tma.reduced-type). In this thread's bulk group. The innermost coordinate is a multiple of 16 bytes (tma.start),
+        and none is negative (tma.before). Raises rules of `tma.*`.
         """
         request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
         row = self._tensor_row(request)
@@ -161,9 +162,15 @@ class TensorCopies(Copies):
         offsets: Sequence[Operand] = (),
         cache_policy: Value | None = None,
     ) -> None:
-        """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache; modes as of a load."""
+        """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache; modes and starts as of a load.
+
+        Raises rules of `tma.*`.
+        """
         row = self._tensor_row(TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None))
-        self.emit(row, self._place(row, source, coordinates, offsets, cache_policy))
+        given = self._place(row, source, coordinates, offsets, cache_policy)
+        known = self._start_facts(source.type.element, given)
+        raise_all(place_faults(row, known))
+        self.emit(row, given, facts=known)
 
     def _tensor_row(self, request: TmaRequest) -> Row:
         return select_tma(request, self.target)

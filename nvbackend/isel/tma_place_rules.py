@@ -47,7 +47,15 @@ START = Rule(
     "dimension",
     fix="start it at an innermost coordinate that is a multiple of {step} bytes, and move what lies elsewhere with "
     "ordinary loads and stores",
-    why="The kernel stops with an illegal instruction, whether the box is loaded, stored or reduced.",
+    why="The kernel stops with an illegal instruction, whether the box is loaded, prefetched, stored or reduced.",
+    reference="measured on an H200 (docs/divergences.md); PTX ISA 9.7.9 (cp.async.bulk.tensor) does not say so",
+)
+BEFORE = Rule(
+    id="tma.before",
+    message="{instruction}: the box starts before the tensor along {dimension}",
+    fix="start it at 0 or later, and write what lies at the edge with ordinary stores; only a load may start before "
+    "the tensor, and fills what lies outside of it",
+    why="The kernel stops with an illegal instruction; a box that ends behind the tensor is cut off instead.",
     reference="measured on an H200 (docs/divergences.md); PTX ISA 9.7.9 (cp.async.bulk.tensor) does not say so",
 )
 REDUCED_TYPE = Rule(
@@ -66,11 +74,10 @@ ONE_THREAD = Rule(
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); seed 003, TMA and Im2Col Validation",
 )
 
-RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, START, REDUCED_TYPE, ONE_THREAD)
+RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, START, BEFORE, REDUCED_TYPE, ONE_THREAD)
 _WRITES = ("store", "reduce")
-_STARTS = ("load", *_WRITES)
-"""Directions whose boxes were seen to need their start; of a prefetch nothing is known."""
-_TILE = "tile"
+_MEASURED = ("tile", "im2col", "im2col_no_offs")
+"""Modes of which it is known where boxes may start; no chip at hand has the others."""
 
 
 def place_faults(row: Row, known: Mapping[str, int], at: Location | None = None) -> Iterator[Diagnostic]:
@@ -86,15 +93,23 @@ def place_faults(row: Row, known: Mapping[str, int], at: Location | None = None)
         yield BOX_ROW.diagnose(at=at, instruction=row.ptx, given=width, step=BULK_ALIGNMENT)
     if width is not None and swizzle and width > swizzle:
         yield BOX_SWIZZLE.diagnose(at=at, instruction=row.ptx, given=width, swizzle=swizzle)
-    start = known.get(facts.START, 0)
-    if start and row.axes.get("direction") in _STARTS and row.axes.get("mode") == _TILE:
-        yield START.diagnose(at=at, instruction=row.ptx, given=start, step=BULK_ALIGNMENT)
+    if row.axes.get("mode") in _MEASURED:
+        yield from _start_faults(row, known, at)
     code, operation = known.get(facts.ELEMENT), str(row.axes.get("operation"))
     if code is not None and ELEMENT_TYPES[code] not in REDUCTIONS.get(operation, ELEMENT_TYPES):
         yield _no_reduction(row, ELEMENT_TYPES[code], operation, at)
     threads = known.get(facts.THREADS, 1)
     if threads > 1 and known.get(facts.SAME):
         yield ONE_THREAD.diagnose(at=at, instruction=row.ptx, threads=threads)
+
+
+def _start_faults(row: Row, known: Mapping[str, int], at: Location | None) -> Iterator[Diagnostic]:
+    if start := known.get(facts.START):
+        yield START.diagnose(at=at, instruction=row.ptx, given=start, step=BULK_ALIGNMENT)
+    before = known.get(facts.BEFORE)
+    if before is not None and row.axes["direction"] in _WRITES:
+        innermost = " (the innermost)" if before == 0 else ""
+        yield BEFORE.diagnose(at=at, instruction=row.ptx, dimension=f"dimension {before}{innermost}")
 
 
 def _no_reduction(row: Row, element: str, operation: str, at: Location | None) -> Diagnostic:

@@ -28,6 +28,16 @@ KNOWN = {
     Probe("reduce", "f16", 24, operation="add"): DONE,
     Probe("reduce", "u32", 20, operation="add"): DONE,
     Probe("reduce", "u8", 0, operation="add"): ILLEGAL,
+    **{Probe("prefetch", "f16", column): wanted for column, wanted in ((8, DONE), (4, ILLEGAL), (-8, DONE))},
+    **{Probe("load", "f16", column): wanted for column, wanted in ((-8, DONE), (-4, ILLEGAL))},
+    **{Probe("load", "f16", column, "im2col"): wanted for column, wanted in ((8, DONE), (-8, DONE), (4, ILLEGAL))},
+    **{Probe("store", "f16", column, "im2col_no_offs"): wanted for column, wanted in ((8, DONE), (4, ILLEGAL))},
+    Probe("store", "f16", -8): ILLEGAL,
+    Probe("store", "f16", -8, "im2col_no_offs"): ILLEGAL,
+    Probe("store", "f16", 0, row=-1): ILLEGAL,
+    Probe("store", "f16", 56, row=7): DONE,
+    Probe("reduce", "f16", 0, row=-1, operation="add"): ILLEGAL,
+    Probe("load", "f16", -16, row=-1): DONE,
 }
 
 

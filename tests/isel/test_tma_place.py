@@ -151,7 +151,7 @@ STARTS = {
     "a constant of whole units": (lambda n: 40, None),
     "steps of half a unit": (lambda n: n * 4 + 2, None),
     "anything": (lambda n: n, None),
-    "before the array": (lambda n: -4, None),
+    "before the array": (lambda n: n * 8 - 4, 8),
 }
 """Innermost coordinates of f16, and the bytes behind a multiple of 16 where those are certain and not 0."""
 
@@ -170,9 +170,9 @@ def test_boxes_start_at_multiples_of_16_bytes(start, wanted):
         lambda: k.tma_reduce_box(maps["right"], (column, n), place, "add"),
         lambda: k.tma_store(maps["right"], (n, column), tile),
         lambda: k.tma_load(tile, maps["right"], (n, column), barrier_of_somebody(k)),
+        lambda: k.tma_prefetch_box(maps["right"], (column, n)),
     )
     with k.one_thread():
-        k.tma_prefetch_box(maps["right"], (column, n))
         k.tma_store_box(maps["right"], (0, column), place)
         for call in moves:
             if wanted is None:
@@ -197,15 +197,43 @@ def test_a_start_counts_in_bytes(element, column, wrong):
     [
         (tma.store_tile(2), True),
         (select_tma(TmaRequest(2, "reduce", operation="add"), Target.parse("sm_90a")), True),
-        (select_tma(TmaRequest(3, "store", "im2col_no_offs"), Target.parse("sm_90a")), False),
+        (select_tma(TmaRequest(3, "store", "im2col_no_offs"), Target.parse("sm_90a")), True),
         (tma.load_tile(2), True),
-        (select_tma(TmaRequest(2, "prefetch"), Target.parse("sm_90a")), False),
+        (select_tma(TmaRequest(2, "prefetch"), Target.parse("sm_90a")), True),
+        (select_tma(TmaRequest(3, mode="im2col"), Target.parse("sm_90a")), True),
+        (select_tma(TmaRequest(2, "store", "tile::scatter4"), Target.parse("sm_100a")), False),
     ],
     ids=lambda one: one if isinstance(one, bool) else one.opcode,
 )
 def test_a_start_is_checked_on_the_machine_form_too(row, wrong):
     instr = MachineInstr(row.opcode, row, facts={facts.START: 4})
     assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ["tma.start"] * wrong
+
+
+@pytest.mark.parametrize("place", [(-8, 0), (0, -1), (-64, -3)])
+def test_only_loads_start_before_the_tensor(place):
+    """On an H200 loads of such boxes were filled with zeros; stores and reductions stopped the kernel."""
+    k, maps, n = builder()
+    memory = k.shared(u8, 16384, align=1024)
+    wanted = "the innermost" if place[0] else r"along dimension 1\n"
+    with k.one_thread():
+        k.tma_load_box(memory, maps["right"], place, barrier_of_somebody(k))
+        k.tma_prefetch_box(maps["right"], place)
+        for call in (
+            lambda: k.tma_store_box(maps["right"], place, memory),
+            lambda: k.tma_reduce_box(maps["right"], place, memory, "add"),
+        ):
+            with pytest.raises(nvb.DiagnosticError, match=wanted) as caught:
+                call()
+            assert [one.rule_id for one in caught.value.diagnostics] == ["tma.before"]
+        k.tma_store_box(maps["right"], (0, n - 8), memory)
+
+
+@pytest.mark.parametrize(("direction", "wrong"), [("load", False), ("prefetch", False), ("store", True)])
+def test_a_start_before_the_tensor_is_found_on_the_machine_form_too(direction, wrong):
+    row = select_tma(TmaRequest(2, direction), Target.parse("sm_90a"))
+    instr = MachineInstr(row.opcode, row, facts={facts.BEFORE: 1})
+    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ["tma.before"] * wrong
 
 
 REDUCED = {

@@ -52,6 +52,16 @@ def box_that_begins_inside_16_bytes(k, matrix: MATRIX):
         k.tma_load(tile, matrix, (0, 24), full)  # keeps
 
 
+@kernel("tma.before")
+def store_that_begins_before_the_tensor(k, matrix: MATRIX):
+    memory = k.shared(u8, 8192, align=1024)
+    with k.one_thread():
+        k.tma_store_box(matrix, (-64, 0), memory)  # breaks
+        k.tma_store_box(matrix, (0, 0), memory)  # keeps
+        k.tma_commit_stores()
+        k.tma_wait_stores()
+
+
 @kernel("tma.reduced-type")
 def sum_of_bytes(k, small: nvb.TensorMap(u8, box=(64, 64), swizzle=0), wide: nvb.TensorMap(u32, (64, 16), 0)):
     memory = k.shared(u8, 4096, align=128)

@@ -15,7 +15,7 @@ import numpy as np
 
 import nvbackend as nvb
 from nvbackend.builder.values import as_value
-from nvbackend.intrinsics.types import BY_NAME, s32, u16
+from nvbackend.intrinsics.types import BY_NAME, u16
 from nvbackend.isel.tma_request import TmaRequest
 from nvbackend.isel.tma_rules import select_tma
 from nvbackend.signature import Im2col, Parameter, TensorMap
@@ -30,13 +30,14 @@ PROCESSES = 8
 
 @dataclass(frozen=True)
 class Probe:
-    """One copy: a direction, a mode, the element type of the map, where it starts, and how it reduces."""
+    """One copy: direction, element type of the map, where it starts (innermost, all others), mode, and reduction."""
 
     direction: str
     element: str
     column: int = 0
     mode: str = "tile"
     operation: str = ""
+    row: int = 0
 
     def __str__(self) -> str:
         return " ".join(str(one) for one in astuple(self) if one != "")
@@ -55,7 +56,7 @@ def _outcome(probe: Probe) -> str:
     return ILLEGAL if ILLEGAL in ended.stderr.lower().replace("_", " ") else ended.stderr.strip()[-200:]
 
 
-def launch(direction: str, element: str, column: str, mode: str, operation: str) -> None:
+def launch(direction: str, element: str, column: str, mode: str, operation: str, row: str) -> None:
     """One launch, whose start is known at run time only, by calls that no rule of the builder looks at."""
     kind = BY_NAME[element]
     in_pixels = mode.startswith("im2col")
@@ -66,8 +67,8 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str)
     def body(k: Any, source: Any, out: Any, tensor: Any) -> None:
         tile, full = k.shared(nvb.u8, 4096, align=128), k.mbarriers(1, 1)
         k.barriers_ready()
-        zero = as_value(k, 0, s32).ir
-        place = [source[0].to(nvb.i32).ir, *([zero] * (tensor_map.rank - 1))]
+        innermost, others = (source[one].to(nvb.i32).ir for one in range(2))
+        place = [innermost, *([others] * (tensor_map.rank - 1))]
         given: dict[str, Any] = {"tensor_map": tensor.address, "coordinates": place}
         if in_pixels and direction in ("load", "prefetch"):
             given["offsets"] = [as_value(k, 0, u16).ir]
@@ -86,18 +87,15 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str)
 
     from numba import cuda
 
-    start = np.array([int(column) & 0xFFFFFFFF], np.uint32)
+    start = np.array([int(one) & 0xFFFFFFFF for one in (column, row)], np.uint32)
     words(body, start, 1, (Parameter("tensor", tensor_map), cuda.to_device(array)))
 
 
 UNPINNED = [
-    *(Probe("prefetch", element, column) for element, column in (("f16", 0), ("f16", 4), ("f16", 1), ("u8", 8))),
-    *(Probe(way, "f16", column) for way in ("load", "store", "prefetch") for column in (-8, -4, -1)),
-    *(Probe("reduce", "f16", column, operation="add") for column in (-8, -4, -1)),
-    *(Probe("load", "f16", column, "im2col") for column in (0, 8, 4, 1, -8, -4)),
+    *(Probe(way, "f16", column) for way in ("load", "prefetch") for column in (-16, -1, 64, 128)),
+    *(Probe(way, "u32", 0, row=row) for way in ("load", "store") for row in (-4, -1, 7, 9)),
     *(Probe("prefetch", "f16", column, "im2col") for column in (0, 4, 1)),
-    *(Probe("store", "f16", column, "im2col_no_offs") for column in (0, 8, 4, 1, -8, -4)),
-    *(Probe("reduce", "f16", column, "im2col_no_offs", "add") for column in (0, 8, 4, 1)),
+    *(Probe("reduce", "f16", column, "im2col_no_offs", "add") for column in (0, 8, 4, 1, -8)),
     *(Probe("reduce", element, operation="add") for element in ("s8", "u16", "s64", "f64", "tf32", "bf16")),
     *(Probe("reduce", element, operation="max") for element in ("u8", "u16", "f32", "f64", "tf32", "bf16")),
     *(Probe("reduce", element, operation="inc") for element in ("s32", "u64", "u16", "f32")),
