@@ -33,6 +33,13 @@ STORE_STRIDE = Rule(
     why="Every other row would be misaligned; the access faults at run time, and ends the context.",
     reference="PTX ISA 6.4.1 (alignment of vectors)",
 )
+STORE_OVERLAP = Rule(
+    id="accumulator.overlap",
+    message="a stride of {given} elements from row to row, and the rows of {name} have {columns} each",
+    fix="give the elements from the start of a row of the matrix to the start of the next, {columns} or more",
+    why="Rows would be stored over one another, by threads that do not wait for each other.",
+    reference="PTX ISA 9.7.15.5.1 (register fragments)",
+)
 
 
 def store_accumulators(
@@ -41,13 +48,15 @@ def store_accumulators(
     """Write accumulators to the row-major tile of `shape` at `target`, each to its part of what `cut` gives of C.
 
     The part is ((elements of an atom), MMA_M, MMA_N), the accumulators in its order. Raises accumulator.store,
-    accumulator.stride and memory.alignment.
+    accumulator.stride, accumulator.overlap and memory.alignment.
     """
     element = accumulators[0].element
     if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k:
         STORE_TARGET.fail(name=accumulators[0].name, element=element, given=target)
     if isinstance(stride, int) and stride % PAIR:
         STORE_STRIDE.fail(given=stride, nearest=stride + 1)
+    if isinstance(stride, int) and stride < shape[1]:
+        STORE_OVERLAP.fail(given=stride, name=accumulators[0].name, columns=shape[1])
     strides: tuple[Any, int] = (stride, 1)
     part = k.tensor(target, Layout(shape, strides), multiple_of=PAIR).partition(cut)
     walker, paired = Walker(part), _in_pairs(part)

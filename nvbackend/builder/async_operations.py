@@ -10,6 +10,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, cp_async, launch_control, mbarrier_phases, sync
 from nvbackend.intrinsics.types import f32, pred, s32, u32, u64
 from nvbackend.isel import family_rules
+from nvbackend.isel.memory_rules import check_pending_copies, check_read_bytes
 from nvbackend.isel.variants import variant
 
 Qualifiers = tuple[str, str]
@@ -36,15 +37,21 @@ class AsyncOperations(Copies):
         """cp.async: `size` bytes (4, 8, 16; cg: 16) from global to shared memory, each thread its own.
 
         `read_bytes` are read and the rest filled with zeros, or all where the predicate `ignore` holds; `prefetch` 64,
-        128 or 256 bytes go to L2 as well. Raises instruction.variant, target.feature. PTX ISA 9.7.9 (cp.async).
+        128 or 256 bytes go to L2 as well. Raises instruction.variant, target.feature, async-copy.read-bytes, and
+        memory.misaligned where an address is certainly no multiple of `size`. PTX ISA 9.7.9 (cp.async).
         """
         fill = "ignore" if ignore is not None else None if read_bytes is None else "bytes"
         row = variant(
             "cp.async", cp_async.copy, cache, size, fill, prefetch=prefetch, cache_hint=cache_policy is not None
         )
+        for address in (destination, source):
+            self._own(address).check_aligned(size, row.ptx)
         given = {"destination": destination.bytes.ir, "source": source.bytes.ir}
         if read_bytes is not None:
-            given["bytes"] = as_value(self, read_bytes, s32).ir
+            count = as_value(self, read_bytes, s32)
+            if isinstance(count.constant, int):
+                check_read_bytes(count.constant, size)
+            given["bytes"] = count.ir
         if ignore is not None:
             given["ignore"] = as_value(self, ignore, pred).ir
         if cache_policy is not None:
@@ -56,10 +63,14 @@ class AsyncOperations(Copies):
         self.emit(cp_async.commit_group(), {})
 
     def cp_async_wait(self, pending: int | None = None) -> None:
-        """cp.async.wait_group: wait until at most `pending` groups are left; without a number, for every copy."""
+        """cp.async.wait_group: wait until at most `pending` groups are left; without a number, for every copy.
+
+        Raises async-copy.pending for a number below 0.
+        """
         if pending is None:
             self.emit(cp_async.wait_all(), {})
         else:
+            check_pending_copies(pending)
             self.emit(cp_async.wait_group(), {"pending": pending})
 
     def cp_async_arrive(self, barrier: Address, *, no_increment: bool = False) -> None:

@@ -7,6 +7,7 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
+from nvbackend.builder.operands import owner_of
 from nvbackend.builder.operations import Operations
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
@@ -42,15 +43,25 @@ class AttachedBuilder(Operations):
     def value(self, value: ir.Value, element: ElementType) -> Value:
         """An llvmlite value of the function as a value of this builder. The owner vouches for where it is defined.
 
-        Raises value.llvm-type where its LLVM type is not that of `element`.
+        Raises value.llvm-type where its LLVM type is not that of `element`, value.kernel for another function's.
         """
+        owner = owner_of(value)
+        if owner is not None and owner is not self.function:
+            rules.FOREIGN_VALUE.fail(owner=owner.name, user=self.name)
         if value.type != llvm_type(element):
             rules.LLVM_TYPE.fail(given=value.type, element=element, wanted=llvm_type(element))
         return Value(self, value, element, self._regions[0])
 
     def verify(self) -> tuple[Diagnostic, ...]:
-        """Check everything emitted, once all blocks of the function end. Raises all errors; returns warnings."""
+        """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
+
+        Returns the warnings.
+        """
         self._check_blocks()
+        for block in self.function.blocks:
+            if block.name in self.machine.blocks and not block.is_terminated:
+                problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
+                rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         self._link()
         return raise_all([*self._warnings, *verify(self.machine)])
 

@@ -89,12 +89,6 @@ class Copies(Threads):
             rules.MBARRIER_ADDRESS.fail(given=barrier, bytes=MBARRIER_BYTES)
         return self._own(barrier).bytes
 
-    def _own(self, address: Address) -> Address:
-        """`address`, which must be one of this kernel's (value.kernel)."""
-        if address._k is not self:
-            rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
-        return address
-
     def mbarrier_arrive(self, barrier: Address) -> None:
         """Count one arrival on this CTA's mbarrier (release, CTA scope)."""
         self.emit(mbarrier.arrive(), {"barrier": self._mbarrier(barrier).ir})

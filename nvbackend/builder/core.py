@@ -124,8 +124,17 @@ class BuilderCore:
         return results
 
     def _check_order(self) -> None:
-        """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block."""
+        """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block.
+
+        Raises attach.block where it stands behind the end of a block, or in another function.
+        """
         block, place = self._ir.block, self._ir._anchor
+        if block.parent is not self.function:
+            problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
+        if block.is_terminated and block.terminator in block.instructions[:place]:
+            problem, advice = "the IRBuilder stands behind its end", "emit before the block is ended, or in another one"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         latest = self._latest.get(block.name)
         if latest is not None and latest not in block.instructions[:place]:
             rules.ATTACH_ORDER.fail(block=block.name)

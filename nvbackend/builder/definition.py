@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from nvbackend.builder import rules
-from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.diagnostics.location import error_location
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target
 from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, TensorMap
@@ -16,6 +18,8 @@ from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, Tenso
 if TYPE_CHECKING:
     from nvbackend.builder.kernel import FinishedKernel
     from nvbackend.codegen.compiled import CompiledKernel
+_OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
+"""What Python calls the things of a kernel, where it can do nothing with them."""
 
 
 @user_facing
@@ -80,8 +84,23 @@ class KernelDefinition:
             parameters=self.parameters(),
         )
         self._check_constants(constants)
-        self._function(k, *k.arguments, **constants)
+        try:
+            self._function(k, *k.arguments, **constants)
+        except TypeError as error:
+            if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
+                raise
+            raise_all([rules.NO_NUMBER.diagnose(at=place, error=error)])
         return k.finish()
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Kernels are launched, not called: kernel.function."""
+        advice = "build it, and launch it with a grid: nvb.runtime.load(kernel.compile()).launch(grid, ...)"
+        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="a kernel is no function of the host", advice=advice)
+
+    def __getitem__(self, grid: object) -> NoReturn:
+        """As numba writes launches, and so do kernels that are loaded: kernel.function."""
+        advice = "load it first: nvb.runtime.load(kernel.compile())[grid](...)"
+        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="it is not compiled yet", advice=advice)
 
     def _check_constants(self, given: dict[str, Any]) -> None:
         """kernel.function unless `given` names constants of this kernel, and all that have no default."""
@@ -154,6 +173,10 @@ def _check_function(function: Callable[..., None]) -> None:
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             problem = f"{parameter} stands for parameters that the kernel does not know"
             rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="name and annotate each parameter")
+        if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
+            problem = f"{parameter.name} is a parameter of the kernel, and its default would never be used"
+            advice = "give it at each launch; a constant of the build stands behind a *"
+            rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
 
 
 def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType:

@@ -65,6 +65,8 @@ class Execution:
         self._total = 0
         self._found: dict[int, tuple[ir.Value, Lanes | None]] = {}
         self._counters = counters
+        self._rounds: dict[ir.Value, tuple[int, int]] = {}
+        """The first and the last value of loop counters, by their slots."""
 
     def start(self, threads: int) -> None:
         """All threads of the CTA enter the kernel here."""
@@ -122,6 +124,9 @@ class Execution:
         """A loop begins whose `rounds` (start, end, step) are these: do all threads run the same, and more than one?"""
         loop, around = self._regions[-1], self._regions[-2]
         known = [one.constant for one in rounds if isinstance(one, ir.Constant)]
+        if len(known) == len(rounds) and known[0] < known[1]:
+            first, end, step = known
+            self._rounds[counter] = first, first + (end - 1 - first) // step * step
         once = len(known) == len(rounds) and known[1] - known[0] <= known[2]
         if counter in self._counters and not once:
             loop.crew = around.crew
@@ -159,6 +164,10 @@ class Execution:
             return Threads(left.bits & right.bits)
         lanes = self._lanes(condition)
         return None if lanes is None else Threads(sum(1 << index for index, holds in enumerate(lanes) if holds))
+
+    def counted(self, value: ir.Value) -> tuple[int, int] | None:
+        """What a loop counter is in the first and in the last round; None for anything else."""
+        return self._rounds.get(value.operands[0]) if isinstance(value, ir.LoadInstr) else None
 
     def is_same(self, value: ir.Value) -> bool:
         """Whether all threads certainly have this value, in one round of the loops that count it."""

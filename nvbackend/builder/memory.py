@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder import rules
+from nvbackend.builder.alignment import check_aligned, check_promise
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.places import Place
@@ -69,7 +70,7 @@ class Address:
     is in, and where there.
     """
 
-    __slots__ = ("_base", "_k", "_offset", "_place", "align", "element", "space")
+    __slots__ = ("_base", "_k", "_offset", "_place", "_root", "align", "element", "space")
 
     def __init__(
         self,
@@ -80,6 +81,7 @@ class Address:
         align: int,
         offset: Value | None = None,
         place: Place | None = None,
+        root: int | None = None,
     ):
         if not isinstance(element, ElementType) or not isinstance(align, int):
             # The boundary knows which argument of the call that is.
@@ -88,6 +90,7 @@ class Address:
         self._base = base
         self._offset = offset
         self._place = place
+        self._root = align if root is None else root  # what the base is a multiple of, from which the offset counts
         self.element = element
         self.space = space
         self.align = align
@@ -120,6 +123,7 @@ class Address:
 
     def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
         """The address `step` bytes on. `align` is what the caller knows of it; else what its arithmetic shows."""
+        promised = align is not None
         if align is None:
             align = self._alignment_after(step)
         kind = u32 if self.space == SHARED_SPACE else s64
@@ -129,16 +133,25 @@ class Address:
         moved = number.to(kind)
         offset = moved if self._offset is None else self._offset.to(kind) + moved
         place = None if self._place is None else self._place.moved(self._k._places.step(moved.ir))
-        return Address(self._k, self._base, self.element, self.space, align, offset, place)
+        if promised:
+            check_promise(self._k, offset.ir, self._root, align)
+        return Address(self._k, self._base, self.element, self.space, align, offset, place, self._root)
 
     def _alignment_after(self, step: Operand) -> int:
         """What is left of the alignment after a step: the power of two that its arithmetic shows."""
-        known = step if isinstance(step, int) else self._k._places.multiples.divisor(as_value(self._k, step).ir)
+        if isinstance(step, (int, float)):
+            known = step if isinstance(step, int) else 1  # a fraction is refused where it becomes a value
+        else:
+            known = self._k._places.multiples.divisor(as_value(self._k, step).ir)
         return self.align if known == 0 else min(self.align, known & -known)
 
     def cast(self, element: ElementType) -> Address:
         """The same address, of elements of another type."""
-        return Address(self._k, self._base, element, self.space, self.align, self._offset, self._place)
+        return Address(self._k, self._base, element, self.space, self.align, self._offset, self._place, self._root)
+
+    def check_aligned(self, wanted: int, instruction: str) -> None:
+        """Raises memory.misaligned where this is certainly no multiple of `wanted` bytes, as `instruction` takes."""
+        check_aligned(self._k, None if self._offset is None else self._offset.ir, self._root, wanted, instruction)
 
     def load(self, count: int = 1) -> list[Value]:
         """`count` consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
@@ -249,7 +262,8 @@ class Memory(Arithmetics):
         self._check_total(name, self._static_bytes, end)
         self._shared_bytes = end
         place = self._places.allocate(name, end - start, part)
-        return Address(self, self._shared_base(), element, SHARED_SPACE, align, as_value(self, start, u32), place)
+        offset = as_value(self, start, u32)
+        return Address(self, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`count` elements of statically allocated shared memory, at a multiple of `align` bytes.
@@ -292,6 +306,12 @@ class Memory(Arithmetics):
         """An address of shared memory from its 32-bit number."""
         number = as_value(self, address, u32).ir
         return Address(self, number, element, SHARED_SPACE, align, place=self._places.of_address(number))
+
+    def _own(self, address: Address) -> Address:
+        """`address`, which must be one of this kernel's (value.kernel)."""
+        if address._k is not self:
+            rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
+        return address
 
     def _shared_base(self) -> ir.Value:
         name = f"{self.name}__dynamic_shared"

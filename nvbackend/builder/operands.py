@@ -16,6 +16,8 @@ _REACHABLE = {
 """The address spaces whose pointers can be one of a space: its own, and generic ones, which are converted."""
 _REACHABLE[RegisterClass.SHARED_CLUSTER.addrspace].add(RegisterClass.SHARED.addrspace)
 
+_INTEGER_BITS = {f"i{bits}": bits for bits in (1, 16, 32, 64)}
+
 
 def check_operands(function: ir.Function, row: Row, operands: Mapping[str, object]) -> None:
     """Raises machine.operand for everything that is missing, unknown, or of another number or type than `row` takes.
@@ -36,6 +38,9 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
 
 def _faults(function: ir.Function, row: Row, operand: Operand, given: object) -> Iterator[Diagnostic]:
     if type(given) is int:
+        bits = _INTEGER_BITS.get(operand.register.llvm)
+        if operand.role is not Role.IMMEDIATE and (bits is None or not -(1 << bits - 1) <= given < 1 << bits):
+            yield _diagnose(row, operand.name, f"it takes {_described(operand)}, which holds no such number", given)
         return
     if isinstance(given, bool):
         yield _diagnose(row, operand.name, "it takes an integer, not a truth value", given)
@@ -51,7 +56,7 @@ def _faults(function: ir.Function, row: Row, operand: Operand, given: object) ->
         shown = f"{len(values)} of {(strange if strange is not None else values[0]).type}" if values else "none"
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", shown)
     for value in values:
-        owner = _owner(value)
+        owner = owner_of(value)
         if owner is not None and owner is not function:
             yield rules.FOREIGN_VALUE.diagnose(owner=owner.name, user=function.name)
             return
@@ -64,7 +69,8 @@ def _fits(kind: ir.Type, register: RegisterClass) -> bool:
     return text in (register.llvm, register.intrinsic) or (register is RegisterClass.B16 and text in ("half", "bfloat"))
 
 
-def _owner(value: ir.Value) -> ir.Function | None:
+def owner_of(value: ir.Value) -> ir.Function | None:
+    """The function that a value belongs to; None for constants."""
     parent = getattr(value, "parent", None)
     if isinstance(parent, ir.Block):
         return parent.parent

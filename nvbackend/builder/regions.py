@@ -29,6 +29,14 @@ class Threads:
         whole = (1 << WARP_SIZE) - 1
         return sum(bool(self.bits >> start & whole) for start in range(0, self.bits.bit_length(), WARP_SIZE))
 
+    @property
+    def lanes(self) -> int:
+        """The lanes that they are in their warps, a bit each."""
+        found = 0
+        for start in range(0, self.bits.bit_length(), WARP_SIZE):
+            found |= self.bits >> start & (1 << WARP_SIZE) - 1
+        return found
+
     def without(self, others: Threads) -> Threads | None:
         """Those that are not among `others`; None where that is not known."""
         if self.elected or others.elected:

@@ -32,6 +32,14 @@ NO_TRUTH_VALUE = Rule(
     why="Python's `if` would decide once, at build time, for every thread.",
     reference="README.md, The promise",
 )
+NO_NUMBER = Rule(
+    id="value.number",
+    message="what is known when the kernel runs is no Python number while it is being built: {error}",
+    fix="use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.sqrt and the like for math and "
+    "NumPy, an array in memory for a list",
+    why="The number is known when the kernel runs, and differs between threads.",
+    reference="docs/guide.md, Values and variables",
+)
 OUT_OF_SCOPE = Rule(
     id="value.scope",
     message="a value made inside {block} is used after that block ended",
@@ -222,6 +230,13 @@ VECTOR_ALIGNMENT = Rule(
     why="A misaligned vector access faults at run time, and ends the context.",
     reference="PTX ISA 6.4.1 (alignment of vectors)",
 )
+MISALIGNED = Rule(
+    id="memory.misaligned",
+    message="{what}: {problem}",
+    fix="{advice}",
+    why="The access faults at run time and ends the context, or goes to the address with its low bits cut off.",
+    reference="PTX ISA 6.4.1 (alignment of vectors), 9.7.9 (cp.async), 9.7.14.5.15 (ldmatrix)",
+)
 TMA_BOX = Rule(
     id="tma.box",
     message="tensor map {name!r} copies boxes of {box}; the tile {tile} is not made of whole such boxes",
@@ -370,6 +385,13 @@ ATTACH_ORDER = Rule(
     fix="emit each block in the order of its instructions; make another block for what comes earlier",
     why="The protocols are checked in the order of the calls: what runs earlier would be taken for what runs later.",
     reference="docs/guide.md, A kernel is a function that builds one",
+)
+ATTACH_BLOCK = Rule(
+    id="attach.block",
+    message="block {block}: {problem}",
+    fix="{advice}",
+    why="What is emitted there is no part of the function, or is checked as the end of a way that goes on.",
+    reference="LLVM Language Reference, terminators",
 )
 LLVM_TYPE = Rule(
     id="value.llvm-type",

@@ -28,6 +28,11 @@ class ThreadValues:
         value = self._values.get(name)
         return None if value is None else self._execution.numbers(value)
 
+    def counted(self, name: str) -> tuple[int, int] | None:
+        """The values in the first and in the last round of the loop that it counts; None where that is not known."""
+        value = self._values.get(name)
+        return None if value is None else self._execution.counted(value)
+
     def is_same(self, name: str) -> bool:
         """Whether all threads that run its block together certainly have the same value."""
         value = self._values.get(name)

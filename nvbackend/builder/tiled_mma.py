@@ -131,7 +131,8 @@ class TiledMmas(TiledCalls):
 
         `target` is the tile's first element, of the accumulator's own type and aligned to two of them; `stride` is
         even. The 128 threads of a warpgroup execute it; slower than the TMA epilogue, and for any accumulator. Raises
-        accumulator.store, accumulator.stride and memory.alignment; the accumulator must be drained.
+        accumulator.store, accumulator.stride, accumulator.overlap and memory.alignment; the accumulator must be
+        drained.
         """
         cut = of_one_atom(self.thread_id() % WARPGROUP_SIZE, accumulator.n)
         store_accumulators(self, [accumulator], target, stride, (ROWS, accumulator.n), cut)

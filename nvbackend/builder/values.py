@@ -98,6 +98,12 @@ class Arithmetic:
     def __rshift__(self, other: Operand) -> Value:
         return _binary(">>", self, other)
 
+    def __rlshift__(self, other: Operand) -> Value:
+        return _binary("<<", other, self)
+
+    def __rrshift__(self, other: Operand) -> Value:
+        return _binary(">>", other, self)
+
     def __neg__(self) -> Value:
         return 0 - self
 

@@ -11,6 +11,7 @@ from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import matrix_move, warp
 from nvbackend.intrinsics.types import f32, pred, s32, u32
+from nvbackend.isel.memory_rules import check_exchange, check_members
 from nvbackend.isel.variants import variant
 
 _UP = "up"
@@ -28,7 +29,7 @@ class WarpOperations(Threads):
         """shfl.sync: the 32-bit `value` of another lane, by `mode`: idx, up, down or bfly.
 
         `lane` is its number (idx), a distance (up, down) or a mask (bfly), within segments of `width` lanes. A lane
-        that would read beyond its segment keeps its own value.
+        that would read beyond its segment keeps its own value. Raises shuffle.lanes.
         """
         row = variant("shfl.sync", warp.shuffle, mode)
         results = self.emit(row, self._exchange(value, mode, lane, members, width))
@@ -52,10 +53,15 @@ class WarpOperations(Threads):
     def _exchange(
         self, value: Value, mode: str, lane: Operand, members: Operand, width: int
     ) -> dict[str, ir.Value | int]:
+        named, other = as_value(self, members, u32), as_value(self, lane, s32)
+        check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
+        here = self._execution.here()
+        if isinstance(named.constant, int) and here is not None and not here.elected:
+            check_members(mode, named.constant, here.lanes)
         return {
-            "members": as_value(self, members, u32).ir,
+            "members": named.ir,
             "value": value.bitcast(s32).ir if value.type is f32 else value.ir,
-            "lane": as_value(self, lane, s32).ir,
+            "lane": other.ir,
             "clamp": (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8,
         }
 
@@ -123,6 +129,7 @@ class WarpOperations(Threads):
         Lanes give the addresses of the rows, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix and so on.
         """
         row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
+        self._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
         return [self._wrap(one, u32) for one in self.emit(row, {"address": address.bytes.ir})["fragment"]]
 
     def stmatrix(
@@ -136,6 +143,7 @@ class WarpOperations(Threads):
     ) -> None:
         """stmatrix: u32 registers, one a matrix, to matrices in shared memory; addresses as of ldmatrix."""
         row = variant("stmatrix", matrix_move.stmatrix, len(fragment), transposed, shape, element)
+        self._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
         registers = [as_value(self, one, u32).ir for one in fragment]
         self.emit(row, {"address": address.bytes.ir, "fragment": registers})
 

@@ -151,6 +151,8 @@ def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
     known = _known(name, scope)
     if known is Any:  # a class since Python 3.11, that isinstance refuses
         return True
+    if getattr(known, "_is_protocol", False):  # isinstance refuses most of these
+        return all(hasattr(argument, member) for member in vars(known) if not member.startswith("_"))
     if isinstance(known, (type, UnionType)):
         return isinstance(argument, known)
     return known is not None or "." in name  # a form of typing or a module not loaded: not told; a name unknown: no

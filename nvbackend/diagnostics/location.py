@@ -39,6 +39,17 @@ def caller_location() -> Location | None:
     return None
 
 
+def error_location(error: BaseException) -> Location | None:
+    """The user's line that raised `error` itself; None where it came from inside of this package."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None or is_plumbing(trace.tb_frame):
+        return None
+    code = trace.tb_frame.f_code
+    return Location(code.co_filename, trace.tb_lineno, code.co_name)
+
+
 def is_plumbing(frame: FrameType) -> bool:
     """Whether `frame` belongs to this package or to a go-between of the standard library.
 

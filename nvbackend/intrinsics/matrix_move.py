@@ -19,6 +19,8 @@ MATRIX_COUNTS = (1, 2, 4)
 """8x8 matrices that one ldmatrix or stmatrix moves."""
 
 _SECTION = "9.7.14"
+ROW_BYTES = 16
+"""Of a row of a matrix, and what its address is a multiple of."""
 _ADDRESS = operand("address", RegisterClass.SHARED, meaning="this lane's row of one of the matrices, 16-byte aligned")
 
 

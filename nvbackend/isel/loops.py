@@ -62,6 +62,10 @@ class Loops:
             other = self._dominator[other]
         return other == block
 
+    def dominator(self, block: str) -> str:
+        """The nearest other block on every way to `block`; the entry's is itself."""
+        return self._dominator[block]
+
     def predecessors(self, block: str) -> list[str]:
         """The blocks that `block`, which can be reached, may follow."""
         return self._before[block]

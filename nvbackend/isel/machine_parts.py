@@ -154,6 +154,9 @@ class RunTimeValues(Protocol):
     def numbers(self, name: str) -> Sequence[int] | None:
         """The value in each thread of the CTA; None where it is not known."""
 
+    def counted(self, name: str) -> tuple[int, int] | None:
+        """The values in the first and in the last round of the loop that it counts; None where that is not known."""
+
     def is_same(self, name: str) -> bool:
         """Whether all threads that run its block together certainly have the same value."""
 

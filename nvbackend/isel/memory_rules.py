@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.cache_control import LINE_BYTES
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
 
 CLEARED_UNIT = 8
 """st.bulk clears a multiple of so many bytes, from an address that is a multiple of it."""
@@ -38,6 +39,56 @@ SLEEP = Rule(
     why="The hardware sleeps no longer than that, so a longer wait ends too early.",
     reference="PTX ISA 9.7.19 (nanosleep)",
 )
+READ_BYTES = Rule(
+    id="async-copy.read-bytes",
+    message="a copy of {size} bytes reads 0 to {size} of them, not {given}",
+    fix="count in bytes, and at most as many as are copied: k.min(left, {size})",
+    why="More than the copy has is undefined behaviour.",
+    reference="PTX ISA 9.7.9 (cp.async), src-size",
+)
+PENDING_COPIES = Rule(
+    id="async-copy.pending",
+    message="k.cp_async_wait({given}): fewer than no groups can not be left",
+    fix="use 0 to wait for every group, n for all but the n newest",
+    why="The wait would be for none, or the instruction is refused.",
+    reference="PTX ISA 9.7.9 (cp.async.wait_group)",
+)
+EXCHANGE = Rule(
+    id="shuffle.lanes",
+    message="shfl.sync.{mode}: {what}",
+    fix="give {advice}",
+    why="A value of another lane comes, or one that is not defined.",
+    reference="PTX ISA 9.7.9 (shfl.sync)",
+)
+
+
+def check_read_bytes(given: int, size: int) -> None:
+    """Raises async-copy.read-bytes where a copy of `size` bytes is to read another number of them."""
+    if not 0 <= given <= size:
+        READ_BYTES.fail(size=size, given=given)
+
+
+def check_pending_copies(pending: int) -> None:
+    """Raises async-copy.pending for a number below 0."""
+    if pending < 0:
+        PENDING_COPIES.fail(given=pending)
+
+
+def check_exchange(mode: str, lane: int | None, width: int) -> None:
+    """Raises shuffle.lanes for a segment or a lane that there is not; `lane` None is one that is not known."""
+    if type(width) is not int or not 1 <= width <= WARP_SIZE or width & (width - 1):
+        advice = f"a power of two up to {WARP_SIZE}"
+        EXCHANGE.fail(mode=mode, what=f"segments of {width} lanes", advice=advice)
+    if lane is not None and not 0 <= lane < WARP_SIZE:
+        EXCHANGE.fail(mode=mode, what=f"lane {lane} of a warp", advice=f"0 to {WARP_SIZE - 1}")
+
+
+def check_members(mode: str, members: int, executing: int) -> None:
+    """Raises shuffle.lanes where a lane of those `executing` (a bit each) is not among the `members`."""
+    if executing & ~members:
+        lane = (executing & ~members & -(executing & ~members)).bit_length() - 1
+        what = f"lane {lane} executes it, and is not among the members {members:#x}"
+        EXCHANGE.fail(mode=mode, what=what, advice="a bit for every lane that comes here, or let only those come here")
 
 
 def check_line(instruction: str, align: int) -> None:

@@ -29,6 +29,14 @@ READ_BEFORE_WAIT = Rule(
     why="The bytes may not have come yet: what is read depends on timing. Nothing traps.",
     reference="PTX ISA 9.7.9 (cp.async.bulk, mbarrier-based completion)",
 )
+WAITED_BY_OTHERS = Rule(
+    id="proxy.waited-by-others",
+    message="{reader} reads {memory} in thread {thread} too, which does not wait on {barrier}: other threads do",
+    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier() behind the "
+    "wait",
+    why="A wait holds its own thread only: the others read while the bytes come. Nothing traps.",
+    reference="PTX ISA 9.7.13.15.16 (mbarrier.try_wait), 8 (memory consistency model: causality order)",
+)
 COPY_READ_BEFORE_WAIT = Rule(
     id="async-copy.read-before-wait",
     message="{reader} reads {memory}, which {writer} fills, and the copy may not have come yet: {reason}",
@@ -75,6 +83,7 @@ RULES = (
     REFILL,
     REFILL_IN_FLIGHT,
     READ_BEFORE_WAIT,
+    WAITED_BY_OTHERS,
     COPY_READ_BEFORE_WAIT,
     STORE_NOT_COMMITTED,
     STORE_NOT_WAITED,

@@ -23,4 +23,11 @@ OVERWRITTEN_EARLY = Rule(
     why="Threads do not run in step: a slower one reads what was written for later. Nothing traps.",
     reference=_MODEL,
 )
-RULES = (MISSING_BARRIER, OVERWRITTEN_EARLY)
+BOUNDS = Rule(
+    id="shared.bounds",
+    message="{instruction} {does} {size} byte(s) of shared memory {memory} from byte {start} on{who}; it has {bytes}",
+    fix="allocate what is accessed, or leave out the threads and rounds that are past the end: with k.if_(index < n)",
+    why="What lies there is another tile, or nobody's: it is read or overwritten, and nothing traps.",
+    reference="PTX ISA 5.1.7 (shared state space)",
+)
+RULES = (MISSING_BARRIER, OVERWRITTEN_EARLY, BOUNDS)

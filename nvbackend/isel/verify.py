@@ -24,18 +24,21 @@ from nvbackend.isel.finished import finished
 from nvbackend.isel.group_threads import check_group_threads
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.mbarrier_protocol import check_mbarrier_protocol
+from nvbackend.isel.multicast_masks import check_multicast_masks
 from nvbackend.isel.packed_words import decoder
 from nvbackend.isel.proxy_protocol import check_proxy_protocol
 from nvbackend.isel.proxy_refills import check_refills
 from nvbackend.isel.register_budget_protocol import check_register_budget
 from nvbackend.isel.register_counts import count_faults
 from nvbackend.isel.row_identity import row_faults
+from nvbackend.isel.shared_bounds import check_shared_bounds
 from nvbackend.isel.shared_races import check_shared_races
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.tcgen05_word_rules import word_faults
 from nvbackend.isel.tma_place_rules import check_places
 from nvbackend.isel.tmem_protocol import check_tmem_protocol
+from nvbackend.isel.unwaited_reads import check_unwaited_reads
 from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
 from nvbackend.isel.wgmma_protocol_rules import WAIT_RANGE
 from nvbackend.isel.wgmma_protocol_state import MMA_ASYNC, PENDING, WAIT_GROUP
@@ -244,7 +247,10 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_cta_groups,
     check_tmem_protocol,
     check_proxy_protocol,
+    check_unwaited_reads,
     check_refills,
+    check_multicast_masks,
+    check_shared_bounds,
     check_shared_races,
     check_group_threads,
     check_convergence,

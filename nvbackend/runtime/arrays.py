@@ -134,12 +134,22 @@ def _cuda_array_interface(argument: Any) -> dict[str, Any] | None:
     return interface if isinstance(interface, dict) else None
 
 
-def _from_interface(argument: Any, interface: dict[str, Any]) -> DeviceArray:
+def _from_interface(argument: Any, interface: dict[str, Any]) -> DeviceArray | None:
+    """The array of an interface; None where that is not what the protocol says."""
+    try:
+        return _described(argument, interface)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _described(argument: Any, interface: dict[str, Any]) -> DeviceArray:
     pointer, readonly = interface["data"]
     shape = tuple(int(extent) for extent in interface["shape"])
     dtype, item_bytes = _typestr_dtype(interface["typestr"], argument)
     strides = interface.get("strides")
     stream = interface.get("stream")
+    if strides is not None and len(strides) != len(shape):
+        raise ValueError("a stride for each extent")
     return DeviceArray(
         pointer=int(pointer or 0),
         shape=shape,

@@ -133,6 +133,7 @@ class PreparedLaunch:
         )
 
 
+@user_facing
 def synchronize(stream: Any = None, *, device: Device | None = None) -> None:
     """Wait for everything on `stream` (None: the default stream).
 

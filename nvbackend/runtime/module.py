@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
 from nvbackend.isel.target import Target
 from nvbackend.runtime import launch as launching
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arguments import Bound, bind
+from nvbackend.runtime.arrays import describe
 from nvbackend.runtime.device import Configuration, CudaDevice, Device, DeviceLimits, KernelLimits
 from nvbackend.runtime.driver import driver_errors
 from nvbackend.runtime.launch import Grid, LaunchRecord, PreparedLaunch
-from nvbackend.runtime.rules import ARCHITECTURE, LOAD_FAILED, SHARED_MEMORY, THREADS
-from nvbackend.runtime.streams import stream_handle
+from nvbackend.runtime.rules import ARCHITECTURE, GRID, LOAD_FAILED, NOT_COMPILED, SHARED_MEMORY, THREADS
+from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
 
 
@@ -106,24 +107,43 @@ class LoadedKernel:
 
         The grid of two or three dimensions is a tuple of its own: `kernel[(x, y), stream]`, `kernel[(x, y), None]`.
         """
-        grid, stream = configuration if isinstance(configuration, tuple) else (configuration, None)
+        grid, stream = self._grid_and_stream(configuration if isinstance(configuration, tuple) else (configuration,))
 
         def launch(*arguments: object) -> None:
             self.launch(grid, *arguments, stream=stream)
 
         return launch
 
+    def _grid_and_stream(self, given: tuple[Any, ...]) -> tuple[Any, Any]:
+        """What stands in the brackets. Raises launch.grid for numba's (grid, block): no stream has such a handle."""
+        grid, stream = (*given, None, None)[:2]
+        wrong = len(given) not in (1, 2)
+        if wrong or (type(stream) is int and CU_STREAM_PER_THREAD < stream <= self.device.limits.threads):
+            problem = "kernels take [grid] or [grid, stream]; the threads of a CTA are the kernel's own"
+            advice = "pass the grid, a tuple of its own where it has several dimensions, and a stream or None"
+            raise_all([GRID.diagnose(grid=given, kernel=self.name, problem=problem, advice=advice)])
+        return grid, stream
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Launches need a grid: launch.grid."""
+        advice = "kernel.launch(grid, ...), or kernel[grid](...)"
+        raise_all([GRID.diagnose(grid="none", kernel=self.name, problem="a launch needs one", advice=advice)])
+        raise AssertionError
+
     def synchronize(self, stream: Any = None) -> None:
         """Wait for `stream`; raises launch.asynchronous-error, naming what was launched on it, where that failed."""
         launching.synchronize(stream, device=self.device)
 
 
+@user_facing
 def load(compiled: Compiled, *, device: Device | None = None) -> LoadedKernel:
     """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
 
-    Raises launch.no-gpu, launch.architecture, launch.load-failed, launch.threads, launch.shared-memory, and
-    tensor-map.* for a tensor-map parameter that no array could fill.
+    Raises launch.not-compiled, launch.no-gpu, launch.architecture, launch.load-failed, launch.threads,
+    launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
     """
+    if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
+        NOT_COMPILED.fail(given=describe(compiled))
     device = CudaDevice() if device is None else device
     signature, target = compiled.signature, compiled.target
     cubin = compiled.cubin

@@ -29,6 +29,20 @@ LOAD_FAILED = Rule(
     why="A driver takes PTX up to its own ISA version only, and binaries of its own chips.",
     reference="CUDA driver API, cuLibraryLoadData",
 )
+NOT_COMPILED = Rule(
+    id="launch.not-compiled",
+    message="a {given} is no compiled kernel",
+    fix="compile it first: nvb.runtime.load(kernel.compile())",
+    why="There is no code to load: PTX and cubin are made by compile().",
+    reference="docs/guide.md, A kernel is a function that builds one",
+)
+TIMING = Rule(
+    id="launch.timing",
+    message="time_launches is given {problem}",
+    fix="give a dictionary of at least one name and function, at least one round, and at least one repeat a round",
+    why="There is nothing to take the mean of.",
+    reference="CUDA driver API, cuEventElapsedTime",
+)
 ARGUMENT_COUNT = Rule(
     id="launch.argument-count",
     message="kernel {kernel} takes {expected} arguments ({names}), not {given}",

@@ -59,7 +59,10 @@ def scalar_bits(element: ElementType, value: object) -> int | Misfit:
     if _scalar_dtype(value) in accepted_dtypes(element)[:-1]:
         return int.from_bytes(value.tobytes(), "little")  # type: ignore[attr-defined]
     if element.llvm == "bfloat" or element.llvm in _FLOAT_FORMATS:
-        number = _as_float(value)
+        try:
+            number = _as_float(value)
+        except OverflowError:  # an integer past every floating-point number
+            return Misfit.RANGE
         return Misfit.KIND if number is None else _float_bits(element, number)
     if _scalar_dtype(value) == "bool":
         return int(bool(value))
@@ -93,12 +96,14 @@ def range_text(element: ElementType) -> str:
 
 
 def _as_float(value: object) -> float | None:
-    if isinstance(value, numbers.Real):
-        return float(value)
-    # NumPy scalars of types that Python's numeric tower does not know, such as ml_dtypes.bfloat16.
-    if _scalar_dtype(value) is not None and not isinstance(value, numbers.Complex):
+    # NumPy scalars may be of types that Python's numeric tower does not know, such as ml_dtypes.bfloat16.
+    known = isinstance(value, numbers.Real) or _scalar_dtype(value) is not None
+    if not known or (isinstance(value, numbers.Complex) and not isinstance(value, numbers.Real)):
+        return None
+    try:
         return float(value)  # type: ignore[arg-type]
-    return None
+    except (TypeError, ValueError):
+        return None
 
 
 def _scalar_dtype(value: object) -> str | None:

@@ -9,6 +9,8 @@ from nvbackend.runtime.rules import STREAM
 
 _LEGACY_DEFAULT = 1
 """CU_STREAM_LEGACY, another name of handle 0 unless a process is compiled for per-thread default streams."""
+CU_STREAM_PER_THREAD = 2
+"""The default stream of a thread: the last handle that is no address."""
 
 
 def stream_handle(stream: Any) -> int:
@@ -19,7 +21,7 @@ def stream_handle(stream: Any) -> int:
     """
     if stream is None:
         return 0
-    if isinstance(stream, int) and not isinstance(stream, bool):
+    if type(stream) is int and stream >= 0:
         return stream
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
@@ -28,7 +30,7 @@ def stream_handle(stream: Any) -> int:
         return int(handle)
     handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
     if not isinstance(handle, int):
-        STREAM.fail(given=describe(stream))
+        STREAM.fail(given=stream if type(stream) is int else describe(stream))
     return handle
 
 

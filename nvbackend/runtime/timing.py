@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from nvbackend.diagnostics import user_facing
 from nvbackend.runtime.driver import bindings, call
+from nvbackend.runtime.rules import TIMING
 from nvbackend.runtime.streams import stream_handle
 
 
@@ -61,6 +63,7 @@ class EventClock:
             call("cuEventDestroy", self._events.pop())
 
 
+@user_facing
 def time_launches(
     functions: Mapping[str, Callable[[], object]],
     *,
@@ -74,8 +77,12 @@ def time_launches(
 
     Every round calls each function `repeats` times between two CUDA events and takes the mean; the function that
     begins moves on by one each round, so none always runs on a chip that another has just heated. `warmup` rounds
-    are not counted. Raises DriverError where a launch failed.
+    are not counted. Raises DriverError where a launch failed, launch.timing where there is nothing to measure.
     """
+    if not isinstance(functions, Mapping) or not functions:
+        TIMING.fail(problem=f"{functions!r} to time")
+    if min(rounds, repeats) < 1 or warmup < 0:
+        TIMING.fail(problem=f"{rounds} rounds of {repeats} repeats, {warmup} to warm up")
     own = EventClock(stream) if clock is None else None
     used = own or clock
     assert used is not None

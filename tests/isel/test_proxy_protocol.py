@@ -288,7 +288,7 @@ def load_and_read(p: Program, wait: int | None, how: str) -> None:
     if how == "ld":
         p.tile.address.cast(u32).byte_offset(p.k.thread_id() * 4, align=4).load()
     elif how == "ldmatrix":
-        p.k.ldmatrix(p.tile.address + p.k.lane_id() * 8, 1)
+        p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
     else:
         with p.k.wgmma():
             p.mma(p.accumulator())
@@ -306,7 +306,7 @@ def test_the_wait_on_another_barrier_is_none() -> None:
         empty = p.k.mbarriers(1, 1, name="empty")
         p.load()
         p.k.mbarrier_wait(empty, 0)
-        p.k.ldmatrix(p.tile.address + p.k.lane_id() * 8, 1)
+        p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
         p.k.mbarrier_wait(p.full, 0)
 
     assert rules(program) == ["proxy.read-before-wait"]
@@ -335,7 +335,7 @@ def test_a_copy_by_another_warp_is_waited_for(waited: str | None) -> None:
         with p.k.else_():
             if waited:
                 p.k.mbarrier_wait(barriers[waited], 0)
-            p.k.ldmatrix(p.tile.address + p.k.lane_id() * 8, 1)
+            p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
 
     assert rules(program) == ["proxy.read-before-wait"] * (waited != "full")
 
@@ -349,7 +349,7 @@ def copy_and_read(p: Program, *, commit: bool = True, pending: int | None = None
     if waits:
         p.k.cp_async_wait(pending)
     p.k.barrier()
-    p.k.ldmatrix(buffer + p.k.lane_id() * 8, 1)
+    p.k.ldmatrix(buffer + p.k.lane_id() * 16, 1)
 
 
 def test_what_cp_async_brings_is_read_behind_its_wait() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from nvbackend.builder.definition import KernelDefinition
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
-from tests.mutations import control, memory, tensor_memory, wgmma
+from tests.mutations import control, extents, memory, tensor_memory, wgmma
 from tests.mutations.mutation import Mutation, Verdict, verdict
 from tests.support import protocol_kernels
 
@@ -39,7 +39,7 @@ def mutations() -> tuple[type[Mutation], ...]:
     """All mutations in the order of their files: the classes whose docstring is a mistake in small letters."""
     return tuple(
         member
-        for module in (wgmma, memory, control, tensor_memory)
+        for module in (wgmma, memory, extents, control, tensor_memory)
         for member in vars(module).values()
         if inspect.isclass(member) and issubclass(member, Mutation) and member.__module__ == module.__name__
         if member.found_by or member.unseen or member.pending

@@ -13,3 +13,10 @@ def rank_left_out(k, out: nvb.Pointer(u32)):
     here = k.generic_address(k.shared(u32, 1, align=16))
     k.instruction(cluster.mapa(None, 64), address=here)  # breaks
     k.instruction(cluster.mapa(None, 64), address=here, rank=1)  # keeps
+
+
+@kernel("shuffle.lanes")
+def neighbour_that_takes_no_part(k):
+    members = 0xFFFF  # breaks
+    members = 0xFFFFFFFF  # keeps
+    k.shuffle(k.thread_id(), "bfly", 1, members=members)

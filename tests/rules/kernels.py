@@ -146,3 +146,22 @@ def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
     acc.fill(0.0)
     output.reserve((0, 0), 0).store(acc)
     output.finish()
+
+
+@kernel("accumulator.overlap")
+def rows_on_one_another(k, out: nvb.Pointer(f32)):
+    acc = k.accumulator(64)
+    acc.fill(0.0)
+    stride = 32  # breaks
+    stride = 64  # keeps
+    k.store_accumulator(acc, out, stride)
+
+
+@program("attach.block")
+def function_that_does_not_end():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=32)
+    k.barrier()
+    builder.ret_void()  # keeps
+    k.verify()

@@ -122,3 +122,17 @@ def groups_of_another_warp(k, matrix: MATRIX):
     with k.if_(thread == 32):
         k.tma_commit_stores()
         k.tma_wait_stores()
+
+
+@kernel("proxy.waited-by-others")
+def multiply_in_threads_that_do_not_wait(k, matrix: MATRIX):
+    mma, acc, tile = wgmma_parts(k)
+    full = k.mbarriers(1, arrivals=1, name="full")
+    k.barriers_ready()
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, matrix, (0, 0), full)
+        k.mbarrier_wait(full, 0)  # breaks
+    k.mbarrier_wait(full, 0)  # keeps
+    with k.wgmma():
+        mma.accumulate(acc, tile, tile)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import numpy as np
 
@@ -133,3 +133,17 @@ def more_threads_than_its_registers_allow():
     device = FakeDevice(kernel=KernelLimits(384, 0))  # breaks
     device = FakeDevice(kernel=KernelLimits(512, 0))  # keeps
     runtime.load(FakeCompiled(signature(threads=512)), device=device)
+
+
+@program("launch.not-compiled")
+def kernel_that_was_not_compiled():
+    kernel = "gemm"  # breaks
+    kernel = FakeCompiled(signature())  # keeps
+    runtime.load(kernel, device=FakeDevice())
+
+
+@program("launch.timing")
+def nothing_to_time():
+    clock = Mock(milliseconds=Mock(return_value=1.0))
+    runtime.time_launches({}, clock=clock)  # breaks
+    runtime.time_launches({"kernel": list}, clock=clock)  # keeps

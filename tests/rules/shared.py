@@ -23,3 +23,13 @@ def buffer_that_slower_threads_still_read(k, x: nvb.Pointer(f32), out: nvb.Point
         k.barrier()
         out[step * 128 + thread] = buffer[127 - thread]
         k.barrier()  # keeps
+
+
+@kernel("shared.bounds")
+def threads_past_the_end(k, x: nvb.Pointer(f32), out: nvb.Pointer(f32)):
+    buffer, thread = k.shared(f32, 64), k.thread_id()
+    buffer[thread] = x[thread]  # breaks
+    with k.if_(thread < 64):  # keeps
+        buffer[thread] = x[thread]  # keeps
+    k.barrier()
+    out[thread] = buffer[thread % 64]

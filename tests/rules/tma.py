@@ -209,3 +209,13 @@ def number_of_the_phase_as_its_parity(k, matrix: MATRIX):
         k.tma_load(tile, matrix, (0, 0), full)
     k.mbarrier_wait(full, 2)  # breaks
     k.mbarrier_wait(full, 0)  # keeps
+
+
+@kernel("tma.multicast-mask", cluster=2)
+def box_for_a_third_cta(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, 2 * tile.layout.bytes)
+        mask = 0b111  # breaks
+        mask = 0b11  # keeps
+        k.tma_load_box(tile.address, matrix, (0, 0), full, multicast_mask=mask)

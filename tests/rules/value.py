@@ -65,3 +65,11 @@ def python_if_on_a_value(k, out: nvb.Pointer(i32), count: i32):
 def sum_of_two_types(k, x: nvb.Pointer(f32), count: i32):
     x[0] = x[0] + count  # breaks
     x[0] = x[0] + count.to(f32)  # keeps
+
+
+@kernel("value.number")
+def loop_of_the_host_over_a_value(k, out: nvb.Pointer(i32), n: i32):
+    for i in range(n):  # breaks
+        out[i] = i  # breaks
+    with k.range(n) as i:  # keeps
+        out[i] = i  # keeps

@@ -49,14 +49,14 @@ def test_ptx_is_loaded_where_there_is_no_cubin() -> None:
 def test_subscript_form_and_prepared_launches() -> None:
     kernel, device = loaded(signature(Scalar(types.f32)))
     kernel[8](1.0)
-    kernel[(8, 2), 5](1.0)
+    kernel[(8, 2), 5000](1.0)
     prepared = kernel.prepare(4, 1.0, stream=5)
     prepared.run()
     prepared.run()
     launches = device.named("launch")
     assert [(stream[1], configuration.grid) for stream, configuration, *_ in launches] == [
         (0, (8, 1, 1)),
-        (5, (8, 2, 1)),
+        (5000, (8, 2, 1)),
         (5, (4, 1, 1)),
         (5, (4, 1, 1)),
     ]

@@ -1,0 +1,32 @@
+"""The CTAs of the cluster that a multicast names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.isel import facts
+from nvbackend.isel.machine import MachineFunction
+
+MULTICAST_MASK = Rule(
+    id="tma.multicast-mask",
+    message="{instruction} goes to the CTAs of the mask {mask:#b}, in a cluster of {cluster}",
+    fix="give a bit for each CTA that is to have it, by its rank: 1 to {most:#b}",
+    why="CTAs that are not there are undefined behaviour; with none, nobody's barrier completes.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, ctaMask), 9.7.16 (tcgen05.commit)",
+)
+RULES = (MULTICAST_MASK,)
+
+
+def check_multicast_masks(function: MachineFunction) -> Iterator[Diagnostic]:
+    """tma.multicast-mask where a mask is known to name no CTA, or one past the cluster that the kernel has."""
+    cluster = function.attributes.get("cluster")
+    if not isinstance(cluster, int) or cluster < 2:
+        return
+    for block in function.blocks.values():
+        for instr in block.instructions:
+            mask = instr.facts.get(facts.MASK)
+            if mask is not None and (not mask or mask >> cluster) and instr.row is not None:
+                yield MULTICAST_MASK.diagnose(
+                    at=instr.location, instruction=instr.row.ptx, mask=mask, cluster=cluster, most=(1 << cluster) - 1
+                )

@@ -1,0 +1,67 @@
+"""Arguments that are malformed, not merely wrong: each is a diagnostic, none an exception of Python's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nvbackend import Pointer, f32, f64, i32, runtime
+from nvbackend.signature import Scalar
+from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, rules, signature
+
+
+def loaded(*kinds):
+    return runtime.load(FakeCompiled(signature(*kinds)), device=FakeDevice())
+
+
+@pytest.mark.parametrize(
+    "broken", [{"typestr": None}, {"data": None}, {"shape": 4}, {"strides": (4, 4)}, {"shape": ("x",)}, {"data": (0,)}]
+)
+def test_an_interface_that_is_none(broken) -> None:
+    array = FakeArray((4,), "<f4")
+    array.__cuda_array_interface__ |= broken
+    assert rules(lambda: loaded(Pointer(f32)).launch(1, array)) == ["launch.argument-kind"]
+
+
+@pytest.mark.parametrize("kind", [f32, f64])
+def test_integers_past_every_float(kind) -> None:
+    assert rules(lambda: loaded(Scalar(kind)).launch(1, 10**400)) == ["launch.scalar-range"]
+
+
+@pytest.mark.parametrize("value", [np.array("x"), np.array(None, dtype=object), np.array(1j)])
+def test_arrays_without_dimensions_that_are_no_numbers(value) -> None:
+    assert rules(lambda: loaded(Scalar(f32)).launch(1, value)) == ["launch.argument-kind"]
+
+
+@pytest.mark.parametrize("brackets", [(1, 128), (1, 32), (1, 128, 0, 0), ()])
+def test_numbas_grid_and_block(brackets) -> None:
+    assert rules(lambda: loaded()[brackets](*())) == ["launch.grid"]
+
+
+@pytest.mark.parametrize("brackets", [1, (1, None), (1, 0), (1, 2), ((2, 2), 0x7F00000000)])
+def test_grids_and_streams(brackets) -> None:
+    assert rules(lambda: loaded()[brackets](*())) == []
+
+
+def test_a_launch_without_a_grid() -> None:
+    assert rules(lambda: loaded(Scalar(i32))(3)) == ["launch.grid"]
+
+
+@pytest.mark.parametrize("stream", [-5, True])
+def test_numbers_that_are_no_streams(stream) -> None:
+    assert rules(lambda: loaded().launch(1, stream=stream)) == ["launch.stream"]
+
+
+@pytest.mark.parametrize("given", [None, "gemm", signature()])
+def test_what_was_not_compiled(given) -> None:
+    assert rules(lambda: runtime.load(given, device=FakeDevice())) == ["launch.not-compiled"]
+
+
+@pytest.mark.parametrize("options", [{"rounds": 0}, {"repeats": 0}, {"warmup": -1}])
+def test_nothing_to_measure(options) -> None:
+    assert rules(lambda: runtime.time_launches({"a": list}, **options)) == ["launch.timing"]
+
+
+@pytest.mark.parametrize("functions", [{}, [list]])
+def test_nothing_to_time(functions) -> None:
+    assert rules(lambda: runtime.time_launches(functions)) == ["launch.timing"]
