@@ -7,6 +7,7 @@ ways from X meet again (its immediate post-dominator). Where some way ends the k
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from nvbackend.isel.graphs import immediate_dominators, postorder
 
@@ -24,8 +25,6 @@ class ControlFlow:
         for name, following in self.successors.items():
             for successor in following:
                 self.predecessors[successor].append(name)
-        self.meeting = self._post_dominators()
-        """The block in which all ways from a block meet; None where they end apart, or some way never ends."""
 
     def region(self, block: str) -> set[str]:
         """The blocks that the branch at the end of `block` decides about; `block` itself where it can come again."""
@@ -59,8 +58,12 @@ class ControlFlow:
                     waiting.append(predecessor)
         return found
 
-    def _post_dominators(self) -> dict[str, str | None]:
-        """The dominators over the reversed edges, from one common end (None)."""
+    @cached_property
+    def meeting(self) -> dict[str, str | None]:
+        """The block in which all ways from a block meet; None where they end apart, or some way never ends.
+
+        The dominators over the reversed edges, from one common end (None).
+        """
         ends = (block for block, following in self.successors.items() if not following)
         order = postorder(ends, self.predecessors.__getitem__)
         found = immediate_dominators([None, *reversed(order)], self._or_the_end)
