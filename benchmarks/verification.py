@@ -27,7 +27,7 @@ from nvbackend import f16, f32, i32
 from nvbackend.builder import core, uniformity
 from nvbackend.builder.definition import KernelDefinition
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.isel.finished import finished
+from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.verify import PROTOCOLS, verify
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
 

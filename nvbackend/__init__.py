@@ -60,12 +60,12 @@ if TYPE_CHECKING:
         ue4m3 as ue4m3,
         ue8m0 as ue8m0,
     )
-    from nvbackend.isel.mma_request import MmaRequest as MmaRequest
-    from nvbackend.isel.mma_request import mma as mma
+    from nvbackend.isel.families.mma_request import MmaRequest as MmaRequest
+    from nvbackend.isel.families.mma_request import mma as mma
     from nvbackend.isel.request import wgmma as wgmma
     from nvbackend.isel.target import Target as Target
-    from nvbackend.isel.tcgen05_request import Tcgen05Request as Tcgen05Request
-    from nvbackend.isel.wgmma_rules import WgmmaRequest as WgmmaRequest
+    from nvbackend.isel.families.tcgen05_request import Tcgen05Request as Tcgen05Request
+    from nvbackend.isel.families.wgmma_rules import WgmmaRequest as WgmmaRequest
     from nvbackend.signature import (
         Im2col as Im2col,
         Parameter as Parameter,
@@ -94,11 +94,11 @@ _NAMES: dict[str, str] = {
         "nvbackend.intrinsics.smem_layout": "Major SmemLayout",
         "nvbackend.intrinsics.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
         "nvbackend.intrinsics.types": _TYPES,
-        "nvbackend.isel.mma_request": "MmaRequest mma",
+        "nvbackend.isel.families.mma_request": "MmaRequest mma",
         "nvbackend.isel.request": "wgmma",
         "nvbackend.isel.target": "Target",
-        "nvbackend.isel.tcgen05_request": "Tcgen05Request",
-        "nvbackend.isel.wgmma_rules": "WgmmaRequest",
+        "nvbackend.isel.families.tcgen05_request": "Tcgen05Request",
+        "nvbackend.isel.families.wgmma_rules": "WgmmaRequest",
         "nvbackend.signature": "Im2col Parameter Pointer Scalar Signature TensorMap",
     }.items()
     for name in names.split()

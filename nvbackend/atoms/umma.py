@@ -14,8 +14,8 @@ from nvbackend.intrinsics.mma_form import SP
 from nvbackend.intrinsics.smem_layout import Major
 from nvbackend.intrinsics.tcgen05_descriptor import FORMS, InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_operand_cells import factors
-from nvbackend.isel.tcgen05_request import Tcgen05Request
-from nvbackend.isel.tcgen05_shapes import shape_faults
+from nvbackend.isel.families.tcgen05_request import Tcgen05Request
+from nvbackend.isel.families.tcgen05_shapes import shape_faults
 
 _TIER = 100
 _ULTRA_TIER = 103

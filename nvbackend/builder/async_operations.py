@@ -9,8 +9,8 @@ from nvbackend.builder.memory import GLOBAL_SPACE, Address
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, cp_async, launch_control, mbarrier_phases, sync
 from nvbackend.intrinsics.types import f32, pred, s32, u32, u64
-from nvbackend.isel import family_rules
-from nvbackend.isel.memory_rules import check_pending_copies, check_read_bytes
+from nvbackend.isel.families import family_rules
+from nvbackend.isel.families.memory_rules import check_pending_copies, check_read_bytes
 from nvbackend.isel.variants import variant
 
 Qualifiers = tuple[str, str]

@@ -9,8 +9,8 @@ from nvbackend.builder.memory import Address
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import cluster, mbarrier, mbarrier_phases, sync, warp
 from nvbackend.intrinsics.types import s32, u32, u64
-from nvbackend.isel import family_rules
-from nvbackend.isel.memory_rules import check_sleep
+from nvbackend.isel.families import family_rules
+from nvbackend.isel.families.memory_rules import check_sleep
 from nvbackend.isel.variants import variant
 
 Qualifiers = tuple[str, str]

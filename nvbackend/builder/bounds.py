@@ -6,7 +6,7 @@ from nvbackend.builder import rules
 from nvbackend.diagnostics import Diagnostic, gather, raise_all
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.sync import MAX_CTA_THREADS
-from nvbackend.isel import family_rules
+from nvbackend.isel.families import family_rules
 from nvbackend.isel.target import Target
 from nvbackend.signature import LaunchBounds
 

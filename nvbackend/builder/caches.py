@@ -10,7 +10,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, matrix_move, tensormap
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import f32, s32, u16, u32, u64
-from nvbackend.isel import memory_rules
+from nvbackend.isel.families import memory_rules
 from nvbackend.isel.variants import variant
 
 _BYTE, _HALF = ir.IntType(8), ir.IntType(16)

@@ -22,8 +22,9 @@ from nvbackend.intrinsics.guard import GUARD, guarded
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import ElementType, pred, s32, u8, u64
-from nvbackend.isel import facts, family_rules
-from nvbackend.isel.tma_place_rules import place_faults
+from nvbackend.isel import facts
+from nvbackend.isel.families import family_rules
+from nvbackend.isel.families.tma_place_rules import place_faults
 
 MBARRIER_BYTES = 8
 

@@ -13,8 +13,8 @@ from nvbackend.builder.provenance import swizzle_fact
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
+from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
-from nvbackend.isel.memory_uses import LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.target import Target
 
 GLOBAL_SPACE = 1

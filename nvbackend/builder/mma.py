@@ -11,10 +11,10 @@ from nvbackend.builder.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType, f32, s32, tf32, u32
-from nvbackend.isel import mma_operand_rules
-from nvbackend.isel.mma_request import MmaRequest
-from nvbackend.isel.mma_rules import IMMEDIATES
-from nvbackend.isel.mma_select import select_mma
+from nvbackend.isel.families import mma_operand_rules
+from nvbackend.isel.families.mma_request import MmaRequest
+from nvbackend.isel.families.mma_rules import IMMEDIATES
+from nvbackend.isel.families.mma_select import select_mma
 
 
 class Mmas(Threads):

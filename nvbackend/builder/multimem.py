@@ -13,7 +13,7 @@ from nvbackend.intrinsics import multimem
 from nvbackend.intrinsics.multimem import Order
 from nvbackend.intrinsics.row import RegisterClass, Row
 from nvbackend.intrinsics.types import ElementType, f32, f64, s32, s64, u16, u32, u64
-from nvbackend.isel import multimem_rules
+from nvbackend.isel.families import multimem_rules
 from nvbackend.isel.variants import variant
 
 _HELD: dict[RegisterClass, ElementType] = {

@@ -12,8 +12,15 @@ from nvbackend.builder.lowering import Operands
 from nvbackend.builder.multiples import Multiples
 from nvbackend.intrinsics.row import Operand, Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
+from nvbackend.isel.flow.memory_uses import (
+    DEFINED_IN,
+    address_use,
+    descriptor_use,
+    known_extent,
+    symbol_terms,
+    symbol_text,
+)
 from nvbackend.isel.machine import MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.memory_uses import DEFINED_IN, address_use, descriptor_use, known_extent, symbol_terms, symbol_text
 
 _ADDRESS_BITS = 32
 _FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()

@@ -14,8 +14,8 @@ from nvbackend.builder.lowering import Operands
 from nvbackend.builder.regions import Storage
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel import facts
+from nvbackend.isel.flow.memory_uses import ORDINARY, address_use
 from nvbackend.isel.machine import MachineBlock, MemoryUse, Update
-from nvbackend.isel.memory_uses import ORDINARY, address_use
 
 _TRACED = ("barrier", "parity")
 """Operands whose variables the analyses ask for."""

@@ -27,12 +27,12 @@ from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.intrinsics.tcgen05_words import control_words
 from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, u16, u32, u64
-from nvbackend.isel import tcgen05_memory_rules as memory_rules
+from nvbackend.isel.families import tcgen05_memory_rules as memory_rules
+from nvbackend.isel.families.tcgen05_request import Tcgen05Request
+from nvbackend.isel.families.tcgen05_select import select_tcgen05
+from nvbackend.isel.families.tcgen05_shapes import shape_faults
 from nvbackend.isel.machine import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
-from nvbackend.isel.tcgen05_request import Tcgen05Request
-from nvbackend.isel.tcgen05_select import select_tcgen05
-from nvbackend.isel.tcgen05_shapes import shape_faults
-from nvbackend.isel.tmem_uses import tmem_uses
+from nvbackend.isel.protocols.tmem.uses import tmem_uses
 
 _DESCRIPTORS = ("a_desc", "b_desc")
 _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}

@@ -6,7 +6,7 @@ from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import tcgen05_memory
 from nvbackend.intrinsics.types import u16, u64
-from nvbackend.isel import tcgen05_memory_rules as memory_rules
+from nvbackend.isel.families import tcgen05_memory_rules as memory_rules
 from nvbackend.isel.variants import variant
 
 

@@ -12,7 +12,7 @@ from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
-from nvbackend.isel.tcgen05_request import Tcgen05Request
+from nvbackend.isel.families.tcgen05_request import Tcgen05Request
 
 _SWIZZLES = {
     Swizzle.NONE: Tcgen05Swizzle.NONE,

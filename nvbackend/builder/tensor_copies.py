@@ -16,10 +16,10 @@ from nvbackend.intrinsics import tensormap, tma_bulk
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.types import ElementType, s32, s64, u16, u32, u64
-from nvbackend.isel import family_rules
-from nvbackend.isel.tma_place_rules import ALIGNMENT, place_faults
-from nvbackend.isel.tma_request import TmaRequest
-from nvbackend.isel.tma_rules import select_tma
+from nvbackend.isel.families import family_rules
+from nvbackend.isel.families.tma_place_rules import ALIGNMENT, place_faults
+from nvbackend.isel.families.tma_request import TmaRequest
+from nvbackend.isel.families.tma_rules import select_tma
 from nvbackend.isel.variants import variant
 from nvbackend.signature import TensorMap
 

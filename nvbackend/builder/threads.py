@@ -14,8 +14,8 @@ from nvbackend.intrinsics import cluster, register_budget, special_registers, sy
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import f32, pred, s32, s64, u32
-from nvbackend.isel import cluster_protocol_rules as cluster_rules
-from nvbackend.isel import family_rules
+from nvbackend.isel.families import family_rules
+from nvbackend.isel.protocols.cluster import rules as cluster_rules
 
 _SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
 """The values that special registers are, where not s32."""

@@ -21,12 +21,12 @@ from nvbackend.builder.values import Operand
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.wgmma import M as ROWS
-from nvbackend.isel.mma_request import MmaRequest
-from nvbackend.isel.mma_select import select_mma
+from nvbackend.isel.families.mma_request import MmaRequest
+from nvbackend.isel.families.mma_select import select_mma
+from nvbackend.isel.families.tcgen05_request import Tcgen05Request
+from nvbackend.isel.families.tcgen05_select import select_tcgen05
+from nvbackend.isel.families.wgmma_request import WgmmaRequest
 from nvbackend.isel.select import select_wgmma
-from nvbackend.isel.tcgen05_request import Tcgen05Request
-from nvbackend.isel.tcgen05_select import select_tcgen05
-from nvbackend.isel.wgmma_request import WgmmaRequest
 from nvbackend.layout import size
 from nvbackend.tiled import TiledMMA, make_tiled_mma
 from nvbackend.tiled.permutation import Permutation

@@ -21,10 +21,10 @@ from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.tcgen05_descriptor import K96, InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_memory import ALLOCATIONS
+from nvbackend.isel.families.tcgen05_request import Tcgen05Request, request_of
+from nvbackend.isel.families.tcgen05_select import select_tcgen05
+from nvbackend.isel.protocols.tmem.uses import LANE_SHIFT
 from nvbackend.isel.target import Target
-from nvbackend.isel.tcgen05_request import Tcgen05Request, request_of
-from nvbackend.isel.tcgen05_select import select_tcgen05
-from nvbackend.isel.tmem_uses import LANE_SHIFT
 from nvbackend.layout import ComposedLayout, Layout, logical_divide, make_layout
 from nvbackend.layout.inttuple import leaves
 from nvbackend.tiled import Fragment, Issue, TiledMMA, gemm

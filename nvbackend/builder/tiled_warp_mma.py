@@ -16,8 +16,8 @@ from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.fragments_mma import chunk_width
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, tf32, u16, u32, ue8m0
-from nvbackend.isel.mma_request import MmaRequest, request_of
-from nvbackend.isel.mma_select import select_mma
+from nvbackend.isel.families.mma_request import MmaRequest, request_of
+from nvbackend.isel.families.mma_select import select_mma
 from nvbackend.layout import AnyLayout, Layout, make_layout, size, zipped_divide
 from nvbackend.layout.composed import BYTE_BITS
 from nvbackend.tiled import Issue, Operand, Partition, ThrMMA, TiledMMA, gemm, reduction

@@ -29,9 +29,9 @@ from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import u32
+from nvbackend.isel.families.wgmma_request import WgmmaRequest, request_of
 from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.target import Target
-from nvbackend.isel.wgmma_request import WgmmaRequest, request_of
 from nvbackend.layout import Layout, size
 from nvbackend.layout.tile_atoms import check_tile, tile_faults
 from nvbackend.tiled import Fragment as TiledFragment

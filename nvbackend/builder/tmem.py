@@ -12,9 +12,9 @@ from nvbackend.builder.places import Place, Places
 from nvbackend.builder.values import Arithmetic, Emitter, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import u32
+from nvbackend.isel.families.tcgen05_memory_rules import BOUNDS
 from nvbackend.isel.machine import MemoryObject, MemoryTouch
-from nvbackend.isel.tcgen05_memory_rules import BOUNDS
-from nvbackend.isel.tmem_uses import LANE_SHIFT, SPACE, Uses
+from nvbackend.isel.protocols.tmem.uses import LANE_SHIFT, SPACE, Uses
 
 _COLUMN_MASK = (1 << LANE_SHIFT) - 1
 

@@ -29,7 +29,7 @@ from nvbackend.builder.uniformity_values import (
 )
 from nvbackend.diagnostics import Location
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.isel.control_flow import ControlFlow
+from nvbackend.isel.flow.control_flow import ControlFlow
 from nvbackend.isel.machine import Branch, Scope
 
 _OTHER_AXES = ("tid.y", "tid.z")

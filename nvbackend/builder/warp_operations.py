@@ -11,7 +11,7 @@ from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import matrix_move, warp
 from nvbackend.intrinsics.types import f32, pred, s32, u32
-from nvbackend.isel.memory_rules import check_exchange, check_members
+from nvbackend.isel.families.memory_rules import check_exchange, check_members
 from nvbackend.isel.variants import variant
 
 _UP = "up"

@@ -17,9 +17,9 @@ from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType, f16, f32, pred, s32, u32, u64
 from nvbackend.isel.facts import SCALE_D
+from nvbackend.isel.families.wgmma_rules import WgmmaRequest
 from nvbackend.isel.machine import Access, RegisterBlock, Touch
 from nvbackend.isel.select import select_wgmma
-from nvbackend.isel.wgmma_rules import WgmmaRequest
 
 
 class Warpgroups(Copies):

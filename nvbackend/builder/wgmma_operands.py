@@ -15,7 +15,7 @@ from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import ElementType, f16, f32, s32
 from nvbackend.intrinsics.wgmma import N_STEP, N_VALUES
-from nvbackend.isel.wgmma_request import WgmmaRequest
+from nvbackend.isel.families.wgmma_request import WgmmaRequest
 
 ACCUMULATOR_TYPES = (f16, f32, s32)
 FRAGMENT_REGISTERS = 4

@@ -22,10 +22,11 @@ from nvbackend.intrinsics.fragments_wmma import (
     spelled_shape,
 )
 from nvbackend.intrinsics.types import ElementType, f16, f32, f64, s32, u32, u64
-from nvbackend.isel import facts, wmma_operand_rules
+from nvbackend.isel import facts
+from nvbackend.isel.families import wmma_operand_rules
+from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest
+from nvbackend.isel.families.wmma_select import select_wmma, select_wmma_move
 from nvbackend.isel.request import shape_extents
-from nvbackend.isel.wmma_request import WmmaMoveRequest, WmmaRequest
-from nvbackend.isel.wmma_select import select_wmma, select_wmma_move
 
 _NUMBERS = (f32, f64, s32)
 """Types whose registers hold one element each, and are values of that type; others are packed into u32."""

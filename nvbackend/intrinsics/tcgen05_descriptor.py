@@ -246,7 +246,7 @@ class InstructionDescriptor:
     `scale_b_id` place. `transpose_a` and `transpose_b`: the operand is MN-major. `max_shift` columns of a
     weight-stationary instruction: 0, 8, 16 or 32. Raises tcgen05.descriptor-kind, or, all together, tcgen05.types,
     block-scale.accumulator, tcgen05.modifier, descriptor.range, descriptor.alignment. Whether the shape exists is told
-    by `isel.tcgen05_shapes`.
+    by `isel.families.tcgen05_shapes`.
     """
 
     kind: str

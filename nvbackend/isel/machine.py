@@ -51,7 +51,7 @@ class MachineFunction:
 
     The attribute `attached` is there where the function has other instructions than these. `values` answers what
     analyses ask of run-time values, where somebody can. `kept` is what they have found, of a function that is finished
-    (`isel.finished`).
+    (`isel.flow.finished`).
     """
 
     name: str

@@ -11,7 +11,7 @@ from nvbackend.intrinsics.tcgen05 import MMA as TCGEN05_MMA
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL
 from nvbackend.isel.machine_parts import MachineInstr
-from nvbackend.isel.tcgen05_word_rules import (
+from nvbackend.isel.families.tcgen05_word_rules import (
     INSTRUCTION_DESCRIPTOR,
     REMEMBERED,
     collector_word,

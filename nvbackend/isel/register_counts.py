@@ -11,7 +11,7 @@ from nvbackend.intrinsics.fragments_wmma import register_class, register_count, 
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.target import Target
-from nvbackend.isel.wmma_operand_rules import ARITY
+from nvbackend.isel.families.wmma_operand_rules import ARITY
 
 REGISTERS = Rule(
     id="machine.registers",

@@ -6,7 +6,7 @@ import re
 
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType
-from nvbackend.isel.wgmma_rules import WgmmaRequest
+from nvbackend.isel.families.wgmma_rules import WgmmaRequest
 
 SHAPE_TEXT = Rule(
     id="mma.shape",

@@ -6,7 +6,7 @@ from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target
-from nvbackend.isel.wgmma_rules import WgmmaRequest, violations
+from nvbackend.isel.families.wgmma_rules import WgmmaRequest, violations
 
 
 @user_facing

@@ -11,8 +11,8 @@ from nvbackend import KernelBuilder, attach, f16, f32, i32, u8, u32, u64, wgmma
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor
+from nvbackend.isel.flow.memory_uses import symbol_terms, symbol_text
 from nvbackend.isel.machine import MemoryTouch, MemoryUse
-from nvbackend.isel.memory_uses import symbol_terms, symbol_text
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
 TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)

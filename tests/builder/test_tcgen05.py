@@ -11,7 +11,7 @@ from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.intrinsics.types import e2m1, f16, f32, s32, u8, u32, u64, ue4m3
-from nvbackend.isel.tcgen05_request import Tcgen05Request
+from nvbackend.isel.families.tcgen05_request import Tcgen05Request
 from nvbackend.signature import Parameter, Pointer
 
 COLUMNS = 256

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from nvbackend import i32
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.isel.control_flow import ControlFlow
-from nvbackend.isel.convergence_regions import Divergence
+from nvbackend.isel.flow.control_flow import ControlFlow
 from nvbackend.isel.machine import Scope
+from nvbackend.isel.protocols.convergence.regions import Divergence
 from nvbackend.signature import Parameter, Scalar
 
 THREADS = 256

@@ -12,7 +12,7 @@ from nvbackend import b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u32, u64
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.fragments_wmma import contiguous
-from nvbackend.isel.wmma_operand_rules import address_violations, stride_violations
+from nvbackend.isel.families.wmma_operand_rules import address_violations, stride_violations
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 CUBE = "m16n16k16"

@@ -10,7 +10,7 @@ import pytest
 
 from nvbackend.intrinsics import mma
 from nvbackend.intrinsics.types import b1, bf16, e4m3, e5m2, f16, f32, f64, s32, tf32
-from nvbackend.isel.mma_request import MmaRequest, request_of
+from nvbackend.isel.families.mma_request import MmaRequest, request_of
 from nvbackend.isel.target import Target
 from tests.support.mma_formulas import FOUR_MATRICES, LANES, A, B, d_formula, matrix_of
 from tests.support.mma_kernel import WARP, mma_kernel

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics import mma
-from nvbackend.isel.mma_request import MmaRequest
+from nvbackend.isel.families.mma_request import MmaRequest
 from tests.gpu.test_mma_numbers import INSTRUCTIONS, product, random_matrix, run, start
 from tests.support.mma_formulas import LANES, METADATA
 

@@ -11,7 +11,7 @@ from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import f16, f32, i32, s8, s32, u32
-from nvbackend.isel.wgmma_rules import WgmmaRequest
+from nvbackend.isel.families.wgmma_rules import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 from tests.support.wgmma_kernel import fill
 

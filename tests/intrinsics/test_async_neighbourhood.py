@@ -8,7 +8,7 @@ import random
 import pytest
 
 from nvbackend.intrinsics.axes import NoSuchRow
-from nvbackend.isel.family_rules import is_available
+from nvbackend.isel.families.family_rules import is_available
 from nvbackend.isel.target import Target, dotted
 from tests.support import address_text, async_text, multimem_text, spelling_text
 from tests.support.async_text import DECLARATIONS, SCOPES, Variant

@@ -9,7 +9,7 @@ import pytest
 from nvbackend.intrinsics import mma
 from nvbackend.intrinsics.fragment_maps import FragmentMap, fragment_maps
 from nvbackend.intrinsics.mma_form import MmaInstruction
-from nvbackend.isel.mma_request import request_of
+from nvbackend.isel.families.mma_request import request_of
 from tests.support.mma_formulas import FOUR_MATRICES, LANES, METADATA, A, B, d_formula
 
 ROWS = {row.ptx: row for row in mma.rows()}

@@ -33,7 +33,7 @@ from nvbackend.intrinsics.types import (
     ue4m3,
     ue8m0,
 )
-from nvbackend.isel.mma_request import mma as request
+from nvbackend.isel.families.mma_request import mma as request
 from nvbackend.isel.target import Target
 from tests.support.mma_text import spelling
 from tests.support.process import python_output

@@ -10,7 +10,7 @@ import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.types import u64
-from nvbackend.isel.cluster_protocol_rules import RULES
+from nvbackend.isel.protocols.cluster.rules import RULES
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
 LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)

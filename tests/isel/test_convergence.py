@@ -14,10 +14,10 @@ from nvbackend import i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.diagnostics import Location, Severity
 from nvbackend.intrinsics import cluster, sync
-from nvbackend.isel.convergence import check_convergence
-from nvbackend.isel.convergence_rules import RULES
+from nvbackend.isel.protocols.convergence.convergence import check_convergence
+from nvbackend.isel.protocols.convergence.rules import RULES
 from nvbackend.isel.machine import Branch, MachineFunction, MachineInstr, Scope
-from nvbackend.isel.register_budget_protocol import check_register_budget
+from nvbackend.isel.protocols.register_budget import check_register_budget
 from nvbackend.isel.target import Target
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.convergence_broken import BROKEN
@@ -122,8 +122,8 @@ def test_registers_are_not_checked_where_the_threads_are_not_known():
 
 def test_work_grows_with_the_text():
     """Many parted blocks one after another: the blocks that all branches together are followed through."""
-    from nvbackend.isel.control_flow import ControlFlow
-    from nvbackend.isel.convergence_regions import Divergence
+    from nvbackend.isel.flow.control_flow import ControlFlow
+    from nvbackend.isel.protocols.convergence.regions import Divergence
 
     class Counted(ControlFlow):
         visited = 0

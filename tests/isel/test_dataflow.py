@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from nvbackend.isel.dataflow import Site, reverse_postorder, sites_of, solve
+from nvbackend.isel.flow.dataflow import Site, reverse_postorder, sites_of, solve
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.target import Target
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nvbackend.diagnostics import DiagnosticError, Severity
-from nvbackend.isel import family_rules
+from nvbackend.isel.families import family_rules
 from nvbackend.isel.target import Target, target_names
 from tests.support.ptxas import assemble
 

@@ -12,7 +12,7 @@ import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.types import u64
-from nvbackend.isel.mbarrier_protocol_rules import RULES
+from nvbackend.isel.protocols.mbarrier.rules import RULES
 from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.mbarrier_broken import BROKEN
 from tests.support.mbarrier_kept import BYTES, KEPT

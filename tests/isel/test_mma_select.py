@@ -32,9 +32,9 @@ from nvbackend.intrinsics.types import (
     ue4m3,
     ue8m0,
 )
-from nvbackend.isel.mma_request import MmaRequest, mma, request_of
-from nvbackend.isel.mma_rules import AXIS_RULES, violations
-from nvbackend.isel.mma_select import select_mma
+from nvbackend.isel.families.mma_request import MmaRequest, mma, request_of
+from nvbackend.isel.families.mma_rules import AXIS_RULES, violations
+from nvbackend.isel.families.mma_select import select_mma
 from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_names
 from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_undocumented
 from tests.support.ptxas import refusals, witnessed

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from nvbackend.intrinsics import wgmma
-from nvbackend.isel.dataflow import Site
+from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import MachineInstr, MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.proxy_accesses import Kind, Relation, Run, relation
+from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, relation
 
 TILES = MemoryObject(1, "tiles", "shared", 32768, 8192)
 WORDS = MemoryObject(2, "words", "shared", 4096, 4)

@@ -9,7 +9,7 @@ import pytest
 from nvbackend import KernelBuilder, f16, f32, i32, u8, u32, u64
 from nvbackend.builder.tile import SharedTile
 from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor
-from nvbackend.isel.proxy_protocol import check_proxy_protocol
+from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.proxy_program import MMA, TILE, Program
 

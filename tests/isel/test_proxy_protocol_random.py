@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nvbackend import KernelBuilder
 from nvbackend.isel.machine import MachineFunction
-from nvbackend.isel.proxy_protocol import check_proxy_protocol
+from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from tests.support.proxy_program import Program
 
 TILES = 3
@@ -142,9 +142,9 @@ def machine(rounds: int) -> MachineFunction:
 
 def test_the_work_grows_with_the_text() -> None:
     """Counted in transfers and in the runs that states hold, not in seconds."""
-    from nvbackend.isel.dataflow import solve
-    from nvbackend.isel.proxy_protocol import _analysis, reduce_function
-    from nvbackend.isel.proxy_protocol_state import HAZARDS, State
+    from nvbackend.isel.flow.dataflow import solve
+    from nvbackend.isel.protocols.proxy.protocol import _analysis, reduce_function
+    from nvbackend.isel.protocols.proxy.state import HAZARDS, State
 
     def held(state: State) -> int:
         return len(state.active) + sum(map(len, state.done.values()))

@@ -9,7 +9,7 @@ import pytest
 
 from nvbackend import InstructionDescriptor, KernelBuilder, Tcgen05Request, f16, f32, i32, u32
 from nvbackend.builder.memory import Address
-from nvbackend.isel.proxy_refills import check_refills
+from nvbackend.isel.protocols.proxy.refills import check_refills
 from nvbackend.signature import Parameter, TensorMap
 from tests.support.proxy_program import TILE, Program
 

@@ -8,7 +8,7 @@ import pytest
 
 from nvbackend import KernelBuilder, f16, i32, u32
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.isel.shared_races import check_shared_races, find_races
+from nvbackend.isel.protocols.shared.races import check_shared_races, find_races
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 MISSING, EARLY = "shared.missing-barrier", "shared.overwritten-early"

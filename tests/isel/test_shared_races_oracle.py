@@ -15,7 +15,7 @@ import pytest
 
 from nvbackend import KernelBuilder, i32, u32
 from nvbackend.builder.values import Value
-from nvbackend.isel.shared_races import Race, find_races
+from nvbackend.isel.protocols.shared.races import Race, find_races
 from nvbackend.signature import Parameter, Scalar
 
 THREADS, WORDS = 96, 256

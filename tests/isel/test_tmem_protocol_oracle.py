@@ -21,7 +21,7 @@ from nvbackend.isel.machine import (
     Touch,
 )
 from nvbackend.isel.target import Target
-from nvbackend.isel.tmem_protocol import check_tmem_protocol
+from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 
 OBJECTS = tuple(MemoryObject(number, name, "tmem", 64, 64) for number, name in ((1, "one"), (2, "two")))
 ROUNDS = 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from nvbackend.diagnostics import Severity
-from nvbackend.isel.dataflow import solve
+from nvbackend.isel.flow.dataflow import solve
 from nvbackend.isel.machine import MachineInstr
-from nvbackend.isel.wgmma_protocol import WgmmaAnalysis, check_wgmma_protocol
-from nvbackend.isel.wgmma_protocol_rules import RULES
+from nvbackend.isel.protocols.wgmma.protocol import WgmmaAnalysis, check_wgmma_protocol
+from nvbackend.isel.protocols.wgmma.rules import RULES
 from tests.support.machine import Program, lines_and_rules
 from tests.support.wgmma_broken import BROKEN
 from tests.support.wgmma_legal import LEGAL

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import assume, given, settings, strategies as st
 
-from nvbackend.isel.wgmma_protocol import check_wgmma_protocol, find_mistakes
+from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol, find_mistakes
 from tests.support.machine import Program, lines_and_rules
 
 Mma = tuple[str, tuple[str, ...]]

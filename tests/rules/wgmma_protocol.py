@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import f32
-from nvbackend.isel.wgmma_protocol import check_wgmma_protocol
+from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from tests.rules.example import kernel, program
 from tests.rules.setup import wgmma_parts
 from tests.support.machine import Program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
 from nvbackend.intrinsics.types import u32, u64
-from nvbackend.isel.wgmma_rules import WgmmaRequest
+from nvbackend.isel.families.wgmma_rules import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128

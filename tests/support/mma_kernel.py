@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
 from nvbackend.intrinsics import mma
 from nvbackend.intrinsics.types import f64, u32
-from nvbackend.isel.mma_request import MmaRequest
+from nvbackend.isel.families.mma_request import MmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 WARP = 32

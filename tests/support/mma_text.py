@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nvbackend.intrinsics.mma_form import MmaInstruction
-from nvbackend.isel.mma_request import MmaRequest
+from nvbackend.isel.families.mma_request import MmaRequest
 from nvbackend.isel.target import Target
 
 DECLARATIONS = ".reg .b32 %r<64>; .reg .f32 %f<64>; .reg .f64 %d<64>;"

@@ -9,7 +9,7 @@ from nvbackend.builder.tile import SharedTile
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.isel.proxy_protocol import check_proxy_protocol
+from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
 TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)

@@ -11,7 +11,7 @@ from nvbackend.builder.wmma import register_type
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, pred, s32, tf32, u32
-from nvbackend.isel import mma_request, tcgen05_request, tcgen05_shapes, wgmma_request, wmma_request
+from nvbackend.isel.families import mma_request, tcgen05_request, tcgen05_shapes, wgmma_request, wmma_request
 from tests.support.row_bench import Bench
 
 

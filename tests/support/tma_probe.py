@@ -16,8 +16,8 @@ import numpy as np
 import nvbackend as nvb
 from nvbackend.builder.values import as_value
 from nvbackend.intrinsics.types import BY_NAME, u16
-from nvbackend.isel.tma_request import TmaRequest
-from nvbackend.isel.tma_rules import select_tma
+from nvbackend.isel.families.tma_request import TmaRequest
+from nvbackend.isel.families.tma_rules import select_tma
 from nvbackend.signature import Im2col, Parameter, TensorMap
 from tests.support.numbers_kernel import words
 from tests.support.process import run_python

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.intrinsics.types import f16, f32, i32, u8, u32
-from nvbackend.isel.tcgen05_request import Tcgen05Request
+from nvbackend.isel.families.tcgen05_request import Tcgen05Request
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 COLUMNS = 128

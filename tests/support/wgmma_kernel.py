@@ -12,7 +12,7 @@ from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
 from nvbackend.builder.tile import SharedTile
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import u32
-from nvbackend.isel.wgmma_rules import WgmmaRequest
+from nvbackend.isel.families.wgmma_rules import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128

@@ -11,7 +11,7 @@ from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
 from nvbackend.builder.memory import Address
 from nvbackend.builder.values import Value
 from nvbackend.intrinsics.types import ElementType, u32, u64
-from nvbackend.isel.wmma_request import WmmaRequest
+from nvbackend.isel.families.wmma_request import WmmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 WARP = 32

@@ -1,0 +1,186 @@
+"""The barrier of a cluster along the control flow, and the end of a CTA whose peers still signal it.
+
+Arrivals and waits that an unknown part of the threads execute silence what follows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.isel.protocols.cluster import rules
+from nvbackend.isel import facts
+from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.finished import opcodes
+from nvbackend.isel.flow.graphs import on_cycles, postorder
+from nvbackend.isel.machine import MachineFunction, Scope
+from nvbackend.isel.protocols.mbarrier.uses import Role, Use, Uses, find_uses
+
+ARRIVE = "barrier.cluster.arrive"
+WAIT = "barrier.cluster.wait"
+EXIT = "ret"
+CLUSTER = "cluster"
+
+NONE = -1
+UNKNOWN = -2
+State = frozenset[int]
+"""The arrival that may be outstanding, by its position; NONE, or UNKNOWN where nobody can say."""
+
+
+class ClusterAnalysis:
+    """The arrival of this thread that no wait has answered yet, as an analysis for the solver."""
+
+    def entry(self) -> State:
+        """No arrival yet."""
+        return frozenset((NONE,))
+
+    def join(self, left: State, right: State, /) -> State:
+        """What may be true on either way."""
+        return left | right
+
+    def transfer(self, state: State, site: Site, /) -> State:
+        """What may be true behind the instruction."""
+        if site.instr.opcode not in (ARRIVE, WAIT):
+            return state
+        if facts.THREADS not in site.instr.facts:
+            return frozenset((UNKNOWN,))
+        return frozenset((site.position if site.instr.opcode == ARRIVE else NONE,))
+
+
+def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
+    """Every mistake with the cluster barrier that some path through `function` makes, and a CTA that ends too early."""
+    found: list[Diagnostic] = []
+    if not opcodes(function).isdisjoint((ARRIVE, WAIT)):
+        found += _pairs(function)
+    size = function.attributes.get(CLUSTER, 1)
+    if isinstance(size, int) and size > 1:
+        found += _early_ends(function, find_uses(function), (1 << size) - 1)
+    return found
+
+
+def _pairs(function: MachineFunction) -> Iterator[Diagnostic]:
+    places: dict[int, Location | None] = {}
+    for site, state in solve(function, ClusterAnalysis(), _matters).visit():
+        places[site.position] = site.instr.location
+        if UNKNOWN in state:
+            continue
+        pending = sorted(position for position in state if position != NONE)
+        if site.instr.opcode == ARRIVE and pending:
+            earlier = places.get(pending[0], site.instr.location)
+            notes = (("it has arrived here", earlier),)
+            yield rules.ARRIVED_TWICE.diagnose(at=site.instr.location, notes=notes, earlier=_line(earlier))
+        elif site.instr.opcode == WAIT and NONE in state:
+            yield rules.WAIT_ALONE.diagnose(at=site.instr.location)
+        elif site.instr.opcode == EXIT and pending:
+            yield rules.ARRIVE_ALONE.diagnose(at=places[pending[0]])
+
+
+def _matters(site: Site) -> bool:
+    return site.instr.opcode in (ARRIVE, WAIT, EXIT)
+
+
+def _line(place: Location | None) -> str:
+    return "this line" if place is None else f"line {place.line}"
+
+
+def _early_ends(function: MachineFunction, uses: Uses, everyone: int) -> Iterator[Diagnostic]:
+    """Barriers that peers signal, and that no CTA drains before it ends, or of `everyone` some CTA does not."""
+    if uses.lost:
+        return
+    fills = {use.site.block for use in uses.all if use.role & (Role.EXPECT | Role.COMPLETE) and not use.is_remote}
+    told = set()
+    for use in uses.all:
+        if not use.role & (Role.ARRIVE | Role.COMPLETE) or not _reaches_peers(use) or use.cell.object in told:
+            continue
+        waits = uses.of(use.cell, Role.WAIT | Role.POLL)
+        if not waits and not use.is_remote:
+            continue  # nobody waits for the bytes: that is told where they are read
+        if _ends_without_wait(function, use.site) and not any(_drains(function, wait, use, fills) for wait in waits):
+            is_early = True
+        else:
+            is_early = use.fact(facts.MASK) == everyone and _is_skipped(function, use, waits)
+        if is_early:
+            told.add(use.cell.object)
+            places = dict.fromkeys(wait.site.instr.location for wait in waits)
+            notes = tuple(("waited for here, before it is used again", place) for place in places)
+            yield rules.EXIT_BEFORE_PEERS.diagnose(at=use.site.instr.location, notes=notes[:3], barrier=use.cell)
+
+
+def _reaches_peers(use: Use) -> bool:
+    """Whether it signals barriers of other CTAs: at a mapped address, or as a copy that several CTAs get."""
+    mask = use.fact(facts.MASK) or 0
+    return use.is_remote or mask.bit_count() > 1
+
+
+def _is_skipped(function: MachineFunction, signal: Use, waits: Iterable[Use]) -> bool:
+    """Whether some CTA may go by all of these waits, and by those at the cluster barrier behind the signal.
+
+    Only a branch that is the CTA's own, and not one of a loop, lets it: of every other branch both ways are taken.
+    """
+    choices = {
+        name
+        for name, block in function.blocks.items()
+        if block.branch is not None and block.branch.uniform is Scope.CTA and len(block.successors) > 1
+    }
+    if not choices:
+        return False
+    waiting = {use.site.block for use in waits} | _meets_peers(function, signal.site)
+    before: dict[str, list[str]] = {name: [] for name in function.blocks}
+    for name, block in function.blocks.items():
+        for successor in block.successors:
+            before[successor].append(name)
+    order: list[str] = postorder([function.entry.name], lambda name: function.blocks[name].successors)[::-1]
+    cyclic: set[str] = on_cycles(order, before.__getitem__)
+    choices -= cyclic
+    left = list(waiting)
+    while left:
+        for name in before[left.pop()]:
+            if name not in waiting and (name not in choices or waiting.issuperset(function.blocks[name].successors)):
+                waiting.add(name)
+                left.append(name)
+    return function.entry.name not in waiting
+
+
+def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
+    """The blocks that wait at the cluster barrier behind the signal."""
+    sites = sites_of(function)
+    behind = _reached(function, *function.blocks[signal.block].successors)
+    found = {name for name in behind if any(one.instr.opcode == WAIT for one in sites[name])}
+    if any(one.instr.opcode == WAIT and one.position > signal.position for one in sites[signal.block]):
+        found.add(signal.block)
+    return found
+
+
+def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[str]) -> bool:
+    """Whether the wait may be for the last signal: behind one of this thread, or not followed by another fill."""
+    behind = _reached(function, *function.blocks[wait.site.block].successors) | {wait.site.block}
+    after = _reached(function, *function.blocks[signal.site.block].successors)
+    same = wait.site.block == signal.site.block and wait.site.position > signal.site.position
+    return same or wait.site.block in after or behind.isdisjoint(fills)
+
+
+def _ends_without_wait(function: MachineFunction, site: Site) -> bool:
+    """Whether some way from the instruction to the end of the kernel has no wait at the cluster barrier."""
+    rest = sites_of(function)[site.block]
+    if any(one.instr.opcode == WAIT for one in rest if one.position > site.position):
+        return False
+    seen, waiting = {site.block}, [site.block]
+    while waiting:
+        block = function.blocks[waiting.pop()]
+        if not block.successors:
+            return True
+        for successor in block.successors:
+            if successor not in seen and not any(one.opcode == WAIT for one in function.blocks[successor].instructions):
+                seen.add(successor)
+                waiting.append(successor)
+    return False
+
+
+def _reached(function: MachineFunction, *starts: str) -> set[str]:
+    seen, waiting = set(starts), list(starts)
+    while waiting:
+        for successor in function.blocks[waiting.pop()].successors:
+            if successor not in seen:
+                seen.add(successor)
+                waiting.append(successor)
+    return seen

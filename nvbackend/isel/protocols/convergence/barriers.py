@@ -1,0 +1,157 @@
+"""Barriers of the CTA and of the cluster that some threads come to and others never do.
+
+Threads may meet at a barrier from different places of the program. So a barrier on one side of a branch is only wrong
+where the other threads can come to no barrier at all that would match it, on their side or under any other branch that
+lets one of them through.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from nvbackend.intrinsics.row import Row
+from nvbackend.isel.protocols.convergence import rules
+from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, Parting
+from nvbackend.isel.flow.graphs import on_cycles, postorder
+from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.flow.warp_paths import THREADS, coming, everyone
+
+_CTA_BARRIERS = ("bar.", "barrier.sync", "barrier.red", "barrier.arrive")
+_CLUSTER_BARRIERS = ("barrier.cluster.arrive", "barrier.cluster.wait")
+_WARP_BARRIER = "bar.warp.sync"
+_ID = "id"
+_COUNTED = "counted"
+
+
+@cache
+def is_collective(row: Row) -> bool:
+    """Whether it is a barrier of the CTA or of the cluster."""
+    return row.opcode in _CLUSTER_BARRIERS or (row.opcode.startswith(_CTA_BARRIERS) and row.opcode != _WARP_BARRIER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Barrier:
+    """A barrier in the text: its number in the CTA, None where it is computed, and whether it waits for everybody."""
+
+    block: str
+    opcode: str
+    number: int | None
+    all: bool
+
+    @property
+    def meeting(self) -> str | int | None:
+        """What threads meet by: the instruction in a cluster, the number in the CTA, None where that is computed."""
+        return self.opcode if self.opcode in _CLUSTER_BARRIERS else self.number
+
+    def may_match(self, meeting: str | int | None) -> bool:
+        """Whether threads here and threads that meet by this may wait for each other."""
+        if isinstance(meeting, str) or self.opcode in _CLUSTER_BARRIERS:
+            return self.meeting == meeting
+        return self.number is None or meeting is None or self.number == meeting
+
+
+class Barriers:
+    """All barriers of a function."""
+
+    def __init__(self, function: MachineFunction, divergence: Divergence) -> None:
+        self._function = function
+        self._divergence = divergence
+        self._all = [
+            _barrier(name, instr)
+            for name, block in function.blocks.items()
+            if name in divergence.flow.successors
+            for instr in block.instructions
+            if instr.row is not None and is_collective(instr.row)
+        ]
+        self._sides: dict[str, list[set[str]]] = {}
+        self._places: dict[tuple[object, ...], set[str]] = {}
+        self._matched: dict[tuple[object, ...], bool] = {}
+
+    def check(self, block: str, instr: MachineInstr) -> list[Mistake]:
+        """The mistake, if `instr` is a barrier of all threads that some of them never come to."""
+        if instr.row is None or not is_collective(instr.row):
+            return []
+        barrier = _barrier(block, instr)
+        in_cluster = barrier.opcode in _CLUSTER_BARRIERS
+        needed = Scope.CLUSTER if in_cluster else Scope.CTA
+        if not barrier.all or not self._divergence.is_parted(block, needed):
+            return []
+        for parting in self._divergence.partings_of(block, needed):
+            side = self._lonely_side(barrier, parting, needed)
+            if side is None or (in_cluster and side and parting.branch.uniform < Scope.WARP):
+                continue  # a warp of which a part has ended does not come together: another rule
+            divergent, skipped = (
+                (rules.CLUSTER_DIVERGENT, rules.CLUSTER_SKIPPED)
+                if in_cluster
+                else (rules.BARRIER_DIVERGENT, rules.BARRIER_SKIPPED)
+            )
+            rule = skipped if side else divergent
+            text, notes = parting.described(), parting.notes()
+            diagnostic = rule.diagnose(at=instr.location, notes=notes, instruction=instr.row.ptx, branch=text)
+            return [Mistake((rule.id, parting.block), diagnostic)]
+        return []
+
+    def _lonely_side(self, barrier: _Barrier, parting: Parting, needed: Scope) -> bool | None:
+        """Whether the other threads have ended (True) or go elsewhere (False); None where they may match it."""
+        if not parting.branch.fixed and parting.block in self._cyclic:
+            return None  # another round may let the other threads come to the same barrier
+        sides = self._sides_of(parting.block)
+        here = [index for index, side in enumerate(sides) if barrier.block in side]
+        if len(here) != 1 or self._is_matched(barrier, parting.block, here[0], needed):
+            return None
+        return self._divergence.flow.meeting[parting.block] is None and barrier.block in sides[-1]
+
+    def _sides_of(self, parting: str) -> list[set[str]]:
+        """The blocks on each side of the branch at the end of a block, up to where they meet."""
+        if parting not in self._sides:
+            flow = self._divergence.flow
+            ends = {flow.meeting[parting], parting}
+            self._sides[parting] = [flow.reached([follower], ends) for follower in flow.successors[parting]]
+        return self._sides[parting]
+
+    def _is_matched(self, barrier: _Barrier, parting: str, side: int, needed: Scope) -> bool:
+        """Whether threads that may not take this side of the branch may come to a barrier elsewhere that matches."""
+        key = parting, side, barrier.meeting, needed
+        if key not in self._matched:
+            known, threads = self._function.blocks[parting].sides, self._function.attributes.get(THREADS)
+            others = None
+            if known is not None and isinstance(threads, int):
+                others = ~known[side] & everyone(self._function)
+            places, inside = self._places_of(barrier.meeting, needed, others), self._sides_of(parting)[side]
+            self._matched[key] = len(places) > len(inside) or not places <= inside
+        return self._matched[key]
+
+    def _places_of(self, meeting: str | int | None, needed: Scope, threads: int | None) -> set[str]:
+        """The blocks with barriers that may match, where some of `threads` may come, all threads where it is None."""
+        key = meeting, needed, threads
+        if key not in self._places:
+            self._places[key] = {
+                one.block
+                for one in self._all
+                if one.may_match(meeting)
+                and self._divergence.is_parted(one.block, needed)
+                and (threads is None or self._coming[one.block] & threads)
+            }
+        return self._places[key]
+
+    @cached_property
+    def _cyclic(self) -> set[str]:
+        flow = self._divergence.flow
+        order = postorder([next(iter(flow.successors))], flow.successors.__getitem__)
+        return on_cycles(order[::-1], flow.predecessors.__getitem__)
+
+    @cached_property
+    def _coming(self) -> dict[str, int]:
+        return coming(self._function)
+
+
+def _barrier(block: str, instr: MachineInstr) -> _Barrier:
+    assert instr.row is not None
+    number = instr.operands.get(_ID, "")
+    return _Barrier(
+        block,
+        instr.row.opcode,
+        int(number) if number.isdigit() else None,
+        instr.row.opcode in _CLUSTER_BARRIERS or not (instr.row.axes[_COUNTED] or number == ""),
+    )

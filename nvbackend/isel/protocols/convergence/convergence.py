@@ -1,0 +1,89 @@
+"""Convergence along the control flow: instructions of a whole warp, warpgroup, CTA or cluster, and who comes there.
+
+An instruction is parted where a branch decides about its block (`ControlFlow`) and the threads that should execute it
+together may go different ways there. Behind the block where the ways meet they are together again; where one way ends
+the kernel, or leaves a loop, the others go on without those threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row import Effect, Row
+from nvbackend.intrinsics.warp import ALL_LANES
+from nvbackend.isel.protocols.convergence import rules
+from nvbackend.isel.protocols.convergence.barriers import Barriers, is_collective
+from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, divergence_of
+from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
+
+_WARPGROUP_FAMILIES = frozenset({"wgmma", "register_budget"})
+_MASKS = ("members", "mask")
+"""Operands that say which lanes take part."""
+_ANY_LANES = frozenset({"activemask"})
+"""What asks which lanes are there, and so may stand anywhere."""
+
+
+def check_convergence(function: MachineFunction) -> list[Diagnostic]:
+    """Every instruction of a group of threads that, as a branch shows, only a part of the group may execute.
+
+    In the order of the text, the first instruction for each branch and rule. Branches of which nothing is known
+    (`MachineBlock.branch`) part nobody.
+    """
+    needs = {id(instr): needed_scope(instr) for instr in function.instructions()}
+    if not any(needs.values()) or not any(block.branch for block in function.blocks.values()):
+        return []
+    divergence = divergence_of(function)
+    barriers = Barriers(function, divergence)
+    found: dict[object, Diagnostic] = {}
+    for name, block in function.blocks.items():
+        for instr in block.instructions:
+            needed = needs[id(instr)]
+            if needed and name in divergence.flow.successors:
+                for mistake in barriers.check(name, instr) or _parted(divergence, name, instr, needed):
+                    found.setdefault(mistake.cause, mistake.diagnostic)
+    return list(found.values())
+
+
+def needed_scope(instr: MachineInstr) -> Scope:
+    """The group whose threads execute `instr` together; THREAD where each may be alone, or nothing is known."""
+    needed = Scope.THREAD if instr.row is None else _needed(instr.row)
+    if needed is not Scope.WARP:
+        return needed
+    masks = [instr.operands[name] for name in _MASKS if name in instr.operands]
+    return Scope.WARP if all(_is_whole(mask) for mask in masks) else Scope.THREAD
+
+
+@cache
+def _needed(row: Row) -> Scope:
+    """The same, where all lanes take part."""
+    if is_collective(row):
+        return Scope.WARP
+    if Effect.CONVERGENT not in row.effects or row.opcode in _ANY_LANES:
+        return Scope.THREAD
+    return Scope.WARPGROUP if row.family in _WARPGROUP_FAMILIES else Scope.WARP
+
+
+def _is_whole(mask: str) -> bool:
+    digits = mask.removeprefix("-")
+    return digits.isdigit() and int(mask) & ALL_LANES == ALL_LANES
+
+
+def _parted(divergence: Divergence, block: str, instr: MachineInstr, needed: Scope) -> Iterator[Mistake]:
+    """What the warp or warpgroup executes together, and does not come to together."""
+    parting = divergence.parting(block, needed)
+    if instr.row is None or Effect.CONVERGENT not in instr.row.effects or parting is None:
+        return
+    rule, threads = (
+        (rules.WARPGROUP_DIVERGENT, WARPGROUP_SIZE) if needed is Scope.WARPGROUP else (rules.WARP_DIVERGENT, WARP_SIZE)
+    )
+    diagnostic = rule.diagnose(
+        at=instr.location,
+        notes=parting.notes(),
+        instruction=instr.row.ptx,
+        threads=threads,
+        branch=parting.described(),
+    )
+    yield Mistake((rule.id, parting.block), diagnostic)

@@ -1,0 +1,266 @@
+"""The life of mbarriers along the control flow: initialised, made visible, used, invalidated.
+
+Every part of the state holds on some path to the place. Threads are not told apart: what one thread initialises, all
+have once a barrier follows. Instructions that an unknown part of the threads execute (a run-time condition stands
+around them) begin nothing, so that no path is blamed that no thread takes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from nvbackend.diagnostics import Rule
+from nvbackend.isel import facts
+from nvbackend.isel.protocols.mbarrier import rules
+from nvbackend.isel.flow.finished import with_successors
+from nvbackend.isel.flow.loops import Loops
+from nvbackend.isel.protocols.mbarrier.uses import WRITES, Cell, Role, Use, Uses
+
+if TYPE_CHECKING:
+    from nvbackend.isel.flow.dataflow import Site
+    from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject
+
+_CTA_BARRIERS = ("bar.", "barrier.cta", "barrier.sync", "barrier.red")
+_CLUSTER_WAIT = "barrier.cluster.wait"
+_FENCES = ("fence.mbarrier_init", "fence.proxy.async")
+
+
+class _Order(enum.Enum):
+    """Whom an instruction shows what was done before it."""
+
+    NONE = enum.auto()
+    FENCE = enum.auto()
+    CTA = enum.auto()
+    CLUSTER = enum.auto()
+
+
+Marks = int
+"""A set of the instructions that initialise or invalidate, a bit each in the order of the text: a kernel can have
+thousands of barriers, and each changes the set."""
+
+
+class Life(NamedTuple):
+    """What may hold before an instruction.
+
+    `begun`: initialised on some path, ever. `live` and `dead`: initialised or invalidated, with nothing that undoes it
+    since. `unseen`: initialised, and no barrier of the CTA since; `unseen_by_peers`: no barrier of the cluster;
+    `unfenced`: no fence.
+    """
+
+    begun: Marks = 0
+    live: Marks = 0
+    dead: Marks = 0
+    unseen: Marks = 0
+    unseen_by_peers: Marks = 0
+    unfenced: Marks = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LifeFinding:
+    """A broken rule, where, of which cell; the places that made it one; what is missing for it to be right."""
+
+    rule: Rule
+    site: Site
+    cell: Cell
+    causes: frozenset[int] = frozenset()
+    missing: str = ""
+
+
+class LifeAnalysis:
+    """The life of mbarriers as an analysis for the solver."""
+
+    def __init__(self, uses: Uses, cluster: int) -> None:
+        self._uses = {use.site.position: use for use in uses.all}
+        self._known = uses
+        self._cluster = cluster
+        self._marks = [use for use in uses.all if use.role in (Role.INIT, Role.INVAL)]
+        self._bits = {use.site.position: 1 << index for index, use in enumerate(self._marks)}
+        self._exactly: dict[Cell, Marks] = {}
+        self._inside: dict[MemoryObject, Marks] = {}
+        for use in self._marks:
+            bit = self._bits[use.site.position]
+            self._exactly[use.exact] = self._exactly.get(use.exact, 0) | bit
+            self._inside[use.exact.object] = self._inside.get(use.exact.object, 0) | bit
+
+    def matters(self, site: Site) -> bool:
+        """Whether the instruction uses, orders or may overwrite mbarriers."""
+        if site.position in self._uses or _order(site.instr) is not _Order.NONE:
+            return True
+        return any(touch.use in WRITES for touch in site.instr.memory)
+
+    def entry(self) -> Life:
+        """Nothing is initialised."""
+        return Life()
+
+    def join(self, left: Life, right: Life, /) -> Life:
+        """What may be true on either way."""
+        return Life(*(one | other for one, other in zip(left, right, strict=True)))
+
+    def transfer(self, state: Life, site: Site, /) -> Life:
+        """What may be true behind the instruction."""
+        use = self._uses.get(site.position)
+        if use is not None and use.role is Role.INIT:
+            return self._initialised(state, use)
+        if use is not None and use.role is Role.INVAL:
+            return self._invalidated(state, use)
+        return _ordered(state, site.instr)
+
+    def _initialised(self, state: Life, use: Use) -> Life:
+        bit, others = self._bits[use.site.position], ~self._exactly[use.exact]
+        begun, dead = state.begun | bit, state.dead & ~self._met(use.exact)
+        if use.threads is None:
+            return state._replace(begun=begun, dead=dead)
+        return Life(
+            begun,
+            state.live & others | bit,
+            dead,
+            state.unseen & others | bit,
+            state.unseen_by_peers & others | bit,
+            state.unfenced & others | bit,
+        )
+
+    def _invalidated(self, state: Life, use: Use) -> Life:
+        bit, others = self._bits[use.site.position], ~self._met(use.exact)
+        return Life(
+            state.begun,
+            state.live & others,
+            state.dead if use.threads is None else state.dead & ~self._exactly[use.exact] | bit,
+            state.unseen & others,
+            state.unseen_by_peers & others,
+            state.unfenced & others,
+        )
+
+    def _met(self, cell: Cell) -> Marks:
+        """The marks of those cells that may be the same mbarrier."""
+        if cell.offset is None:
+            return self._inside.get(cell.object, 0)
+        return self._exactly.get(cell, 0) | self._exactly.get(Cell(cell.object, None), 0)
+
+    def _places(self, marks: Marks) -> frozenset[int]:
+        """Where the instructions stand."""
+        return frozenset(use.site.position for use in self._of(marks))
+
+    def _of(self, marks: Marks) -> Iterator[Use]:
+        while marks:
+            bit = marks & -marks
+            yield self._marks[bit.bit_length() - 1]
+            marks ^= bit
+
+    def findings(self, state: Life, site: Site) -> Iterator[LifeFinding]:
+        """What the instruction breaks, given what may hold before it."""
+        use = self._uses.get(site.position)
+        if use is None:
+            yield from self._writes(state, site)
+        elif use.role is Role.INIT:
+            live = state.live & self._exactly[use.exact]
+            if use.exact.offset is not None and use.threads is not None and live:
+                yield LifeFinding(rules.DOUBLE_INIT, site, use.exact, self._places(live))
+        else:
+            yield from self._use(state, use)
+
+    def _use(self, state: Life, use: Use) -> Iterator[LifeFinding]:
+        site, cell = use.site, use.exact
+        met = self._met(cell)
+        if not state.begun & met:
+            known_later = not self._known.lacks(cell, Role.INIT)
+            if not known_later or (self._known.of(cell, Role.INIT) and not self._known.lost & Role.INIT):
+                yield LifeFinding(rules.UNINITIALISED, site, cell, missing="later" if known_later else "never")
+            return
+        if use.role is Role.INVAL:
+            return
+        if state.dead & met:
+            yield LifeFinding(rules.AFTER_INVAL, site, cell, self._places(state.dead & met))
+            return
+        missing = self._missing(state, use, met)
+        if missing is not None:
+            yield LifeFinding(rules.NOT_READY, site, cell, missing[1], missing[0])
+
+    def _missing(self, state: Life, use: Use, met: Marks) -> tuple[str, frozenset[int]] | None:
+        """What the initialisation still lacks for this use, and where it was."""
+        unseen = frozenset(one.site.position for one in self._of(state.unseen & met) if _by_others(one, use))
+        if unseen:
+            return "no barrier of the CTA", unseen
+        if state.unfenced & met and use.role & Role.COMPLETE:
+            return "no fence.mbarrier_init", self._places(state.unfenced & met)
+        if state.unseen_by_peers & met and self._cluster > 1 and use.is_remote:
+            return "no barrier of the cluster", self._places(state.unseen_by_peers & met)
+        return None
+
+    def _writes(self, state: Life, site: Site) -> Iterator[LifeFinding]:
+        for touch in site.instr.memory:
+            if touch.use not in WRITES or touch.offset is None or touch.symbol:
+                continue
+            end = None if touch.bytes is None else touch.offset + touch.bytes
+            for use in self._of(state.live & self._inside.get(touch.object, 0)):
+                cell = use.exact
+                if cell.offset is None:
+                    continue
+                if (end is None or cell.offset < end) and touch.offset < cell.offset + cell.object.element_bytes:
+                    live = state.live & self._exactly[cell]
+                    yield LifeFinding(rules.OVERWRITTEN, site, cell, self._places(live))
+                    break
+
+
+def some_thread(function: MachineFunction, loops: Loops) -> MachineFunction:
+    """`function`, whose `loops` these are, with every block that some of the threads run on the way of all of them.
+
+    An mbarrier is initialised or invalidated when one thread has done it, so what matters is that some thread runs the
+    block, and not that the others go around it.
+    """
+    taken = {}
+    for name, block in function.blocks.items():
+        ways = block.successors
+        if block.sides is not None and len(ways) == 2 and loops.is_reachable(name):
+            left = [way for way in ways if not _leads(function, loops, ways[way == ways[0]], way, name)]
+            if left and left != ways:
+                taken[name] = left
+    return with_successors(function, taken) if taken else function
+
+
+def _leads(function: MachineFunction, loops: Loops, start: str, end: str, without: str) -> bool:
+    """Whether there is a way from `start` to `end`, both behind `without`, that does not come through that block."""
+    if loops.is_entered_from(end, without):
+        return False  # told at once, where the search would go through all the rest of the function
+    seen, waiting = {start, without}, [start]
+    while waiting:
+        for successor in function.blocks[waiting.pop()].successors:
+            if successor == end:
+                return True
+            if successor not in seen:
+                seen.add(successor)
+                waiting.append(successor)
+    return False
+
+
+def _by_others(init: Use, use: Use) -> bool:
+    """Whether certainly other threads than the one that initialises execute the use."""
+    if init.threads is None or use.threads is None:
+        return False
+    one = init.fact(facts.THREAD)
+    return use.threads != 1 or init.threads != 1 or (one is not None and use.fact(facts.THREAD) not in (one, None))
+
+
+def _order(instr: MachineInstr) -> _Order:
+    return _order_of(instr.opcode, instr.opcode if instr.row is None else instr.row.ptx)
+
+
+@cache
+def _order_of(opcode: str, spelling: str) -> _Order:
+    if opcode == _CLUSTER_WAIT:
+        return _Order.CLUSTER
+    if opcode.startswith(_CTA_BARRIERS):
+        return _Order.CTA
+    return _Order.FENCE if spelling.startswith(_FENCES) else _Order.NONE
+
+
+def _ordered(state: Life, instr: MachineInstr) -> Life:
+    order = _order(instr)
+    if order is _Order.CLUSTER:
+        return state._replace(unseen=0, unseen_by_peers=0)
+    if order is _Order.CTA:
+        return state._replace(unseen=0) if state.unseen else state
+    return state._replace(unfenced=0) if order is _Order.FENCE and state.unfenced else state

@@ -1,0 +1,149 @@
+"""The protocol of mbarriers over a finished kernel: life, arrivals, bytes and phases, in words.
+
+Nothing is said of a barrier whose address is not known, of instructions under conditions that nobody can evaluate,
+and of what the owner of an attached IRBuilder may have emitted beside ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.isel import facts
+from nvbackend.isel.protocols.mbarrier import rules
+from nvbackend.isel.flow.dataflow import Site, solve
+from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.protocols.mbarrier.counts import CountFinding, Counts
+from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck
+from nvbackend.isel.protocols.mbarrier.first import Firsts
+from nvbackend.isel.protocols.mbarrier.life import LifeAnalysis, LifeFinding, some_thread
+from nvbackend.isel.protocols.mbarrier.parity import Parities, ParityFinding
+from nvbackend.isel.protocols.mbarrier.uses import Uses, find_uses
+
+Notes = tuple[tuple[str, Location | None], ...]
+Finding = LifeFinding | CountFinding | ParityFinding | Stuck
+CLUSTER = "cluster"
+_MOST_NOTES = 3
+
+
+def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
+    """Every mistake with an mbarrier that `function` certainly makes, in the order of the text, one a cause."""
+    uses = find_uses(function)
+    if not uses.all:
+        return []
+    cluster = function.attributes.get(CLUSTER, 1)
+    size = cluster if isinstance(cluster, int) else 1
+    sites: dict[int, Site] = {use.site.position: use.site for use in uses.all}
+    loops = loops_of(function)
+    found: list[Finding] = list(_life(some_thread(function, loops), uses, size))
+    if loops.regular:
+        counts, firsts = Counts(uses, loops, size, function.values), Firsts(function, uses, loops)
+        found += counts.findings()
+        found += Parities(function, uses, loops, counts, firsts).findings()
+        found += Deadlocks(function, uses, loops, counts, firsts).findings()
+    found.sort(key=lambda one: _site(one).position)
+    return [_told(finding, sites) for finding in _once(found)]
+
+
+def _life(function: MachineFunction, uses: Uses, cluster: int) -> Iterable[LifeFinding]:
+    analysis = LifeAnalysis(uses, cluster)
+    for site, state in solve(function, analysis, analysis.matters).visit():
+        yield from analysis.findings(state, site)
+
+
+def _once(found: Iterable[Finding]) -> Iterable[Finding]:
+    """The first of what has one cause: a rule, and the cells of one allocation."""
+    seen = set()
+    for finding in found:
+        cell = finding.cell if isinstance(finding, LifeFinding) else finding.use.cell
+        rule = rules.DEADLOCK if isinstance(finding, Stuck) else finding.rule
+        cause = (rule.id, cell.object, getattr(finding, "missing", ""))
+        if cause not in seen:
+            seen.add(cause)
+            yield finding
+
+
+def _site(finding: Finding) -> Site:
+    return finding.site if isinstance(finding, LifeFinding) else finding.use.site
+
+
+def _told(finding: Finding, sites: dict[int, Site]) -> Diagnostic:
+    if isinstance(finding, LifeFinding):
+        return _life_told(finding, sites)
+    if isinstance(finding, CountFinding):
+        return finding.rule.diagnose(
+            at=finding.use.site.instr.location,
+            notes=_notes(_COUNTED[finding.rule.id], (use.site for use in finding.others)),
+            barrier=finding.use.cell,
+            instruction=finding.use.site.instr.opcode,
+            **dict(finding.values),
+        )
+    return _stuck_told(finding) if isinstance(finding, Stuck) else _parity_told(finding)
+
+
+def _stuck_told(finding: Stuck) -> Diagnostic:
+    waits = _notes("waits in turn", (use.site for use in finding.others))
+    reason = "every arrival on it stands behind this wait"
+    if finding.have:
+        reason = f"only {finding.have} of its {finding.count} arrivals can come before"
+    elif waits:
+        reason += ", or behind others that wait for it in turn"
+    return rules.DEADLOCK.diagnose(
+        at=finding.use.site.instr.location,
+        notes=_notes("arrives here", (use.site for use in finding.arrivals)) + waits,
+        barrier=finding.use.cell,
+        reason=reason,
+        fix=_TO_EMPTY if finding.empties and not finding.have else _TO_FILL,
+    )
+
+
+_TO_EMPTY = (
+    "where a barrier says that memory may be filled, wait first for the phase before the first, which counts as "
+    "complete: parity 1, a variable that begins at 1, or phase ^ 1 of one that begins at 0"
+)
+_TO_FILL = "let the arrivals come first: in front of the wait, or in threads that do not wait for these"
+
+
+_COUNTED = {
+    rules.ARRIVALS.id: "arrives here",
+    rules.NO_ARRIVAL.id: "initialised here",
+    rules.UNEXPECTED_BYTES.id: "",
+    rules.MISSING_BYTES.id: "",
+    rules.WRONG_BYTES.id: "bytes come from here",
+}
+_NEVER = {
+    "never": "which no mbarrier.init of the kernel has made a barrier",
+    "later": "which is initialised further down only",
+}
+
+
+def _life_told(finding: LifeFinding, sites: dict[int, Site]) -> Diagnostic:
+    happened = "invalidated here" if finding.rule is rules.AFTER_INVAL else "initialised here"
+    return finding.rule.diagnose(
+        at=finding.site.instr.location,
+        notes=_notes(happened, (sites[position] for position in sorted(finding.causes))),
+        barrier=finding.cell,
+        instruction=finding.site.instr.opcode,
+        reason=_NEVER.get(finding.missing, ""),
+        missing=finding.missing,
+        whom="the cluster" if finding.missing.endswith("cluster") else "the CTA",
+    )
+
+
+def _parity_told(finding: ParityFinding) -> Diagnostic:
+    constant = finding.use.fact(facts.PARITY)
+    index = " and ".join(finding.index)
+    return finding.rule.diagnose(
+        at=finding.use.site.instr.location,
+        barrier=finding.use.cell,
+        parity=constant if constant is not None else " and ".join(finding.parity) or "a value from before the loop",
+        index=index,
+        does=finding.does,
+        when=f"where {index} begins again at 0" if index else "in each round",
+    )
+
+
+def _notes(text: str, sites: Iterable[Site]) -> Notes:
+    places = {site.instr.location: None for site in sites if site.instr.location is not None}
+    return tuple((text, place) for place in list(places)[:_MOST_NOTES])

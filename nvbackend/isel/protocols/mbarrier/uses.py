@@ -1,0 +1,219 @@
+"""What a kernel does with its mbarriers: every instruction that concerns one, with what is known of it.
+
+A cell is one mbarrier, or an array of them where they are chosen at run time.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from itertools import groupby
+
+from nvbackend.intrinsics.row import RegisterClass
+from nvbackend.isel import facts
+from nvbackend.isel.flow.dataflow import Site, sites_of
+from nvbackend.isel.flow.finished import kept_of_text
+from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+
+BARRIER = "barrier"
+ATTACHED = "attached"
+"""The attribute of a function that has other code than what the machine form shows."""
+WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
+
+
+class Role(enum.Flag):
+    """What an instruction does with an mbarrier."""
+
+    INIT = enum.auto()
+    INVAL = enum.auto()
+    ARRIVE = enum.auto()
+    EXPECT = enum.auto()
+    COMPLETE = enum.auto()  # bytes of an asynchronous copy
+    WAIT = enum.auto()  # until the phase has completed
+    POLL = enum.auto()  # asks whether it has
+    OTHER = enum.auto()
+
+    __hash__ = object.__hash__  # quick: Flag's own is written in Python
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An mbarrier at a known `offset` of its allocation, or some one of them where it is None."""
+
+    object: MemoryObject
+    offset: int | None
+
+    def meets(self, other: Cell) -> bool:
+        """Whether both may be the same mbarrier."""
+        return self.object == other.object and (self.offset is None or other.offset in (None, self.offset))
+
+    def __str__(self) -> str:
+        count = self.object.bytes // max(1, self.object.element_bytes)
+        if count <= 1:
+            return f"mbarrier {self.object.name}"
+        if self.offset is None:
+            return f"mbarriers {self.object.name}"
+        return f"mbarrier {self.object.name}[{self.offset // self.object.element_bytes}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One instruction's use of a cell; `exact` is the mbarrier that it names itself, where `cell` is an array."""
+
+    site: Site
+    cell: Cell
+    exact: Cell
+    role: Role
+
+    def fact(self, name: str) -> int | None:
+        """A number known of the instruction, by its name in `isel.facts`."""
+        return self.site.instr.facts.get(name)
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads of the CTA execute it."""
+        return self.fact(facts.THREADS)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the mbarrier may be that of another CTA."""
+        row = self.site.instr.row
+        registers = () if row is None else (one.register for one in row.operands if one.name == BARRIER)
+        return bool(self.fact(facts.REMOTE)) or RegisterClass.SHARED_CLUSTER in registers
+
+
+@dataclass(frozen=True)
+class Uses:
+    """All uses, in the order of the text.
+
+    `lost` are the roles of instructions that use an mbarrier nobody knows, or that nobody has recorded; `escaped` are
+    the allocations that ordinary code touches as well: of them nobody can say what is not done.
+    """
+
+    all: tuple[Use, ...]
+    by_block: Mapping[str, tuple[Use, ...]]
+    lost: Role
+    escaped: frozenset[MemoryObject]
+
+    by_object: Mapping[MemoryObject, Mapping[int | None, Mapping[int, Sequence[Use]]]]
+    """By allocation, offset, and the bits of the role."""
+    _asked: dict[tuple[Cell, Role], Sequence[Use]] = field(default_factory=dict, compare=False, repr=False)
+    _placed: dict[tuple[Cell, Role], Mapping[str, list[Use]]] = field(default_factory=dict, compare=False, repr=False)
+
+    def of(self, cell: Cell, role: Role) -> Sequence[Use]:
+        """The uses of a cell in one of the roles, in the order of the text."""
+        key = cell, role
+        found = self._asked.get(key)
+        if found is None:
+            found = self._asked[key] = self._of(cell, role)
+        return found
+
+    def _of(self, cell: Cell, role: Role) -> Sequence[Use]:
+        places = self.by_object.get(cell.object, {})
+        met = places.keys() if cell.offset is None else (one for one in (cell.offset, None) if one in places)
+        bits = role.value
+        found = [use for place in met for does, uses in places[place].items() if does & bits for use in uses]
+        return tuple(sorted(found, key=_position))
+
+    def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
+        """Those of them that stand in one of `blocks`; looked up there, since each of many loops asks for its own."""
+        key = cell, role
+        placed = self._placed.get(key)
+        if placed is None:
+            placed = self._placed[key] = {}
+            for use in self.of(cell, role):
+                placed.setdefault(use.site.block, []).append(use)
+        names = (one for one in blocks if one in placed) if len(blocks) < len(placed) else placed.keys() & blocks
+        return sorted((use for name in names for use in placed[name]), key=_position)
+
+    @cached_property
+    def arrivals(self) -> frozenset[int]:
+        """The positions of all that arrive."""
+        return frozenset(use.site.position for use in self.all if use.role & Role.ARRIVE)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every cell, in the order of the text."""
+        return tuple(dict.fromkeys(use.cell for use in self.all))
+
+    def lacks(self, cell: Cell, role: Role) -> bool:
+        """Whether certainly nothing in the kernel does this with the cell."""
+        return not (self.lost & role or cell.object in self.escaped or self.of(cell, role))
+
+
+def _position(use: Use) -> int:
+    return use.site.position
+
+
+def role_of(instr: MachineInstr) -> Role:
+    """What `instr` does with its mbarrier."""
+    blocking = instr.row is None or bool(instr.row.axes.get("blocking"))
+    return _role(instr.opcode, blocking=blocking)
+
+
+@cache
+def _role(opcode: str, *, blocking: bool) -> Role:
+    if opcode.startswith("mbarrier.arrive"):
+        return Role.ARRIVE | (Role.EXPECT if opcode.endswith("expect_tx") else Role(0))
+    if opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait")):
+        return Role.WAIT if blocking else Role.POLL
+    if opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async", "clusterlaunchcontrol")):
+        return Role.COMPLETE
+    return _ROLES.get(opcode, Role.OTHER)
+
+
+_ROLES = {
+    "mbarrier.init": Role.INIT,
+    "mbarrier.inval": Role.INVAL,
+    "mbarrier.expect_tx": Role.EXPECT,
+    "mbarrier.complete_tx": Role.COMPLETE,
+    "cp.async.mbarrier.arrive": Role.ARRIVE,
+    "tcgen05.commit": Role.ARRIVE,
+}
+
+
+@kept_of_text
+def find_uses(function: MachineFunction) -> Uses:
+    """Every use of an mbarrier in `function`."""
+    sites = [site for block in sites_of(function).values() for site in block]
+    whole = _chosen_at_run_time(sites)
+    lost, found = ~Role(0) if function.attributes.get(ATTACHED) else Role(0), []
+    for site in sites:
+        touch = barrier_touch(site.instr)
+        if touch is not None:
+            exact = Cell(touch.object, None if touch.symbol else touch.offset)
+            cell = Cell(touch.object, None) if touch.object in whole else exact
+            found.append(Use(site, cell, exact, role_of(site.instr)))
+        elif site.instr.row is not None and site.instr.row.has_operand(BARRIER):
+            lost |= role_of(site.instr)
+    barriers = {use.cell.object for use in found}
+    escaped = frozenset(
+        touch.object
+        for site in sites
+        for touch in site.instr.memory
+        if touch.object in barriers and touch.use is not MemoryUse.SYNCHRONIZE
+    )
+    by_block: dict[str, tuple[Use, ...]] = {
+        block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
+    }
+    by_object: dict[MemoryObject, dict[int | None, dict[int, list[Use]]]] = {}
+    for use in found:
+        places = by_object.setdefault(use.cell.object, {})
+        places.setdefault(use.cell.offset, {}).setdefault(use.role.value, []).append(use)
+    return Uses(tuple(found), by_block, lost, escaped, by_object)
+
+
+def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:
+    """The access to an mbarrier as one, None where the instruction has none that is known."""
+    for touch in instr.memory:
+        if touch.use is MemoryUse.SYNCHRONIZE:
+            return touch
+    return None
+
+
+def _chosen_at_run_time(sites: Iterable[Site]) -> set[MemoryObject]:
+    """The allocations of which some access does not say which mbarrier it is."""
+    touches = (touch for site in sites for touch in site.instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
+    return {touch.object for touch in touches if touch.offset is None or touch.symbol}

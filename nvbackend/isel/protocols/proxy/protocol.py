@@ -1,0 +1,282 @@
+"""Shared memory between ordinary and asynchronous accesses, along the control flow: what is not ordered between them.
+
+`find_meetings` reduces the function to the accesses and what orders them, follows what is pending, and keeps what no
+path orders; `check_proxy_protocol` tells each cause once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
+from nvbackend.isel.protocols.copy_waits import filled_by_copies_alone, first_reads
+from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.finished import finished, kept, with_successors
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, shared_accesses
+from nvbackend.isel.protocols.proxy.state import (
+    ACCESS,
+    DONE,
+    ENTER,
+    EXIT,
+    HAZARDS,
+    MBARRIER_WAIT,
+    PROXY_FENCE,
+    WAITS,
+    Event,
+    Meeting,
+    ProxyAnalysis,
+)
+from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
+from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
+
+_RETURN = "ret"
+_ENTERED = MachineInstr(ENTER)
+"""Stands where run-time values become others."""
+_WAIT_ALL = "cp.async.wait_all"
+_MBARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_GROUPS = frozenset({"wgmma.commit_group", "cp.async.bulk.commit_group", "cp.async.commit_group", *WAITS.values()})
+_OTHER_SPACE = "global"
+_OF_ONE_THREAD = frozenset({Kind.STORE, Kind.LOAD})
+"""What one thread issues; stores are also waited for by the thread that issued them."""
+_WRONG_WAITS = (
+    wgmma_rules.READ_IN_FLIGHT,
+    wgmma_rules.WRITE_IN_FLIGHT,
+    wgmma_rules.MISSING_COMMIT,
+    wgmma_rules.WAIT_LEAVES_GROUP,
+    wgmma_rules.MISSING_WAIT,
+)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """A function of nothing but accesses and what orders them: `events` by position."""
+
+    function: MachineFunction
+    events: dict[int, Event]
+    runs: list[Run]
+
+    @property
+    def oldest(self) -> int:
+        """No wait leaves a group of this age in flight."""
+        return 1 + max((event.pending or 0 for event in self.events.values()), default=0)
+
+
+def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
+    """Every access to shared memory that nothing orders with a pending one it meets, in the order of the text.
+
+    What one fence or wait puts right is told once.
+    """
+    if not any(_may_err(kind) for found in shared_accesses(function).values() for kind, _ in found):
+        return []
+    reduced = reduce_function(function)
+    meetings = find_meetings(reduced)
+    if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
+        meetings = [meeting for meeting in meetings if meeting.first.kind is not Kind.MULTIPLY]
+    meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings)], key=_place)
+    found = [diagnose(causes) for causes in _by_cause(meetings)]
+    told = {meeting.first.number for meeting in meetings}
+    return found + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
+
+
+def waits_are_wrong(function: MachineFunction) -> bool:
+    """Whether the protocol of wgmma says already that mma are in flight too long: what they read is then told there."""
+    return any(finding.rule in _WRONG_WAITS for finding in find_mistakes(function))
+
+
+def find_meetings(reduced: Reduced) -> list[Meeting]:
+    """The meetings that no path orders, by the place of the second access."""
+    followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {Kind.STORE}))
+    found = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
+    found += _never_waited(reduced, {meeting.first.object for meeting in found if meeting.first.kind is Kind.LOAD})
+    return sorted(found, key=_place)
+
+
+def _place(meeting: Meeting) -> tuple[int, int]:
+    return meeting.second.site.position, meeting.first.site.position
+
+
+def _of_first_rounds(function: MachineFunction, reduced: Reduced, told: Iterable[Meeting]) -> Iterator[Meeting]:
+    """The first reads of copies that have not come, once for each allocation of which nothing is told yet."""
+    if not any(run.kind is Kind.COPY for run in reduced.runs):
+        return
+    known = {meeting.first.object.id for meeting in told if meeting.first.kind is Kind.COPY}
+    alone = filled_by_copies_alone(function)
+    for meeting in first_reads(reduced.function, reduced.events, reduced.oldest):
+        memory = meeting.first.object.id
+        if memory in alone and memory not in known:
+            known.add(memory)
+            yield meeting
+
+
+def unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
+    """The accesses that meet a pending run of one of the `kinds`, which is done on no path to there."""
+    if not any(run.kind in kinds for run in reduced.runs):
+        return
+    analysis = _analysis(reduced, kinds)
+    meetings: list[Meeting] = []
+    ordered: set[int] = set()
+    for site, state in solve(reduced.function, analysis, analysis.matters).visit():
+        run = reduced.events[site.position].run
+        if run is not None:
+            meetings += analysis.meetings(state, run)
+            ordered |= analysis.waited_for(state, run)
+    ordered |= analysis.silenced
+    for meeting in meetings:
+        if DONE in meeting.ages or meeting.first.number in analysis.silenced:
+            continue
+        if meeting.relation is Relation.SURE or _published_never(meeting, ordered):
+            yield meeting
+
+
+def _published_never(meeting: Meeting, ordered: set[int]) -> bool:
+    """In one tile, but who knows where: a mistake only if what was written is never read in order at all."""
+    return meeting.first.kind in (Kind.WRITE, Kind.COPY) and meeting.first.number not in ordered
+
+
+def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting]:
+    """Reads of what only copies fill, perhaps of another warp, where the kernel waits for none of their mbarriers."""
+    waits = {event.barrier for event in reduced.events.values() if event.name == MBARRIER_WAIT}
+    loads: dict[MemoryObject, list[Run]] = {}
+    for run in reduced.runs:
+        if run.kind is Kind.LOAD:
+            loads.setdefault(run.object, []).append(run)
+    other = told | {run.object for run in reduced.runs if run.kind in (Kind.WRITE, Kind.COPY)}
+    never = {
+        memory: filled[0]
+        for memory, filled in loads.items()
+        if memory not in other and _certainly_not_waited(filled, waits)
+    }
+    for run in reduced.runs:
+        if run.object in never and run.kind in HAZARDS[Kind.LOAD]:
+            yield Meeting(never[run.object], run, Relation.SURE, frozenset({0}))
+
+
+def _certainly_not_waited(loads: Iterable[Run], waits: set[MemoryObject | None]) -> bool:
+    barriers = frozenset[MemoryObject | None]().union(*(load.barriers for load in loads))
+    return None not in barriers | waits and barriers.isdisjoint(waits)
+
+
+def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site, frozenset[int]]]:
+    """Bulk stores not `told` of that may be pending where the kernel ends, and are waited for on no path to there."""
+    if not any(run.kind is Kind.STORE for run in reduced.runs):
+        return
+    program = _one_thread(reduced)
+    analysis = _analysis(program, frozenset({Kind.STORE}))
+    for site, state in solve(program.function, analysis, analysis.matters).visit():
+        if program.events[site.position].name != EXIT:
+            continue
+        for run, ages in analysis.pending(state):
+            if run.number not in told | analysis.silenced:
+                told = told | {run.number}
+                yield run, site, ages
+
+
+def _analysis(reduced: Reduced, kinds: frozenset[Kind]) -> ProxyAnalysis:
+    """Over the runs of some kinds, where anything can go wrong with their memory."""
+    others: dict[MemoryObject, set[Kind]] = {}
+    for run in reduced.runs:
+        others.setdefault(run.object, set()).add(run.kind)
+    runs = [
+        run
+        for run in reduced.runs
+        if run.kind in kinds and (run.kind is Kind.STORE or not HAZARDS[run.kind].isdisjoint(others[run.object]))
+    ]
+    return ProxyAnalysis(runs, reduced.events, reduced.oldest)
+
+
+def _one_thread(reduced: Reduced) -> Reduced:
+    """The program as the one thread executes it that blocks of one thread are for: it skips none of them."""
+    alone = {
+        name: block.successors[:1]
+        for name, block in reduced.function.blocks.items()
+        if block.branch is not None and block.branch.one_thread
+    }
+    return replace(reduced, function=with_successors(reduced.function, alone)) if alone else reduced
+
+
+@kept
+def reduce_function(function: MachineFunction) -> Reduced:
+    """The accesses of `function` to shared memory as runs, and what orders them."""
+    runs: list[Run] = []
+    accesses = shared_accesses(function)
+    blocks = {name: list(_events(sites, accesses, runs)) for name, sites in sites_of(function).items()}
+    defining = frozenset[str]().union(*(run.blocks for run in runs))
+    reduced = MachineFunction(function.name, function.target)
+    events: dict[int, Event] = {}
+    for name, found in blocks.items():
+        if name in defining:
+            found.insert(0, (Event(ENTER), None))
+        events.update(enumerate((event for event, _ in found), start=len(events)))
+        block = function.blocks[name]
+        instructions = [_ENTERED if site is None else site.instr for _, site in found]
+        reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
+    return Reduced(finished(reduced), events, runs)
+
+
+def _events(
+    sites: Iterable[Site], accesses: Mapping[int, Sequence[tuple[Kind, MemoryTouch]]], runs: list[Run]
+) -> Iterator[tuple[Event, Site | None]]:
+    """What matters of a block. An access joins the run before it unless something else happened to its memory."""
+    latest: dict[MemoryObject, Run] = {}
+    for site in sites:
+        order = _order(site.instr)
+        if order is not None:
+            latest.clear()
+            yield order, site
+        for kind, touch in accesses.get(site.position, ()):
+            run = latest.get(touch.object)
+            if run is not None and run.kind is kind:
+                assert isinstance(run.accesses, list)
+                run.accesses.append((site, touch))
+                continue
+            latest[touch.object] = run = Run(len(runs), kind, touch.object, [(site, touch)])
+            runs.append(run)
+            yield Event(ACCESS, run), site
+
+
+def _order(instr: MachineInstr) -> Event | None:
+    """What the instruction is to the order of accesses, None for nothing."""
+    if instr.opcode in _GROUPS:
+        return Event(instr.opcode, pending=instr.immediates.get("pending"))
+    if instr.opcode == _WAIT_ALL:
+        return Event(WAITS[Kind.COPY])
+    if instr.opcode == _RETURN:
+        return Event(EXIT)
+    if instr.opcode.startswith(_MBARRIER_WAITS):
+        barriers = (touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
+        return Event(MBARRIER_WAIT, barrier=next(barriers, None))
+    if instr.row is not None and instr.row.ptx.startswith(PROXY_FENCE) and instr.row.axes.get("space") != _OTHER_SPACE:
+        return Event(PROXY_FENCE)
+    return None
+
+
+def _may_err(kind: Kind) -> bool:
+    return (kind in HAZARDS and kind is not Kind.WRITE) or kind in HAZARDS[Kind.WRITE]
+
+
+def _by_cause(meetings: Iterable[Meeting]) -> list[list[Meeting]]:
+    """Together what one fence or wait in front of the first puts right, and what stands on one line."""
+    causes: list[list[Meeting]] = []
+    told: set[tuple[int, Kind]] = set()
+    for meeting in meetings:
+        last = causes[-1] if causes else None
+        if (meeting.first.number, meeting.first.kind) in told:
+            continue
+        told.add((meeting.first.number, meeting.first.kind))
+        if last is not None and _one_cause(last[0], meeting):
+            last.append(meeting)
+        else:
+            causes.append([meeting])
+    return causes
+
+
+def _one_cause(told: Meeting, meeting: Meeting) -> bool:
+    if told.first.kind is not meeting.first.kind:
+        return False
+    first, second = told.second.site, meeting.second.site
+    same_line = first.instr.location == second.instr.location is not None
+    between = first.position < meeting.first.site.position < second.position
+    return same_line or (first.block == second.block and not between)

@@ -1,0 +1,132 @@
+"""Tiles that are filled again while multiplies may read them.
+
+`wgmma.wait_group` is for the thread's own warp. A thread that multiplied and then fills the tile again, itself or by a
+copy, must have met the other warps in between. What tcgen05.mma reads is free when an mbarrier that a tcgen05.commit
+arrives on says so, for the thread that multiplied as for all others. Only what a thread certainly does in this order
+counts, and only where on no way from one to the other stands anything that threads could meet at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel import facts
+from nvbackend.isel.protocols.proxy import rules
+from nvbackend.isel.machine import Crew, MachineFunction, MemoryObject, MemoryUse
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, relation
+from nvbackend.isel.protocols.proxy.protocol import find_meetings, reduce_function, waits_are_wrong
+from nvbackend.isel.protocols.shared.pairs import Pairs
+from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
+
+_MULTIPLIES = ("wgmma.mma_async", "tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp")
+_READ_BY_EVERY_WARP = "b_desc"
+_WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
+_FILLS = (Kind.WRITE, Kind.COPY, Kind.LOAD)
+
+
+def check_refills(function: MachineFunction) -> list[Diagnostic]:
+    """Every access that fills again what multiplies in front of it read, and may read still.
+
+    What one barrier puts right is told once.
+    """
+    memory = _refilled(function)
+    if not memory or function.attributes.get(ATTACHED):
+        return []
+    found = list(_Refills(function, memory).find())
+    if any(first.kind is Kind.MULTIPLY for first, _ in found) and _is_told_there(function):
+        found = [(first, second) for first, second in found if first.kind is not Kind.MULTIPLY]
+    causes: dict[tuple[str, str], tuple[Run, Run]] = {}
+    for first, second in found:
+        causes.setdefault((first.site.block, second.site.block), (first, second))
+    return [_diagnose(first, second) for first, second in causes.values()]
+
+
+def _is_told_there(function: MachineFunction) -> bool:
+    """Whether this warp's own multiplies are not waited for: told by the protocol of wgmma or of the proxies."""
+    return waits_are_wrong(function) or any(
+        meeting.first.kind is Kind.MULTIPLY for meeting in find_meetings(reduce_function(function))
+    )
+
+
+def _refilled(function: MachineFunction) -> set[MemoryObject]:
+    """The allocations that are both multiplied and filled."""
+    multiplied, filled = set(), set()
+    for instr in function.instructions():
+        for touch in instr.memory:
+            if instr.opcode in _MULTIPLIES:
+                multiplied.add(touch.object)
+            elif touch.use in _WRITES:
+                filled.add(touch.object)
+    return multiplied & filled
+
+
+class _Refills:
+    """The search in one function, for fills of `memory`."""
+
+    def __init__(self, function: MachineFunction, memory: set[MemoryObject]) -> None:
+        hazards = dict.fromkeys((Kind.MULTIPLY, Kind.MULTIPLY_5), _FILLS)
+        self._pairs = Pairs(function, memory, hazards, acquires)
+        self._syncs = Syncs(function, self._pairs.sites)
+
+    def find(self) -> Iterator[tuple[Run, Run]]:
+        """The multiplies and the fills behind them."""
+        for first, second in self._pairs.find():
+            concerns = _concerns_all_warps if first.kind is Kind.MULTIPLY else self._goes_on
+            if (
+                concerns(first, second)
+                and self._follows(first, second)
+                and relation(first, second) is Relation.SURE
+                and not self._pairs.is_ordered_somewhere(first, second)
+            ):
+                yield first, second
+
+    def _follows(self, first: Run, second: Run) -> bool:
+        """Whether who fills has multiplied before: always, or in each round of the loop that both are in."""
+        crew = self._pairs.crew(first)
+        reader = first.site.block if crew is None or first.kind is Kind.MULTIPLY else crew.anchor
+        if self._pairs.is_before(first, reader, second):
+            return True
+        loops = self._pairs.loops
+        loop = loops.innermost(second.site.block)
+        if loop is None or first.site.block not in loop.blocks or not first.blocks.isdisjoint(loop.blocks):
+            return False  # in another round it is another place
+        return loops.every_round(loop, reader)
+
+    def _goes_on(self, first: Run, second: Run) -> bool:
+        """Whether who fills, where tcgen05 reads, certainly does not know that the multiplies are done.
+
+        The thread that multiplied knows what it waits for itself, another one what it waits for since both met.
+        """
+        by, also = self._pairs.crew(first), self._pairs.crew(second)
+        if by is None or also is None:
+            return False
+        if _is_one(by) and (by.bits, by.elected) == (also.bits, also.elected):
+            return True
+        last = self._pairs.last[first.number]
+        return self._pairs.last[second.number] <= last and self._syncs.before(last) == self._syncs.everybody
+
+
+def _is_one(crew: Crew) -> bool:
+    return crew.bits.bit_count() == 1
+
+
+def _concerns_all_warps(first: Run, second: Run) -> bool:
+    """Whether every warp reads what is filled: a warp may fill the rows of A that are its own."""
+    if any(touch.operand == _READ_BY_EVERY_WARP for _, touch in first.accesses):
+        return True
+    return all(site.instr.facts.get(facts.THREADS) == 1 for site, _ in second.accesses)
+
+
+def _diagnose(first: Run, second: Run) -> Diagnostic:
+    reader, writer = first.site.instr, second.site.instr
+    line = f" of line {reader.location.line}" if reader.location else ""
+    rule = rules.REFILL if first.kind is Kind.MULTIPLY else rules.REFILL_IN_FLIGHT
+    return rule.diagnose(
+        at=writer.location,
+        notes=(("it is read from here on", reader.location),),
+        writer=f"the {writer.opcode}",
+        reader=f"the {reader.opcode}{line}",
+        memory=f"shared memory {first.object.name}",
+    )

@@ -1,0 +1,93 @@
+"""What the proxy analysis says: who wrote what, who reads it, and what is missing between the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.isel.protocols.proxy import rules
+from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.protocols.proxy.accesses import Kind, Run
+from nvbackend.isel.protocols.proxy.state import COMMITS, WAITS, Meeting
+
+_MOST_NOTES = 3
+_CALLS = {
+    Kind.MULTIPLY: "k.wgmma_wait_group(0)",
+    Kind.STORE: "k.tma_wait_stores(reading=True), in the thread that stored,",
+    Kind.COPY: "k.cp_async_wait(0)",
+}
+
+
+def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
+    """The meetings of one cause in words, where the first stands."""
+    told = causes[0]
+    at = told.second.site.instr.location
+    memory = _memory([meeting.first for meeting in causes])
+    first, second = _instruction(told.first.site), _instruction(told.second.site)
+    writes = ((f"{one.first.object.name} is written here", one.first.site) for one in causes)
+    if told.first.kind is Kind.WRITE:
+        return rules.MISSING_FENCE.diagnose(at=at, notes=_notes(writes), reader=second, writer=first, memory=memory)
+    if told.first.kind is Kind.LOAD:
+        return rules.READ_BEFORE_WAIT.diagnose(
+            at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, barrier=_barriers(told.first)
+        )
+    reason = _reason(told)
+    if told.first.kind is Kind.COPY:
+        fix = f"put {_CALLS[Kind.COPY]} before this line"
+        if told.ages == {0}:
+            fix = f"put k.cp_async_commit() behind {first}, and {_CALLS[Kind.COPY]} before this line"
+        return rules.COPY_READ_BEFORE_WAIT.diagnose(
+            at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, reason=reason, fix=fix
+        )
+    wait = f"put {_CALLS[told.first.kind]} before this line"
+    if told.ages == {0}:
+        wait = f"close the group of {first} with a commit behind it, and {wait}"
+    reads = ((f"{one.first.object.name} is read from here on", one.first.site) for one in causes)
+    return rules.WRITE_IN_FLIGHT.diagnose(
+        at=at,
+        notes=_notes(reads),
+        writer=second,
+        reader=first,
+        memory=memory,
+        reason=reason,
+        fix=wait,
+    )
+
+
+def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:
+    """A bulk store that is pending at the end of the kernel, told where it is issued."""
+    notes = _notes([("the kernel ends here", site)])
+    at, reader, memory = run.site.instr.location, _instruction(run.site, here=True), _memory([run])
+    if 0 in ages:
+        return rules.STORE_NOT_COMMITTED.diagnose(at=at, notes=notes, reader=reader, memory=memory)
+    reason = f"no {WAITS[Kind.STORE]} that leaves fewer than {min(ages)} groups stands between the two"
+    return rules.STORE_NOT_WAITED.diagnose(at=at, notes=notes, reader=reader, memory=memory, reason=reason)
+
+
+def _reason(meeting: Meeting) -> str:
+    kind = meeting.first.kind
+    age = min(meeting.ages)
+    if age == 0:
+        return f"no {COMMITS[kind]} has closed its group, so no wait covers it"
+    groups = "group" if age == 1 else "groups"
+    return f"no {WAITS[kind]} that leaves fewer than {age} {groups} stands between them"
+
+
+def _instruction(site: Site, *, here: bool = False) -> str:
+    location = site.instr.location
+    name = site.instr.opcode
+    return f"the {name}" + (f" of line {location.line}" if location and not here else "")
+
+
+def _memory(runs: Iterable[Run]) -> str:
+    names = dict.fromkeys(run.object.name for run in sorted(runs, key=lambda run: run.object.id))
+    return f"shared memory {', '.join(names)}"
+
+
+def _barriers(run: Run) -> str:
+    names = sorted({barrier.name for barrier in run.barriers if barrier is not None})
+    return f"mbarrier {', '.join(names)}" if names else "the mbarrier of the copy"
+
+
+def _notes(places: Iterable[tuple[str, Site]]) -> tuple[tuple[str, Location | None], ...]:
+    return tuple(dict.fromkeys((text, site.instr.location) for text, site in places))[:_MOST_NOTES]

@@ -1,0 +1,147 @@
+"""Threads that read what a bulk copy brings, while only others of the CTA wait for it.
+
+A wait orders what its own thread does. So every thread that reads, or multiplies, either waits itself or comes behind
+a barrier with one that did. A read is told where a thread of its crew certainly does neither: the last that it acquired
+anything was in front of the copy, on all ways that it can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.isel.flow.dataflow import Site, sites_of
+from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.machine import MachineFunction, MemoryTouch
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, relation, shared_accesses
+from nvbackend.isel.protocols.proxy.rules import WAITED_BY_OTHERS
+from nvbackend.isel.protocols.shared.syncs import acquires
+from nvbackend.isel.flow.warp_paths import ways
+
+_WAIT = "mbarrier.try_wait"
+_READS = (Kind.MULTIPLY, Kind.READ)
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A bulk copy into shared memory, and the block that always comes with it."""
+
+    run: Run
+    anchor: str
+
+
+def check_unwaited_reads(function: MachineFunction) -> list[Diagnostic]:
+    """Every read of which that is certain, once for each block."""
+    accesses = shared_accesses(function)
+    kinds = {kind for found in accesses.values() for kind, _ in found}
+    if Kind.LOAD not in kinds or not kinds & {*_READS} or function.attributes.get(ATTACHED):
+        return []
+    return list(_Search(function).find())
+
+
+class _Search:
+    """The search in one function."""
+
+    def __init__(self, function: MachineFunction) -> None:
+        self._function = function
+        self._sites = sites_of(function)
+        self._loops = loops_of(function)
+        self._accesses = shared_accesses(function)
+        self._copies: dict[int, list[_Copy]] = {}
+        self._ordering = {
+            block: [site for site in sites if acquires(site.instr)] for block, sites in self._sites.items()
+        }
+
+    def find(self) -> Iterator[Diagnostic]:
+        """All of them, in the order of the text."""
+        if not self._loops.regular:
+            return
+        for kind, site, touch in self._all():
+            crew = self._function.blocks[site.block].crew
+            if kind is Kind.LOAD and crew is not None:
+                run = Run(site.position, kind, touch.object, [(site, touch)])
+                self._copies.setdefault(touch.object.id, []).append(_Copy(run, crew.anchor))
+        told: set[tuple[str, int]] = set()
+        for kind, site, touch in self._all():
+            if kind in _READS and (site.block, touch.object.id) not in told:
+                found = self._fault(Run(site.position, kind, touch.object, [(site, touch)]))
+                if found is not None:
+                    told.add((site.block, touch.object.id))
+                    yield found
+
+    def _all(self) -> Iterator[tuple[Kind, Site, MemoryTouch]]:
+        for sites in self._sites.values():
+            for site in sites:
+                for kind, touch in self._accesses.get(site.position, ()):
+                    yield kind, site, touch
+
+    def _fault(self, read: Run) -> Diagnostic | None:
+        site, crew = read.site, self._function.blocks[read.site.block].crew
+        if crew is None or crew.elected or not self._loops.is_reachable(site.block):
+            return None
+        last = self._nearest(site)
+        if last is None:
+            return None
+        for copy in self._copies.get(read.object.id, ()):
+            if self._comes_between(last, copy, site) and relation(copy.run, read) is Relation.SURE:
+                thread = self._thread(last, site, crew.bits)
+                if thread is not None:
+                    return _diagnose(read, copy.run, thread)
+        return None
+
+    def _nearest(self, site: Site) -> Site | None:
+        """What every thread that comes here acquired by last, of all that it certainly did."""
+        before = [one for one in self._ordering[site.block] if one.position < site.position]
+        block = site.block
+        while not before and block != self._function.entry.name:
+            block = self._loops.dominator(block)
+            before = self._ordering[block]
+        return before[-1] if before else None
+
+    def _comes_between(self, last: Site, copy: _Copy, read: Site) -> bool:
+        """Whether the copy is issued behind `last` and in front of the read, whenever that is executed."""
+        start, dominates = copy.run.site, self._loops.dominates
+        behind = dominates(last.block, copy.anchor) and last.position < start.position < read.position
+        return behind and dominates(copy.anchor, read.block)
+
+    def _thread(self, last: Site, read: Site, crew: int) -> int | None:
+        """A thread of the crew that acquires nothing between the two, on any way, while others wait."""
+        everyone = self._between(last, read, None)
+        if not any(site.instr.opcode.startswith(_WAIT) for site in everyone):
+            return None
+        for warp in range(0, crew.bit_length(), WARP_SIZE):
+            lanes = [thread for thread in range(warp, warp + WARP_SIZE) if crew >> thread & 1]
+            if lanes and not self._between(last, read, lanes[-1]):
+                return lanes[-1]
+        return None
+
+    def _between(self, last: Site, read: Site, thread: int | None) -> list[Site]:
+        """What may be acquired by between the two: by `thread`, which takes no way that it certainly does not."""
+        found = [one for one in self._ordering[last.block] if one.position > last.position]
+        if last.block == read.block:
+            return [one for one in found if one.position < read.position]
+        waiting, seen = [last.block], {last.block, read.block}
+        while waiting:
+            for successor, others in ways(self._function.blocks[waiting.pop()]):
+                if successor not in seen and (thread is None or not others >> thread & 1):
+                    seen.add(successor)
+                    waiting.append(successor)
+                    found += self._ordering[successor]
+        return found + [one for one in self._ordering[read.block] if one.position < read.position]
+
+
+def _diagnose(read: Run, copy: Run, thread: int) -> Diagnostic:
+    site, writer = read.site, copy.site
+    name = site.instr.row.ptx if site.instr.row is not None else site.instr.opcode
+    barrier = next((one.name for one in copy.barriers if one is not None), "its mbarrier")
+    return WAITED_BY_OTHERS.diagnose(
+        at=site.instr.location,
+        reader=name,
+        memory=read.object.name,
+        thread=thread,
+        barrier=barrier,
+        notes=(("the copy is issued here", writer.instr.location),),
+    )

@@ -1,0 +1,1 @@
+"""Ordinary shared memory: accesses that leave their allocation, and what one thread writes and another uses."""

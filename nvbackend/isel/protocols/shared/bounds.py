@@ -1,0 +1,183 @@
+"""Accesses that leave the allocation in shared memory that they began in, for certain.
+
+A place is known as a constant, what of it differs between threads as a number of each thread, and what counts the
+rounds of a loop as the first and the last of them. Of a thread that comes to the access whenever anybody does, no byte
+may lie outside; of the others, not all. What depends on any other run-time value is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.guard import GUARD
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.isel.flow.loops import Loop, Loops, loops_of
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
+from nvbackend.isel.flow.memory_uses import defining_blocks, symbol_terms
+from nvbackend.isel.protocols.shared.rules import BOUNDS
+
+_SPACE = "shared"
+_ACCESSES = {
+    MemoryUse.READ: "reads",
+    MemoryUse.WRITE: "writes",
+    MemoryUse.ASYNC_READ: "reads",
+    MemoryUse.ASYNC_WRITE: "writes",
+}
+_DESCRIPTOR = "_desc"
+"""Operands that describe a whole tile: where its instruction starts, it may go round the end of a swizzle's period."""
+_MATRICES = ("ldmatrix", "stmatrix")
+_ROW_BYTES, _ROWS = 16, 8
+"""Of a matrix of ldmatrix and stmatrix: each lane gives the address of a row (PTX ISA 9.7.14.5.15)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """Where an access begins, in each thread: at the lowest and at the highest of its rounds."""
+
+    lowest: Sequence[int]
+    highest: Sequence[int]
+
+
+def check_shared_bounds(function: MachineFunction) -> list[Diagnostic]:
+    """Every access that certainly leaves its allocation (shared.bounds), at its line, once for each line."""
+    found: dict[object, Diagnostic] = {}
+    bounds = _Bounds(function)
+    for block in function.blocks.values():
+        for instr in block.instructions:
+            for touch in instr.memory:
+                if touch.object.space == _SPACE and touch.use in _ACCESSES and touch.offset is not None:
+                    fault = bounds.fault(block, instr, touch)
+                    if fault is not None:
+                        found.setdefault((instr.location, touch.object.id, instr.opcode), fault)
+    return list(found.values())
+
+
+class _Bounds:
+    """The search in one function."""
+
+    def __init__(self, function: MachineFunction) -> None:
+        self._function = function
+        threads = function.attributes.get("threads")
+        self._threads = threads if isinstance(threads, int) else 1
+        self._starts: dict[tuple[str, str], _Start | None] = {}
+
+    def fault(self, block: MachineBlock, instr: MachineInstr, touch: MemoryTouch) -> Diagnostic | None:
+        """What is wrong with one access, None where nothing certainly is."""
+        assert touch.offset is not None
+        size = 1 if touch.operand.endswith(_DESCRIPTOR) else touch.bytes or 1
+        if instr.opcode in _MATRICES:
+            size = _ROW_BYTES
+        last = touch.object.bytes - size
+        if not touch.symbol:
+            outside = not 0 <= touch.offset <= last
+            return _diagnose(instr, touch, touch.offset, size, "") if outside else None
+        start = self._start(block.crew.anchor if block.crew is not None else block.name, touch.symbol)
+        if start is None:
+            return None
+        lowest, highest = touch.offset + min(start.lowest), touch.offset + max(start.highest)
+        if lowest >= 0 and highest <= last:
+            return None
+        leaving = [
+            thread
+            for thread, (low, high) in enumerate(zip(start.lowest, start.highest, strict=True))
+            if touch.offset + low < 0 or touch.offset + high > last
+        ]
+        thread = next(iter(self._certain(block, instr, leaving)), None)
+        if thread is None:
+            return None
+        low, high = touch.offset + start.lowest[thread], touch.offset + start.highest[thread]
+        same = start.lowest.count(start.lowest[0]) == len(start.lowest)
+        return _diagnose(instr, touch, low if low < 0 else high, size, "" if same else f" in thread {thread}")
+
+    def _certain(self, block: MachineBlock, instr: MachineInstr, leaving: Sequence[int]) -> Sequence[int]:
+        """Those of the threads `leaving` of which one certainly executes the instruction, if anybody does."""
+        if len(leaving) == self._threads:
+            return leaving
+        crew = block.crew
+        if crew is None or GUARD in instr.operands:
+            return ()
+        if instr.opcode in _MATRICES:
+            leaving = [thread for thread in leaving if thread % WARP_SIZE < _lanes(instr)]
+        if not crew.elected:
+            return [thread for thread in leaving if crew.bits >> thread & 1]
+        warps = [thread for thread in leaving if thread % WARP_SIZE == 0 and crew.bits >> thread & (1 << WARP_SIZE) - 1]
+        return [first for first in warps if {*range(first, first + WARP_SIZE)} <= {*leaving}]
+
+    def _start(self, block: str, symbol: str) -> _Start | None:
+        key = (block, symbol)
+        if key not in self._starts:
+            self._starts[key] = self._evaluate(block, symbol)
+        return self._starts[key]
+
+    def _evaluate(self, block: str, symbol: str) -> _Start | None:
+        """The run-time part of a place in each thread; None where some of it is not known."""
+        values = self._function.values
+        if values is None:
+            return None
+        lowest, highest, counters = [0] * self._threads, [0] * self._threads, []
+        for name, factor in symbol_terms(symbol):
+            known, counted = values.numbers(name), values.counted(name)
+            if known is not None:
+                low = high = [factor * number for number in known]
+            elif counted is not None:
+                counters.append(name)
+                ends = sorted(factor * number for number in counted)
+                low, high = [ends[0]] * self._threads, [ends[1]] * self._threads
+            else:
+                return None
+            lowest = [one + other for one, other in zip(lowest, low, strict=True)]
+            highest = [one + other for one, other in zip(highest, high, strict=True)]
+        return _Start(lowest, highest) if self._runs_all_rounds(block, counters) else None
+
+    def _runs_all_rounds(self, block: str, counters: Sequence[str]) -> bool:
+        """Whether `block` is run in each round of the loops that have these counters, and nothing leaves them early."""
+        if not counters:
+            return True
+        loops = loops_of(self._function)
+        if not loops.regular or not loops.is_reachable(block):
+            return False
+        found = {loop.header: loop for loop in map(loops.innermost, _blocks(counters)) if loop is not None}
+        if len(found) != len(counters):
+            return False
+        for loop in sorted(found.values(), key=lambda one: len(one.blocks)):
+            if block not in loop.blocks or not loops.every_round(loop, block) or not self._runs_to_its_end(loop, loops):
+                return False
+            block = loop.header
+        return True
+
+    def _runs_to_its_end(self, loop: Loop, loops: Loops) -> bool:
+        """Whether the only way out of the loop is that of its header."""
+        blocks = self._function.blocks
+        return all(
+            one in loop.blocks
+            for name in loop.blocks
+            if name != loop.header and loops.is_reachable(name)
+            for one in blocks[name].successors
+        )
+
+
+def _blocks(counters: Sequence[str]) -> Iterator[str]:
+    for name in counters:
+        yield from defining_blocks(name)
+
+
+def _lanes(instr: MachineInstr) -> int:
+    """The lanes whose addresses are used."""
+    count = instr.row.axes.get("count") if instr.row is not None else None
+    known = instr.row is not None and instr.row.axes.get("shape") == "m8n8" and isinstance(count, int)
+    return _ROWS * count if known and isinstance(count, int) else _ROWS
+
+
+def _diagnose(instr: MachineInstr, touch: MemoryTouch, start: int, size: int, who: str) -> Diagnostic:
+    return BOUNDS.diagnose(
+        at=instr.location,
+        instruction=instr.row.ptx if instr.row is not None else instr.opcode,
+        does=_ACCESSES[touch.use],
+        size=size,
+        memory=touch.object.name,
+        start=start,
+        who=who,
+        bytes=touch.object.bytes,
+    )

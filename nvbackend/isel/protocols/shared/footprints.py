@@ -1,0 +1,197 @@
+"""Which threads access which bytes of an allocation, as far as that is certain; whether two warps meet in one.
+
+Places are evaluated in each thread (`MachineFunction.values`). What of a place is one and the same run-time value in
+all threads, such as a stage of a ring, has to be the same in both accesses.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+
+from nvbackend.intrinsics.guard import GUARD
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row import Row
+from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
+from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED, symbol_terms
+from nvbackend.isel.protocols.proxy.accesses import Run
+
+_WARP = (1 << WARP_SIZE) - 1
+_LEAST = 16
+"""Bytes that a bulk copy, a row of an 8x8 matrix, or the start of a descriptor's operand has at least."""
+_MOST = 8
+"""So many accesses of a run are looked at."""
+_ROWS = 8
+"""Lanes that give the addresses of one matrix of ldmatrix and stmatrix (PTX ISA 9.7.14.5.15)."""
+BULK_COPIES = ("cp.async.bulk", "cp.async.bulk.tensor", "cp.reduce.async.bulk", "cp.reduce.async.bulk.tensor")
+_READ_BY_EVERY_WARP = ("wgmma.mma_async", "b_desc")
+_OF_ONE_THREAD = ("tcgen05.mma", "tcgen05.mma.ws")
+_OF_A_WARP = {"tcgen05.alloc": 4}
+_WMMA = "wmma."
+
+Terms = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes `start` to `end`, which one of `threads` (a bit each, never of two warps) accesses, for certain."""
+
+    start: int
+    end: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """A byte that two threads of different warps access, as offset from the allocation's start or its `terms`."""
+
+    first: int
+    second: int
+    byte: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Footprint:
+    """All accesses of a run by the run-time part of their places, which is the same in all threads."""
+
+    accesses: dict[Terms, list[Access]]
+
+
+class Footprints:
+    """The footprints of the runs of one function."""
+
+    def __init__(self, function: MachineFunction) -> None:
+        self._values = function.values
+        threads = function.attributes.get("threads")
+        self._threads = threads if isinstance(threads, int) else 0
+        self._offsets: dict[str, tuple[Sequence[int], Terms] | None] = {}
+        self._found: dict[Hashable, _Footprint] = {}
+        self._overlaps: dict[Hashable, Overlap | None] = {}
+
+    def overlap(self, first: Run, by: Crew, second: Run, also: Crew, inside: int, fixed: bool) -> Overlap | None:
+        """A byte that a thread accesses in `first` and one of another warp in `second`, both of them `inside`.
+
+        None where that is not certain. With `fixed`, only places count that have no run-time part.
+        """
+        key = (first.places, by.bits, by.elected, second.places, also.bits, also.elected, inside, fixed)
+        if key not in self._overlaps:
+            one, other = (self._footprint(run, crew) for run, crew in ((first, by), (second, also)))
+            self._overlaps[key] = next(_overlaps(one, other, inside, fixed), None)
+        return self._overlaps[key]
+
+    def _footprint(self, run: Run, crew: Crew) -> _Footprint:
+        key = (run.places, crew.bits, crew.elected)
+        if key not in self._found:
+            found: dict[Terms, list[Access]] = {}
+            for site, touch in run.accesses[:_MOST]:
+                place = None if touch.offset is None or self._values is None else self._offset(touch.symbol)
+                if place is not None and touch.offset is not None:
+                    numbers, terms = place
+                    starts = [touch.offset + number for number in numbers]
+                    found.setdefault(terms, []).extend(_accesses(site.instr, touch, starts, crew))
+            self._found[key] = _Footprint(found)
+        return self._found[key]
+
+    def _offset(self, symbol: str) -> tuple[Sequence[int], Terms] | None:
+        """What a symbol stands for in each thread, apart from terms that are the same in all."""
+        if symbol not in self._offsets:
+            self._offsets[symbol] = self._evaluate(symbol)
+        return self._offsets[symbol]
+
+    def _evaluate(self, symbol: str) -> tuple[Sequence[int], Terms] | None:
+        assert self._values is not None
+        numbers, terms = [0] * self._threads, []
+        for name, factor in symbol_terms(symbol):
+            known = self._values.numbers(name)
+            if known is not None:
+                numbers = [number + factor * one for number, one in zip(numbers, known, strict=True)]
+            elif self._values.is_same(name):
+                terms.append((name, factor))
+            else:
+                return None
+        return numbers, tuple(terms)
+
+
+def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], crew: Crew) -> Iterator[Access]:
+    """What the crew accesses for certain: nothing for instructions of which that is not known."""
+    if GUARD in instr.operands:
+        return
+    bits, row = crew.bits, instr.row
+    size = _bytes_of_a_thread(instr, touch)
+    if size is not None:
+        for threads, start in _of_threads(crew, starts):
+            yield Access(start, start + size, threads)
+        return
+    if row is None or crew.elected:
+        return
+    for first in range(0, len(starts), WARP_SIZE):
+        warp = _WARP << first
+        if warp & bits == warp:
+            for start, extent in _of_a_warp(row, touch, starts[first : first + WARP_SIZE]):
+                yield Access(start, start + extent, warp)
+
+
+def _bytes_of_a_thread(instr: MachineInstr, touch: MemoryTouch) -> int | None:
+    """The bytes that each thread accesses at its own address; None for what warps do together."""
+    if instr.opcode in (LOAD_SHARED, STORE_SHARED, "cp.async"):
+        return touch.bytes
+    if instr.opcode in BULK_COPIES:
+        return touch.bytes or _LEAST
+    if instr.opcode in _OF_ONE_THREAD and touch.use is MemoryUse.ASYNC_READ:
+        return _LEAST
+    return None
+
+
+def _of_threads(crew: Crew, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Each thread of the crew and its address; of an elected one its warp, where all lanes have one address."""
+    if not crew.elected:
+        yield from ((1 << thread, start) for thread, start in enumerate(starts) if crew.bits >> thread & 1)
+        return
+    for first in range(0, len(starts), WARP_SIZE):
+        lanes = starts[first : first + WARP_SIZE]
+        if crew.bits >> first & _WARP and len(set(lanes)) == 1:
+            yield _WARP << first, lanes[0]
+
+
+def _of_a_warp(row: Row, touch: MemoryTouch, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Where a warp accesses, and how many bytes at least."""
+    if row.opcode in ("ldmatrix", "stmatrix"):
+        matrices = row.axes.get("count")
+        if isinstance(matrices, int) and row.axes.get("shape") == "m8n8":
+            yield from ((start, _LEAST) for start in starts[: _ROWS * matrices])
+    elif len(set(starts)) > 1:
+        return
+    elif (row.opcode, touch.operand) == _READ_BY_EVERY_WARP:
+        yield starts[0], _LEAST
+    elif row.opcode in _OF_A_WARP:
+        yield starts[0], _OF_A_WARP[row.opcode]
+    elif row.opcode.startswith(_WMMA):
+        yield starts[0], 1
+
+
+def _overlaps(first: _Footprint, second: _Footprint, inside: int, fixed: bool) -> Iterator[Overlap]:
+    for terms, accesses in first.accesses.items():
+        if not (fixed and terms) and terms in second.accesses:
+            yield from _meetings(accesses, second.accesses[terms], inside)
+
+
+def _meetings(first: Sequence[Access], second: Sequence[Access], inside: int) -> Iterator[Overlap]:
+    """The bytes that accesses of different warps share, all of whose threads are `inside`."""
+    ordered = sorted((one for one in first if one.threads | inside == inside), key=lambda one: one.start)
+    starts = [one.start for one in ordered]
+    longest = max((one.end - one.start for one in ordered), default=0)
+    for other in second:
+        if other.threads | inside != inside:
+            continue
+        for one in ordered[bisect.bisect_left(starts, other.start - longest + 1) : bisect.bisect_left(starts, other.end)]:
+            if one.end > other.start and _warp(one.threads) != _warp(other.threads):
+                yield Overlap(_lowest(one.threads), _lowest(other.threads), max(one.start, other.start))
+
+
+def _warp(threads: int) -> int:
+    return _lowest(threads) // WARP_SIZE
+
+
+def _lowest(threads: int) -> int:
+    return (threads & -threads).bit_length() - 1

@@ -1,0 +1,171 @@
+"""Pairs of accesses to one allocation of which the second may follow the first with nothing between that orders them.
+
+What is open at an access are the runs of accesses in front of it on some way, since a thread acquired anything. So
+little is open at a time, and the search is linear; the few pairs that somebody takes for a mistake are looked at
+again, way by way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch
+from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
+from nvbackend.isel.protocols.shared.syncs import releases
+
+Hazards = Mapping[Kind, Collection[Kind]]
+"""What must not follow an access of each kind in another thread."""
+
+_MOST_RUNS = 64
+"""So many runs are followed at a time; of the older ones nothing is said."""
+_ARRIVES = "cp.async.mbarrier.arrive"
+_COPIES_DONE = ("cp.async.wait_all", "cp.async.wait_group", _ARRIVES)
+START = -1
+"""The start of the kernel, among the positions of what a thread acquired by."""
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The runs since a thread acquired anything, by number, and the places where it may have done so last."""
+
+    open: frozenset[int] = frozenset()
+    last: frozenset[int] = frozenset({START})
+
+
+class _Analysis:
+    """What is open along the control flow."""
+
+    def __init__(self, begun: Mapping[int, Sequence[Run]], last: dict[int, frozenset[int]]) -> None:
+        self._begun = begun
+        self._last = last
+
+    def entry(self) -> _State:
+        return _State()
+
+    def join(self, left: _State, right: _State, /) -> _State:
+        return left if left == right else _State(_bounded(left.open | right.open), left.last | right.last)
+
+    def transfer(self, state: _State, site: Site, /) -> _State:
+        begun = self._begun.get(site.position)
+        if begun is None:
+            return _State(frozenset(), frozenset({site.position}))
+        numbers = frozenset(run.number for run in begun)
+        for number in numbers:
+            self._last[number] = self._last.get(number, frozenset()) | state.last
+        return state if numbers <= state.open else _State(_bounded(state.open | numbers), state.last)
+
+
+def _bounded(runs: frozenset[int]) -> frozenset[int]:
+    return runs if len(runs) <= _MOST_RUNS else frozenset(sorted(runs)[-_MOST_RUNS:])
+
+
+class Pairs:
+    """The pairs of one function, in `memory`. `orders` says of an instruction whether it may order two threads."""
+
+    def __init__(
+        self,
+        function: MachineFunction,
+        memory: Collection[MemoryObject],
+        hazards: Hazards,
+        orders: Callable[[MachineInstr], bool],
+    ) -> None:
+        self.function = function
+        self.sites = sites_of(function)
+        self.loops = loops_of(function)
+        self.last: dict[int, frozenset[int]] = {}
+        """By a run's number: the positions of what a thread may have acquired by last in front of it."""
+        self._hazards = hazards
+        self._accesses = shared_accesses(function)
+        self._ordering = {site.position for sites in self.sites.values() for site in sites if orders(site.instr)}
+        self._runs: list[Run] = []
+        self._landed: set[int] = set()
+        for sites in self.sites.values():
+            self._add_runs(sites, memory)
+        self._begun: dict[int, list[Run]] = {}
+        for run in self._runs:
+            self._begun.setdefault(run.site.position, []).append(run)
+
+    def find(self) -> Iterator[tuple[Run, Run]]:
+        """All pairs, by the second access."""
+        if not self.loops.regular:
+            return
+        analysis = _Analysis(self._begun, self.last)
+        followed = self._begun.keys() | self._ordering
+        for site, state in solve(self.function, analysis, lambda site: site.position in followed).visit():
+            for second in (run for run in self._begun.get(site.position, ()) if run.number not in self._landed):
+                for first in (self._runs[number] for number in sorted(state.open)):
+                    if first.object is second.object and second.kind in self._hazards.get(first.kind, ()):
+                        yield first, second
+
+    def crew(self, run: Run) -> Crew | None:
+        """Who certainly executes a run."""
+        return self.function.blocks[run.site.block].crew
+
+    def is_before(self, first: Run, anchor: str, second: Run) -> bool:
+        """Whether the first was executed whenever a thread comes to the second, by who comes with `anchor`."""
+        return first.site.position < second.site.position and self.loops.dominates(anchor, second.site.block)
+
+    def is_ordered_somewhere(self, first: Run, second: Run) -> bool:
+        """Whether some way from the first to the second acquires, and does not come by the first again."""
+        waiting = [(first.site.block, first.site.position, False)]
+        seen: set[tuple[str, bool]] = set()
+        while waiting:
+            block, behind, ordered = waiting.pop()
+            for site in self.sites[block]:
+                if site.position <= behind:
+                    continue
+                if site.position == second.site.position and ordered:
+                    return True
+                if site.position == first.site.position:
+                    break
+                ordered = ordered or site.position in self._ordering
+            else:
+                for successor in self.function.blocks[block].successors:
+                    if (successor, ordered) not in seen:
+                        seen.add((successor, ordered))
+                        waiting.append((successor, START, ordered))
+        return False
+
+    def _add_runs(self, sites: Iterable[Site], memory: Collection[MemoryObject]) -> None:
+        """The accesses to `memory` in a block; one joins the run before it unless something between may order them."""
+        latest: dict[MemoryObject, Run] = {}
+        copied: list[tuple[Site, MemoryTouch]] = []
+        ordered = 0
+        for site in sites:
+            if latest and (site.position in self._ordering or releases(site.instr)):
+                latest.clear()
+            if copied and site.position in self._ordering:
+                ordered = len(copied)
+            elif copied and site.instr.opcode in _COPIES_DONE:
+                if not site.instr.immediates.get("pending"):
+                    self._add_landed(site, copied[:ordered])
+                copied, ordered = [], 0
+            for kind, touch in self._accesses.get(site.position, ()):
+                if touch.object not in memory:
+                    continue
+                if kind is Kind.COPY:
+                    copied.append((site, touch))
+                run = latest.get(touch.object)
+                if run is not None and run.kind is kind:
+                    assert isinstance(run.accesses, list)
+                    run.accesses.append((site, touch))
+                else:
+                    latest[touch.object] = run = Run(len(self._runs), kind, touch.object, [(site, touch)])
+                    self._runs.append(run)
+
+    def _add_landed(self, wait: Site, copied: Iterable[tuple[Site, MemoryTouch]]) -> None:
+        """Copies that are only done at the wait of their thread: what ordered the threads before it did not order them.
+
+        So they are once more accesses there, of which nothing is said but what follows them.
+        """
+        by_object: dict[MemoryObject, list[tuple[Site, MemoryTouch]]] = {}
+        if wait.instr.opcode == _ARRIVES:
+            return  # who waits for that mbarrier has them
+        for site, touch in copied:
+            by_object.setdefault(touch.object, []).append((replace(site, position=wait.position), touch))
+        for memory, accesses in by_object.items():
+            self._landed.add(len(self._runs))
+            self._runs.append(Run(len(self._runs), Kind.COPY, memory, accesses))

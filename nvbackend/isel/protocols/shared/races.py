@@ -1,0 +1,163 @@
+"""Shared memory that one thread writes and another reads with no barrier between: the ordinary race.
+
+Two accesses race where one thread executes the first, a thread of another warp the second, both touch one byte, and
+nothing orders them. Each of this is only taken for so where it is certain:
+
+- who executes: `MachineBlock.crew`, and blocks that dominate, or belong to each round of a loop;
+- the byte: `isel.protocols.shared.footprints`;
+- no order: on no way from the first to the second does a thread acquire anything; and either all that acquired before
+  the first was a barrier of both threads, or all that the first thread releases behind it is one. In both cases the
+  two accesses lie between the same two meetings of these threads.
+
+Threads of one warp are left alone: much code relies on their running in step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.protocols.shared import rules
+from nvbackend.isel.flow.loops import Loop
+from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
+from nvbackend.isel.protocols.shared.footprints import BULK_COPIES, Footprints, Overlap
+from nvbackend.isel.protocols.shared.pairs import Pairs
+from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
+
+_READS = frozenset({Kind.READ, Kind.STORE, Kind.SEND, Kind.MULTIPLY, Kind.MULTIPLY_5})
+_WRITES = frozenset({Kind.WRITE, Kind.COPY, Kind.LOAD})
+_HAZARDS = {
+    **dict.fromkeys((Kind.WRITE, Kind.COPY), _READS),
+    **dict.fromkeys((Kind.READ, Kind.STORE, Kind.SEND), _WRITES),
+}
+"""What must not follow an access of each kind in another thread. Loads are waited for, multiplies have `refills`."""
+_ORDINARY = (MemoryUse.READ, MemoryUse.WRITE)
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """Two runs of accesses that meet in a byte, the second perhaps in the next round of a loop (`is_carried`)."""
+
+    first: Run
+    second: Run
+    overlap: Overlap
+    is_carried: bool
+
+
+def check_shared_races(function: MachineFunction) -> list[Diagnostic]:
+    """Every race, at its second access; what one barrier puts right is told once."""
+    return [_diagnose(race) for race in _by_cause(find_races(function))]
+
+
+def find_races(function: MachineFunction) -> list[Race]:
+    """All of them, by the places of the second access."""
+    if function.attributes.get(ATTACHED) or function.values is None:
+        return []
+    memory = _contested(function)
+    if not memory:
+        return []
+    return sorted(_Races(function, memory).find(), key=lambda race: race.second.site.position)
+
+
+def _contested(function: MachineFunction) -> set[MemoryObject]:
+    """The allocations that are accessed in two ways of which one must not follow the other."""
+    kinds: dict[MemoryObject, set[Kind]] = {}
+    if any(instr.opcode in BULK_COPIES or _is_ordinary(instr) for instr in function.instructions()):
+        for accesses in shared_accesses(function).values():
+            for kind, touch in accesses:
+                kinds.setdefault(touch.object, set()).add(kind)
+    return {one for one, found in kinds.items() if any(found & _HAZARDS.get(kind, frozenset()) for kind in found)}
+
+
+def _is_ordinary(instr: MachineInstr) -> bool:
+    return any(touch.use in _ORDINARY for touch in instr.memory)
+
+
+class _Races:
+    """The search in one function, for the races in `memory`."""
+
+    def __init__(self, function: MachineFunction, memory: set[MemoryObject]) -> None:
+        self._pairs = Pairs(function, memory, _HAZARDS, acquires)
+        self._footprints = Footprints(function)
+        self._syncs = Syncs(function, self._pairs.sites)
+
+    def find(self) -> Iterator[Race]:
+        """All races, by the second access."""
+        for first, second in self._pairs.find():
+            yield from self._race(first, second)
+
+    def _race(self, first: Run, second: Run) -> Iterator[Race]:
+        by, also = self._pairs.crew(first), self._pairs.crew(second)
+        if by is None or also is None:
+            return
+        loop = None
+        if not self._pairs.is_before(first, by.anchor, second):
+            loop = self._round(first, by, second, also)
+            if loop is None:
+                return
+        if not self._is_ordered_before(first, second, loop):
+            overlap = self._overlap(first, by, second, also, loop is not None)
+            if overlap is not None and not self._pairs.is_ordered_somewhere(first, second):
+                yield Race(first, second, overlap, loop is not None)
+
+    def _round(self, first: Run, by: Crew, second: Run, also: Crew) -> Loop | None:
+        """The loop in each round of which both are."""
+        loops = self._pairs.loops
+        loop = loops.innermost(also.anchor)
+        if loop is None or not {first.site.block, by.anchor, second.site.block} <= loop.blocks:
+            return None
+        return loop if all(loops.every_round(loop, one) for one in (by.anchor, also.anchor)) else None
+
+    def _is_ordered_before(self, first: Run, second: Run, loop: Loop | None) -> bool:
+        """Whether a thread may come to the second past what it acquires by, and not past the first."""
+        last = self._pairs.last[second.number] - self._pairs.last[first.number]
+        return any(loop is None or self._syncs.block(position) in loop.blocks for position in last)
+
+    def _overlap(self, first: Run, by: Crew, second: Run, also: Crew, is_carried: bool) -> Overlap | None:
+        """A byte that two threads access between the same two meetings."""
+        before = self._syncs.before(self._pairs.last[first.number])
+        for groups in (before, self._syncs.first_release(first.accesses[-1][0])):
+            for inside in groups:
+                overlap = self._footprints.overlap(first, by, second, also, inside, is_carried)
+                if overlap is not None:
+                    return overlap
+        return None
+
+
+def _by_cause(races: Iterable[Race]) -> Iterator[Race]:
+    """One of those that one barrier puts right: in front of the second access, for all that lie around it."""
+    barriers: list[int] = []
+    for race in races:
+        first, second = race.first.site.position, race.second.site.position
+        if race.is_carried:
+            told = any(barrier <= second or barrier > first for barrier in barriers)
+        else:
+            told = any(first < barrier <= second for barrier in barriers)
+        if not told:
+            barriers.append(second)
+            yield race
+
+
+def _diagnose(race: Race) -> Diagnostic:
+    first, second = race.first.site.instr, race.second.site.instr
+    is_written = race.first.kind in _WRITES
+    rule = rules.MISSING_BARRIER if is_written else rules.OVERWRITTEN_EARLY
+    before, behind = _named(first), _named(second)
+    return rule.diagnose(
+        at=second.location,
+        notes=((f"it is {'written' if is_written else 'read'} here", first.location),),
+        writer=before if is_written else behind,
+        reader=behind if is_written else before,
+        memory=f"shared memory {race.first.object.name}",
+        first=f"thread {race.overlap.first}",
+        second=f"thread {race.overlap.second}",
+        byte=race.overlap.byte,
+    )
+
+
+def _named(instr: MachineInstr) -> str:
+    line = f" of line {instr.location.line}" if instr.location else ""
+    return f"the {instr.opcode}{line}"

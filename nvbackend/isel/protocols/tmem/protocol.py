@@ -1,0 +1,277 @@
+"""Tensor memory along the control flow: allocations, and the order between mma, loads, stores and threads.
+
+Every class of warps is followed by itself (`warp_paths`), with what it must know of the others. What has one cause is
+told once: the same rule at the same instruction, and at the same line of the user's program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.intrinsics import tcgen05_memory
+from nvbackend.intrinsics.tcgen05 import FAMILY
+from nvbackend.isel.protocols.tmem import rules
+from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.finished import has_opcode
+from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.families.tcgen05_memory_rules import BOUNDS
+from nvbackend.isel.protocols.tmem.state import (
+    ALLOC,
+    BARRIERS,
+    COMMIT,
+    DEALLOC,
+    EXIT,
+    MMAS,
+    Fact,
+    Finding,
+    Known,
+    State,
+    Surroundings,
+    accumulates,
+    columns,
+    concerns,
+    is_placed,
+    step,
+)
+from nvbackend.isel.flow.warp_paths import reachable, warp_paths
+
+_TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE)
+"""Rules found at the end of the kernel whose mistake stands where the fact began."""
+_TCGEN05 = f"{FAMILY}."
+_WRITE = MemoryUse.ASYNC_WRITE
+_OF_A_WAIT = (rules.MISSING_WAIT, rules.WRITE_IN_FLIGHT)
+_ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.arrive.noComplete")
+_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+
+
+@dataclass(frozen=True)
+class TmemAnalysis:
+    """The facts as an analysis for the solver, for one class of warps."""
+
+    start: State
+    around: Surroundings
+    found: dict[int, list[Finding]] = field(default_factory=dict)
+    """The mistakes of the last turn at each position."""
+
+    def entry(self) -> State:
+        """What the warp finds where the kernel begins."""
+        return self.start
+
+    def join(self, left: State, right: State, /) -> State:
+        """What may hold on either way."""
+        return left | right
+
+    def transfer(self, state: State, site: Site, /) -> State:
+        """What may hold behind the instruction."""
+        state, self.found[site.position] = step(state, site, self.around)
+        return state
+
+
+def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
+    """Every mistake with tensor memory that some warp makes on some path, in the order of the text."""
+    if not has_opcode(function, _TCGEN05):
+        return []
+    whole = _Whole(function)
+    found = {_cause(one): one for one in [*_outside(whole), *_never_freed(whole)]}
+    for path in warp_paths(function):
+        for one in _of_warps(path, whole):
+            found.setdefault(_cause(one), one)
+    if any(one.rule is rules.MISSING_COMMIT for one in found.values()):
+        # No wait is for an mma that has no commit: putting that right may be all there is to do.
+        found = {key: one for key, one in found.items() if one.rule not in _OF_A_WAIT}
+    told: dict[object, Diagnostic] = {}
+    for _, one in sorted(found.items(), key=lambda item: item[0][1]):
+        diagnostic = whole.diagnostic(one)
+        place = diagnostic.location or one.site.position
+        told.setdefault((one.rule.id, place), diagnostic)
+    return list(told.values())
+
+
+def _cause(finding: Finding) -> tuple[str, int]:
+    """What two findings of one cause have in common: the rule, and where its mistake stands."""
+    begun = finding.rule in _TOLD_WHERE_BEGUN and finding.site.instr.opcode == EXIT
+    return finding.rule.id, finding.fact.place if begun else finding.site.position
+
+
+class _Whole:
+    """The function as a whole: who allocates, writes, reads and gives back what."""
+
+    def __init__(self, function: MachineFunction) -> None:
+        self.function = function
+        reached = reachable(function, [function.entry.name])
+        by_block = {name: sites for name, sites in sites_of(function).items() if name in reached}
+        self.sites = {site.position: site for sites in by_block.values() for site in sites}
+        instructions = [site.instr for site in self.sites.values()]
+        self.allocated = _allocated_in(instructions)
+        self.deallocations = [instr for instr in instructions if instr.opcode == DEALLOC]
+        self.freed_unknown = any(not columns(instr) for instr in self.deallocations)
+        self.freed = _objects(self.deallocations)
+        mmas = [instr for instr in instructions if instr.opcode in MMAS]
+        self.results = _results(mmas)
+        self.preset = _preset(instructions)
+        self.related = frozenset(self._related(by_block))
+
+    def _related(self, by_block: Mapping[str, tuple[Site, ...]]) -> Iterator[int]:
+        """The waits behind which an mma may be done: on a barrier that a commit or an arrival may complete."""
+        commits = [site.instr for site in self.sites.values() if site.instr.opcode == COMMIT]
+        arrivals = [site.instr for site in self.sites.values() if site.instr.opcode in _ARRIVALS]
+        completed = [_barriers(instr) for instr in (*commits, *arrivals)]
+        behind = self._behind_mma(by_block)
+        for site in self.sites.values():
+            if site.instr.opcode.startswith(_WAITS):
+                waited = _barriers(site.instr)
+                if waited is None or any(one is None or one & waited for one in completed):
+                    yield site.position
+            elif site.instr.opcode in BARRIERS and site.position in behind:
+                yield site.position
+
+    def _behind_mma(self, by_block: Mapping[str, tuple[Site, ...]]) -> set[int]:
+        """The instructions that may be executed behind some mma."""
+        found: set[int] = set()
+        last: dict[str, int] = {}
+        for name, sites in by_block.items():
+            issued = [site.position for site in sites if site.instr.opcode in MMAS]
+            if issued:
+                last[name] = min(issued)
+        after = reachable(self.function, [one for name in last for one in self.function.blocks[name].successors])
+        for name, sites in by_block.items():
+            first = -1 if name in after else last.get(name)
+            if first is not None:
+                found.update(site.position for site in sites if site.position > first)
+        return found
+
+    # -- words --------------------------------------------------------------------------------------------------
+
+    def diagnostic(self, finding: Finding) -> Diagnostic:
+        """The finding in words, with notes that point to where it begins."""
+        fact, site = finding.fact, finding.site
+        memory = fact.object if finding.touch is None else finding.touch.object
+        begun = self.sites.get(fact.place)
+        name = memory.name if memory is not None else "tensor memory"
+        values = {
+            "instruction": site.instr.opcode,
+            "name": name,
+            "columns": 0 if memory is None else memory.bytes,
+            "mma": self._line("the mma", begun),
+            "reason": f"it is allocated at {self._line('', begun)}, and no dealloc is on the way",
+            "given": site.instr.operands.get("columns", "other"),
+            "what": self._what(finding),
+            "total": sum(one.bytes for one in self.allocated),
+            "limit": tcgen05_memory.COLUMNS,
+            "names": ", ".join(sorted({one.name for one in self.allocated})),
+        }
+        begins = finding.rule in _TOLD_WHERE_BEGUN and site.instr.opcode == EXIT
+        told = begun is None or begun is site or begins
+        notes = () if told or begun is None else ((f"{fact.known.value}: here", begun.instr.location),)
+        at = site.instr.location
+        if begun is not None and (at is None or begins):
+            at = begun.instr.location
+        if finding.rule is BOUNDS and finding.touch is not None:
+            touch = finding.touch
+            values["what"] = f"columns {touch.offset} to {(touch.offset or 0) + (touch.bytes or 1) - 1}"
+        return finding.rule.diagnose(at=at, notes=notes, **values)
+
+    def _what(self, finding: Finding) -> str:
+        if finding.site.instr.opcode == EXIT:
+            return "the kernel ends here"
+        name = finding.touch.object.name if finding.touch else "tensor memory"
+        return f"{finding.site.instr.opcode} reads {name} here"
+
+    @staticmethod
+    def _line(what: str, site: Site | None) -> str:
+        if site is None:
+            return f"{what} of another warp" if what else "its allocation"
+        place: Location | None = site.instr.location
+        line = f"line {place.line}" if place else f"instruction {site.position}"
+        return f"{what} of {line}" if what else line
+
+
+def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
+    """What the warps that go this way do wrong."""
+    reached = reachable(path, [path.entry.name])
+    instructions = [instr for name in reached for instr in path.blocks[name].instructions if instr.memory]
+    if not any(instr.opcode.startswith(_TCGEN05) for name in reached for instr in path.blocks[name].instructions):
+        return []
+    allocated = _objects(instr for instr in instructions if instr.opcode == ALLOC)
+    freed = _objects(instr for instr in instructions if instr.opcode == DEALLOC)
+    elsewhere = whole.freed - freed
+    inherited = frozenset() if whole.freed_unknown else freed - allocated
+    certain = frozenset(one for one in allocated if _on_every_path(path, one))
+    owed = frozenset() if whole.freed_unknown else certain & freed
+    around = Surroundings(whole.related, certain, owed | inherited, elsewhere)
+    entry = frozenset(_at_entry(instructions, inherited, whole))
+    analysis = TmemAnalysis(entry, around)
+    solution = solve(path, analysis, concerns)
+    return [mistake for site, _ in solution.visit() for mistake in analysis.found[site.position]]
+
+
+def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject], whole: _Whole) -> Iterator[Fact]:
+    """What these warps find: allocations that others make for them, accumulators that others write."""
+    reached = set(map(id, instructions))
+    elsewhere = [site.instr for site in whole.sites.values() if site.instr.memory and id(site.instr) not in reached]
+    mmas = [instr for instr in instructions if instr.opcode in MMAS]
+    for memory in inherited:
+        yield Fact(Known.OPEN, object=memory)
+    for memory in whole.results - whole.preset - _results(mmas):
+        yield Fact(Known.UNSYNCHRONISED, object=memory)
+    # Where other warps write it first, what these add to is theirs to know.
+    overwritten = _results(instr for instr in elsewhere if instr.opcode in MMAS and accumulates(instr) is not True)
+    for memory in _results(mmas) - _preset(elsewhere) - overwritten:
+        places = {one for mma in mmas for one in columns(mma) if one.object == memory and one.use is _WRITE}
+        anywhere = MemoryTouch(memory, MemoryUse.DECLARE, bytes=memory.bytes)
+        for touch in places if all(map(is_placed, places)) else [anywhere]:
+            yield Fact(Known.UNWRITTEN, object=memory, touch=touch)
+
+
+def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:
+    """Whether every way from the entry to an end makes the allocation."""
+    making = {name for name, block in path.blocks.items() if memory in _allocated_in(block.instructions)}
+    around = reachable(path, [path.entry.name], without=making)
+    return not any(instr.opcode == EXIT for name in around for instr in path.blocks[name].instructions)
+
+
+def _outside(whole: _Whole) -> Iterator[Finding]:
+    """Accesses that leave their allocation, wherever the program stands."""
+    for site in whole.sites.values():
+        for touch in columns(site.instr):
+            if touch.use is MemoryUse.DECLARE or touch.offset is None or touch.symbol:
+                continue
+            if touch.offset + (touch.bytes or 1) > touch.object.bytes:
+                yield Finding(BOUNDS, site, Fact(Known.OPEN, object=touch.object), touch)
+
+
+def _never_freed(whole: _Whole) -> Iterator[Finding]:
+    """Allocations that nothing in the whole function gives back."""
+    if whole.freed_unknown:
+        return
+    for site in whole.sites.values():
+        if site.instr.opcode == ALLOC:
+            for memory in _objects([site.instr]) - whole.freed:
+                yield Finding(rules.MISSING_DEALLOC, site, Fact(Known.OPEN, site.position, memory))
+
+
+def _objects(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
+    return frozenset(touch.object for instr in instructions for touch in columns(instr))
+
+
+def _allocated_in(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
+    return _objects(instr for instr in instructions if instr.opcode == ALLOC)
+
+
+def _results(mmas: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
+    """The allocations that these mma write."""
+    return frozenset(touch.object for mma in mmas for touch in columns(mma) if touch.use is MemoryUse.ASYNC_WRITE)
+
+
+def _preset(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
+    """The allocations that something other than an mma writes."""
+    others = (instr for instr in instructions if instr.opcode not in MMAS)
+    return frozenset(touch.object for one in others for touch in columns(one) if touch.use is MemoryUse.ASYNC_WRITE)
+
+
+def _barriers(instr: MachineInstr) -> frozenset[MemoryObject] | None:
+    """The mbarriers that an instruction operates on; None where one is not known."""
+    found = frozenset(touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
+    return found or None

@@ -1,0 +1,320 @@
+"""What may hold of tensor memory before an instruction, as one warp sees it: a set of facts.
+
+Each fact holds on some path to the place, and each step looks at one fact at a time. So the fixed point finds what
+some path makes wrong, and a union joins two ways. After a mistake the state goes on as if it had been put right.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics import tcgen05, tcgen05_memory
+from nvbackend.isel.families import tcgen05_memory_rules
+from nvbackend.isel.protocols.tmem import uses as tmem_uses
+from nvbackend.isel.protocols.tmem import rules
+from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.machine import Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+
+EXIT = "ret"
+ALLOC, DEALLOC, RELINQUISH = "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit"
+LOADS = ("tcgen05.ld", "tcgen05.ld.red")
+STORE, COMMIT, FENCE = "tcgen05.st", "tcgen05.commit", "tcgen05.fence"
+WAIT_LD, WAIT_ST = "tcgen05.wait.ld", "tcgen05.wait.st"
+MMAS = (tcgen05.MMA, tcgen05.MMA_WS)
+_BARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+BARRIERS = ("bar.sync", "bar.red", "barrier.sync", "barrier.red", "barrier.cluster.wait")
+
+_CONCERNED = ("tcgen05.", "mbarrier.", "bar", "registers.", EXIT)
+"""How the opcodes begin that change a fact."""
+
+
+class Known(enum.Enum):
+    """What a fact says; `place` is where it began to hold, -1 for the entry."""
+
+    OPEN = "allocated"
+    CLOSED = "given back"
+    RELINQUISHED = "no more allocations"
+    LOADING = "registers that a load fills"
+    STORING = "columns that a store fills"
+    ISSUED = "columns that an mma writes, with no commit behind it"
+    COMMITTED = "columns that an mma with a commit behind it writes"
+    UNSYNCHRONISED = "mma of other warps write it, and this one has waited for none"
+    UNORDERED = "waited for, with no fence behind the wait"
+    UNWRITTEN = "nothing has been written to it"
+    UNTOLD = "read, with no fence behind"
+    IN_USE = "columns that an mma reads or writes"
+    USED = "columns that an mma has done with on some path"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact about an allocation, a place in one (`touch`), or a block of registers (by its number)."""
+
+    known: Known = field(hash=False)
+    place: int = -1
+    object: MemoryObject | None = None
+    touch: MemoryTouch | None = field(default=None, hash=False)
+    registers: int = 0
+
+
+State = frozenset[Fact]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A broken rule at an instruction, with the fact that it breaks with."""
+
+    rule: Rule
+    site: Site
+    fact: Fact
+    touch: MemoryTouch | None = None
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the step of one warp knows of the whole function.
+
+    `related`: waits and barriers, as positions, behind which an mma may be done. `unconditional`: allocations that
+    every path of the warp makes. `owed`: those that the warp must give back itself. `freed_elsewhere`: allocations that
+    other warps alone give back.
+    """
+
+    related: frozenset[int]
+    unconditional: frozenset[MemoryObject]
+    owed: frozenset[MemoryObject]
+    freed_elsewhere: frozenset[MemoryObject]
+
+
+def concerns(site: Site) -> bool:
+    """Whether the instruction may change a fact."""
+    return site.instr.opcode.startswith(_CONCERNED)
+
+
+def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Finding]]:
+    """The state behind an instruction, and what it breaks."""
+    found: list[Finding] = []
+    instr = site.instr
+    if not concerns(site):
+        return state, found
+    for touch in instr.touches:
+        if touch.access is Access.READ:
+            state = _strike(
+                state, site, tcgen05_memory_rules.READ_BEFORE_WAIT, found, Known.LOADING, registers=touch.block.id
+            )
+    if instr.opcode.startswith("tcgen05."):
+        for one in columns(instr):
+            state = _access(state, site, one, found)
+    handler = _HANDLERS.get(instr.opcode)
+    if handler is not None:
+        state = handler(state, site, around, found)
+    elif instr.opcode.startswith(_BARRIER_WAITS) or instr.opcode in BARRIERS:
+        state = _synchronised(state, site, around)
+    return state, found
+
+
+def columns(instr: MachineInstr) -> list[MemoryTouch]:
+    """The accesses of an instruction to tensor memory."""
+    return [touch for touch in instr.memory if touch.object.space == tmem_uses.SPACE]
+
+
+def overlap(one: MemoryTouch, other: MemoryTouch) -> bool:
+    """Whether two accesses certainly share a column; places that a run-time value decides are left alone."""
+    if one.object != other.object or one.symbol or other.symbol or one.offset is None or other.offset is None:
+        return False
+    return one.offset < other.offset + (other.bytes or 1) and other.offset < one.offset + (one.bytes or 1)
+
+
+def accumulates(instr: MachineInstr) -> bool | None:
+    """Whether an mma adds to D; None where that is decided at run time."""
+    return tmem_uses.accumulates(instr.operands.get("enable_d", ""))
+
+
+def _strike(
+    state: State,
+    site: Site,
+    rule: Rule,
+    found: list[Finding],
+    known: Known,
+    *,
+    touch: MemoryTouch | None = None,
+    registers: int | None = None,
+    of: MemoryObject | None = None,
+) -> State:
+    """Report the facts of this kind that concern a place, registers or an allocation, and take them out."""
+    struck = [
+        fact
+        for fact in state
+        if fact.known is known
+        and (registers is None or fact.registers == registers)
+        and (of is None or fact.object == of)
+        and (touch is None or (fact.touch is not None and overlap(fact.touch, touch)))
+    ]
+    if not struck:
+        return state
+    found.append(Finding(rule, site, max(struck, key=lambda fact: fact.place), touch))
+    return state.difference(struck)
+
+
+def _without(state: State, *known: Known) -> State:
+    return state.difference([fact for fact in state if fact.known in known])
+
+
+def _turned(state: State, known: Collection[Known], into: Callable[[Fact], Fact]) -> State:
+    turned = [fact for fact in state if fact.known in known]
+    return state.difference(turned).union(map(into, turned)) if turned else state
+
+
+def _access(state: State, site: Site, touch: MemoryTouch, found: list[Finding]) -> State:
+    """What holds for every access to tensor memory, other than its allocation."""
+    if touch.use is MemoryUse.DECLARE:
+        return state
+    state = _strike(state, site, rules.NOT_ALLOCATED, found, Known.CLOSED, of=touch.object)
+    if site.instr.opcode != STORE:
+        state = _strike(state, site, rules.MISSING_WAIT_ST, found, Known.STORING, touch=touch)
+    return state
+
+
+def _alloc(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:
+    for touch in columns(site.instr):
+        state = _strike(state, site, rules.ALLOC_AFTER_RELINQUISH, found, Known.RELINQUISHED)
+        held = around.unconditional & {fact.object for fact in state if fact.known is Known.OPEN}
+        total = sum(one.bytes for one in held | {touch.object})
+        if touch.object in around.unconditional and total > tcgen05_memory.COLUMNS:
+            found.append(Finding(rules.TOTAL_COLUMNS, site, Fact(Known.OPEN, site.position, touch.object), touch))
+        state = frozenset(
+            fact for fact in state if not (fact.known in (Known.CLOSED, Known.OPEN) and fact.object == touch.object)
+        )
+        state |= {Fact(Known.OPEN, site.position, touch.object)}
+    return state
+
+
+def _dealloc(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+    for touch in columns(site.instr):
+        state = _strike(state, site, rules.DOUBLE_DEALLOC, found, Known.CLOSED, of=touch.object)
+        given = site.instr.operands.get("columns", "")
+        moved = touch.offset not in (0, None) and not touch.symbol
+        if moved or (given.isdecimal() and int(given) != touch.object.bytes):
+            found.append(Finding(rules.DEALLOC_COLUMNS, site, Fact(Known.OPEN, -1, touch.object), touch))
+        state = frozenset(fact for fact in state if not (fact.known is Known.OPEN and fact.object == touch.object))
+        state |= {Fact(Known.CLOSED, site.position, touch.object)}
+    return state
+
+
+def _relinquish(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+    return state | {Fact(Known.RELINQUISHED, site.position)}
+
+
+def _load(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:
+    for touch in columns(site.instr):
+        state = _strike(state, site, rules.MISSING_COMMIT, found, Known.ISSUED, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT, found, Known.COMMITTED, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT, found, Known.UNSYNCHRONISED, of=touch.object)
+        state = _strike(state, site, rules.MISSING_FENCE_AFTER, found, Known.UNORDERED, of=touch.object)
+        if touch.object in around.freed_elsewhere:
+            state |= {Fact(Known.UNTOLD, site.position, touch.object)}
+    written = (touch.block.id for touch in site.instr.touches if touch.access is Access.WRITE)
+    return state | {Fact(Known.LOADING, site.position, registers=block) for block in written}
+
+
+def _store(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+    touches = columns(site.instr)
+    used = {(fact.place, fact.touch) for fact in state if fact.known is Known.USED}
+    for touch in touches:
+        # Conditions that belong together may exclude the paths on which it is not waited for.
+        doubtful = {fact for fact in state if fact.known is Known.IN_USE and (fact.place, fact.touch) in used}
+        state = _strike(state - doubtful, site, rules.WRITE_IN_FLIGHT, found, Known.IN_USE, touch=touch) | doubtful
+    state |= {Fact(Known.STORING, site.position, touch.object, touch) for touch in touches}
+    return _written(state, touches)
+
+
+def _copy(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+    return _written(state, columns(site.instr))
+
+
+def _mma(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+    touches = columns(site.instr)
+    results = [touch for touch in touches if touch.use is MemoryUse.ASYNC_WRITE]
+    for touch in results:
+        if accumulates(site.instr):
+            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, found, Known.UNWRITTEN, touch=touch)
+    begun = [Fact(Known.ISSUED, site.position, touch.object, touch) for touch in results]
+    begun = begun or [Fact(Known.ISSUED, site.position)]
+    begun += (Fact(Known.IN_USE, site.position, one.object, one) for one in touches if one.bytes is not None)
+    state = state.difference([fact for fact in state if fact.known is Known.USED and fact.place == site.position])
+    return _written(state, results).union(begun)
+
+
+def _written(state: State, touches: Iterable[MemoryTouch]) -> State:
+    """Without what is unwritten where one of these may write."""
+    written = list(touches)
+    return state.difference(
+        [
+            fact
+            for fact in state
+            if fact.known is Known.UNWRITTEN and any(fact.touch and _may_meet(fact.touch, one) for one in written)
+        ]
+    )
+
+
+def _may_meet(one: MemoryTouch, other: MemoryTouch) -> bool:
+    """Whether two accesses may share a column: certain only of other allocations, and of places that are known."""
+    known = is_placed(one) and is_placed(other)
+    return one.object == other.object and (not known or overlap(one, other))
+
+
+def is_placed(touch: MemoryTouch) -> bool:
+    """Whether it is known which columns an access is to."""
+    return touch.offset is not None and touch.bytes is not None and not touch.symbol
+
+
+def _commit(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+    return _turned(state, (Known.ISSUED,), lambda fact: Fact(Known.COMMITTED, fact.place, fact.object, fact.touch))
+
+
+def _synchronised(state: State, site: Site, around: Surroundings) -> State:
+    """Behind a wait that may be for an mma, what was committed is done, and a fence is due."""
+    if site.position not in around.related:
+        return state
+    waited = (Known.COMMITTED, Known.UNSYNCHRONISED)
+    state = _turned(state, (Known.IN_USE,), lambda fact: Fact(Known.USED, fact.place, fact.object, fact.touch))
+    if site.instr.opcode in BARRIERS:
+        return _without(state, *waited)
+    return _turned(state, waited, lambda fact: Fact(Known.UNORDERED, site.position, fact.object))
+
+
+def _fence(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+    side = None if site.instr.row is None else site.instr.row.axes.get("side")
+    return _without(state, Known.UNORDERED if side == "after" else Known.UNTOLD)
+
+
+def _exit(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:
+    for fact in sorted(state, key=lambda one: one.place):
+        if fact.known is Known.OPEN and fact.object in around.owed:
+            found.append(Finding(rules.MISSING_DEALLOC, site, fact))
+        elif fact.known is Known.UNTOLD:
+            found.append(Finding(rules.MISSING_FENCE_BEFORE, site, fact))
+    # One commit is for all mma before it.
+    issued = [fact for fact in state if fact.known is Known.ISSUED]
+    if issued:
+        found.append(Finding(rules.MISSING_COMMIT, site, max(issued, key=lambda one: one.place)))
+    return state
+
+
+_Handler = Callable[[State, Site, Surroundings, list[Finding]], State]
+_HANDLERS: dict[str, _Handler] = {
+    ALLOC: _alloc,
+    DEALLOC: _dealloc,
+    RELINQUISH: _relinquish,
+    **dict.fromkeys(LOADS, _load),
+    STORE: _store,
+    "tcgen05.cp": _copy,
+    **dict.fromkeys(MMAS, _mma),
+    COMMIT: _commit,
+    FENCE: _fence,
+    WAIT_LD: lambda state, *_: _without(state, Known.LOADING),
+    WAIT_ST: lambda state, *_: _without(state, Known.STORING),
+    EXIT: _exit,
+}

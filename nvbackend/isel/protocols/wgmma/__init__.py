@@ -1,0 +1,1 @@
+"""wgmma: its fences, groups and waits, and the registers and tiles that are in use until then."""

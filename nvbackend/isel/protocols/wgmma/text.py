@@ -1,0 +1,226 @@
+"""What the WGMMA protocol's mistakes are told as: groups numbered, the arithmetic of a wait, what to put where.
+
+Groups are numbered by their wgmma.commit_group in the order of the text, from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.intrinsics.wgmma import PENDING_GROUPS
+from nvbackend.isel.protocols.wgmma import rules
+from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.machine import Access, RegisterBlock
+from nvbackend.isel.protocols.wgmma.state import (
+    COMMIT_GROUP,
+    EXIT,
+    PENDING,
+    Finding,
+    Shape,
+    Trail,
+    blocks_with,
+)
+
+Notes = tuple[tuple[str, Location | None], ...]
+_UNNAMED = "its registers"
+_MOST_NOTES = 3
+
+
+class Wording:
+    """Diagnostics of one function, whose instructions are `sites` in the order of the text."""
+
+    def __init__(self, sites: Sequence[Site]) -> None:
+        self._sites = sites
+        commits = [site.position for site in sites if site.instr.opcode == COMMIT_GROUP]
+        self._groups = {position: number for number, position in enumerate(commits, start=1)}
+        self._tell: dict[str, Callable[[Finding], Diagnostic]] = {
+            rules.READ_IN_FLIGHT.id: self._access_in_flight,
+            rules.WRITE_IN_FLIGHT.id: self._access_in_flight,
+            rules.MISSING_FENCE.id: self._missing_fence,
+            rules.SHAPE_CHANGE.id: self._shape_change,
+            rules.NEEDLESS_FENCE.id: self._needless_fence,
+            rules.MISSING_COMMIT.id: self._missing_commit,
+            rules.WAIT_LEAVES_GROUP.id: self._wait_leaves_group,
+            rules.MISSING_WAIT.id: self._missing_wait,
+            rules.WAIT_RANGE.id: self._wait_range,
+        }
+
+    def diagnostic(self, finding: Finding) -> Diagnostic:
+        """The finding in words, with its fix, and notes that point to the mma, the commit and the wait."""
+        return self._tell[finding.rule.id](finding)
+
+    def _access_in_flight(self, finding: Finding) -> Diagnostic:
+        trail = max(finding.trails)
+        names = _names(finding.blocks)
+        reads = self._multiplies(trail, finding.blocks[0])
+        if finding.age == 0:
+            reason = "no wgmma.commit_group has closed the group of that mma, so no wait covers it"
+            fix = (
+                f"put wgmma.commit_group behind {self._mma(trail)}, and wgmma.wait_group 0 that drains {names} "
+                "before this line"
+            )
+        else:
+            reason = self._left(trail, names, "reads" if reads else "wrote")
+            fix = f"put wgmma.wait_group {finding.age - 1} that drains {names} before this line"
+            if trail.wait >= 0:
+                fix += f", or make the wait of {self._line(trail.wait)} wgmma.wait_group {trail.age - 1}"
+        return finding.rule.diagnose(
+            at=self._location(finding, trail),
+            notes=self._history(trail),
+            registers=_registers("A fragment" if reads else "accumulator", finding.blocks),
+            verb="is" if len(finding.blocks) == 1 else "are",
+            mma=self._mma(trail),
+            doing=f"{'reading' if reads else 'writing'} {'it' if len(finding.blocks) == 1 else 'them'}",
+            reason=reason,
+            fix=fix,
+        )
+
+    def _missing_fence(self, finding: Finding) -> Diagnostic:
+        names = _names(finding.blocks)
+        if finding.accesses:
+            lines = ", ".join(dict.fromkeys(self._line(position) for position in sorted(finding.accesses)))
+            reason = f"ordinary code accesses {names} at {lines}, and nothing orders that before the mma"
+        else:
+            reason = "it may be the first mma of the kernel, which needs one whatever was done before"
+        return finding.rule.diagnose(
+            at=finding.site.instr.location,
+            notes=self._places(finding.accesses, self._accessed),
+            registers=_registers("register block", finding.blocks),
+            names=names,
+            reason=reason,
+        )
+
+    def _shape_change(self, finding: Finding) -> Diagnostic:
+        earlier = max(finding.accesses)
+        return finding.rule.diagnose(
+            at=finding.site.instr.location,
+            notes=self._places(finding.accesses, lambda _: "the mma of the other shape"),
+            names=_names(finding.blocks),
+            shape=_shape(finding.shape),
+            earlier=_shape(finding.earlier),
+            mma=f"the one of {self._line(earlier)}",
+        )
+
+    def _needless_fence(self, finding: Finding) -> Diagnostic:
+        return finding.rule.diagnose(
+            at=finding.site.instr.location,
+            notes=self._places(finding.accesses, lambda _: "the mma behind the fence"),
+            names=_names(finding.blocks),
+            second=f"that of {self._line(max(finding.accesses))}",
+        )
+
+    def _missing_commit(self, finding: Finding) -> Diagnostic:
+        trail = max(finding.trails)
+        if finding.site.instr.opcode == EXIT:
+            what, where = "the kernel ends here", "the end of the kernel"
+        else:
+            pending = finding.site.instr.immediates[PENDING]
+            what = f"this wait_group {pending} is to drain {_registers('accumulator', finding.blocks)}"
+            where = "this line"
+        return finding.rule.diagnose(
+            at=self._location(finding, trail),
+            notes=self._history(trail),
+            what=what,
+            mma=self._mma(trail),
+            names=_names(finding.blocks),
+            where=where,
+        )
+
+    def _wait_leaves_group(self, finding: Finding) -> Diagnostic:
+        trail = max(finding.trails)
+        pending = finding.site.instr.immediates[PENDING]
+        return finding.rule.diagnose(
+            at=finding.site.instr.location,
+            notes=self._history(trail),
+            pending=pending,
+            registers=_registers("accumulator", finding.blocks),
+            names=_names(finding.blocks),
+            group=self._groups[trail.commit],
+            arithmetic=self._arithmetic(pending, finding.age, self._groups[trail.commit]),
+            enough=finding.age - 1,
+        )
+
+    def _missing_wait(self, finding: Finding) -> Diagnostic:
+        trail = max(finding.trails)
+        return finding.rule.diagnose(
+            at=self._location(finding, trail),
+            notes=self._history(trail),
+            group=self._groups[trail.commit],
+            names=_names(finding.blocks),
+            reason=self._left(trail, _names(finding.blocks), "wrote"),
+        )
+
+    def _wait_range(self, finding: Finding) -> Diagnostic:
+        return finding.rule.diagnose(
+            at=finding.site.instr.location,
+            pending=finding.site.instr.immediates[PENDING],
+            lowest=PENDING_GROUPS[0],
+            highest=PENDING_GROUPS[-1],
+        )
+
+    # -- phrases ------------------------------------------------------------------------------------------------
+
+    def _left(self, trail: Trail, names: str, did: str) -> str:
+        """Why a committed group is still in flight: the wait that left it, or that there was none."""
+        group = self._groups[trail.commit]
+        if trail.wait < 0:
+            return f"no wait_group stands between the commit of group {group}, which {did} {names}, and this line"
+        pending = self._sites[trail.wait].instr.immediates[PENDING]
+        arithmetic = self._arithmetic(pending, trail.age, group)
+        return f"wait_group {pending} leaves group {group}, which {did} {names}, in flight: {arithmetic}"
+
+    @staticmethod
+    def _arithmetic(pending: int, age: int, group: int) -> str:
+        allowed = "the newest group" if pending == 1 else f"the newest {pending} groups"
+        place = "the newest" if age == 1 else f"number {age} counted from the newest"
+        return f"it lets {allowed} run on, and group {group} is {place} there"
+
+    def _mma(self, trail: Trail) -> str:
+        return f"the wgmma.mma_async of {self._line(trail.mma)}"
+
+    def _line(self, position: int) -> str:
+        site = self._sites[position]
+        location = site.instr.location
+        return f"line {location.line}" if location else f"instruction {position} in block {site.block}"
+
+    def _multiplies(self, trail: Trail, block: RegisterBlock) -> bool:
+        return block in blocks_with(self._sites[trail.mma].instr, Access.MULTIPLY)
+
+    def _location(self, finding: Finding, trail: Trail) -> Location | None:
+        """The instruction's line; the mma's for an end of the kernel that nobody wrote."""
+        return finding.site.instr.location or self._sites[trail.mma].instr.location
+
+    def _history(self, trail: Trail) -> Notes:
+        notes = [("the mma is issued here", trail.mma)]
+        if trail.commit >= 0:
+            notes.append((f"group {self._groups[trail.commit]} is closed here", trail.commit))
+        if trail.wait >= 0:
+            pending = self._sites[trail.wait].instr.immediates[PENDING]
+            notes.append((f"wait_group {pending} leaves it in flight here", trail.wait))
+        return tuple((text, self._sites[position].instr.location) for text, position in notes)
+
+    def _places(self, positions: Iterable[int], text: Callable[[int], str]) -> Notes:
+        notes = {(text(position), self._sites[position].instr.location): None for position in sorted(positions)}
+        return tuple(notes)[:_MOST_NOTES]
+
+    def _accessed(self, position: int) -> str:
+        instr = self._sites[position].instr
+        written = blocks_with(instr, Access.WRITE)
+        blocks = written or blocks_with(instr, Access.READ)
+        return f"{_names(blocks)} {'is' if len(blocks) == 1 else 'are'} {'written' if written else 'read'} here"
+
+
+def _names(blocks: Iterable[RegisterBlock]) -> str:
+    """The names of the blocks; an mma that was emitted by itself has registers without one."""
+    return ", ".join(dict.fromkeys(block.name for block in sorted(blocks, key=lambda block: block.id))) or _UNNAMED
+
+
+def _registers(kind: str, blocks: Sequence[RegisterBlock]) -> str:
+    if not blocks:
+        return _UNNAMED
+    return f"{kind}{'s' if len(blocks) > 1 else ''} {_names(blocks)}"
+
+
+def _shape(shape: Shape | None) -> str:
+    return "?" if shape is None else f"m{shape[0]}n{shape[1]}"
