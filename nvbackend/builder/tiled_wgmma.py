@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +24,7 @@ from nvbackend.builder.tiled_mma_rules import ACCUMULATORS, PARTS, REGISTERS, WA
 from nvbackend.builder.tiled_reduction import buffer_of, reduce_accumulators
 from nvbackend.builder.values import Operand
 from nvbackend.builder.wgmma_operands import check_operand
-from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
@@ -155,14 +155,17 @@ class TiledWgmma:
 
     def _tile_fragment(self, which: Which, tile: SharedTile, warpgroup: Operand) -> TileFragment:
         number = self._checked(warpgroup)
-        one, shape = tile.layout, (tile.layout.rows, tile.layout.columns)
-        raise_all(tile_faults(one.major, one.swizzle, one.element, shape, self.layouts.atom_extents(which)))
-        request = self._reading(**{"a" if which is Which.A else "b": one.major})
+        raise_all(self._tile_faults(which, tile))
+        request = self._reading(**{"a" if which is Which.A else "b": tile.layout.major})
         check_operand(which.value.lower(), request, tile)
         layouts = dataclasses.replace(self.layouts, atom=atom_of_request(request, self._k.target))
         thread = layouts.get_atom(number)
         part = thread.partition_A(tile.cute) if which is Which.A else thread.partition_B(tile.cute)
         return tile_fragment(self._k, layouts, which, tile, part)
+
+    def _tile_faults(self, which: Which, tile: SharedTile) -> Iterator[Diagnostic]:
+        one, shape = tile.layout, (tile.layout.rows, tile.layout.columns)
+        return tile_faults(one.major, one.swizzle, one.element, shape, self.layouts.atom_extents(which))
 
     def _reading(self, a: Major | None = None, b: Major | None = None) -> WgmmaRequest:
         """The instruction for operands of these majors, where it is not said which it reads."""
@@ -278,6 +281,7 @@ class TiledWgmma:
         self._checked(warpgroup)
         if isinstance(a, SharedTile):
             self._check_k(a, b)
+            raise_all([*self._tile_faults(Which.A, a), *self._tile_faults(Which.B, b)])
             first: TileFragment | RegisterFragment = self.partition_fragment_A(a, warpgroup)
         else:
             first = a

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, i64
+from nvbackend import f16, f32, f64, i32, i64
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics import sync
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -30,7 +30,7 @@ def multiply(k, acc, request=REQUEST, a=None, **options):
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        (lambda k, out, a, f: k.uniform(f), "operand value: it takes 1 of i32; given: 1 of float"),
+        (lambda k, out, a, f: k.uniform(f.to(f64)), "operand value: it takes 1 of i32; given: 1 of double"),
         (lambda k, out, a, f: k.uniform(a.to(i64)), "given: 1 of i64"),
         (lambda k, out, a, f: k.uniform(a > 0), "given: 1 of i1"),
         (lambda k, out, a, f: multiply(k, k.accumulator(64), metadata=3), "operand metadata: it has none of that name"),
