@@ -167,6 +167,8 @@ class Stores:
         """The value that a load in the same block as its store reads; None where the block did not store before."""
         self._last: dict[str, dict[ir.AllocaInstr, ir.Value]] = {}
         self._escaped: set[ir.Value] = set()
+        if not any(isinstance(one, ir.AllocaInstr) for block in function.blocks for one in block.instructions):
+            return
         for block in function.blocks:
             last = self._last[block.name] = {}
             for instruction in block.instructions:

@@ -60,10 +60,13 @@ class MemoryObject:
     """
 
     id: int
-    name: str = field(hash=False)
-    space: str = field(hash=False)
-    bytes: int = field(hash=False)
-    element_bytes: int = field(hash=False)
+    name: str
+    space: str
+    bytes: int
+    element_bytes: int
+
+    def __hash__(self) -> int:
+        return self.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,16 +57,19 @@ class Barriers:
     def __init__(self, function: MachineFunction, divergence: Divergence) -> None:
         self._function = function
         self._divergence = divergence
-        self._all = [
-            _barrier(name, instr)
-            for name, block in function.blocks.items()
-            if name in divergence.flow.successors
-            for instr in block.instructions
-            if instr.row is not None and is_collective(instr.row)
-        ]
         self._sides: dict[str, list[set[str]]] = {}
         self._places: dict[tuple[object, ...], set[str]] = {}
         self._matched: dict[tuple[object, ...], bool] = {}
+
+    @cached_property
+    def _all(self) -> list[_Barrier]:
+        return [
+            _barrier(name, instr)
+            for name, block in self._function.blocks.items()
+            if name in self._divergence.flow.successors
+            for instr in block.instructions
+            if instr.row is not None and is_collective(instr.row)
+        ]
 
     def check(self, block: str, instr: MachineInstr) -> list[Mistake]:
         """The mistake, if `instr` is a barrier of all threads that some of them never come to."""

@@ -32,18 +32,21 @@ def check_convergence(function: MachineFunction) -> list[Diagnostic]:
     In the order of the text, the first instruction for each branch and rule. Branches of which nothing is known
     (`MachineBlock.branch`) part nobody.
     """
-    needs = {id(instr): needed_scope(instr) for instr in function.instructions()}
-    if not any(needs.values()) or not any(block.branch for block in function.blocks.values()):
+    together = [
+        (name, instr, needed)
+        for name, block in function.blocks.items()
+        for instr in block.instructions
+        if (needed := needed_scope(instr))
+    ]
+    if not together or not any(block.branch for block in function.blocks.values()):
         return []
     divergence = divergence_of(function)
     barriers = Barriers(function, divergence)
     found: dict[object, Diagnostic] = {}
-    for name, block in function.blocks.items():
-        for instr in block.instructions:
-            needed = needs[id(instr)]
-            if needed and name in divergence.flow.successors:
-                for mistake in barriers.check(name, instr) or _parted(divergence, name, instr, needed):
-                    found.setdefault(mistake.cause, mistake.diagnostic)
+    for name, instr, needed in together:
+        if divergence.is_parted(name, Scope.GRID):
+            for mistake in barriers.check(name, instr) or _parted(divergence, name, instr, needed):
+                found.setdefault(mistake.cause, mistake.diagnostic)
     return list(found.values())
 
 

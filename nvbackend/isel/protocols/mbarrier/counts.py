@@ -16,6 +16,9 @@ from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import MemoryUse, RunTimeValues, Scope
 from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Cell, Role, Use, Uses
 
+_COUNTED = Role.INIT | Role.ARRIVE
+_OF_BYTES = Role.EXPECT | Role.COMPLETE
+
 
 @dataclass(frozen=True, slots=True)
 class CountFinding:
@@ -36,6 +39,7 @@ class Counts:
         self._cluster = cluster
         self._values = values
         self._initialised: dict[Cell, int | None] = {}
+        self._arriving: dict[int, int | None] = {}
 
     def findings(self) -> Iterator[CountFinding]:
         """Every sum that certainly is not what it must be."""
@@ -56,7 +60,7 @@ class Counts:
             return
         counts = {use.fact(facts.COUNT) for use in inits}
         parts = self._parts(cell)
-        if len(counts) != 1 or None in counts or not parts or self._uses.lost & (Role.INIT | Role.ARRIVE):
+        if len(counts) != 1 or None in counts or not parts or self._uses.lost & _COUNTED:
             return
         (count,) = counts
         if count is not None and count not in _sums(parts, count):
@@ -96,6 +100,12 @@ class Counts:
 
     def arriving(self, use: Use) -> int | None:
         """The arrivals that one execution of the instruction by all its threads makes on a barrier, None if unknown."""
+        position = use.site.position
+        if position not in self._arriving:
+            self._arriving[position] = self._find_arriving(use)
+        return self._arriving[position]
+
+    def _find_arriving(self, use: Use) -> int | None:
         given = use.fact(facts.ARRIVALS)
         if given is not None:
             return given
@@ -130,6 +140,8 @@ class Counts:
 
     def _transactions(self, cell: Cell) -> Iterator[CountFinding]:
         expects, completes = self._uses.of(cell, Role.EXPECT), self._uses.of(cell, Role.COMPLETE)
+        if not expects and not completes:
+            return
         if completes and self._uses.lacks(cell, Role.EXPECT):
             yield CountFinding(rules.UNEXPECTED_BYTES, completes[0], ())
         elif expects and self._uses.lacks(cell, Role.COMPLETE):
@@ -137,7 +149,7 @@ class Counts:
             if announced and len(announced) == len(expects):
                 values = (("bytes", announced[0].fact(facts.BYTES)),)
                 yield CountFinding(rules.MISSING_BYTES, announced[0], (), values)
-        elif not self._uses.lost & (Role.EXPECT | Role.COMPLETE):
+        elif not self._uses.lost & _OF_BYTES:
             yield from self._sums(expects, completes)
 
     def _sums(self, expects: Sequence[Use], completes: Sequence[Use]) -> Iterator[CountFinding]:

@@ -120,9 +120,10 @@ class _Walk:
 
     def _come(self, block: str, threads: int) -> None:
         """Let more threads, a bit each, begin a block."""
-        more = threads & ~self._came.get(block, 0)
+        came = self._came.get(block, 0)
+        more = threads & ~came
         if more:
-            self._came[block] = self._came.get(block, 0) | more
+            self._came[block] = came | more
             self._ways.append((block, 0, more))
 
     def _follow(self, block: str, index: int, threads: int) -> None:
@@ -130,11 +131,12 @@ class _Walk:
         uses = self._uses.by_block.get(block, ())
         for place in range(index, len(uses)):
             use = uses[place]
-            if use.site.position in self.held:
-                _, _, before = self._parked.get(use.site.position, (block, place, 0))
-                self._parked[use.site.position] = (block, place + 1, before | threads)
+            position = use.site.position
+            if position in self.held:
+                _, _, before = self._parked.get(position, (block, place, 0))
+                self._parked[position] = (block, place + 1, before | threads)
                 return
-            if use.site.position in self._uses.arrivals and use.site.position not in self.made:
+            if position in self._uses.arrivals and position not in self.made:
                 self._arrive(use)
         for successor, others in ways(self._function.blocks[block]):
             self._come(successor, threads & ~others)

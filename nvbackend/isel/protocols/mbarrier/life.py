@@ -81,6 +81,7 @@ class LifeAnalysis:
         self._bits = {use.site.position: 1 << index for index, use in enumerate(self._marks)}
         self._exactly: dict[Cell, Marks] = {}
         self._inside: dict[MemoryObject, Marks] = {}
+        self._meeting: dict[Cell, Marks] = {}
         for use in self._marks:
             bit = self._bits[use.site.position]
             self._exactly[use.exact] = self._exactly.get(use.exact, 0) | bit
@@ -136,9 +137,14 @@ class LifeAnalysis:
 
     def _met(self, cell: Cell) -> Marks:
         """The marks of those cells that may be the same mbarrier."""
-        if cell.offset is None:
-            return self._inside.get(cell.object, 0)
-        return self._exactly.get(cell, 0) | self._exactly.get(Cell(cell.object, None), 0)
+        found = self._meeting.get(cell)
+        if found is None:
+            if cell.offset is None:
+                found = self._inside.get(cell.object, 0)
+            else:
+                found = self._exactly.get(cell, 0) | self._exactly.get(Cell(cell.object, None), 0)
+            self._meeting[cell] = found
+        return found
 
     def _places(self, marks: Marks) -> frozenset[int]:
         """Where the instructions stand."""

@@ -16,6 +16,7 @@ from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Role, Use, Uses
 
 PARITY = "parity"
 _COMMIT = "tcgen05.commit"
+_WAITS = Role.WAIT | Role.POLL
 _FILLS = Role.COMPLETE | Role.ARRIVE
 
 
@@ -44,19 +45,21 @@ class Parities:
         """Every wait whose parity certainly does not follow the phases of its barrier."""
         yield from self._first()
         for use in self._uses.all:
-            loop = self._loops.innermost(use.site.block)
+            loop = self._loops.innermost(use.site.block) if use.role is Role.WAIT else None
+            if loop is None or use.threads is None:
+                continue
             sources = use.site.instr.sources
             index = sources.get(BARRIER)
             parity = frozenset[str]() if use.fact(facts.PARITY) is not None else sources.get(PARITY)
-            if use.role is Role.WAIT and use.threads is not None and None not in (loop, index, parity):
-                yield from self._wait(use, loop, index or frozenset(), parity or frozenset())
+            if index is not None and parity is not None:
+                yield from self._wait(use, loop, index, parity)
 
     def _first(self) -> Iterator[ParityFinding]:
         """The first wait for each barrier that is filled, and that nothing ever waits for by the parity 0."""
         if self._uses.lost:
             return
         for cell in self._uses.cells:
-            waits = self._uses.of(cell, Role.WAIT | Role.POLL)
+            waits = self._uses.of(cell, _WAITS)
             filled = any(
                 use.role is Role.COMPLETE or use.site.instr.opcode == _COMMIT for use in self._uses.of(cell, _FILLS)
             )
@@ -69,9 +72,8 @@ class Parities:
         return use.fact(facts.PARITY) is not None or self._firsts.is_read_behind(use)
 
     def _wait(
-        self, use: Use, loop: Loop | None, index: frozenset[str], parity: frozenset[str]
+        self, use: Use, loop: Loop, index: frozenset[str], parity: frozenset[str]
     ) -> Iterator[ParityFinding]:
-        assert loop is not None
         updates = self._loops.updates(loop)
         names = tuple(sorted(parity)), tuple(sorted(index))
         moving = parity & updates.keys()
@@ -88,7 +90,7 @@ class Parities:
 
     def _alone(self, use: Use, loop: Loop) -> bool:
         """Whether the loop waits for the barrier here only, and does not begin its phases anew."""
-        others = self._uses.inside(loop.blocks, use.cell, Role.WAIT | Role.POLL | Role.INIT)
+        others = self._uses.inside(loop.blocks, use.cell, _WAITS | Role.INIT)
         return not any(one is not use for one in others)
 
     @staticmethod

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import groupby
 
-from nvbackend.intrinsics.row import RegisterClass
+from nvbackend.intrinsics.row import RegisterClass, Row
 from nvbackend.isel import facts
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import kept_of_text
@@ -44,6 +44,9 @@ class Cell:
 
     object: MemoryObject
     offset: int | None
+
+    def __hash__(self) -> int:
+        return hash((self.object.id, self.offset))
 
     def meets(self, other: Cell) -> bool:
         """Whether both may be the same mbarrier."""
@@ -80,8 +83,12 @@ class Use:
     def is_remote(self) -> bool:
         """Whether the mbarrier may be that of another CTA."""
         row = self.site.instr.row
-        registers = () if row is None else (one.register for one in row.operands if one.name == BARRIER)
-        return bool(self.fact(facts.REMOTE)) or RegisterClass.SHARED_CLUSTER in registers
+        return bool(self.fact(facts.REMOTE)) or (row is not None and _names_peers(row))
+
+
+@cache
+def _names_peers(row: Row) -> bool:
+    return any(one.name == BARRIER and one.register is RegisterClass.SHARED_CLUSTER for one in row.operands)
 
 
 @dataclass(frozen=True)
@@ -89,33 +96,40 @@ class Uses:
     """All uses, in the order of the text.
 
     `lost` are the roles of instructions that use an mbarrier nobody knows, or that nobody has recorded; `escaped` are
-    the allocations that ordinary code touches as well: of them nobody can say what is not done.
+    the allocations that ordinary code touches as well: of them nobody can say what is not done; `arrays` those that are
+    one cell each.
     """
 
     all: tuple[Use, ...]
     by_block: Mapping[str, tuple[Use, ...]]
     lost: Role
     escaped: frozenset[MemoryObject]
-
-    by_object: Mapping[MemoryObject, Mapping[int | None, Mapping[int, Sequence[Use]]]]
-    """By allocation, offset, and the bits of the role."""
-    _asked: dict[tuple[Cell, Role], Sequence[Use]] = field(default_factory=dict, compare=False, repr=False)
+    arrays: frozenset[MemoryObject]
+    _by_role: dict[Role, Mapping[Cell, Sequence[Use]]] = field(default_factory=dict, compare=False, repr=False)
     _placed: dict[tuple[Cell, Role], Mapping[str, list[Use]]] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, cell: Cell, role: Role) -> Sequence[Use]:
         """The uses of a cell in one of the roles, in the order of the text."""
-        key = cell, role
-        found = self._asked.get(key)
-        if found is None:
-            found = self._asked[key] = self._of(cell, role)
+        cells = self._by_role.get(role)
+        if cells is None:
+            cells = self._by_role[role] = self._in_role(role)
+        found = cells.get(cell, ())
+        if not found and cell.offset is not None and cell.object in self.arrays:
+            return cells.get(Cell(cell.object, None), ())
         return found
 
-    def _of(self, cell: Cell, role: Role) -> Sequence[Use]:
-        places = self.by_object.get(cell.object, {})
-        met = places.keys() if cell.offset is None else (one for one in (cell.offset, None) if one in places)
-        bits = role.value
-        found = [use for place in met for does, uses in places[place].items() if does & bits for use in uses]
-        return tuple(sorted(found, key=_position))
+    def _in_role(self, role: Role) -> Mapping[Cell, Sequence[Use]]:
+        """The uses in one of the roles, in the order of the text, by their cells."""
+        matching = {one for one in self._roles if one & role}
+        found: dict[Cell, list[Use]] = {}
+        for use in self.all:
+            if use.role in matching:
+                found.setdefault(use.cell, []).append(use)
+        return found
+
+    @cached_property
+    def _roles(self) -> frozenset[Role]:
+        return frozenset(use.role for use in self.all)
 
     def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
         """Those of them that stand in one of `blocks`; looked up there, since each of many loops asks for its own."""
@@ -131,7 +145,7 @@ class Uses:
     @cached_property
     def arrivals(self) -> frozenset[int]:
         """The positions of all that arrive."""
-        return frozenset(use.site.position for use in self.all if use.role & Role.ARRIVE)
+        return frozenset(use.site.position for uses in self._in_role(Role.ARRIVE).values() for use in uses)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -150,11 +164,11 @@ def _position(use: Use) -> int:
 def role_of(instr: MachineInstr) -> Role:
     """What `instr` does with its mbarrier."""
     blocking = instr.row is None or bool(instr.row.axes.get("blocking"))
-    return _role(instr.opcode, blocking=blocking)
+    return _role(instr.opcode, blocking)
 
 
 @cache
-def _role(opcode: str, *, blocking: bool) -> Role:
+def _role(opcode: str, blocking: bool) -> Role:
     if opcode.startswith("mbarrier.arrive"):
         return Role.ARRIVE | (Role.EXPECT if opcode.endswith("expect_tx") else Role(0))
     if opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait")):
@@ -178,13 +192,15 @@ _ROLES = {
 def find_uses(function: MachineFunction) -> Uses:
     """Every use of an mbarrier in `function`."""
     sites = [site for block in sites_of(function).values() for site in block]
-    whole = _chosen_at_run_time(sites)
+    arrays = _chosen_at_run_time(sites)
     lost, found = ~Role(0) if function.attributes.get(ATTACHED) else Role(0), []
+    cells: dict[Cell, Cell] = {}
     for site in sites:
         touch = barrier_touch(site.instr)
         if touch is not None:
             exact = Cell(touch.object, None if touch.symbol else touch.offset)
-            cell = Cell(touch.object, None) if touch.object in whole else exact
+            exact = cells.setdefault(exact, exact)  # one object of each, which is found without a comparison
+            cell = Cell(touch.object, None) if touch.object in arrays else exact
             found.append(Use(site, cell, exact, role_of(site.instr)))
         elif site.instr.row is not None and site.instr.row.has_operand(BARRIER):
             lost |= role_of(site.instr)
@@ -198,11 +214,7 @@ def find_uses(function: MachineFunction) -> Uses:
     by_block: dict[str, tuple[Use, ...]] = {
         block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
     }
-    by_object: dict[MemoryObject, dict[int | None, dict[int, list[Use]]]] = {}
-    for use in found:
-        places = by_object.setdefault(use.cell.object, {})
-        places.setdefault(use.cell.offset, {}).setdefault(use.role.value, []).append(use)
-    return Uses(tuple(found), by_block, lost, escaped, by_object)
+    return Uses(tuple(found), by_block, lost, escaped, frozenset(arrays))
 
 
 def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:
