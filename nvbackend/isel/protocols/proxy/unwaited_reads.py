@@ -7,7 +7,8 @@ anything was in front of the copy, on all ways that it can take.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
@@ -51,6 +52,7 @@ class _Search:
         self._loops = loops_of(function)
         self._accesses = shared_accesses(function)
         self._copies: dict[int, list[_Copy]] = {}
+        self._in_front: dict[str, Site | None] = {}
         self._ordering = {
             block: [site for site in sites if acquires(site.instr)] for block, sites in self._sites.items()
         }
@@ -85,8 +87,8 @@ class _Search:
         last = self._nearest(site)
         if last is None:
             return None
-        for copy in self._copies.get(read.object.id, ()):
-            if self._comes_between(last, copy, site) and relation(copy.run, read) is Relation.SURE:
+        for copy in self._copies_between(last, read):
+            if self._is_certain(last, copy, site) and relation(copy.run, read) is Relation.SURE:
                 thread = self._thread(last, site, crew.bits)
                 if thread is not None:
                     return _diagnose(read, copy.run, thread)
@@ -94,18 +96,34 @@ class _Search:
 
     def _nearest(self, site: Site) -> Site | None:
         """What every thread that comes here acquired by last, of all that it certainly did."""
-        before = [one for one in self._ordering[site.block] if one.position < site.position]
-        block = site.block
-        while not before and block != self._function.entry.name:
-            block = self._loops.dominator(block)
-            before = self._ordering[block]
-        return before[-1] if before else None
+        ordering = self._ordering[site.block]
+        before = bisect_left(ordering, site.position, key=_position)
+        return ordering[before - 1] if before else self._last_before(site.block)
 
-    def _comes_between(self, last: Site, copy: _Copy, read: Site) -> bool:
-        """Whether the copy is issued behind `last` and in front of the read, whenever that is executed."""
-        start, dominates = copy.run.site, self._loops.dominates
-        behind = dominates(last.block, copy.anchor) and last.position < start.position < read.position
-        return behind and dominates(copy.anchor, read.block)
+    def _last_before(self, block: str) -> Site | None:
+        """The last of them in front of `block`, which is asked of each block on the way there once."""
+        way = []
+        while block not in self._in_front:
+            way.append(block)
+            above = self._loops.dominator(block)
+            if above == block or self._ordering[above]:
+                self._in_front[block] = None if above == block else self._ordering[above][-1]
+                break
+            block = above
+        found = self._in_front[block]
+        self._in_front.update(dict.fromkeys(way, found))
+        return found
+
+    def _copies_between(self, last: Site, read: Run) -> Sequence[_Copy]:
+        """Those into what is read that stand between the two in the text."""
+        copies = self._copies.get(read.object.id, [])
+        start = bisect_right(copies, last.position, key=_start)
+        return copies[start : bisect_left(copies, read.site.position, start, key=_start)]
+
+    def _is_certain(self, last: Site, copy: _Copy, read: Site) -> bool:
+        """Whether the copy is issued behind `last` and in front of the read whenever that is executed."""
+        dominates = self._loops.dominates
+        return dominates(last.block, copy.anchor) and dominates(copy.anchor, read.block)
 
     def _thread(self, last: Site, read: Site, crew: int) -> int | None:
         """A thread of the crew that acquires nothing between the two, on any way, while others wait."""
@@ -131,6 +149,14 @@ class _Search:
                     waiting.append(successor)
                     found += self._ordering[successor]
         return found + [one for one in self._ordering[read.block] if one.position < read.position]
+
+
+def _position(site: Site) -> int:
+    return site.position
+
+
+def _start(copy: _Copy) -> int:
+    return copy.run.site.position
 
 
 def _diagnose(read: Run, copy: Run, thread: int) -> Diagnostic:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import add
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.guard import GUARD
@@ -32,12 +34,29 @@ _ROW_BYTES, _ROWS = 16, 8
 """Of a matrix of ldmatrix and stmatrix: each lane gives the address of a row (PTX ISA 9.7.14.5.15)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Start:
     """Where an access begins, in each thread: at the lowest and at the highest of its rounds."""
 
     lowest: Sequence[int]
     highest: Sequence[int]
+
+    @cached_property
+    def least(self) -> int:
+        """The lowest of all threads."""
+        return min(self.lowest)
+
+    @cached_property
+    def most(self) -> int:
+        """The highest of all threads."""
+        return max(self.highest)
+
+    def outside(self, first: int, last: int) -> list[int]:
+        """The threads that begin before `first` or behind `last`."""
+        if self.lowest is self.highest:
+            return [thread for thread, place in enumerate(self.lowest) if not first <= place <= last]
+        ends = enumerate(zip(self.lowest, self.highest, strict=True))
+        return [thread for thread, (low, high) in ends if low < first or high > last]
 
 
 def check_shared_bounds(function: MachineFunction) -> list[Diagnostic]:
@@ -76,14 +95,9 @@ class _Bounds:
         start = self._start(block.crew.anchor if block.crew is not None else block.name, touch.symbol)
         if start is None:
             return None
-        lowest, highest = touch.offset + min(start.lowest), touch.offset + max(start.highest)
-        if lowest >= 0 and highest <= last:
+        if touch.offset + start.least >= 0 and touch.offset + start.most <= last:
             return None
-        leaving = [
-            thread
-            for thread, (low, high) in enumerate(zip(start.lowest, start.highest, strict=True))
-            if touch.offset + low < 0 or touch.offset + high > last
-        ]
+        leaving = start.outside(-touch.offset, last - touch.offset)
         thread = next(iter(self._certain(block, instr, leaving)), None)
         if thread is None:
             return None
@@ -99,7 +113,8 @@ class _Bounds:
         if crew is None or GUARD in instr.operands:
             return ()
         if instr.opcode in _MATRICES:
-            leaving = [thread for thread in leaving if thread % WARP_SIZE < _lanes(instr)]
+            lanes = _lanes(instr)
+            leaving = [thread for thread in leaving if thread % WARP_SIZE < lanes]
         if not crew.elected:
             return [thread for thread in leaving if crew.bits >> thread & 1]
         warps = [thread for thread in leaving if thread % WARP_SIZE == 0 and crew.bits >> thread & (1 << WARP_SIZE) - 1]
@@ -116,19 +131,21 @@ class _Bounds:
         values = self._function.values
         if values is None:
             return None
-        lowest, highest, counters = [0] * self._threads, [0] * self._threads, []
+        lowest: Sequence[int] = [0] * self._threads
+        highest, counters = lowest, []
         for name, factor in symbol_terms(symbol):
             known, counted = values.numbers(name), values.counted(name)
             if known is not None:
-                low = high = [factor * number for number in known]
+                scaled = known if factor == 1 else [factor * number for number in known]
+                same = lowest is highest
+                lowest = [*map(add, lowest, scaled)]
+                highest = lowest if same else [*map(add, highest, scaled)]
             elif counted is not None:
                 counters.append(name)
-                ends = sorted(factor * number for number in counted)
-                low, high = [ends[0]] * self._threads, [ends[1]] * self._threads
+                first, last = sorted(factor * number for number in counted)
+                lowest, highest = [one + first for one in lowest], [one + last for one in highest]
             else:
                 return None
-            lowest = [one + other for one, other in zip(lowest, low, strict=True)]
-            highest = [one + other for one, other in zip(highest, high, strict=True)]
         return _Start(lowest, highest) if self._runs_all_rounds(block, counters) else None
 
     def _runs_all_rounds(self, block: str, counters: Sequence[str]) -> bool:
