@@ -74,7 +74,11 @@ class Graph:
         while path:
             node, operands, rest = path[-1]
             for operand in rest:
-                if id(operand) not in numbers:
+                if id(operand) in numbers:
+                    continue
+                if isinstance(operand, ir.Constant):
+                    self._finish(operand, ())
+                else:
                     numbers[id(operand)] = -1
                     inner = self._operands(operand)
                     if inner:
@@ -87,7 +91,7 @@ class Graph:
 
     def _finish(self, node: Node, operands: tuple[Node, ...]) -> None:
         """Number a node, of which all that it depends on has a number unless there is a cycle."""
-        sources = tuple([self.numbers[id(one)] for one in operands])
+        sources = tuple([self.numbers[id(one)] for one in operands]) if operands else ()
         if -1 in sources:
             self._in_cycles.append((len(self.nodes), operands))
             key = None
@@ -133,7 +137,7 @@ def _key(node: Node, sources: tuple[int, ...]) -> _Key:
     The types of operands are theirs. Which part of an aggregate is taken makes no difference to the analysis.
     """
     if not isinstance(node, ir.Instruction):
-        if isinstance(node, ir.Constant) and isinstance(node.constant, int) and isinstance(node.type, ir.IntType):
+        if isinstance(node, ir.Constant) and isinstance(node.type, ir.IntType):
             return type(node.constant), node.constant, node.type.width
         return None
     if isinstance(node, ir.CallInstr):

@@ -64,16 +64,18 @@ def immediate_dominators(order: Sequence[Node], before: Callable[[Node], Iterabl
         return {}
     rank = {node: index for index, node in enumerate(order)}
     found = {order[0]: order[0]}
-    changed = True
-    while changed:
-        changed = False
-        for node in order[1:]:
-            nearest, *others = (one for one in before(node) if one in found)
+    rest, settled = order[1:], False
+    while not settled:
+        settled = True
+        for node in rest:
+            ways = [*before(node)]
+            nearest, *others = known = [one for one in ways if one in found]
             for one in others:
                 nearest = _common(found, rank, nearest, one)
             if node not in found or found[node] != nearest:
+                # What comes behind all that leads to it is settled at once where those are.
+                settled = settled and node not in found and len(known) == len(ways)
                 found[node] = nearest
-                changed = True
     return found
 
 

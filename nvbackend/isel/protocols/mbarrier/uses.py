@@ -209,7 +209,7 @@ def find_uses(function: MachineFunction) -> Uses:
         touch.object
         for site in sites
         for touch in site.instr.memory
-        if touch.object in barriers and touch.use is not MemoryUse.SYNCHRONIZE
+        if touch.use is not MemoryUse.SYNCHRONIZE and touch.object in barriers
     )
     by_block: dict[str, tuple[Use, ...]] = {
         block: tuple(uses) for block, uses in groupby(found, lambda use: use.site.block)
