@@ -116,7 +116,8 @@ class TmaEpilogue:
         k = self._k
         pairs = self._packed(accumulator.values())
         thread = k.thread_id() % WARPGROUP_SIZE
-        rows = k.tensor(buffer.address, buffer.cute).partition(self._copy.get_slice(thread).partition_D)
+        tile = k.tensor(buffer.address.cast(self._layout.element), buffer.cute)
+        rows = tile.partition(self._copy.get_slice(thread).partition_D)
         walker = Walker(rows)
         for group in range(len(pairs) // MATRICES):
             place = walker.address(((0, group), 0, 0)).bytes

@@ -35,6 +35,13 @@ BASE = Rule(
     why="The bits that TMA and the tensor core exchange are those of the address, not of the place in the tensor.",
     reference="PTX ISA 5.5.7 (swizzling modes)",
 )
+ELEMENT = Rule(
+    id="tensor.element",
+    message="{layout} counts elements of {bits} bits; the memory is of {element}",
+    fix="say what lies there, address.cast(...) to an element of {bits} bits, or make the layout for {element}",
+    why="Every element but the first would be read from, or written to, the place of another.",
+    reference="CUTLASS include/cute/pointer_flagged.hpp (smem_ptr); docs/tiled.md",
+)
 MULTIPLE = Rule(
     id="tensor.multiple",
     message="{given!r} is no number of elements that run-time strides are multiples of",
@@ -315,8 +322,8 @@ class Tensors(Threads):
 
         Strides may be values, which are multiples of `multiple_of` elements, or of what their arithmetic shows (`n * 8`
         is a multiple of 8). Swizzles count from `address`; those of a `SmemPtr` are of addresses. Raises tensor.bounds
-        past the end of a shared allocation, tensor.base, tensor.multiple, memory.sub-byte, and
-        layout-algebra.element-width.
+        past the end of a shared allocation, tensor.base, tensor.element for a layout of wider or narrower elements,
+        tensor.multiple, memory.sub-byte, and layout-algebra.element-width.
         """
         if type(multiple_of) is not int or multiple_of < 1:
             MULTIPLE.fail(given=multiple_of)
@@ -345,6 +352,8 @@ class Tensors(Threads):
         """A swizzled layout as one of elements that begins at its memory, and what it begins at in front."""
         plain = layout.in_elements()
         if isinstance(layout.offset, SmemPtr):
+            if layout.offset.bits != address.element.bits:
+                ELEMENT.fail(layout=layout, bits=layout.offset.bits, element=address.element)
             period = 1 << layout.swizzle.base + layout.swizzle.bits + abs(layout.swizzle.shift)
             if address.align % period:
                 BASE.fail(layout=layout, period=period, align=address.align)

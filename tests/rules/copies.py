@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import f16, f32, i32
+from nvbackend.intrinsics.types import f16, f32, i32, u8
 from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle
 from nvbackend.tiled import (
     cp_async_copy,
@@ -120,6 +120,13 @@ def a_swizzled_tile_at_any_place(k):
     memory = k.shared(f16, 64 * 64, align=128)  # breaks
     memory = k.shared(f16, 64 * 64, align=1024)  # keeps
     k.tensor(memory, ComposedLayout(Swizzle(3, 4, 3), SmemPtr(16), Layout((64, 64), (64, 1))))
+
+
+@kernel("tensor.element", "sm_90a")
+def halves_in_memory_of_bytes(k):
+    memory = k.shared(u8, 64 * 128, align=1024)
+    k.tensor(memory, ComposedLayout(Swizzle(3, 4, 3), SmemPtr(16), Layout((64, 64), (64, 1))))  # breaks
+    k.tensor(memory.cast(f16), ComposedLayout(Swizzle(3, 4, 3), SmemPtr(16), Layout((64, 64), (64, 1))))  # keeps
 
 
 @kernel("tensor.bounds", "sm_90a")
