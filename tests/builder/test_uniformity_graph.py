@@ -70,7 +70,8 @@ def test_variables_of_loops_stay_apart():
     graph = Graph(values, Stores(function), {"loop": ["entry", "loop"]}.__getitem__)
     assert graph.numbers[id(values[0])] != graph.numbers[id(values[1])]
     entries = {node.slot: index for index, node in enumerate(graph.nodes) if isinstance(node, Entry)}
-    for slot, total in zip(slots, sums, strict=True):
+    for slot, value, total in zip(slots, values, sums, strict=True):
+        assert graph.sources[graph.numbers[id(total)]][0] == graph.numbers[id(value)]
         start, back = graph.sources[entries[slot]]
         assert graph.nodes[start].constant == 0
         assert back == graph.numbers[id(total)]
