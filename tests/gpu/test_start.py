@@ -17,6 +17,13 @@ STARTS = {
     "u64": {2: DONE, 21: ILLEGAL},
 }
 """For each element type innermost starts of boxes, and what becomes of a copy from or to there."""
+REDUCED = {
+    "add": "u32 s32 u64 f32 f16 bf16 f64 tf32",
+    "max": "u32 s32 u64 s64 f16 bf16",
+    "dec": "u32",
+    "and": "u32 s32 u64",
+}
+"""For each kind of reduction the types that it is for."""
 KNOWN = {
     **{
         Probe(way, element, column): wanted
@@ -27,7 +34,11 @@ KNOWN = {
     Probe("reduce", "f16", 22, operation="add"): ILLEGAL,
     Probe("reduce", "f16", 24, operation="add"): DONE,
     Probe("reduce", "u32", 20, operation="add"): DONE,
-    Probe("reduce", "u8", 0, operation="add"): ILLEGAL,
+    **{
+        Probe("reduce", element, operation=operation): DONE if element in elements.split() else ILLEGAL
+        for operation, elements in REDUCED.items()
+        for element in ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "tf32"]
+    },
     **{Probe("prefetch", "f16", column): wanted for column, wanted in ((8, DONE), (4, ILLEGAL), (-8, DONE))},
     **{Probe("load", "f16", column): wanted for column, wanted in ((-8, DONE), (-4, ILLEGAL))},
     **{Probe("load", "f16", column, "im2col"): wanted for column, wanted in ((8, DONE), (-8, DONE), (4, ILLEGAL))},

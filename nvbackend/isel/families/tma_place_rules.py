@@ -63,7 +63,7 @@ REDUCED_TYPE = Rule(
     message="{instruction} on a tensor map of {element}, which it does not {operation}",
     fix="declare the map as one of {elements}, or choose what its type has ({operations})",
     why="The instruction takes its type from the map: on another one the kernel stops with an illegal instruction.",
-    reference="PTX ISA 9.7.9 (cp.reduce.async.bulk.tensor), valid combinations of .redOp and element type; measured on "
+    reference="PTX ISA 9.7.9 (cp.reduce.async.bulk.tensor: valid combinations of .redOp and element type); measured on "
     "an H200 (docs/divergences.md)",
 )
 ONE_THREAD = Rule(
