@@ -8,8 +8,8 @@ from dataclasses import replace
 from nvbackend.diagnostics import Diagnostic, DiagnosticError
 from nvbackend.intrinsics import tma_parts
 from nvbackend.isel.families import family_rules
-from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.families.memory_rules import check_sleep
+from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.target import Target
 
 _CHECKS: Mapping[str, Mapping[str, Callable[[int], object]]] = {

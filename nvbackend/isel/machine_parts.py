@@ -73,10 +73,10 @@ class MemoryObject:
 class MemoryTouch:
     """One access of one instruction to an allocation.
 
-    The access starts at `offset` plus what `symbol` stands for (`isel.flow.memory_uses`: names, defining blocks, factors):
-    equal symbols are equal run-time values while their definition is not executed again, "" is none, and an `offset` of
-    None says that nothing is known of the place. `bytes` is the extent, None where it is not known. `operand` is the
-    row's operand that holds the address.
+    The access starts at `offset` plus what `symbol` stands for (names, defining blocks and factors, by
+    `isel.flow.memory_uses`): equal symbols are equal run-time values while their definition is not executed again, ""
+    is none, and an `offset` of None says that nothing is known of the place. `bytes` is the extent, None where it is
+    not known. `operand` is the row's operand that holds the address.
     """
 
     object: MemoryObject

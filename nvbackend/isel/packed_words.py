@@ -10,7 +10,6 @@ from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.tcgen05 import MMA as TCGEN05_MMA
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL
-from nvbackend.isel.machine_parts import MachineInstr
 from nvbackend.isel.families.tcgen05_word_rules import (
     INSTRUCTION_DESCRIPTOR,
     REMEMBERED,
@@ -18,6 +17,7 @@ from nvbackend.isel.families.tcgen05_word_rules import (
     control_word,
     instruction_descriptor,
 )
+from nvbackend.isel.machine_parts import MachineInstr
 
 Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
 

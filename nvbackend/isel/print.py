@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.isel.machine_parts import MachineBlock, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.packed_words import Decoded, decoder
-from nvbackend.isel.target import Target, dotted
 from nvbackend.isel.protocols.tmem.uses import SPACE as TMEM
+from nvbackend.isel.target import Target, dotted
 
 
 def print_header(name: str, target: Target, attributes: Mapping[str, object]) -> Iterator[str]:

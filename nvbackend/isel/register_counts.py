@@ -9,9 +9,9 @@ from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.fragments_wmma import register_class, register_count, spelled_shape
 from nvbackend.intrinsics.types import ElementType
+from nvbackend.isel.families.wmma_operand_rules import ARITY
 from nvbackend.isel.machine import MachineInstr
 from nvbackend.isel.target import Target
-from nvbackend.isel.families.wmma_operand_rules import ARITY
 
 REGISTERS = Rule(
     id="machine.registers",

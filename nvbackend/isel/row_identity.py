@@ -8,15 +8,11 @@ from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics import mma, tcgen05, tma_parts, wmma
 from nvbackend.intrinsics.guard import GUARD, guarded
 from nvbackend.intrinsics.row import Asm, Row
-from nvbackend.isel.families import mma_request
-from nvbackend.isel.families import tcgen05_request
-from nvbackend.isel.families import tma_request
-from nvbackend.isel.families import wgmma_request
-from nvbackend.isel.families import wmma_request
-from nvbackend.isel.select import wgmma_row
+from nvbackend.isel.families import mma_request, tcgen05_request, tma_request, wgmma_request, wmma_request
 from nvbackend.isel.families.tcgen05_select import tcgen05_row
-from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC
 from nvbackend.isel.families.wmma_select import wmma_row
+from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC
+from nvbackend.isel.select import wgmma_row
 
 ROW = Rule(
     id="machine.row",

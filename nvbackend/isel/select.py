@@ -5,8 +5,8 @@ from __future__ import annotations
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel.target import Target
 from nvbackend.isel.families.wgmma_rules import WgmmaRequest, violations
+from nvbackend.isel.target import Target
 
 
 @user_facing

@@ -14,43 +14,45 @@ from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, r
 from nvbackend.intrinsics import mma, tcgen05, tma_parts, wmma
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel.families import mma_request
-from nvbackend.isel.families import mma_rules
-from nvbackend.isel.families import tcgen05_request
-from nvbackend.isel.families import tcgen05_rules
-from nvbackend.isel.families import tma_request
-from nvbackend.isel.families import tma_rules
-from nvbackend.isel.families import wmma_rules
-from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.constant_faults import constant_faults, constants
-from nvbackend.isel.protocols.convergence.convergence import check_convergence
-from nvbackend.isel.protocols.descriptor_swizzle import check_swizzles
 from nvbackend.isel.emulated import emulation_warnings
-from nvbackend.isel.flow.finished import finished
-from nvbackend.isel.protocols.group_threads import check_group_threads
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
+from nvbackend.isel.families import (
+    mma_request,
+    mma_rules,
+    tcgen05_request,
+    tcgen05_rules,
+    tma_request,
+    tma_rules,
+    wmma_rules,
+)
 from nvbackend.isel.families.multicast_masks import check_multicast_masks
-from nvbackend.isel.packed_words import decoder
-from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
-from nvbackend.isel.protocols.proxy.refills import check_refills
-from nvbackend.isel.protocols.register_budget import check_register_budget
-from nvbackend.isel.register_counts import count_faults
-from nvbackend.isel.row_identity import row_faults
-from nvbackend.isel.protocols.shared.bounds import check_shared_bounds
-from nvbackend.isel.protocols.shared.races import check_shared_races
-from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.protocols.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.families.tcgen05_word_rules import word_faults
 from nvbackend.isel.families.tma_place_rules import check_places
-from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
+from nvbackend.isel.families.wgmma_rules import request_of, violations
+from nvbackend.isel.flow.finished import finished
+from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.packed_words import decoder
+from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
+from nvbackend.isel.protocols.convergence.convergence import check_convergence
+from nvbackend.isel.protocols.descriptor_swizzle import check_swizzles
+from nvbackend.isel.protocols.group_threads import check_group_threads
+from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
+from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
+from nvbackend.isel.protocols.proxy.refills import check_refills
 from nvbackend.isel.protocols.proxy.unwaited_reads import check_unwaited_reads
+from nvbackend.isel.protocols.register_budget import check_register_budget
+from nvbackend.isel.protocols.shared.bounds import check_shared_bounds
+from nvbackend.isel.protocols.shared.races import check_shared_races
+from nvbackend.isel.protocols.tcgen05_protocol import check_cta_groups
+from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.rules import WAIT_RANGE
 from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC, PENDING, WAIT_GROUP
-from nvbackend.isel.families.wgmma_rules import request_of, violations
 from nvbackend.isel.protocols.wgmma.unwritten import check_unwritten
 from nvbackend.isel.protocols.wmma_fragments import check_fragments, move_faults
+from nvbackend.isel.register_counts import count_faults
+from nvbackend.isel.row_identity import row_faults
+from nvbackend.isel.target import Target, dotted, target_names
 
 TARGET_FEATURE = Rule(
     id="target.feature",

@@ -11,7 +11,16 @@ from collections.abc import Callable
 import pytest
 
 from nvbackend.intrinsics import (
-    cluster, matrix_move, mbarrier, mbarrier_phases, register_budget, special_registers, sync, tma, warp)
+    cluster,
+    matrix_move,
+    mbarrier,
+    mbarrier_phases,
+    register_budget,
+    special_registers,
+    sync,
+    tma,
+    warp,
+)
 from nvbackend.intrinsics.axes import NoSuchRow
 from nvbackend.intrinsics.row import Role, Row
 from tests.support.rows import SLOT_BYTES, compile_rows, lowest_target
@@ -33,7 +42,10 @@ EXPECTED: list[tuple[Row, str]] = [
         mbarrier.arrive("cluster", drop=True, expect_tx=True),
         "mbarrier.arrive_drop.expect_tx.shared::cluster.b64 _, [barrier], bytes",
     ),
-    (mbarrier_phases.transaction("expect_tx", "cta", "cta"), "mbarrier.expect_tx.relaxed.cta.shared.b64 [barrier], bytes"),
+    (
+        mbarrier_phases.transaction("expect_tx", "cta", "cta"),
+        "mbarrier.expect_tx.relaxed.cta.shared.b64 [barrier], bytes",
+    ),
     (mbarrier.try_wait_parity(), "mbarrier.try_wait.parity.shared.b64 done, [barrier], parity"),
     (
         mbarrier.try_wait_parity(time_hint=True),

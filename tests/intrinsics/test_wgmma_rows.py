@@ -15,8 +15,8 @@ from nvbackend.intrinsics import wgmma
 from nvbackend.intrinsics.axes import NoSuchRow
 from nvbackend.intrinsics.row import Effect, RegisterClass, Row
 from nvbackend.intrinsics.types import b1, bf16, e4m3, e5m2, f16, f32, s4, s8, s32, tf32, u8
-from nvbackend.isel.target import Target
 from nvbackend.isel.families.wgmma_rules import WgmmaRequest, request_of
+from nvbackend.isel.target import Target
 from tests.support.process import python_output
 from tests.support.ptxas import assemble
 from tests.support.rows import compile_batch, compile_rows, joined, kernel_text, spelled_in

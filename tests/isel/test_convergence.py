@@ -14,9 +14,9 @@ from nvbackend import i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.diagnostics import Location, Severity
 from nvbackend.intrinsics import cluster, sync
+from nvbackend.isel.machine import Branch, MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.convergence.rules import RULES
-from nvbackend.isel.machine import Branch, MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.register_budget import check_register_budget
 from nvbackend.isel.target import Target
 from nvbackend.signature import Parameter, Pointer, Scalar

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 
 from nvbackend.isel.flow.dataflow import Site, reverse_postorder, sites_of, solve
 from nvbackend.isel.machine import MachineFunction, MachineInstr

@@ -14,13 +14,13 @@ from nvbackend.intrinsics import tcgen05, tcgen05_memory
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import control_words
 from nvbackend.intrinsics.types import bf16, e2m1, e4m3, f16, f32, s8, s32, u8, ue4m3, ue8m0
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.protocols.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.families.tcgen05_request import Tcgen05Request, request_of
 from nvbackend.isel.families.tcgen05_rules import violations
 from nvbackend.isel.families.tcgen05_select import select_tcgen05
 from nvbackend.isel.families.tcgen05_shapes import legal_m, legal_n, shape_faults
+from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.protocols.tcgen05_protocol import check_cta_groups
+from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.verify import verify
 from tests.support.ptxas import assemble, refusals, witnessed
 from tests.support.tcgen05_ptx import AXES, DECLARATIONS, PLAIN, is_undocumented, mma

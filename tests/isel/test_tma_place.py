@@ -10,11 +10,11 @@ from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics import tma
 from nvbackend.intrinsics.types import BY_NAME, u8
 from nvbackend.isel import facts
-from nvbackend.isel.machine import MachineInstr
-from nvbackend.isel.target import Target
 from nvbackend.isel.families.tma_place_rules import RULES, check_places
 from nvbackend.isel.families.tma_request import TmaRequest
 from nvbackend.isel.families.tma_rules import select_tma
+from nvbackend.isel.machine import MachineInstr
+from nvbackend.isel.target import Target
 from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.barriers import barrier_of_somebody
 

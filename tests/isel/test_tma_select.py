@@ -8,9 +8,9 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import tensormap, tma_bulk, tma_tensor
-from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_names
 from nvbackend.isel.families.tma_request import TmaRequest, request_of
 from nvbackend.isel.families.tma_rules import GATES, select_tma, violations
+from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_names
 from nvbackend.isel.verify import gates, row_gates
 from tests.support.ptxas import refusals, witnessed
 from tests.support.tma_text import DECLARATIONS, UNDOCUMENTED, instruction, neighbourhood

@@ -9,11 +9,11 @@ import pytest
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.builder.tmem import TmemColumns
 from nvbackend.intrinsics.types import i32, u32, u64
-from nvbackend.isel.flow.dataflow import solve
 from nvbackend.isel.families.tcgen05_request import Tcgen05Request
+from nvbackend.isel.flow.dataflow import solve
+from nvbackend.isel.flow.warp_paths import warp_paths
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.tmem.state import Surroundings, step
-from nvbackend.isel.flow.warp_paths import warp_paths
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.tmem_kernel import COLUMNS, F16, SHAPE, multiply
 

@@ -20,8 +20,8 @@ from nvbackend.isel.machine import (
     RegisterBlock,
     Touch,
 )
-from nvbackend.isel.target import Target
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
+from nvbackend.isel.target import Target
 
 OBJECTS = tuple(MemoryObject(number, name, "tmem", 64, 64) for number, name in ((1, "one"), (2, "two")))
 ROUNDS = 3

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hypothesis import assume, given, settings, strategies as st
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol, find_mistakes
 from tests.support.machine import Program, lines_and_rules

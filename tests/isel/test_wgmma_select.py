@@ -29,9 +29,9 @@ from nvbackend.intrinsics.types import (
     u4,
     u8,
 )
+from nvbackend.isel.families.wgmma_rules import GATES, WgmmaRequest, request_of, violations
 from nvbackend.isel.select import select_wgmma
 from nvbackend.isel.target import Target, dotted
-from nvbackend.isel.families.wgmma_rules import GATES, WgmmaRequest, request_of, violations
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wgmma_text import DECLARATIONS, instruction
 

@@ -15,11 +15,11 @@ from nvbackend.codegen.sass import count_instructions, disassemble
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.types import ELEMENT_TYPES, b1, bf16, e4m3, f16, f32, f64, s4, s8, s32, tf32, u4, u8
-from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.verify import gates
 from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest, request_of
 from nvbackend.isel.families.wmma_rules import MMA_GATES, MOVE_GATES, mma_violations, move_violations
 from nvbackend.isel.families.wmma_select import select_wmma, select_wmma_move
+from nvbackend.isel.target import Target, dotted, target_names
+from nvbackend.isel.verify import gates
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wmma_text import DECLARATIONS, move, multiplication
 

@@ -14,8 +14,8 @@ from nvbackend.intrinsics import mma
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.mma_form import Form, MmaInstruction, narrow
 from nvbackend.intrinsics.row import Role, Row
-from nvbackend.isel.gates import Values
 from nvbackend.isel.families.mma_request import MmaRequest
+from nvbackend.isel.gates import Values
 from nvbackend.isel.target import Target, dotted, target_names
 
 TYPES = Rule(

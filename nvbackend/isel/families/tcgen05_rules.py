@@ -13,8 +13,8 @@ from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import PtxVersion
-from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.isel.families.tcgen05_request import Gate, Tcgen05Request, Values
+from nvbackend.isel.target import Target, dotted, target_names
 
 __all__ = ["GATES", "RULES", "Gate", "Tcgen05Request", "violations"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel.target import Target
 from nvbackend.isel.families.tcgen05_rules import Tcgen05Request, violations
+from nvbackend.isel.target import Target
 
 
 @user_facing

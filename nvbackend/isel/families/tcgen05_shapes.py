@@ -12,8 +12,8 @@ from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.seed_block_scale import factor_faults
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import scale_factors
-from nvbackend.isel.target import Target, target_names
 from nvbackend.isel.families.tcgen05_request import Tcgen05Request
+from nvbackend.isel.target import Target, target_names
 
 _REFERENCE = "PTX ISA 9.7.16.2.1 (matrix shape)"
 M = Rule(

@@ -17,11 +17,11 @@ from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL, collector_of, control_of
-from nvbackend.isel.machine_parts import MachineInstr
-from nvbackend.isel.target import Target
 from nvbackend.isel.families.tcgen05_request import Tcgen05Request, request_of
 from nvbackend.isel.families.tcgen05_rules import violations
 from nvbackend.isel.families.tcgen05_shapes import shape_faults
+from nvbackend.isel.machine_parts import MachineInstr
+from nvbackend.isel.target import Target
 
 INSTRUCTION_DESCRIPTOR = "idesc"
 FOUR_CTAS = 3

@@ -14,9 +14,9 @@ from nvbackend.intrinsics import tma_tensor
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.families.family_rules import TMA_MULTICAST_TARGET, TMA_RANK, is_tma_rank
+from nvbackend.isel.families.tma_request import DIRECTIONS, TmaRequest
 from nvbackend.isel.gates import RequestGate, Values, broken_gates
 from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.families.tma_request import DIRECTIONS, TmaRequest
 
 SEED = "seed 003, TMA and Im2Col Validation"
 

@@ -14,8 +14,8 @@ from nvbackend.intrinsics.row import PtxVersion
 from nvbackend.intrinsics.types import ElementType, b1, e4m3, f32, f64, s4, s8, s32, tf32, u4, u8
 from nvbackend.intrinsics.wgmma import multiplicands_of
 from nvbackend.isel.families import wgmma_shape_rules
-from nvbackend.isel.target import Target, dotted
 from nvbackend.isel.families.wgmma_request import Gate, Values, WgmmaRequest, request_of
+from nvbackend.isel.target import Target, dotted
 
 __all__ = ["GATES", "RULES", "Gate", "WgmmaRequest", "request_of", "violations"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics import wgmma
-from nvbackend.isel.target import Target
 from nvbackend.isel.families.wgmma_request import Gate, Values, WgmmaRequest
+from nvbackend.isel.target import Target
 
 M_EXTENT = Rule(
     id="wgmma.m",

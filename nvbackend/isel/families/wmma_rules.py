@@ -12,9 +12,9 @@ from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.fragments_wmma import FRAGMENTS, Shape, spelled_shape
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.types import ElementType, e4m3, e5m2, f32, f64, tf32
+from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest, request_of
 from nvbackend.isel.gates import RequestGate, Values, broken_gates
 from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest, request_of
 
 SEED = "NVVM WMMA Ops"
 AnyRequest = WmmaRequest | WmmaMoveRequest

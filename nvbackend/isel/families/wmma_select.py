@@ -5,9 +5,9 @@ from __future__ import annotations
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel.target import Target
 from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest
 from nvbackend.isel.families.wmma_rules import mma_violations, move_violations
+from nvbackend.isel.target import Target
 
 
 @user_facing

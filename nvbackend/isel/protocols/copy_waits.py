@@ -14,10 +14,19 @@ from dataclasses import dataclass
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops, loops_of
-from nvbackend.isel.machine import MachineFunction, MemoryUse
 from nvbackend.isel.flow.memory_uses import CP_ASYNC, writes_elsewhere
+from nvbackend.isel.machine import MachineFunction, MemoryUse
 from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run
-from nvbackend.isel.protocols.proxy.state import COMMITS, DONE, HAZARDS, MBARRIER_WAIT, WAITS, Event, Meeting, is_drained
+from nvbackend.isel.protocols.proxy.state import (
+    COMMITS,
+    DONE,
+    HAZARDS,
+    MBARRIER_WAIT,
+    WAITS,
+    Event,
+    Meeting,
+    is_drained,
+)
 
 _MOST_BLOCKS = 8
 """So many blocks that read what is copied are looked at, each by itself."""

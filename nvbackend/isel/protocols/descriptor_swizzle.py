@@ -8,8 +8,8 @@ from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
 from nvbackend.intrinsics.smem_descriptor import SmemDescriptor, Swizzle
 from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel import facts
-from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.flow.memory_uses import writes_elsewhere
+from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.packed_words import decoder
 
 SWIZZLE = Rule(

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.isel.protocols import group_thread_rules as rules
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import opcodes
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.flow.memory_uses import CP_ASYNC
-from nvbackend.isel.protocols.shared.footprints import BULK_COPIES
 from nvbackend.isel.flow.warp_paths import coming, everyone
+from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.protocols import group_thread_rules as rules
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.shared.footprints import BULK_COPIES
 
 _COPIED = frozenset({"cp.async.wait_all", "cp.async.mbarrier.arrive"})
 """What is for the copies of the executing thread without a group."""

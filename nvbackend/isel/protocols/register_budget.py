@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.register_budget import REGISTER_COUNTS, launch_share
-from nvbackend.isel.protocols.convergence import rules
-from nvbackend.isel.protocols.convergence.regions import divergence_of
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.protocols.convergence import rules
+from nvbackend.isel.protocols.convergence.regions import divergence_of
 
 _FAMILY = "register_budget"
 _LAUNCH = 0

@@ -14,9 +14,9 @@ from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.fragments_wmma import ACCUMULATORS, FRAGMENTS, MULTIPLICANDS, Shape, contiguous
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel import facts
+from nvbackend.isel.families.wmma_operand_rules import address_violations, described, misplaced, stride_violations
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.target import Target
-from nvbackend.isel.families.wmma_operand_rules import address_violations, described, misplaced, stride_violations
 
 
 @dataclass(frozen=True, slots=True)

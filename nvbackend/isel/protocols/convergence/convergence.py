@@ -14,10 +14,10 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import Effect, Row
 from nvbackend.intrinsics.warp import ALL_LANES
+from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.barriers import Barriers, is_collective
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, divergence_of
-from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
 
 _WARPGROUP_FAMILIES = frozenset({"wgmma", "register_budget"})
 _MASKS = ("members", "mask")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
 from nvbackend.isel import facts
-from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import MemoryUse, RunTimeValues, Scope
+from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Cell, Role, Use, Uses
 
 _COUNTED = Role.INIT | Role.ARRIVE

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from nvbackend.isel.flow.loops import Loops
+from nvbackend.isel.flow.warp_paths import everyone, ways
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.first import Firsts
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
-from nvbackend.isel.flow.warp_paths import everyone, ways
 
 _MOST_TOLD = 8
 """Each mistake that is told costs a walk through the function."""

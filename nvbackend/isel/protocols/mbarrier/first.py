@@ -7,9 +7,9 @@ from functools import cached_property
 
 from nvbackend.isel import facts
 from nvbackend.isel.flow.loops import Loops
+from nvbackend.isel.flow.warp_paths import coming
 from nvbackend.isel.machine import MachineFunction, MemoryObject, MemoryUse
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
-from nvbackend.isel.flow.warp_paths import coming
 
 _PARITY = "parity"
 _MOST_BLOCKS = 64

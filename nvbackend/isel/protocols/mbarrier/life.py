@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from nvbackend.diagnostics import Rule
 from nvbackend.isel import facts
-from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops
+from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.uses import WRITES, Cell, Role, Use, Uses
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
 from nvbackend.isel import facts
-from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import MachineBlock, MachineFunction, Update
+from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.first import Firsts
 from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Role, Use, Uses
@@ -71,9 +71,7 @@ class Parities:
         """Whether the first wait here must not return at once: each does, or its bytes are read right behind it."""
         return use.fact(facts.PARITY) is not None or self._firsts.is_read_behind(use)
 
-    def _wait(
-        self, use: Use, loop: Loop, index: frozenset[str], parity: frozenset[str]
-    ) -> Iterator[ParityFinding]:
+    def _wait(self, use: Use, loop: Loop, index: frozenset[str], parity: frozenset[str]) -> Iterator[ParityFinding]:
         updates = self._loops.updates(loop)
         names = tuple(sorted(parity)), tuple(sorted(index))
         moving = parity & updates.keys()

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel import facts
-from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import CountFinding, Counts
 from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck
 from nvbackend.isel.protocols.mbarrier.first import Firsts

@@ -10,8 +10,8 @@ from functools import cached_property
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import kept_of_text
-from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.flow.memory_uses import BARRIER, CP_ASYNC, defining_blocks, is_remote, symbol_terms
+from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
 _WGMMA = "wgmma.mma_async"
 _TILE_BYTES = 16

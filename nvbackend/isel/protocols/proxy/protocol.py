@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
-from nvbackend.isel.protocols.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import finished, kept, with_successors
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.protocols.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, shared_accesses
 from nvbackend.isel.protocols.proxy.state import (
     ACCESS,
@@ -30,6 +29,7 @@ from nvbackend.isel.protocols.proxy.state import (
     ProxyAnalysis,
 )
 from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
+from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
 from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
 
 _RETURN = "ret"

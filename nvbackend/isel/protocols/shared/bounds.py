@@ -16,8 +16,8 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.isel.flow.loops import Loop, Loops, loops_of
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.flow.memory_uses import defining_blocks, symbol_terms
+from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.shared.rules import BOUNDS
 
 _SPACE = "shared"

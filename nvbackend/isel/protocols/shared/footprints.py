@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED, symbol_terms
+from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.proxy.accesses import Run
 
 _WARP = (1 << WARP_SIZE) - 1
@@ -184,7 +184,9 @@ def _meetings(first: Sequence[Access], second: Sequence[Access], inside: int) ->
     for other in second:
         if other.threads | inside != inside:
             continue
-        for one in ordered[bisect.bisect_left(starts, other.start - longest + 1) : bisect.bisect_left(starts, other.end)]:
+        for one in ordered[
+            bisect.bisect_left(starts, other.start - longest + 1) : bisect.bisect_left(starts, other.end)
+        ]:
             if one.end > other.start and _warp(one.threads) != _warp(other.threads):
                 yield Overlap(_lowest(one.threads), _lowest(other.threads), max(one.start, other.start))
 

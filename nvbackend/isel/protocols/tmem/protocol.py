@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics import tcgen05_memory
 from nvbackend.intrinsics.tcgen05 import FAMILY
-from nvbackend.isel.protocols.tmem import rules
+from nvbackend.isel.families.tcgen05_memory_rules import BOUNDS
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import has_opcode
+from nvbackend.isel.flow.warp_paths import reachable, warp_paths
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.families.tcgen05_memory_rules import BOUNDS
+from nvbackend.isel.protocols.tmem import rules
 from nvbackend.isel.protocols.tmem.state import (
     ALLOC,
     BARRIERS,
@@ -35,7 +36,6 @@ from nvbackend.isel.protocols.tmem.state import (
     is_placed,
     step,
 )
-from nvbackend.isel.flow.warp_paths import reachable, warp_paths
 
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE)
 """Rules found at the end of the kernel whose mistake stands where the fact began."""

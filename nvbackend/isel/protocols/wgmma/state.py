@@ -19,9 +19,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.wgmma import PENDING_GROUPS
-from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import Access, MachineInstr, RegisterBlock
+from nvbackend.isel.protocols.wgmma import rules
 
 FENCE = "wgmma.fence"
 MMA_ASYNC = "wgmma.mma_async"
