@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias, overload
 
-from nvbackend.atoms import MmaAtom, Residency, atom_of
+from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, use_of
 from nvbackend.atoms import atom as atom_named
 from nvbackend.builder import tiled_tcgen05
 from nvbackend.builder.accumulator import Accumulator
@@ -18,6 +18,7 @@ from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
 from nvbackend.builder.tiled_warp_mma import TiledWarpMma, in_a_warp
 from nvbackend.builder.tiled_wgmma import TiledWgmma, atom_of_request, request_of_atom
 from nvbackend.builder.values import Operand
+from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.wgmma import M as ROWS
@@ -99,7 +100,8 @@ class TiledMmas(TiledCalls):
         `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M and N, of mma.sync warps, or over
         `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it is. `tile`
         is (M, N) of what is multiplied together, by default what the threads take at once. Raises every broken rule of
-        the instruction, mma.warpgroups, mma.tiled, warp-mma.atom, and what `make_tiled_mma` raises.
+        the instruction and of the atoms' contract (`nvbackend.atoms.check_atom`), mma.warpgroups, mma.tiled,
+        warp-mma.atom, and what `make_tiled_mma` raises.
         """
         one = atom_named(instruction) if isinstance(instruction, str) else instruction
         atom = self._atom(one, descriptor)
@@ -109,6 +111,7 @@ class TiledMmas(TiledCalls):
             atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
             layouts = make_tiled_mma(atom, atoms, permutation)
         extents = layouts.tile_size_mnk[:2] if tile is None else tile
+        raise_all(check_atom(atom, self.target, use_of(atom)))  # tiles of another shape are the layouts' own rule
         if atom.d_residency is Residency.TENSOR_MEMORY:
             return self._tiled_tcgen05(one, descriptor, layouts, extents)
         if atom.threads == WARPGROUP_SIZE:

@@ -221,3 +221,10 @@ def test_misuse_is_told(misuse, rule):
         misuse(k, k.tiled_mma(REQUEST, tile=(128, 64)))
     assert [one.rule_id for one in caught.value.diagnostics] == [rule]
     assert caught.value.diagnostics[0].location.file == __file__
+
+
+def test_the_contract_of_atoms_is_checked_before_anything_is_emitted():
+    k = KernelBuilder("contract", "sm_75", threads=128, parameters=[])
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
+    assert [(one.rule_id, one.location.file) for one in caught.value.diagnostics] == [("atom.target", __file__)]
