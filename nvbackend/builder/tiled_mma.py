@@ -142,7 +142,7 @@ class TiledMmas(TiledCalls):
 
     def _atom(
         self,
-        given: WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA | MmaAtom,
+        given: object,
         descriptor: InstructionDescriptor | None,
     ) -> MmaAtom:
         """The atom, which the target must have."""
@@ -153,6 +153,12 @@ class TiledMmas(TiledCalls):
         if isinstance(given, Tcgen05Request):
             return tiled_tcgen05.atom_of_request(given, descriptor, self.target)
         found = given.atom if isinstance(given, TiledMMA) else given
+        if not isinstance(found, MmaAtom):
+            INSTRUCTION.fail(
+                given=repr(given),
+                problem="it is no instruction",
+                instead="give a request such as nvb.wgmma(...), an atom, CuTe's name of one, or a TiledMMA",
+            )
         if found.d_residency is Residency.TENSOR_MEMORY:
             select_tcgen05(tiled_tcgen05.request_of_atom(found)[0], self.target)
         elif found.threads == WARPGROUP_SIZE:

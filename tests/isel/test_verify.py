@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -55,7 +56,7 @@ def test_a_missing_feature_is_named_with_the_targets_that_have_it() -> None:
 
 def test_an_old_ptx_version_is_refused() -> None:
     row = sync.griddepcontrol("wait")
-    lacking = Row(**{**vars(row), "ptx_version": (8, 7)})
+    lacking = replace(row, ptx_version=(8, 7))
     (found,) = verified(instr(lacking), version=(8, 6))
     assert found.rule_id == "target.row-ptx-version"
     assert "needs PTX 8.7 or later; sm_90a is compiled with PTX 8.6" in found.message
