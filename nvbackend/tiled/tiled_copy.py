@@ -15,6 +15,7 @@ from nvbackend.layout import (
     Layout,
     coalesce,
     composition,
+    cosize,
     filter,  # noqa: A004
     left_inverse,
     logical_product,
@@ -69,9 +70,12 @@ def make_tiled_copy(atom: CopyAtom, thr_layout: Layout, val_layout: Layout | Non
 
 @user_facing
 def make_tiled_copy_A(atom: CopyAtom, mma: Multiplier) -> TiledCopy:
-    """The copy whose threads get of A, (M, K), what the tiled MMA wants them to have. Raises copy.threads."""
-    m, _, k = mma.tile_size_mnk
-    return TiledCopy(atom, mma.get_layoutA_TV(), (m, k))
+    """The copy whose threads get of A, (M, K), what the tiled MMA wants them to have. Raises copy.threads.
+
+    Of a sparse A the columns are the stored ones.
+    """
+    m, layout = mma.tile_size_mnk[0], mma.get_layoutA_TV()
+    return TiledCopy(atom, layout, (m, cosize(layout) // m))
 
 
 @user_facing

@@ -237,3 +237,14 @@ def test_fewer_values_than_the_copy_moves():
     mma = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
     with pytest.raises(DiagnosticError, match=r"copy\.tile"):
         make_tiled_copy_C_atom(stmatrix_copy(f16, 4), mma)
+
+
+def test_of_a_sparse_a_the_stored_columns_are_copied():
+    """16 x 16 stored elements of m16n8k32: thread t has pairs at row t / 4 and column 2 (t % 4), as if A were dense."""
+    mma = make_tiled_mma("SM80_SPARSE_16x8x32_F32F16F16F32_TN")
+    copy = make_tiled_copy_A(universal_copy(f16, 32), mma)
+    found = [copy.get_slice(thread).partition_S(Layout((16, 16), (16, 1))).offsets() for thread in range(32)]
+    for thread, own in enumerate(found):
+        row, column = thread // 4, 2 * (thread % 4)
+        corners = [(row + down) * 16 + column + right for right in (0, 8) for down in (0, 8)]
+        assert sorted(own) == sorted(corner + one for corner in corners for one in (0, 1))
