@@ -243,8 +243,9 @@ def test_of_a_sparse_a_the_stored_columns_are_copied():
     """16 x 16 stored elements of m16n8k32: thread t has pairs at row t / 4 and column 2 (t % 4), as if A were dense."""
     mma = make_tiled_mma("SM80_SPARSE_16x8x32_F32F16F16F32_TN")
     copy = make_tiled_copy_A(universal_copy(f16, 32), mma)
-    found = [copy.get_slice(thread).partition_S(Layout((16, 16), (16, 1))).offsets() for thread in range(32)]
+    assert copy.tiler == (16, 16)
+    found = [copy.get_slice(thread).partition_S(Layout((16, 48), (48, 1))).offsets() for thread in range(32)]
     for thread, own in enumerate(found):
         row, column = thread // 4, 2 * (thread % 4)
-        corners = [(row + down) * 16 + column + right for right in (0, 8) for down in (0, 8)]
+        corners = [(row + down) * 48 + column + right for right in range(0, 48, 8) for down in (0, 8)]
         assert sorted(own) == sorted(corner + one for corner in corners for one in (0, 1))
