@@ -10,7 +10,7 @@ from tests.mutations.mutation import Mutation
 class WrongSuffix(Mutation):
     """compile for the chip without the suffix"""
 
-    found_by = ("wgmma.target", "tcgen05.target", "setmaxnreg.target", "target.feature", "mma.target")
+    found_by = ("wgmma.target", "tcgen05.target", "setmaxnreg.target", "target.feature", "mma.target", "atom.target")
 
     @classmethod
     def target_of(cls, target):
@@ -22,7 +22,15 @@ class WrongSuffix(Mutation):
 class OtherGeneration(Mutation):
     """compile for the other generation"""
 
-    found_by = ("wgmma.target", "tcgen05.target", "target.feature", "setmaxnreg.target", "mma.target", "row.emulated")
+    found_by = (
+        "wgmma.target",
+        "tcgen05.target",
+        "target.feature",
+        "setmaxnreg.target",
+        "mma.target",
+        "atom.target",
+        "row.emulated",
+    )
     unseen = ("turing_gemm", "ampere_gemm")
     because = "it runs there too"
 
