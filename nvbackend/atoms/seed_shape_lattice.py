@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from nvbackend.atoms.names import known_atoms
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments_mma import Shape
+from nvbackend.intrinsics.mma_dense import F8F6F4, FP8
 from nvbackend.intrinsics.types import (
     ElementType,
     b1,
@@ -19,8 +20,6 @@ from nvbackend.intrinsics.types import (
     e2m1,
     e2m3,
     e3m2,
-    e4m3,
-    e5m2,
     f16,
     f32,
     s4,
@@ -31,8 +30,6 @@ from nvbackend.intrinsics.types import (
     u8,
 )
 
-_FP8 = (e4m3, e5m2)
-_FP4_TO_8 = (*_FP8, e2m3, e3m2, e2m1)
 _EVERY_N = range(8, 257, 8)
 _WGMMA_BITS = 256
 _UMMA_BITS = (512, 256)
@@ -81,20 +78,20 @@ CLAIMS: tuple[SeedClaim, ...] = (
     _warp(80, 8, (f16, bf16, tf32)),
     _warp(80, 16, (f16, bf16), sparse=True),
     _warp(80, 32, (s8, u8), sparse=True),
-    _warp(89, 32, _FP8, f32),
-    _warp(120, 32, _FP4_TO_8, f32, block_scaled=True),
+    _warp(89, 32, FP8, f32),
+    _warp(120, 32, F8F6F4, f32, block_scaled=True),
     _warp(80, 64, (s4, u4)),
     _warp(120, 64, (e2m1,), f32, block_scaled=True),
     _wgmma(f16, accumulators=(f16, f32)),
     _wgmma(bf16, accumulators=(f32,)),
     _wgmma(tf32, accumulators=(f32,)),
-    _wgmma(*_FP8, accumulators=(f32,)),
+    _wgmma(*FP8, accumulators=(f32,)),
     _wgmma(s8, u8, accumulators=(s32,)),
     _wgmma(s4, u4, accumulators=(s32,)),
     _wgmma(b1, accumulators=(s32,)),
     _umma(f16),
     _umma(tf32),
-    _umma(*_FP8),
+    _umma(*FP8),
     _umma(e2m3, e3m2),
     _umma(e2m1),
 )
