@@ -18,6 +18,8 @@ from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, Tenso
 if TYPE_CHECKING:
     from nvbackend.builder.kernel import FinishedKernel
     from nvbackend.codegen.compiled import CompiledKernel
+RUNS_THE_USERS_FUNCTION = True
+"""A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
 _OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
 """What Python calls the things of a kernel, where it can do nothing with them."""
 

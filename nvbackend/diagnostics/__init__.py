@@ -4,7 +4,7 @@ Lowest layer of the project: every other package may import it, it imports none 
 """
 
 from nvbackend.diagnostics.boundary import user_facing
-from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Rule, Severity, gather, raise_all
+from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Rule, Severity, gather, raise_all, told_once
 from nvbackend.diagnostics.location import Location, caller_location
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "caller_location",
     "gather",
     "raise_all",
+    "told_once",
     "user_facing",
 ]

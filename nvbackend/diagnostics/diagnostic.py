@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 from nvbackend.diagnostics.location import Location, caller_location
+
+_MOST_CALLERS = 8
+"""Calls that are shown of one place."""
 
 
 class Severity(enum.Enum):
@@ -87,11 +90,15 @@ class Diagnostic:
         return self.rule.severity
 
     def __str__(self) -> str:
+        return self._text(with_callers=True)
+
+    def _text(self, *, with_callers: bool) -> str:
         lines = [f"{self.severity.value}[{self.rule_id}]: {self.message}"]
-        lines += _place("  at ", self.location)
+        lines += _place("at ", self.location, with_callers)
+        callers = self.location.callers if self.location else ()
         for text, location in self.notes:
             lines.append(f"  note: {text}")
-            lines += _place("    at ", location)
+            lines += _place("  at ", location, with_callers and location is not None and location.callers != callers)
         if self.fix:
             lines.append(f"  fix: {self.fix}")
         if self.rule.reference:
@@ -99,11 +106,38 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-def _place(prefix: str, location: Location | None) -> list[str]:
+def _place(prefix: str, location: Location | None, with_callers: bool) -> Iterator[str]:
+    """A line of the user's, and where it was called from; of a deep recursion, both ends."""
     if location is None:
-        return []
-    source = location.source
-    return [f"{prefix}{location}" + (f"    {source}" if source else "")]
+        return
+    yield f"  {prefix}{_quoted(location)}"
+    callers = location.callers if with_callers else ()
+    indent = " " * (len(prefix) - 1)
+    for caller in callers if len(callers) <= _MOST_CALLERS else callers[: _MOST_CALLERS - 2]:
+        yield f"{indent}called from {_quoted(caller)}"
+    if len(callers) > _MOST_CALLERS:
+        yield f"{indent}called through {len(callers) - _MOST_CALLERS + 1} more lines"
+        yield f"{indent}called from {_quoted(callers[-1])}"
+
+
+def _quoted(location: Location) -> str:
+    return f"{location}    {location.source}" if location.source else str(location)
+
+
+def told_once(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """`diagnostics` without repetition: what one line does wrong is said once, with the calls that lead to it."""
+    alike: dict[str, list[Diagnostic]] = {}
+    for diagnostic in diagnostics:
+        alike.setdefault(diagnostic._text(with_callers=False), []).append(diagnostic)
+    return [_merged(each) for each in alike.values()]
+
+
+def _merged(alike: list[Diagnostic]) -> Diagnostic:
+    first = alike[0]
+    calls = dict.fromkeys(each.location.callers for each in alike if each.location is not None)
+    others = [callers[0] for callers in calls if callers][1 : 1 + _MOST_CALLERS]
+    notes = tuple(("it is so in this call too", caller) for caller in dict.fromkeys(others))
+    return replace(first, notes=(*first.notes, *notes)) if notes else first
 
 
 class DiagnosticError(Exception):

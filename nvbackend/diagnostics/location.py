@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
+import os
 import sys
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
 _GO_BETWEENS = frozenset({"contextlib", "functools", "typing"})
 """Standard modules whose frames stand between the user's line and ours: with-blocks, partial calls, generic aliases."""
+MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
+"""The global of a module of this package that runs a user's function: who called it in turn is not of interest."""
+
+_Call = tuple[CodeType, int, dict[str, Any]]
+"""What runs, the line that it is at, and the globals of its module."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A line of source: file, 1-based line number, and the function it stands in."""
+    """A line of source: file, 1-based line number, and its function.
+
+    `callers` are the user's lines by which it was reached, innermost first; a place is the same whoever called it.
+    """
 
     file: str
     line: int
     function: str
+    callers: tuple[Location, ...] = field(default=(), compare=False)
 
     @property
     def source(self) -> str:
-        """The text of the line, stripped; empty where the file can not be read."""
+        """The text of the line, stripped; empty where the file cannot be read."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -30,24 +44,57 @@ class Location:
 
 
 def caller_location() -> Location | None:
-    """The innermost frame that is the user's, or None where there is none (this package run as a program)."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if not is_plumbing(frame):
-            return Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-        frame = frame.f_back
-    return None
+    """The innermost line that is the user's, or None where there is none (this package run as a program)."""
+    return _located(_calls_from(sys._getframe(1)))
 
 
 def error_location(error: BaseException) -> Location | None:
     """The user's line that raised `error` itself; None where it came from inside of this package."""
+    calls: list[_Call] = []
     trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
+    while trace is not None:
+        calls.append((trace.tb_frame.f_code, trace.tb_lineno, trace.tb_frame.f_globals))
         trace = trace.tb_next
-    if trace is None or is_plumbing(trace.tb_frame):
-        return None
-    code = trace.tb_frame.f_code
-    return Location(code.co_filename, trace.tb_lineno, code.co_name)
+    return _located(reversed(calls)) if calls and not _is_ours(calls[-1][2]) else None
+
+
+def _calls_from(frame: FrameType | None) -> Iterator[_Call]:
+    while frame is not None:
+        yield frame.f_code, frame.f_lineno, frame.f_globals
+        frame = frame.f_back
+
+
+def _located(calls: Iterable[_Call]) -> Location | None:
+    """The user's innermost line with its callers, of calls that are given innermost first.
+
+    What started the user's program is left out: the test runner, the notebook, and who asked for the kernel.
+    """
+    lines: list[Location] = []
+    in_users_program = False
+    for code, line, module in calls:
+        ours, installed = _is_ours(module), _is_installed(code.co_filename)
+        if (ours and lines and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
+            break
+        if ours or (not lines and _is_pythons(code.co_filename)):
+            continue
+        in_users_program = not installed
+        lines.append(Location(code.co_filename, line, code.co_name))
+    return replace(lines[0], callers=tuple(lines[1:])) if lines else None
+
+
+@functools.cache
+def _is_installed(file: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    return _is_pythons(file) or not {"site-packages", "dist-packages"}.isdisjoint(Path(file).parts)
+
+
+@functools.cache
+def _is_pythons(file: str) -> bool:
+    """Whether a file belongs to Python's own library."""
+    parts = Path(file).parts
+    return file.startswith("<frozen ") or (
+        Path(os.__file__).parent in Path(file).parents and "site-packages" not in parts
+    )
 
 
 def is_plumbing(frame: FrameType) -> bool:
@@ -56,5 +103,9 @@ def is_plumbing(frame: FrameType) -> bool:
     Decided by the module's name, not by the file: the methods that dataclasses generate have no file, and a package
     reached through a link has two.
     """
-    module = frame.f_globals.get("__name__", "")
-    return module in _GO_BETWEENS or module.partition(".")[0] == _PACKAGE
+    return _is_ours(frame.f_globals)
+
+
+def _is_ours(module: dict[str, Any]) -> bool:
+    name = module.get("__name__")
+    return isinstance(name, str) and (name in _GO_BETWEENS or name.partition(".")[0] == _PACKAGE)

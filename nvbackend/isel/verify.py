@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all, told_once
 from nvbackend.intrinsics import mma, tcgen05, tma_parts, wmma
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
@@ -91,7 +91,7 @@ Protocol = Callable[[MachineFunction], Iterable[Diagnostic]]
 def verify(function: MachineFunction) -> list[Diagnostic]:
     """Everything that is wrong with `function`: its instructions in the order of the text, then its protocols.
 
-    What is the same in every word and place (a line that the user's Python ran more than once) is told once. Never
+    What is the same in every word and place (a line that the user's Python ran more than once) is said once. Never
     raises for the program's mistakes; `raise_all` does.
     """
     broken = list(_successors(function))
@@ -101,7 +101,7 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
     found = list(_instruction_faults(function))
     for protocol in PROTOCOLS:
         found += protocol(function)
-    return list({str(diagnostic): diagnostic for diagnostic in found}.values())
+    return told_once(found)
 
 
 def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
