@@ -23,7 +23,17 @@ if TYPE_CHECKING:
         Rule as Rule,
         Severity as Severity,
     )
+    from nvbackend.intrinsics.seed_block_scale import (
+        BlockScaledAtom as BlockScaledAtom,
+        block_scaled_atom as block_scaled_atom,
+    )
     from nvbackend.intrinsics.seed_descriptor import TileirasDescriptor as TileirasDescriptor
+    from nvbackend.intrinsics.seed_operand_b import SeedOperandB as SeedOperandB, seed_operand_b as seed_operand_b
+    from nvbackend.intrinsics.seed_tcgen05_control import (
+        SeedCollector as SeedCollector,
+        Tcgen05Collector as Tcgen05Collector,
+        Tcgen05Ctrl as Tcgen05Ctrl,
+    )
     from nvbackend.intrinsics.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
     from nvbackend.intrinsics.smem_layout import Major as Major, SmemLayout as SmemLayout
     from nvbackend.intrinsics.tcgen05_descriptor import (
@@ -62,10 +72,17 @@ if TYPE_CHECKING:
     )
     from nvbackend.isel.families.mma_request import MmaRequest as MmaRequest
     from nvbackend.isel.families.mma_request import mma as mma
-    from nvbackend.isel.request import wgmma as wgmma
-    from nvbackend.isel.target import Target as Target
+    from nvbackend.isel.families.mma_select import select_mma as select_mma
     from nvbackend.isel.families.tcgen05_request import Tcgen05Request as Tcgen05Request
+    from nvbackend.isel.families.tcgen05_select import select_tcgen05 as select_tcgen05
+    from nvbackend.isel.families.tma_request import TmaRequest as TmaRequest
+    from nvbackend.isel.families.tma_rules import select_tma as select_tma
     from nvbackend.isel.families.wgmma_rules import WgmmaRequest as WgmmaRequest
+    from nvbackend.isel.families.wmma_request import WmmaMoveRequest as WmmaMoveRequest, WmmaRequest as WmmaRequest
+    from nvbackend.isel.families.wmma_select import select_wmma as select_wmma, select_wmma_move as select_wmma_move
+    from nvbackend.isel.request import wgmma as wgmma
+    from nvbackend.isel.select import select_wgmma as select_wgmma
+    from nvbackend.isel.target import Target as Target
     from nvbackend.signature import (
         Im2col as Im2col,
         Parameter as Parameter,
@@ -89,16 +106,26 @@ _NAMES: dict[str, str] = {
         "nvbackend.codegen.cache": "Cache",
         "nvbackend.codegen.compiled": "CompiledKernel compile_kernel",
         "nvbackend.diagnostics": "Diagnostic DiagnosticError Rule Severity",
+        "nvbackend.intrinsics.seed_block_scale": "BlockScaledAtom block_scaled_atom",
         "nvbackend.intrinsics.seed_descriptor": "TileirasDescriptor",
+        "nvbackend.intrinsics.seed_operand_b": "SeedOperandB seed_operand_b",
+        "nvbackend.intrinsics.seed_tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
         "nvbackend.intrinsics.smem_descriptor": "SmemDescriptor Swizzle",
         "nvbackend.intrinsics.smem_layout": "Major SmemLayout",
         "nvbackend.intrinsics.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
         "nvbackend.intrinsics.types": _TYPES,
         "nvbackend.isel.families.mma_request": "MmaRequest mma",
-        "nvbackend.isel.request": "wgmma",
-        "nvbackend.isel.target": "Target",
+        "nvbackend.isel.families.mma_select": "select_mma",
         "nvbackend.isel.families.tcgen05_request": "Tcgen05Request",
+        "nvbackend.isel.families.tcgen05_select": "select_tcgen05",
+        "nvbackend.isel.families.tma_request": "TmaRequest",
+        "nvbackend.isel.families.tma_rules": "select_tma",
         "nvbackend.isel.families.wgmma_rules": "WgmmaRequest",
+        "nvbackend.isel.families.wmma_request": "WmmaMoveRequest WmmaRequest",
+        "nvbackend.isel.families.wmma_select": "select_wmma select_wmma_move",
+        "nvbackend.isel.request": "wgmma",
+        "nvbackend.isel.select": "select_wgmma",
+        "nvbackend.isel.target": "Target",
         "nvbackend.signature": "Im2col Parameter Pointer Scalar Signature TensorMap",
     }.items()
     for name in names.split()

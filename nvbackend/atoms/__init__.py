@@ -7,8 +7,10 @@ document says about atoms, right or wrong, stands apart in the modules `seed_*`.
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.contract import MmaUse, check_atom, use_of
+from nvbackend.atoms.layout_atoms import layout_atom, layout_atom_name
 from nvbackend.atoms.majors import blas_letters, majors_of
 from nvbackend.atoms.names import atom, atom_of, known_atoms
+from nvbackend.atoms.seed_names import seed_operation
 
 __all__ = [
     "BlockScale",
@@ -20,6 +22,9 @@ __all__ = [
     "blas_letters",
     "check_atom",
     "known_atoms",
+    "layout_atom",
+    "layout_atom_name",
     "majors_of",
+    "seed_operation",
     "use_of",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +17,10 @@ class Reason:
 
 _COMPLEX = "it multiplies complex numbers, with several instructions"
 _REAL = "multiply real and imaginary parts with an atom of their type"
+_WGMMA = r"(?:SM90_|SM90::GMMA::SPARSE::GMMA_)\d+x\d+x\d+_"
+_NARROW = r"(?:F16|F32|S32)(?:(?P<type>E4M3|E5M2|S8|U8|U1|TF32)(?:E4M3|E5M2|S8|U8|U1|TF32))"
+"""D, A and B of the types that wgmma does not read MN-major."""
+_BITS = {"E4M3": 8, "E5M2": 8, "S8": 8, "U8": 8, "U1": 1, "TF32": 32}
 _AT_THE_CALL = "it is not in an atom's name, but given where the instruction is emitted"
 FOREIGN: tuple[Reason, ...] = (
     Reason(re.compile(r"SM\d+_\w*C64\w*|SM90::MMA_\w*C64\w*"), _COMPLEX, _REAL),
@@ -51,10 +55,29 @@ FOREIGN: tuple[Reason, ...] = (
         "A in registers is K-major: a thread's registers have neighbours along K",
         "use the name with Major::K for A",
     ),
+    Reason(
+        re.compile(rf"{_WGMMA}{_NARROW}_(?:SS|RS)(?:<.*\bMajor::MN\b.*>|_(?:NT|NN|TT)(?:_SATURATE)?)"),
+        "wgmma reads operands MN-major only where they have 16 bits, and these have {bits}",
+        "use the name that ends in _TN, and bring both operands into shared memory K-major",
+    ),
+    Reason(
+        re.compile(rf"{_WGMMA}{_NARROW}_(?:SS|RS)<Major::K, Major::K>"),
+        "operands of {bits} bits are always K-major, so that their names have no majorness to choose",
+        "write _TN instead of <Major::K, Major::K>",
+    ),
+    Reason(
+        re.compile(rf"{_WGMMA}(?:F16F16F16|F32F16F16|F32BF16BF16)_(?:SS|RS)"),
+        "it does not say how A and B are stored, which CuTe has as template parameters without a default",
+        "append <Major::K, Major::K>, or Major::MN for what is contiguous along M or N",
+    ),
 )
 """Every kind of such names, the first that matches counts."""
 
 
 def foreign(text: str) -> Reason | None:
     """Why a name of CuTe's, without namespaces, has no atom; None for what CuTe does not call so either."""
-    return next((reason for reason in FOREIGN if reason.pattern.fullmatch(text)), None)
+    for reason in FOREIGN:
+        if (found := reason.pattern.fullmatch(text)) is not None:
+            named = found.groupdict().get("type")
+            return reason if named is None else replace(reason, problem=reason.problem.format(bits=_BITS[named]))
+    return None

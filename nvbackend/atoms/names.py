@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.foreign_names import foreign
 from nvbackend.atoms.rules import NAME, NOT_HERE, ROW
+from nvbackend.atoms.seed_names import cute_name, unwrapped
 from nvbackend.atoms.umma import umma_atom
 from nvbackend.atoms.umma_names import umma_named
 from nvbackend.atoms.warp import warp_atom, warp_atoms
@@ -37,8 +38,10 @@ def atom(name: str) -> MmaAtom:
     """The atom that CuTe calls `name`: "SM80_16x8x16_F32F16F16F32_TN", "SM90_64x64x16_F16F16F16_SS<Major::K,
     Major::K>", "SM100_MMA_F16BF16_SS<half_t, half_t, float, 128, 64, Major::K, Major::K>".
 
-    Namespaces may be there or not. Raises atom.name, with the nearest name, and atom.not-here for what CuTe calls an
-    atom and is none here; of names of tcgen05 also tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
+    Namespaces and MMA_Atom<MMA_Traits<...>> around it may be there or not. "sm90_wgmma_m64n128k16_f32_f16_f16" and
+    "sm90_64x128x16_F16F16F32_SS" are names of other compilers for wgmma, with K-major operands. Raises atom.name, with
+    the nearest name, and atom.not-here for what CuTe calls an atom and is none here; of names of tcgen05 also
+    tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
     """
     text = _canonical(name)
     found = _known().get(text) or umma_named(text)
@@ -101,7 +104,8 @@ def _atom_of_wgmma(row: Row, a_major: Major, b_major: Major) -> MmaAtom:
 
 def _canonical(name: str) -> str:
     """The name without blanks and namespaces, its parameters separated as they are printed."""
-    text = _SHORT_NAMES.sub("SM90_", _NAMESPACES.sub("", "".join(name.split())))
+    text = unwrapped(_SHORT_NAMES.sub("SM90_", _NAMESPACES.sub("", "".join(name.split()))))
+    text = cute_name(text) or text
     text = _USUAL_MODIFIERS.sub(">", text).replace(",>", ">")
     return text.removesuffix("<>").replace(",", ", ")
 

@@ -15,7 +15,7 @@ NAME = Rule(
 )
 NOT_HERE = Rule(
     id="atom.not-here",
-    message="{given!r} is no MMA atom here: {problem}",
+    message="{given!r} is not an MMA atom here: {problem}",
     fix="{instead}",
     why="An atom is one matrix instruction; what it is given at a call is not in its name.",
     reference="CUTLASS include/cute/arch/mma_sm*.hpp",

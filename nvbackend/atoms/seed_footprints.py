@@ -1,6 +1,7 @@
-"""What the seed on the MMA atoms says a thread has of each operand: how many elements, and a layout of them.
+"""What the seed on the MMA atoms says there is of each operand: how many elements, and a layout of them.
 
-The tables of its Per-Atom Operand-Layout Contracts, number by number. The counts are mostly those of the hardware,
+The tables of its Per-Atom Operand-Layout Contracts, number by number: elements a thread where the operand is in
+registers, of the whole operand where it is in shared or tensor memory. The counts are mostly those of the hardware,
 which stand beside them; the layouts are one compiler's own, and several have more elements than the count
 (docs/divergences.md, mma.sync).
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nvbackend.atoms.atom import Residency
 from nvbackend.atoms.names import atom
 from nvbackend.layout import Layout, parse, size
 
@@ -18,10 +20,10 @@ _BYTES_OF_B = "(2,2,2):(1,16,32)"
 
 @dataclass(frozen=True, slots=True)
 class SeedFootprint:
-    """A line of a table: `elements` of `operand` a thread, and the footprint where the seed writes one.
+    """A line of a table: `elements` of `operand`, and the footprint where the seed writes one.
 
-    `hardware_name` is the atom that the hardware has for the table. Of metadata (E) and scale factors the elements are
-    registers.
+    `hardware_name` is the atom that the hardware has for the table. `operand` "A+B" is both together. Of metadata (E)
+    and of scale factors in registers the elements are registers; of scale factors in tensor memory they are factors.
     """
 
     hardware_name: str
@@ -39,18 +41,55 @@ class SeedFootprint:
     @property
     def hardware_elements(self) -> int:
         """How many the atom has; 1 register of metadata and of scale factors."""
-        if self.operand in ("E", "SFA", "SFB"):
+        one = atom(self.hardware_name)
+        in_registers = one.b_residency is Residency.REGISTERS
+        if in_registers and self.operand in ("E", "SFA", "SFB"):
             return 1
-        layout, _ = atom(self.hardware_name).operand_layouts()[self.operand]
-        return size(layout, 1)
+        layouts = one.operand_layouts()
+        share = one.block_scale.vec_size if one.block_scale is not None and self.operand in ("SFA", "SFB") else 1
+        return sum(size(layouts[operand][0], 1) for operand in self.operand.split("+")) // share
 
 
 def _table(name: str, *lines: tuple[str, int, str | None]) -> tuple[SeedFootprint, ...]:
     return tuple(SeedFootprint(name, *line) for line in lines)
 
 
+def _wgmma(n: int) -> tuple[SeedFootprint, ...]:
+    """SM90 WGMMA m64nNk16 f16: A and B by their descriptors, the accumulator a thread."""
+    return _table(
+        f"SM90_64x{n}x16_F32F16F16_SS<Major::K, Major::K>",
+        ("A", 64 * 16, _OF_64_BY_16),
+        ("B", 16 * n, f"(16,{n}):({n},1)"),
+        ("C", n // 2, None),
+    )
+
+
+def _umma(n: int) -> tuple[SeedFootprint, ...]:
+    """SM100 UMMA m64nNk16 f16, a single CTA."""
+    return _table(
+        f"SM100_MMA_F16BF16_SS<half_t, half_t, float, 64, {n}, Major::K, Major::K>",
+        ("A", 64 * 16, _OF_64_BY_16),
+        ("B", 16 * n, f"(16,{n}):({n},1)"),
+        ("D", 64 * n, None),
+    )
+
+
+def _umma_block_scaled(m: int, n: int) -> tuple[SeedFootprint, ...]:
+    """SM100 UMMA block-scaled (atom_K=64, vecSize=32)."""
+    return _table(
+        f"SM100_MMA_MXF4_SS<float_e2m1_t, float_e2m1_t, float, float_ue8m0_t, {m}, {n}, 32, Major::K, Major::K>",
+        ("A", m * 64, None),
+        ("B", 64 * n, None),
+        ("D", m * n, None),
+        ("SFA", m * 2, None),
+        ("SFB", 2 * n, None),
+    )
+
+
+_OF_64_BY_16 = "(64,16):(16,1)"
 _SM120 = "SM120_16x8x32_TN_VS<{0}, {0}, float, float_ue8m0_t, 32>"
 FOOTPRINTS: tuple[SeedFootprint, ...] = (
+    *_table("SM70_8x8x4_F32F16F16F32_TN", ("A+B", 4, None)),
     *_table(
         "SM75_16x8x8_F32F16F16F32_TN",
         ("A", 4, "(2,2,2):(8,1,16)"),
@@ -76,7 +115,9 @@ FOOTPRINTS: tuple[SeedFootprint, ...] = (
         ("B", 8, _BYTES_OF_B),
         ("C", 4, _ACCUMULATOR),
     ),
-    *(_table(f"SM90_64x{n}x16_F32F16F16_SS<Major::K, Major::K>", ("C", n // 2, None))[0] for n in (8, 128, 256)),
+    *(line for n in (8, 128, 256) for line in _wgmma(n)),
+    *(line for n in (64, 256) for line in _umma(n)),
+    *_umma_block_scaled(128, 64),
     *_table(
         _SM120.format("float_e2m1_t"),
         ("A", 8, None),
@@ -87,4 +128,4 @@ FOOTPRINTS: tuple[SeedFootprint, ...] = (
     ),
     *_table(_SM120.format("float_e4m3_t"), ("A", 16, None), ("B", 8, None), ("C", 4, None)),
 )
-"""In the order of the seed; of wgmma the N that it computes."""
+"""m8n8k4 and then the tables in the order of the seed; of wgmma the N that it computes, of UMMA some."""

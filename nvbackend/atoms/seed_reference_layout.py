@@ -10,16 +10,24 @@ from dataclasses import dataclass
 
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.names import atom
+from nvbackend.atoms.seed_footprints import FOOTPRINTS
 from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.mma_dense import FP8
+from nvbackend.intrinsics.types import BY_NAME, ElementType, u32
+from nvbackend.layout import rank, size
 
 SLOT_BYTES = 152
-"""Bytes of a slot of the result."""
+"""Bytes of a slot of the result: a shape vector, a stride vector, and the decoration."""
+DECORATION_BYTES = 24
+"""Bytes of a slot's decoration. The seed says what is in it, and not at which byte."""
+REGISTER_BITS = 32
 DENSE_A_STRIDES = (128, 256, 1024)
 """The seed's triple dense.A."""
 DENSE_B_STRIDES = (2048,)
 """What the seed tells of dense.B: the first of its strides."""
 METADATA_STRIDES = (0x200000, 0x4000000, 0x8000000)
 """The seed's triple sparse.metadata."""
+_DENSE_SLOTS = 3
 _SPARSE_SHARE = 2
 """A sparse A has the dense count divided by this."""
 
@@ -61,12 +69,35 @@ class SeedArm:
 
 
 @dataclass(frozen=True, slots=True)
+class SeedDecoration:
+    """What the seed's verifier compares beside shape and strides: the element type, and how elements are padded.
+
+    Metadata is of u32. `alignment` is that of the i32 registers into which the elements are packed, in bytes.
+    """
+
+    element: ElementType
+    padding: int
+    alignment: int = REGISTER_BITS // 8
+
+    @property
+    def elements_a_register(self) -> int:
+        """How many elements a register has: "8 (f16, packed as 4 x i32)" are two."""
+        return REGISTER_BITS // (self.element.bits + self.padding)
+
+
+@dataclass(frozen=True, slots=True)
 class SeedSlot:
-    """A slot of the result: whose layout, at which byte, and the strides where the seed gives any."""
+    """A slot of the result: whose layout, at which byte, its shape, its strides, and its decoration.
+
+    `shape` is that of the footprint in the seed's Per-Atom Operand-Layout Contracts, `strides` one of its triples;
+    each is empty where the seed gives none.
+    """
 
     operand: str
     offset: int
+    shape: tuple[int, ...]
     strides: tuple[int, ...]
+    decoration: SeedDecoration
 
 
 _F16, _S8 = 8, 16
@@ -121,18 +152,56 @@ class SeedReferenceLayout:
         """3, or 4 with metadata."""
         return len(self.slots)
 
+    @property
+    def sparse(self) -> bool:
+        """Whether slot 3 is valid, which holds the layout of the metadata."""
+        return self.slot_count > _DENSE_SLOTS
+
 
 @user_facing
 def seed_reference_layout(
-    k: int, m: int, *, sparse: bool = False, fp8: bool = False, trans_a: bool = False
+    k: int, m: int, *, sparse: bool = False, fp8: bool = False, trans_a: bool = False, metadata_stride: int = 0
 ) -> SeedReferenceLayout:
-    """The reference layouts of a key. Raises atom.seed-arm where no arm has it."""
+    """The reference layouts of a key. A `metadata_stride` other than 0 takes the sparse path, as `sparse` does.
+
+    Raises atom.seed-arm where no arm has the key.
+    """
+    sparse = sparse or metadata_stride != 0
     arm = next((arm for arm in ARMS if arm.key == (k, m, sparse, fp8, trans_a)), None)
     if arm is None:
         legal = ", ".join(str(arm.key) for arm in ARMS)
         SEED_ARM.fail(k=k, m=m, sparse=sparse, fp8=fp8, trans_a=trans_a, legal=legal)
-    operands = [("A", DENSE_A_STRIDES), ("B", DENSE_B_STRIDES), ("C", ())]
+    a, b, c = _types(arm)
+    operands = [("A", a, DENSE_A_STRIDES), ("B", b, DENSE_B_STRIDES), ("C", c, ())]
     if arm.sparse:
-        operands = [("A", ()), ("B", ()), ("C", ()), ("metadata", METADATA_STRIDES)]
-    slots = (SeedSlot(name, place * SLOT_BYTES, strides) for place, (name, strides) in enumerate(operands))
-    return SeedReferenceLayout(arm, tuple(slots))
+        operands = [("A", a, ()), ("B", b, ()), ("C", c, ()), ("metadata", u32, METADATA_STRIDES)]
+    shapes = _shapes(arm)
+    return SeedReferenceLayout(
+        arm,
+        tuple(
+            SeedSlot(name, place * SLOT_BYTES, shapes.get(name, ()), strides, SeedDecoration(element, 0))
+            for place, (name, element, strides) in enumerate(operands)
+        ),
+    )
+
+
+def _types(arm: SeedArm) -> tuple[ElementType, ElementType, ElementType]:
+    """The types of A, B and C, as the seed's PTX form names them: of all four operands D first, of fewer D left out."""
+    names = arm.form.split(".row.")[1].split(".")[1:]
+    a, b, c = (BY_NAME[name] for name in (names[1:] if len(names) == 4 else names * 3 if len(names) == 1 else names))
+    return a, b, c
+
+
+def _shapes(arm: SeedArm) -> dict[str, tuple[int, ...]]:
+    """The shapes of the footprints that the seed has for the arm's instruction, by operand."""
+    form = (arm.k, arm.m, arm.sparse, _types(arm)[0].bits)
+    found: dict[str, tuple[int, ...]] = {}
+    for line in FOOTPRINTS:
+        one = atom(line.hardware_name)
+        if line.layout is None or (one.shape[2], one.shape[0], one.sparsity is not None, one.a.bits) != form:
+            continue
+        if (one.a in FP8) is arm.fp8:
+            found["metadata" if line.operand == "E" else line.operand] = tuple(
+                size(line.layout, mode) for mode in range(rank(line.layout))
+            )
+    return found

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
+
+_MATRIX_DESCRIPTOR = "PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)"
 
 RANGE = Rule(
     id="descriptor.range",
     message="{word}: {field} = {given} ({meaning}) is not {allowed}",
     fix="use {allowed}",
     why="The bits that do not fit land in the neighbouring field: another address, stride or format, and no fault.",
-    reference="PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)",
+    reference=_MATRIX_DESCRIPTOR,
 )
 ALIGNMENT = Rule(
     id="descriptor.alignment",
     message="{word}: {field} = {given} ({meaning}) is not a multiple of {unit}",
     fix="use {below} or {above}",
     why="The field counts in larger units: the low bits are dropped, and the hardware reads from another place.",
-    reference="PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)",
+    reference=_MATRIX_DESCRIPTOR,
 )
 RESERVED_BITS = Rule(
     id="descriptor.reserved-bits",
     message="{word}: {given} has reserved bits set: {bits}",
     fix="clear them ({cleared}) if they are scratch; if they are meant, this word has another layout",
     why="The hardware does not ignore reserved bits: operands are fetched wrongly, with no fault and no warning.",
-    reference="PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)",
+    reference=_MATRIX_DESCRIPTOR,
 )
+
+
+@lru_cache(maxsize=64)
+def _citing(rule: Rule, reference: str) -> Rule:
+    """The rule as a word of another source breaks it: each word names the document that it comes from."""
+    return replace(rule, reference=reference)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +84,17 @@ class Field:
         """The value that `word` holds in this field, in the user's unit."""
         return ((word & self.mask) >> self.low) * self.unit
 
-    def check(self, word: str, value: int) -> Iterator[Diagnostic]:
-        """What keeps `value` out of this field of the word called `word`."""
+    def check(self, word: PackedWord, value: int) -> Iterator[Diagnostic]:
+        """What keeps `value` out of this field of `word`."""
         legal = 0 <= value <= self.highest if self.values is None else value in self.values
         if not legal or not isinstance(value, int):
-            yield RANGE.diagnose(word=word, field=self.name, given=value, meaning=self.meaning, allowed=self.allowed)
+            yield _citing(RANGE, word.reference).diagnose(
+                word=word.name, field=self.name, given=value, meaning=self.meaning, allowed=self.allowed
+            )
         elif value % self.unit:
             below = value - value % self.unit
-            yield ALIGNMENT.diagnose(
-                word=word,
+            yield _citing(ALIGNMENT, word.reference).diagnose(
+                word=word.name,
                 field=self.name,
                 given=value,
                 meaning=self.meaning,
@@ -96,11 +106,15 @@ class Field:
 
 @dataclass(frozen=True)
 class PackedWord:
-    """A word of `bits` bits made of `fields`. Every bit that no field has is reserved."""
+    """A word of `bits` bits made of `fields`. Every bit that no field has is reserved.
+
+    `reference` is the document that defines it, which its diagnostics name.
+    """
 
     name: str
     bits: int
     fields: tuple[Field, ...]
+    reference: str = _MATRIX_DESCRIPTOR
 
     def __post_init__(self) -> None:
         taken = 0
@@ -129,7 +143,7 @@ class PackedWord:
 
     def check(self, values: Mapping[str, int]) -> list[Diagnostic]:
         """What is wrong with these values, in the order they are given (KeyError for a name that is no field)."""
-        return [found for name, value in values.items() for found in self.field(name).check(self.name, value)]
+        return [found for name, value in values.items() for found in self.field(name).check(self, value)]
 
     def encode(self, values: Mapping[str, int], *, into: int = 0) -> int:
         """The word with these values; the other fields keep what `into` has, and reserved bits are cleared.
@@ -148,9 +162,11 @@ class PackedWord:
         """
         if not 0 <= word < 1 << self.bits:
             allowed = f"an unsigned number of {self.bits} bits"
-            RANGE.fail(word=self.name, field="the word", given=hex(word), meaning="all fields", allowed=allowed)
+            _citing(RANGE, self.reference).fail(
+                word=self.name, field="the word", given=hex(word), meaning="all fields", allowed=allowed
+            )
         if stray := word & self.reserved_mask:
-            RESERVED_BITS.fail(
+            _citing(RESERVED_BITS, self.reference).fail(
                 word=self.name, given=hex(word), bits=_bit_ranges(stray), cleared=hex(word & self.field_mask)
             )
         values = {field.name: field.extract(word) for field in self.fields}

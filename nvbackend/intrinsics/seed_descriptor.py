@@ -24,6 +24,7 @@ WORD = PackedWord(
         Field("base_offset", 46, 3, "base offset"),
         Field("swizzle_mode", 52, 2, "0 none, 1 128 B, 2 64 B, 3 32 B"),
     ),
+    "tileiras documents: WGMMA Emission Protocol, SMEM Descriptor Bit Layout",
 )
 
 

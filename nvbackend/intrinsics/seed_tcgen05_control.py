@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Rule, raise_all, user_facing
 from nvbackend.intrinsics.bitfield import Field, PackedWord
 
+_REFERENCE = "tileiras documents: tcgen05 / WGMMA / mbarrier / Cluster Emission, Control-Word Bit Layout"
+
 CONTROL_WORD = PackedWord(
     "seed's tcgen05 control word",
     32,
@@ -23,6 +25,7 @@ CONTROL_WORD = PackedWord(
         Field("block_scale", 5, 1, "block-scale variant"),
         Field("mma_kind", 6, 3, "f16, tf32, i8, f8f6f4, mxf8f6f4, mxf4, mxf4nvf4", values=tuple(range(7))),
     ),
+    _REFERENCE,
 )
 COLLECTOR_WORD = PackedWord(
     "seed's tcgen05 collector word",
@@ -31,6 +34,7 @@ COLLECTOR_WORD = PackedWord(
         Field("valid", 0, 1, "an explicit collector"),
         Field("collector_a", 1, 2, "0 fill, 1 use, 2 fill and use, whose bit 2 is ashift's as well", values=(0, 1, 2)),
     ),
+    _REFERENCE,
 )
 SEED_KINDS = ("f16", "tf32", "i8", "f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4")
 """Kinds in the order in which the seed lists the values of `mma_kind`."""
@@ -40,7 +44,7 @@ SHARED_BIT = Rule(
     message="ashift and collector_a = {collector} are one bit of the seed's collector word",
     fix="set ashift with FILL and no explicit collector, or leave it out",
     why="The seed's verifier refuses words that set both: read back, one could not be told from the other.",
-    reference="seed on tcgen05 emission, Control-Word Bit Layout",
+    reference=_REFERENCE,
 )
 
 

@@ -50,6 +50,7 @@ SMEM_WORD = PackedWord(
         Field("leading_mode", 52, 1, "0 LBO is an offset, 1 an address"),
         Field("swizzle", 61, 3, "0 none, 1 128 B with 32 B atoms, 2 128 B, 4 64 B, 6 32 B", values=(0, 1, 2, 4, 6)),
     ),
+    "PTX ISA 9.7.16.4.1 (shared memory descriptor)",
 )
 _ADDRESS = SMEM_WORD.field("start_address")
 
@@ -133,6 +134,8 @@ _SPARSE = Field("sparse", 2, 1, "1: A is sparse")
 _A_FORMAT = Field("a_format", 7, 3, "type of A")
 _MX_M = Field("m", 27, 2, "rows of D", 128)
 
+_INSTRUCTION_DESCRIPTOR = "PTX ISA 9.7.16.4.2 (instruction descriptor)"
+
 DENSE_WORD = PackedWord(
     "tcgen05 instruction descriptor",
     32,
@@ -147,6 +150,7 @@ DENSE_WORD = PackedWord(
         Field("m", 24, 5, "rows of D", 16),
         Field("max_shift", 30, 2, "largest shift of a reused B: 0 none, 1 8, 2 16, 3 32"),
     ),
+    _INSTRUCTION_DESCRIPTOR,
 )
 MXF8F6F4_WORD = PackedWord(
     "tcgen05 instruction descriptor of mxf8f6f4",
@@ -161,6 +165,7 @@ MXF8F6F4_WORD = PackedWord(
         _MX_M,
         Field("scale_a_id", 29, 2, "byte of A's scale-factor columns"),
     ),
+    _INSTRUCTION_DESCRIPTOR,
 )
 MXF4_WORD = PackedWord(
     "tcgen05 instruction descriptor of mxf4 and mxf4nvf4",
@@ -176,6 +181,7 @@ MXF4_WORD = PackedWord(
         Field("scale_a_id", 29, 2, "byte of A's scale-factor columns", values=(0, 2)),
         Field("k96", 31, 1, "1: a dense K of 96 instead of 64"),
     ),
+    _INSTRUCTION_DESCRIPTOR,
 )
 
 _D_FORMATS = {f16: 0, f32: 1, s32: 2}
@@ -379,5 +385,5 @@ def _type_of(word: PackedWord, name: str, values: Mapping[str, int], codes: Mapp
     if name not in values:
         return next(iter(codes))
     field = replace(word.field(name), values=tuple(by_code))
-    raise_all(field.check(word.name, values[name]))
+    raise_all(field.check(word, values[name]))
     return by_code[values[name]]

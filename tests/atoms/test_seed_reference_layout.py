@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend.atoms.seed_reference_layout import ARMS, seed_reference_layout
+from nvbackend.atoms.seed_reference_layout import (
+    ARMS,
+    DECORATION_BYTES,
+    SLOT_BYTES,
+    SeedArm,
+    seed_reference_layout,
+)
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.layout import size
 
@@ -31,6 +37,48 @@ def test_the_seven_arms(line: str) -> None:
         assert found.slots[3].strides == (2**21, 2**26, 2**27)
     else:
         assert [slot.strides for slot in found.slots] == [(128, 256, 1024), (2048,), ()]
+
+
+SHAPES = {
+    # the footprints that the seed has for an arm's instruction, by the first letters of what they are of
+    0: {"A": (2, 2, 2, 2), "B": (2, 2, 2), "C": (2, 2, 2)},
+    4: {"A": (2, 2, 2, 2), "B": (2, 2, 2), "C": (2, 2, 2)},
+    5: {"A": (2, 2, 2), "B": (2, 2, 2), "C": (2, 2, 2), "metadata": (1,)},
+    6: {"A": (2, 2, 2), "B": (2, 2), "C": (2, 2, 2)},
+}
+DECORATIONS = {
+    0: "f16 2, f16 2, f16 2",
+    1: "f16 2, f16 2, f16 2",
+    2: "f16 2, f16 2, f16 2, u32 1",
+    3: "s8 4, s8 4, s32 1",
+    4: "e4m3 4, e4m3 4, f32 1",
+    5: "s8 4, s8 4, s32 1, u32 1",
+    6: "f16 2, f16 2, f16 2",
+}
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=lambda arm: str(arm.number))
+def test_shape_vectors_and_decoration(arm: SeedArm) -> None:
+    k, m, sparse, fp8, trans_a = arm.key
+    slots = seed_reference_layout(k, m, sparse=sparse, fp8=fp8, trans_a=trans_a).slots
+    expected = {"A": (), "B": (), "C": (), **({"metadata": ()} if sparse else {}), **SHAPES.get(arm.number, {})}
+    if arm.number == 1:  # the same instruction for the seed, but for how A is stored
+        expected = {slot.operand: slot.shape for slot in seed_reference_layout(16, 16).slots}
+    assert {slot.operand: slot.shape for slot in slots} == expected
+    said = (f"{one.element} {one.elements_a_register}" for one in (slot.decoration for slot in slots))
+    assert ", ".join(said) == DECORATIONS[arm.number]
+    assert all((slot.decoration.padding, slot.decoration.alignment) == (0, 4) for slot in slots)
+    assert (SLOT_BYTES, DECORATION_BYTES) == (152, 24)
+
+
+def test_a_metadata_stride_forces_the_sparse_path() -> None:
+    """The seed's dispatcher looks at the stride, not at a flag; the result says which path it was."""
+    assert seed_reference_layout(16, 16, metadata_stride=0).sparse is False
+    forced = seed_reference_layout(16, 16, metadata_stride=0x200000)
+    assert (forced.sparse, forced.slot_count, forced.arm.number) == (True, 4, 2)
+    assert forced == seed_reference_layout(16, 16, sparse=True)
+    with pytest.raises(DiagnosticError, match=r"atom\.seed-arm"):
+        seed_reference_layout(8, 16, metadata_stride=1)
 
 
 def test_elements_a_thread() -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nvbackend import InstructionDescriptor, SmemDescriptor, Tcgen05SmemDescriptor, TileirasDescriptor
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.seed_tcgen05_control import SEED_KINDS, SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05 import KINDS
@@ -83,3 +86,31 @@ def test_one_bit_is_not_two_things(valid: bool, mode: SeedCollector, ashift: boo
     with pytest.raises(DiagnosticError) as error:
         Tcgen05Collector(valid, mode, ashift)
     assert rules(error) == ["tcgen05.seed-collector"]
+
+
+CONTROL = "tileiras documents: tcgen05 / WGMMA / mbarrier / Cluster Emission, Control-Word Bit Layout"
+SOURCES = [
+    (lambda: Tcgen05Ctrl(0, 9), CONTROL),
+    (lambda: Tcgen05Ctrl.decode(1 | 1 << 20), CONTROL),
+    (lambda: Tcgen05Ctrl.decode(1 << 40), CONTROL),
+    (lambda: Tcgen05Collector.decode(8), CONTROL),
+    (
+        lambda: TileirasDescriptor(1 << 20, 0, 0),
+        "tileiras documents: WGMMA Emission Protocol, SMEM Descriptor Bit Layout",
+    ),
+    (
+        lambda: TileirasDescriptor.decode(1 << 50),
+        "tileiras documents: WGMMA Emission Protocol, SMEM Descriptor Bit Layout",
+    ),
+    (lambda: SmemDescriptor(8, 16, 16), "PTX ISA 9.7.15.5.1.2.2 (matrix descriptor format)"),
+    (lambda: Tcgen05SmemDescriptor.decode(1 << 64), "PTX ISA 9.7.16.4.1 (shared memory descriptor)"),
+    (lambda: InstructionDescriptor.decode(1 << 32, kind="f16"), "PTX ISA 9.7.16.4.2 (instruction descriptor)"),
+]
+
+
+@pytest.mark.parametrize(("call", "source"), SOURCES, ids=range(len(SOURCES)))
+def test_a_word_names_the_document_that_defines_it(call: Callable[[], object], source: str) -> None:
+    with pytest.raises(DiagnosticError) as error:
+        call()
+    assert {diagnostic.rule.reference for diagnostic in error.value.diagnostics} == {source}
+    assert f"see: {source}" in str(error.value)

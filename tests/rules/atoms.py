@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nvbackend.atoms import BlockScale, Residency, atom, atom_of, check_atom, majors_of, use_of
+from nvbackend.atoms import BlockScale, Residency, atom, atom_of, check_atom, layout_atom, majors_of, use_of
 from nvbackend.atoms.seed_reference_layout import seed_reference_layout
 from nvbackend.intrinsics.tcgen05 import mma
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
@@ -101,3 +101,9 @@ def halves_of_the_other_kind():
     one = atom("SM80_16x8x16_F32F16F16F32_TN")
     return check_atom(one, "sm_80", replace(use_of(one), a=bf16))  # breaks
     return check_atom(one, "sm_80", replace(use_of(one), a=f16))  # keeps
+
+
+@program("atom.layout-name")
+def a_swizzle_of_256_bytes():
+    layout_atom("GMMA::Layout_K_SW256_Atom<half_t>")  # breaks
+    layout_atom("GMMA::Layout_K_SW128_Atom<half_t>")  # keeps

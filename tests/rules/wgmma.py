@@ -162,3 +162,9 @@ def half_a_warpgroup():
     with k.wgmma():
         mma.accumulate(acc, tile, tile)
     k.finish()
+
+
+@program("wgmma.seed-operand-b")
+def a_b_of_double():
+    nvb.seed_operand_b(nvb.f64)  # breaks
+    nvb.seed_operand_b(nvb.tf32)  # keeps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import tma_tensor
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Row
@@ -18,6 +19,7 @@ DIRECTIONS: dict[str, dict[str, Mode]] = {
 """Where a box goes (to shared memory, to L2, to global memory, combined with it), and the modes of it."""
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class TmaRequest:
     """One tensor copy as asked for, of a tensor of `rank` dimensions.

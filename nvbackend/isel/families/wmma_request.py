@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.fragments_wmma import Shape
 from nvbackend.intrinsics.row import Row
@@ -12,6 +13,7 @@ from nvbackend.intrinsics.types import ElementType
 from nvbackend.intrinsics.wmma import Kind
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class WmmaRequest:
     """One `wmma.mma` as asked for: D = A * B + C, `shape` being (M, N, K) in elements.
@@ -37,6 +39,7 @@ class WmmaRequest:
         return wmma.kind_of(self.a) if self.a is self.b else None
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class WmmaMoveRequest:
     """One `wmma.load` or `wmma.store` ("load", "store") as asked for: `fragment` "a", "b", "c" or "d" of `shape`.

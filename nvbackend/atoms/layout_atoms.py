@@ -1,0 +1,42 @@
+"""The canonical shared-memory atoms of wgmma by CuTe's names: `GMMA::Layout_MN_SW128_Atom<half_t>`."""
+
+from __future__ import annotations
+
+import re
+
+from nvbackend.atoms.cpp_types import CPP_TYPES, cpp_type
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.smem_descriptor import Swizzle
+from nvbackend.intrinsics.smem_layout import Major
+from nvbackend.intrinsics.types import ElementType
+from nvbackend.layout import ComposedLayout, gmma_atom
+
+_SWIZZLES = {"INTER": Swizzle.NONE, "SW32": Swizzle.B32, "SW64": Swizzle.B64, "SW128": Swizzle.B128}
+_NAME = re.compile(r"(?:cute::)?(?:(?:SM90::)?GMMA::)?Layout_(MN|K)_(INTER|SW\d+)_Atom<(?:cute::|cutlass::)?(\w+)>")
+
+LAYOUT_NAME = Rule(
+    id="atom.layout-name",
+    message="{given!r} is not the name of a shared-memory atom",
+    fix="write Layout_, MN or K, one of {swizzles}, and _Atom<T> with T one of {types}",
+    why="An operand in another order of bytes is another matrix.",
+    reference="CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp",
+)
+
+
+@user_facing
+def layout_atom(name: str) -> ComposedLayout:
+    """The atom that CuTe calls `name`, with its namespaces or without.
+
+    "GMMA::Layout_MN_SW128_Atom<half_t>" is `gmma_atom(Major.MN, Swizzle.B128, f16)`. Raises atom.layout-name.
+    """
+    found = _NAME.fullmatch("".join(name.split())) if isinstance(name, str) else None
+    if found is None or found[2] not in _SWIZZLES or found[3] not in CPP_TYPES:
+        LAYOUT_NAME.fail(given=name, swizzles=", ".join(_SWIZZLES), types=", ".join(CPP_TYPES))
+    return gmma_atom(Major(found[1]), _SWIZZLES[found[2]], CPP_TYPES[found[3]])
+
+
+@user_facing
+def layout_atom_name(major: Major, swizzle: Swizzle, element: ElementType) -> str:
+    """CuTe's name of `gmma_atom(major, swizzle, element)`."""
+    mode = next(text for text, one in _SWIZZLES.items() if one is swizzle)
+    return f"GMMA::Layout_{major.value}_{mode}_Atom<{cpp_type(element)}>"
