@@ -10,7 +10,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, cp_async, launch_control, mbarrier_phases, sync
 from nvbackend.intrinsics.types import f32, pred, s32, u32, u64
 from nvbackend.isel.families import family_rules
-from nvbackend.isel.families.memory_rules import check_pending_copies, check_read_bytes
+from nvbackend.isel.families.memory_rules import check_read_bytes
 from nvbackend.isel.variants import variant
 
 Qualifiers = tuple[str, str]
@@ -65,12 +65,11 @@ class AsyncOperations(Copies):
     def cp_async_wait(self, pending: int | None = None) -> None:
         """cp.async.wait_group: wait until at most `pending` groups are left; without a number, for every copy.
 
-        Raises async-copy.pending for a number below 0.
+        Raises async-copy.pending for a number that the wait can not count.
         """
         if pending is None:
             self.emit(cp_async.wait_all(), {})
         else:
-            check_pending_copies(pending)
             self.emit(cp_async.wait_group(), {"pending": pending})
 
     def cp_async_arrive(self, barrier: Address, *, no_increment: bool = False) -> None:

@@ -217,10 +217,8 @@ class Copies(Threads):
     def tma_wait_stores(self, pending: int = 0, *, reading: bool = False) -> None:
         """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources.
 
-        Raises tma.pending for a number below 0.
+        Raises tma.pending for a number that the wait can not count.
         """
-        if pending < 0:
-            rules.TMA_PENDING.fail(given=pending)
         self.emit(tma.wait_group(read=reading), {"pending": pending})
 
     def tma_prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all
 from nvbackend.intrinsics.row import Operand, RegisterClass, Role, Row
 
 _REACHABLE = {
@@ -46,7 +46,8 @@ def _faults(function: ir.Function, row: Row, operand: Operand, given: object) ->
         yield _diagnose(row, operand.name, "it takes an integer, not a truth value", given)
         return
     if operand.role is Role.IMMEDIATE:
-        raise TypeError(f"{operand.name} is no integer")  # the boundary knows which argument of the call that is
+        # Of a call that takes the number as an argument of its own, the boundary names that argument instead.
+        raise WrongKind(_diagnose(row, operand.name, f"it takes an integer, not a {type(given).__name__}", given))
     values = [given] if isinstance(given, ir.Value) else given
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, ir.Value) for value in values):
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", given)
@@ -82,5 +83,5 @@ def _described(operand: Operand) -> str:
 
 
 def _diagnose(row: Row, name: str, problem: str, given: object) -> Diagnostic:
-    shown = given if isinstance(given, str) else "nothing" if given is None else repr(given)
+    shown = given if isinstance(given, str) else "nothing" if given is None else printed(given)
     return rules.OPERAND.diagnose(instruction=row.ptx, operand=name, problem=problem, given=shown)

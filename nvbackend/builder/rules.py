@@ -272,13 +272,6 @@ TMA_PLACE = Rule(
     why="The instruction takes one coordinate for each dimension.",
     reference="PTX ISA 9.7.9.27.1.2 (cp.async.bulk.tensor: tensorCoords)",
 )
-TMA_PENDING = Rule(
-    id="tma.pending",
-    message="{given} bulk groups can not be left pending",
-    fix="give how many of the newest groups may stay, 0 or more",
-    why="ptxas takes the number as a large one without a word, and the wait waits for nothing.",
-    reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
-)
 MBARRIER_ADDRESS = Rule(
     id="mbarrier.address",
     message="{given!r} can not be an mbarrier, which is {bytes} bytes of shared memory at a multiple of {bytes}",

@@ -119,7 +119,7 @@ def _on(row: Row, target: Target) -> str:
 
 def _cells(operand: Operand) -> tuple[str, str, str, str]:
     if operand.role is Role.IMMEDIATE:
-        registers = in_words(operand.values) if operand.values is not None else "any integer"
+        registers = in_words(operand.values or ())
     else:
         registers = f"{operand.count} x {operand.register.name.lower()}"
     role = "read and written" if operand.tied else operand.role.value

@@ -44,7 +44,7 @@ def row_data(row: Row) -> dict[str, Any]:
 
 
 def operand_data(operand: Operand) -> dict[str, Any]:
-    """What an operand is; `values` are the legal immediates, null for any."""
+    """What an operand is; `values` are the legal immediates, null for registers."""
     return {
         "name": operand.name,
         "role": operand.role.value,

@@ -3,8 +3,17 @@
 Lowest layer of the project: every other package may import it, it imports none of them.
 """
 
-from nvbackend.diagnostics.boundary import user_facing
-from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Rule, Severity, gather, raise_all, told_once
+from nvbackend.diagnostics.boundary import WrongKind, user_facing
+from nvbackend.diagnostics.diagnostic import (
+    Diagnostic,
+    DiagnosticError,
+    Rule,
+    Severity,
+    gather,
+    printed,
+    raise_all,
+    told_once,
+)
 from nvbackend.diagnostics.location import Location, caller_location
 
 __all__ = [
@@ -13,8 +22,10 @@ __all__ = [
     "Location",
     "Rule",
     "Severity",
+    "WrongKind",
     "caller_location",
     "gather",
+    "printed",
     "raise_all",
     "told_once",
     "user_facing",

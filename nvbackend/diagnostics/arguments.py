@@ -14,9 +14,9 @@ import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GenericAlias, UnionType
-from typing import Any
+from typing import Any, get_args, get_origin
 
-from nvbackend.diagnostics.diagnostic import Diagnostic, Rule
+from nvbackend.diagnostics.diagnostic import Diagnostic, Rule, printed
 
 ARGUMENT = Rule(
     id="call.argument",
@@ -38,11 +38,18 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return [_diagnose(name, str(error), signature)]
     scope = getattr(function, "__globals__", {})
     return [
-        _diagnose(name, f"{place} is {reprlib.repr(value)}, a {type(value).__name__}, and takes {wanted}", signature)
+        _diagnose(name, f"{place} is {_short(value)}, a {type(value).__name__}, and takes {wanted}", signature)
         for parameter, argument in given.items()
         if parameter != "self"
         for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope)
     ]
+
+
+def _short(value: object) -> str:
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        return printed(value)
 
 
 Misfit = tuple[str, object, str]
@@ -154,8 +161,14 @@ def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
     if getattr(known, "_is_protocol", False):  # isinstance refuses most of these
         return all(hasattr(argument, member) for member in vars(known) if not member.startswith("_"))
     if isinstance(known, (type, UnionType)):
-        return isinstance(argument, known)
+        return isinstance(argument, _classes(known))
     return known is not None or "." in name  # a form of typing or a module not loaded: not told; a name unknown: no
+
+
+def _classes(known: Any) -> tuple[type, ...]:
+    """The classes of a union, those in brackets without what stands in them: isinstance refuses brackets."""
+    parts = get_args(known) if isinstance(known, UnionType) else (known,)
+    return tuple(get_origin(part) or part for part in parts)
 
 
 def _known(name: str, scope: Mapping[str, Any]) -> Any:

@@ -5,19 +5,30 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from nvbackend.diagnostics.arguments import wrong_arguments
-from nvbackend.diagnostics.diagnostic import DiagnosticError
+from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
 _MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError)
 """What Python raises inside a call that was given something of another kind."""
+
+
+class WrongKind(TypeError):
+    """An argument of the wrong kind, found far inside; `found` is told where no call around it names the argument."""
+
+    def __init__(self, found: Diagnostic) -> None:
+        super().__init__(found.message)
+        self.found = found
+
+
 MARK = "_is_boundary"
 """The attribute that a wrapper carries."""
 
@@ -97,6 +108,8 @@ def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]
     """Raises the diagnostics of a call that stopped inside this package for the kind of what it was given."""
     if _users_frames(error.__traceback__) is None:
         found = wrong_arguments(function, args, kwargs)
+        if not found and isinstance(error, WrongKind) and not is_plumbing(sys._getframe(2)):
+            found = [error.found]
         if found:
             raise DiagnosticError(found) from None
 

@@ -46,9 +46,9 @@ class Rule:
         location = at if at is not None else caller_location()
         return Diagnostic(
             rule=self,
-            message=self.message.format(**values),
+            message=_filled(self.message, values),
             location=location,
-            fix=self.fix.format(**values),
+            fix=_filled(self.fix, values),
             values=values,
             notes=notes,
         )
@@ -104,6 +104,38 @@ class Diagnostic:
         if self.rule.reference:
             lines.append(f"  see: {self.rule.reference}")
         return "\n".join(lines)
+
+
+def _filled(text: str, values: Mapping[str, object]) -> str:
+    """`text` with `values` filled in; Python refuses to print integers of thousands of digits."""
+    try:
+        return text.format(**values)
+    except ValueError:
+        return text.format(**{name: value if _prints(value) else _Shown(value) for name, value in values.items()})
+
+
+def _prints(value: object) -> bool:
+    try:
+        return str(value) is not None
+    except ValueError:
+        return False
+
+
+def printed(value: object) -> str:
+    """What `value` looks like in Python; an integer of thousands of digits, which has no text, by its size."""
+    if _prints(value):
+        return repr(value)
+    return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+
+
+class _Shown:
+    """A value whose text is `printed`, also where `!r` is asked for."""
+
+    def __init__(self, value: object) -> None:
+        self.text = printed(value)
+
+    def __repr__(self) -> str:
+        return self.text
 
 
 def _place(prefix: str, location: Location | None, with_callers: bool) -> Iterator[str]:

@@ -24,6 +24,9 @@ FILLS: dict[str | None, Operand | None] = {
 }
 """How zeros are asked for, and the operand that says how many."""
 
+PENDING_GROUPS = range(64)
+"""How many groups a wait can leave in flight: ptxas encodes a larger number as the highest, and a huge one as 0."""
+
 _SECTION = "9.7.9 (cp.async)"
 _FIRST_PTX: PtxVersion = (7, 0)
 _HINT_PTX: PtxVersion = (7, 4)
@@ -97,7 +100,7 @@ def commit_group() -> Row:
 @cache
 def wait_group() -> Row:
     """cp.async.wait_group: wait until at most `pending` of this thread's newest groups are not complete."""
-    pending = immediate("pending", meaning="groups that may stay in flight")
+    pending = immediate("pending", PENDING_GROUPS, meaning="groups that may stay in flight")
     return _group("wait_group", (pending,), "Waits for groups of asynchronous copies.")
 
 

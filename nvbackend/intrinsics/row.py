@@ -11,6 +11,8 @@ from types import MappingProxyType
 from nvbackend.intrinsics.features import Feature
 
 PtxVersion = tuple[int, int]
+Legal = tuple[int, ...] | range
+"""The values that an immediate can have: what its field of the instruction holds and the PTX ISA gives a meaning."""
 
 
 class RegisterClass(enum.Enum):
@@ -64,7 +66,7 @@ class Operand:
     """An operand: `count` registers of one class (or one immediate), in the order of the constraint string.
 
     `tied` on an output means that it is read as well: its registers come back as tied inputs at the end of the
-    constraint string. `values` are the legal immediates, None for any.
+    constraint string. `values` are the legal immediates; every immediate has them, and no register.
     """
 
     name: str
@@ -72,8 +74,12 @@ class Operand:
     role: Role = Role.INPUT
     count: int = 1
     tied: bool = False
-    values: tuple[int, ...] | None = None
+    values: Legal | None = None
     meaning: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.role is Role.IMMEDIATE) != bool(self.values):
+            raise ValueError(f"operand {self.name}: legal values are what an immediate has, and only an immediate")
 
 
 def output(name: str, register: RegisterClass, count: int = 1, *, tied: bool = False, meaning: str = "") -> Operand:
@@ -86,8 +92,8 @@ def operand(name: str, register: RegisterClass, count: int = 1, *, meaning: str 
     return Operand(name, register, Role.INPUT, count, False, None, meaning)
 
 
-def immediate(name: str, values: tuple[int, ...] | None = None, *, meaning: str = "") -> Operand:
-    """A compile-time integer, one of `values` where they are given."""
+def immediate(name: str, values: Legal, *, meaning: str = "") -> Operand:
+    """A compile-time integer, one of `values`."""
     return Operand(name, RegisterClass.B32, Role.IMMEDIATE, 1, False, values, meaning)
 
 

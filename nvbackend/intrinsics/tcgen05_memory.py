@@ -173,7 +173,12 @@ def repetitions(shape: str) -> tuple[int, ...]:
 
 
 _HALF_SPLIT = Operand(
-    "half_split", RegisterClass.B64, Role.IMMEDIATE, meaning="columns from the first half to the second"
+    "half_split",
+    RegisterClass.B64,
+    Role.IMMEDIATE,
+    # ptxas adds any number to the address, also one that leaves tensor memory or borrows from the lane.
+    values=range(COLUMNS),
+    meaning="columns from the first half to the second",
 )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.intrinsics.axes import chosen, spelled
+from nvbackend.intrinsics.cp_async import PENDING_GROUPS
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, Operand, RegisterClass, Row, immediate, operand
 from nvbackend.intrinsics.tma_parts import (
@@ -191,7 +192,7 @@ def wait_group(read: bool = False) -> Row:
     return copy_row(
         opcode,
         spelled(opcode, qualifier),
-        (immediate("pending", meaning="groups that may stay in flight"),),
+        (immediate("pending", PENDING_GROUPS, meaning="groups that may stay in flight"),),
         Intrinsic(spelled("llvm.nvvm.cp.async.bulk.wait.group", qualifier), ("pending",)),
         "Waits for bulk groups.",
         effects=Effect.ORDERS,

@@ -13,7 +13,7 @@ from functools import cache
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all, told_once
 from nvbackend.intrinsics import mma, tcgen05, tma_parts, wmma
 from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row import Legal, Row
 from nvbackend.isel.constant_faults import constant_faults, constants
 from nvbackend.isel.emulated import emulation_warnings
 from nvbackend.isel.families import (
@@ -25,6 +25,7 @@ from nvbackend.isel.families import (
     tma_rules,
     wmma_rules,
 )
+from nvbackend.isel.families.memory_rules import PENDING_COPIES, PENDING_STORES
 from nvbackend.isel.families.multicast_masks import check_multicast_masks
 from nvbackend.isel.families.tcgen05_word_rules import word_faults
 from nvbackend.isel.families.tma_place_rules import check_places
@@ -47,7 +48,7 @@ from nvbackend.isel.protocols.tcgen05_protocol import check_cta_groups
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.rules import WAIT_RANGE
-from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC, PENDING, WAIT_GROUP
+from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC
 from nvbackend.isel.protocols.wgmma.unwritten import check_unwritten
 from nvbackend.isel.protocols.wmma_fragments import check_fragments, move_faults
 from nvbackend.isel.register_counts import count_faults
@@ -156,22 +157,23 @@ def row_gates(
         )
     for operand in row.immediates:
         given = immediates.get(operand.name)
-        if given is not None and operand.values is not None and given not in operand.values:
-            yield _immediate(row, operand.name, operand.values, given, at)
+        legal = operand.values or ()
+        if given is not None and given not in legal:
+            yield _immediate(row, operand.name, legal, given, at)
 
 
-def _immediate(row: Row, name: str, legal: Sequence[int], given: int, at: Location | None) -> Diagnostic:
+def _immediate(row: Row, name: str, legal: Legal, given: int, at: Location | None) -> Diagnostic:
     """A broken immediate, by the rule of its own where it has one."""
-    if (row.opcode, name) == (WAIT_GROUP, PENDING):
-        return WAIT_RANGE.diagnose(at=at, pending=given, lowest=min(legal), highest=max(legal))
-    return IMMEDIATE.diagnose(
-        at=at,
-        instruction=row.ptx,
-        name=name,
-        given=given,
-        legal=in_words(legal),
-        nearest=min(legal, key=lambda value: abs(value - given)),
-    )
+    words = in_words(legal)
+    match row.opcode, name:
+        case "wgmma.wait_group", "pending":
+            return WAIT_RANGE.diagnose(at=at, pending=given, lowest=min(legal), highest=max(legal))
+        case "cp.async.wait_group", "pending":
+            return PENDING_COPIES.diagnose(at=at, instruction=row.ptx, given=given, legal=words)
+        case "cp.async.bulk.wait_group", "pending":
+            return PENDING_STORES.diagnose(at=at, instruction=row.ptx, given=given, legal=words)
+    nearest = min(legal, key=lambda value: abs(value - given))
+    return IMMEDIATE.diagnose(at=at, instruction=row.ptx, name=name, given=given, legal=words, nearest=nearest)
 
 
 @cache

@@ -12,7 +12,10 @@ import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.diagnostics.arguments import wrong_arguments
+from nvbackend.intrinsics import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
+
+Bracketed = str | list[int] | None
 
 
 def builder() -> tuple:
@@ -83,3 +86,38 @@ def anything(one: Any, **rest: Any) -> None:
 
 def test_any_takes_everything() -> None:
     assert wrong_arguments(anything, (None,), {"more": 3}) == []
+
+
+def test_an_immediate_of_another_kind_is_told_also_where_the_row_itself_is_emitted() -> None:
+    k, *_ = builder()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.emit(wgmma.wait_group(), {"pending": 1.0})
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "machine.operand"
+    assert "operand pending: it takes an integer, not a float" in found.message
+    assert found.location is not None and found.location.file == __file__
+
+
+def test_a_union_of_kinds_with_brackets_is_understood() -> None:
+    def call(one: Bracketed) -> None: ...
+
+    call.__annotations__["one"] = "Bracketed"
+    assert wrong_arguments(call, ([1],), {}) == []
+    assert [found.values["problem"] for found in wrong_arguments(call, (1,), {})] == [
+        "one is 1, a int, and takes Bracketed"
+    ]
+
+
+def test_integers_that_python_does_not_print_are_told_by_their_size() -> None:
+    """Python refuses to write integers of more than 4300 digits; 10**5000 has 16610 bits."""
+    k, *_ = builder()
+    huge = 10**5000
+    for call in (
+        lambda: k.wgmma_wait_group(huge),
+        lambda: k.shared(i32, huge),
+        lambda: k.const(huge, i32),
+        lambda: KernelBuilder("k", "sm_90a", threads=huge),
+        lambda: KernelBuilder("k", "sm_90a", threads=-huge, cluster=huge, min_ctas=-huge, max_registers=huge),
+    ):
+        with pytest.raises(nvb.DiagnosticError, match=r"an integer of 166\d\d bits"):
+            call()

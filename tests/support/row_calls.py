@@ -333,19 +333,20 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
 def _instruction(u: Bench, row: Row) -> None:
     """The call that takes the row itself: for other spellings, and forms whose addresses no other call has."""
     given: dict[str, Any] = {
-        one.name: one.values[0] if one.values else 0 if one.role is Role.IMMEDIATE else _held(u, row, one.name)
+        one.name: one.values[0] if one.values else held(u, row, one.name)
         for one in row.operands
         if one.role is not Role.OUTPUT
     }
     u.k.instruction(row, **given)
 
 
-def _held(u: Bench, row: Row, name: str) -> Any:
+def held(u: Bench, row: Row, name: str) -> Any:
+    """What the registers of an operand can be given: memory, or values of the bench."""
     register = row.operand(name).register
     if register in (RegisterClass.SHARED, RegisterClass.GLOBAL):
         return u.shared if register is RegisterClass.SHARED else u.memory
-    held = {"i32": u.word, "i64": u.wide}.get(register.llvm)
-    return [held] * row.operand(name).count if held is not None else u.of(row, name)
+    value = {"i32": u.word, "i64": u.wide}.get(register.llvm)
+    return [value] * row.operand(name).count if value is not None else u.of(row, name)
 
 
 def _call_of(row: Row) -> Callable[[Bench, Row], object]:

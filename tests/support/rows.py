@@ -99,7 +99,8 @@ def kernel_text(row: Row, name: str = "kernel", immediates: Mapping[str, int] | 
 
 
 def _first_legal(operand: Operand) -> int:
-    return operand.values[0] if operand.values else 0
+    assert operand.values, f"{operand.name} is an immediate without legal values"
+    return operand.values[0]
 
 
 def _slot(builder: ir.IRBuilder, base: ir.Value, index: int) -> ir.Value:

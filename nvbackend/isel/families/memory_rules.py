@@ -48,10 +48,17 @@ READ_BYTES = Rule(
 )
 PENDING_COPIES = Rule(
     id="async-copy.pending",
-    message="k.cp_async_wait({given}): fewer than no groups can not be left",
+    message="{instruction} {given}: the number of groups that may stay in flight is {legal}",
     fix="use 0 to wait for every group, n for all but the n newest",
-    why="The wait would be for none, or the instruction is refused.",
+    why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
     reference="PTX ISA 9.7.9 (cp.async.wait_group)",
+)
+PENDING_STORES = Rule(
+    id="tma.pending",
+    message="{instruction} {given}: the number of bulk groups that may stay in flight is {legal}",
+    fix="use 0 to wait for every group, n for all but the n newest",
+    why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
+    reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
 )
 EXCHANGE = Rule(
     id="shuffle.lanes",
@@ -66,12 +73,6 @@ def check_read_bytes(given: int, size: int) -> None:
     """Raises async-copy.read-bytes where a copy of `size` bytes is to read another number of them."""
     if not 0 <= given <= size:
         READ_BYTES.fail(size=size, given=given)
-
-
-def check_pending_copies(pending: int) -> None:
-    """Raises async-copy.pending for a number below 0."""
-    if pending < 0:
-        PENDING_COPIES.fail(given=pending)
 
 
 def check_exchange(mode: str, lane: int | None, width: int) -> None:
