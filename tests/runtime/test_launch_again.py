@@ -1,0 +1,333 @@
+"""Launching again: what was found right is not checked again, and what differs in anything is checked anew."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nvbackend import runtime
+from nvbackend.intrinsics import types
+from nvbackend.runtime import arguments, tensor_map
+from nvbackend.runtime.launch import KNOWN_LAUNCHES
+from nvbackend.signature import Pointer, Scalar, TensorMap
+from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, broken, rules, signature
+
+ADDRESS = 0x7F0000000000
+MAP = TensorMap(types.f16, (8, 64))
+POINTER = Pointer(types.f16)
+
+
+class Tensor:
+    """What PyTorch's tensors say of themselves."""
+
+    def __init__(self, pointer: int = ADDRESS, dtype: str = "torch.float16") -> None:
+        self.pointer, self.dtype = pointer, dtype
+        self.shape: tuple[int, ...] = (64, 128)
+        self.strides: tuple[int, ...] = (128, 1)
+        self.item_bytes = 2
+        self.device = SimpleDevice("cuda", 0)
+
+    def data_ptr(self) -> int:
+        return self.pointer
+
+    def stride(self) -> tuple[int, ...]:
+        return self.strides
+
+    def element_size(self) -> int:
+        return self.item_bytes
+
+
+class SimpleDevice(tuple[str, int]):
+    """torch.device: compared by value."""
+
+    __slots__ = ()
+
+    def __new__(cls, kind: str, index: int) -> SimpleDevice:
+        return super().__new__(cls, (kind, index))
+
+    @property
+    def type(self) -> str:
+        return self[0]
+
+    @property
+    def index(self) -> int:
+        return self[1]
+
+
+@pytest.fixture(autouse=True)
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[tensor_map.TensorMapPlan]:
+    """Every plan that is encoded, in order."""
+    plans: list[tensor_map.TensorMapPlan] = []
+
+    def encode(_name: str, plan: tensor_map.TensorMapPlan) -> tuple[str, tensor_map.TensorMapPlan]:
+        plans.append(plan)
+        return ("map", plan)
+
+    monkeypatch.setattr(tensor_map, "encode", encode)
+    return plans
+
+
+def loaded(*kinds: Any, **bounds: Any) -> tuple[runtime.LoadedKernel, FakeDevice]:
+    device = FakeDevice()
+    return runtime.load(FakeCompiled(signature(*kinds, **bounds)), device=device), device
+
+
+@pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
+@pytest.mark.parametrize("make", [Tensor, lambda: FakeArray((64, 128))], ids=["torch", "interface"])
+def test_the_same_array_is_checked_once(
+    kind: Any, make: Any, monkeypatch: pytest.MonkeyPatch, encoded: list[tensor_map.TensorMapPlan]
+) -> None:
+    checked: list[str] = []
+    check = arguments.check_array
+
+    def counted(name: str, *rest: Any) -> Any:
+        checked.append(name)
+        return check(name, *rest)
+
+    monkeypatch.setattr(arguments, "check_array", counted)
+    kernel, device = loaded(kind, kind)
+    asked: list[int] = []
+    monkeypatch.setattr(device, "ordinal_of", lambda pointer: asked.append(pointer) or 0)
+    array = make()
+    for _ in range(5):
+        kernel.launch(3, array, array)
+    assert checked == ["p0", "p1"]
+    assert len(encoded) == (1 if kind is MAP else 0)
+    assert len(asked) <= 2
+    first, *again = [arguments for *_, arguments in device.named("launch")]
+    assert again == [first] * 4
+
+
+TORCH_CHANGES: list[tuple[dict[str, Any], str]] = [
+    ({"pointer": ADDRESS + 2}, "address"),
+    ({"shape": (64, 128, 1), "strides": (128, 1, 1)}, "rank"),
+    ({"shape": (0, 128)}, "shape"),
+    ({"strides": (128, 2)}, "strides"),
+    ({"strides": (132, 1)}, "row stride"),
+    ({"dtype": "torch.bfloat16"}, "dtype"),
+    ({"dtype": "torch.float32", "item_bytes": 4}, "dtype"),
+    ({"device": SimpleDevice("cuda", 1)}, "other device"),
+    ({"device": SimpleDevice("cpu", 0)}, "host"),
+]
+EXPECTED = {
+    "address": ("tensor-map.address", "launch.alignment"),
+    "rank": ("tensor-map.rank", None),
+    "shape": ("tensor-map.extent", "launch.shape"),
+    "strides": ("tensor-map.inner-stride", "launch.stride"),
+    "row stride": ("tensor-map.stride", "launch.stride"),
+    "dtype": ("launch.dtype", "launch.dtype"),
+    "other device": ("launch.device", "launch.device"),
+    "host": ("launch.device", "launch.device"),
+}
+
+
+@pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
+@pytest.mark.parametrize(("changes", "what"), TORCH_CHANGES, ids=lambda given: given if isinstance(given, str) else "")
+def test_a_tensor_that_has_changed_is_checked_anew(kind: Any, changes: dict[str, Any], what: str) -> None:
+    kernel, device = loaded(kind)
+    tensor = Tensor()
+    kernel.launch(1, tensor)
+    for name, value in changes.items():
+        setattr(tensor, name, value)
+    expected = EXPECTED[what][0 if kind is MAP else 1]
+    if expected is None:
+        kernel.launch(1, tensor)
+        return
+    assert expected in rules(lambda: kernel.launch(1, tensor))
+    assert expected in rules(lambda: kernel.launch(1, tensor)), "what was refused is refused again"
+    assert len(device.named("launch")) == 1
+    kernel.launch(1, Tensor())
+
+
+@pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"typestr": "<f4"}, "launch.dtype"),
+        ({"typestr": ">f2"}, "launch.dtype"),
+        ({"data": (ADDRESS + 8, False)}, ("tensor-map.address", "launch.alignment")),
+        ({"strides": (2, 128)}, ("tensor-map.inner-stride", "launch.stride")),
+        ({"shape": (64, 0)}, ("tensor-map.extent", "launch.shape")),
+        ({"shape": None}, "launch.argument-kind"),
+        ({"data": (0x1000, False)}, "launch.device"),
+        ({"data": (0x2000, False)}, "launch.device"),
+    ],
+)
+def test_an_interface_that_has_changed_is_checked_anew(kind: Any, changes: dict[str, Any], expected: Any) -> None:
+    kernel, device = loaded(kind)
+    device.owners |= {0x1000: 1, 0x2000: None}
+    array = FakeArray((64, 128))
+    kernel.launch(1, array)
+    array.__cuda_array_interface__ |= changes
+    rule = expected if isinstance(expected, str) else expected[0 if kind is MAP else 1]
+    assert rule in rules(lambda: kernel.launch(1, array))
+    assert len(device.named("launch")) == 1
+
+
+def test_a_name_that_the_type_string_lacks_is_part_of_what_an_array_says() -> None:
+    kernel, _ = loaded(Pointer(types.e4m3))
+    array = FakeArray((64,), "|V1", dtype=SimpleNamespace(name="float8_e4m3fn"))
+    kernel.launch(1, array)
+    array.dtype = SimpleNamespace(name="float8_e5m2")
+    assert rules(lambda: kernel.launch(1, array)) == ["launch.dtype"]
+
+
+def test_memory_that_now_belongs_to_another_device() -> None:
+    """Freed and allocated again: the same address, the same type and shape, another device."""
+    kernel, device = loaded(POINTER)
+    first = FakeArray((64,))
+    kernel.launch(1, first)
+    device.owners[ADDRESS] = 1
+    assert rules(lambda: kernel.launch(1, FakeArray((64,)))) == ["launch.device"]
+    del first
+    gc.collect()
+    assert rules(lambda: kernel.launch(1, FakeArray((64,)))) == ["launch.device"]
+    device.owners[ADDRESS] = 0
+    kernel.launch(1, FakeArray((64,)))
+
+
+class Slotted:
+    """An array that no weak reference can be made to."""
+
+    __slots__ = ("__cuda_array_interface__",)
+
+    def __init__(self) -> None:
+        self.__cuda_array_interface__ = FakeArray((64,)).__cuda_array_interface__
+
+
+def test_an_object_without_weak_references_is_asked_each_time() -> None:
+    kernel, device = loaded(POINTER)
+    array = Slotted()
+    kernel.launch(1, array)
+    kernel.launch(1, array)
+    device.owners[ADDRESS] = 1
+    assert rules(lambda: kernel.launch(1, array)) == ["launch.device"]
+
+
+def test_each_content_has_its_own_map(encoded: list[tensor_map.TensorMapPlan]) -> None:
+    wide, narrow, plain = MAP, TensorMap(types.f16, (8, 32), 64), TensorMap(types.f16, (8, 32), 0)
+    kernel, device = loaded(wide, narrow, plain)
+    tensor = Tensor()
+    variants: list[dict[str, Any]] = [
+        {},
+        {"pointer": ADDRESS + 4096},
+        {"shape": (32, 128)},
+        {"strides": (256, 1)},
+    ]
+    for _ in range(2):
+        for changes in variants:
+            tensor.__dict__.update(Tensor().__dict__ | changes)
+            kernel.launch(1, tensor, tensor, tensor)
+    assert len(encoded) == len(set(encoded)) == 3 * len(variants)
+    launches = [arguments for *_, arguments in device.named("launch")]
+    assert launches[:4] == launches[4:]
+    for arguments_, changes in zip(launches, variants, strict=False):
+        plans = [plan for _, plan in arguments_]
+        assert [(plan.box, plan.swizzle) for plan in plans] == [((8, 64), 128), ((8, 32), 64), ((8, 32), 0)]
+        for plan in plans:
+            assert plan.pointer == changes.get("pointer", ADDRESS)
+            assert plan.shape == changes.get("shape", (64, 128))
+            assert plan.strides[0] == 2 * changes.get("strides", (128, 1))[0]
+
+
+def test_types_of_equal_width_have_maps_of_their_own(encoded: list[tensor_map.TensorMapPlan]) -> None:
+    kernel, _ = loaded(MAP, TensorMap(types.bf16, (8, 64)))
+    kernel.launch(1, Tensor(), Tensor(dtype="torch.bfloat16"))
+    assert [plan.data_type for plan in encoded] == ["FLOAT16", "BFLOAT16"]
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"), [(2, 2.0), ((2, 3), (2, 3.0)), ((4, 1, 1), (4, 1, 1.0)), (6, 6 + 0j)], ids=str
+)
+def test_grids_that_compare_equal_are_not_one(good: Any, bad: Any) -> None:
+    kernel, device = loaded(cluster=2)
+    kernel.launch(good)
+    assert set(rules(lambda: kernel.launch(bad))) == {"launch.grid"}
+    assert len(device.named("launch")) == 1
+
+
+def test_a_grid_that_was_refused_is_refused_again() -> None:
+    kernel, device = loaded(cluster=4)
+    for _ in range(3):
+        assert rules(lambda: kernel.launch((6, 2))) == ["launch.grid"]
+    kernel.launch((8, 2))
+    kernel.launch((8, 3))
+    kernel.launch([8, 2])
+    grids = [configuration.grid for _, configuration, *_ in device.named("launch")]
+    assert grids == [(8, 2, 1), (8, 3, 1), (8, 2, 1)]
+
+
+def test_numbers_are_read_at_each_launch() -> None:
+    kernel, device = loaded(Scalar(types.s32), Scalar(types.f32), Scalar(types.u8))
+    for values in ((1, 1.0, 1), (-1, -0.0, 255), (1, 0.0, True), (2**31 - 1, 2, 0), (-(2**31), 1.5, False)):
+        kernel.launch(1, *values)
+    bits = [[argument.value for argument in arguments_] for *_, arguments_ in device.named("launch")]
+    assert bits == [
+        [1, 0x3F800000, 1],
+        [2**32 - 1, 0x80000000, 255],
+        [1, 0, 1],
+        [2**31 - 1, 0x40000000, 0],
+        [2**31, 0x3FC00000, 0],
+    ]
+    for wrong in ((2**31, 1.0, 1), (-(2**31) - 1, 1.0, 1), (1, 1.0, 256), (1, 1.0, -1)):
+        assert rules(lambda wrong=wrong: kernel.launch(1, *wrong)) == ["launch.scalar-range"]  # type: ignore[misc]
+
+
+def test_other_streams_are_waited_for_at_each_launch() -> None:
+    kernel, device = loaded(POINTER)
+    array = FakeArray((64,), stream=9)
+    for stream in (0, 0, 9, 5):
+        kernel.launch(1, array, stream=stream)
+    array.__cuda_array_interface__["stream"] = 7
+    kernel.launch(1, array)
+    assert device.named("order") == [[9, 0], [9, 0], [9, 5], [7, 0]]
+
+
+@pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
+def test_an_array_that_was_launched_with_is_not_kept(kind: Any) -> None:
+    kernel, _ = loaded(kind)
+    for array in (FakeArray((64, 128)), Tensor()):
+        kernel.launch(1, array)
+    gone = weakref.ref(array)
+    del array
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_prepared_launch_keeps_its_arrays() -> None:
+    kernel, _ = loaded(POINTER)
+    for _ in range(2):
+        array = Tensor()
+        prepared = kernel.prepare(1, array)
+        kept = weakref.ref(array)
+        del array
+        gc.collect()
+        assert kept() is not None
+        prepared.run()
+
+
+def test_what_is_remembered_is_bounded(encoded: list[tensor_map.TensorMapPlan]) -> None:
+    kernel, _ = loaded(MAP)
+    count = max(tensor_map.CACHED_MAPS, arguments.KNOWN_ARRAYS, KNOWN_LAUNCHES) + 1
+    for index in range(count):
+        kernel.launch(1 + index, Tensor(pointer=ADDRESS + 128 * index))
+    assert len(encoded) == count
+    kernel.launch(1, Tensor())
+    assert len(encoded) == count + 1, "the oldest is forgotten"
+
+
+def test_a_launch_is_named_by_its_own_line() -> None:
+    kernel, device = loaded()
+    kernel.launch(1)
+    kernel.launch(1)
+    kernel.launch(2)
+    device.failing = "synchronize"
+    [diagnostic] = broken(kernel.synchronize)
+    places = [location for _, location in diagnostic.notes]
+    assert all(place is not None and place.file == __file__ for place in places)
+    assert len({place.line for place in places if place}) == 3
+    assert [place.source for place in places if place] == ["kernel.launch(1)", "kernel.launch(1)", "kernel.launch(2)"]
