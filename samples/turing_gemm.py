@@ -34,9 +34,14 @@ def my_chunks(k: nvb.KernelBuilder, rows: int) -> list[tuple[Value, Value]]:
     return [(first + row, column) for first in range(0, rows, THREADS // chunks)]
 
 
+def index(row: Value, column: Value, pitch: Value) -> Value:
+    """The index of an element of a matrix of `pitch` elements a row, in 64 bits: it may pass 2^31."""
+    return row.to(i64) * pitch.to(i64) + column.to(i64)
+
+
 def fetch(k: nvb.KernelBuilder, source: Address, rows: int, pitch: Value) -> list[list[Value]]:
     """This thread's part of a tile that begins at `source`, in registers; `pitch` elements a row."""
-    places = [source.byte_offset((row * pitch + column) * 2, align=16) for row, column in my_chunks(k, rows)]
+    places = [source.byte_offset(index(row, column, pitch) * 2, align=16) for row, column in my_chunks(k, rows)]
     return [place.cast(u32).load(4) for place in places]
 
 
@@ -46,10 +51,9 @@ def stage(k: nvb.KernelBuilder, tile: Address, rows: int, fetched: list[list[Val
         tile.byte_offset((row * PITCH + column) * 2, align=16).cast(u32).store(*values)
 
 
-def place(matrix: Address, row: Value, column: Value | int, pitch: Value | int) -> Address:
-    """The address of an element that a 16 x 16 fragment begins at."""
-    size = matrix.element.bits // 8
-    return matrix.byte_offset((row * pitch + column).to(i64) * size, align=32)
+def place(matrix: Address, at: Value) -> Address:
+    """The address of element number `at`, which a 16 x 16 fragment begins at."""
+    return matrix.byte_offset(at.to(i64) * (matrix.element.bits // 8), align=32)
 
 
 @nvb.kernel("sm_75", threads=THREADS, min_ctas=1)
@@ -63,25 +67,29 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, width: i32, depth: i32) -> None
         for n in range(0, WARP_N, SIDE)
     }
     with k.range(0, depth, TILE_K) as at:
-        next_a = fetch(k, place(a, row, at, depth), TILE_M, depth)
-        next_b = fetch(k, place(b, column, at, depth), TILE_N, depth)
+        next_a = fetch(k, place(a, index(row, at, depth)), TILE_M, depth)
+        next_b = fetch(k, place(b, index(column, at, depth)), TILE_N, depth)
         k.barrier()  # every warp has multiplied the tiles before
         stage(k, tile_a, TILE_M, next_a)
         stage(k, tile_b, TILE_N, next_b)
         k.barrier()
         for depth_at in range(0, TILE_K, SIDE):
             frags_a = {
-                m: k.wmma_load("a", MMA, f16, place(tile_a, mine_m + m, depth_at, PITCH), layout="row", stride=PITCH)
+                m: k.wmma_load(
+                    "a", MMA, f16, place(tile_a, (mine_m + m) * PITCH + depth_at), layout="row", stride=PITCH
+                )
                 for m in range(0, WARP_M, SIDE)
             }
             frags_b = {
-                n: k.wmma_load("b", MMA, f16, place(tile_b, mine_n + n, depth_at, PITCH), layout="col", stride=PITCH)
+                n: k.wmma_load(
+                    "b", MMA, f16, place(tile_b, (mine_n + n) * PITCH + depth_at), layout="col", stride=PITCH
+                )
                 for n in range(0, WARP_N, SIDE)
             }
             for (m, n), part in acc.items():
                 part.set(k.wmma_mma(frags_a[m], frags_b[n], part))
     for (m, n), part in acc.items():
-        k.wmma_store(place(c, row + mine_m + m, column + mine_n + n, width), part, stride=width)
+        k.wmma_store(place(c, index(row + mine_m + m, column + mine_n + n, width)), part, stride=width)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:

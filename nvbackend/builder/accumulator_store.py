@@ -7,7 +7,8 @@ from typing import Any
 
 from nvbackend.atoms import thread_values
 from nvbackend.builder.accumulator import Accumulator, halves
-from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.memory import Address
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.tensor import Cut, Tensor, Tensors, Walker
 from nvbackend.builder.values import Operand, Value
 from nvbackend.diagnostics import Rule

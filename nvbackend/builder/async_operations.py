@@ -5,7 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.copies import Copies
-from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.memory import Address
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, cp_async, launch_control, mbarrier_phases, sync
 from nvbackend.intrinsics.types import f32, pred, s32, u32, u64

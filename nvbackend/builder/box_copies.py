@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from nvbackend.builder.memory import SHARED_SPACE, Address
+from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
+from nvbackend.builder.scaling import SHARED_SPACE
 from nvbackend.builder.tensor import Tensor, Tensors, begin_of
 from nvbackend.builder.tensor_copies import TensorCopies
 from nvbackend.builder.values import Operand

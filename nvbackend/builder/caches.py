@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.memory import Address
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, matrix_move, tensormap

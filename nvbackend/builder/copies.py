@@ -10,9 +10,10 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.lowering import Operands
-from nvbackend.builder.memory import SHARED_SPACE, Address
+from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.provenance import same_in_all_threads
+from nvbackend.builder.scaling import SHARED_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.tile import SharedTile, SharedTiles
 from nvbackend.builder.values import Operand, Value, as_value

@@ -66,7 +66,7 @@ class CopyRing:
         k, found = self._k, {}
         for name, (element, layout) in self._layouts.items():
             size = element.bytes_for(self._counts[name])
-            found[name] = k.tensor(self._memory[name].byte_offset(step % self.stages * size), layout)
+            found[name] = k.tensor(self._memory[name].steps(step % self.stages, size), layout)
         return found
 
     def _fill(self, step: Value, steps: Operand, fetch: Fetch) -> None:

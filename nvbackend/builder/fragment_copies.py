@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from nvbackend.builder.memory import SHARED_SPACE
 from nvbackend.builder.register_tensor import REGISTER_BITS, RegisterTensor
+from nvbackend.builder.scaling import SHARED_SPACE
 from nvbackend.builder.tensor import Inside, Tensor, Walker
 from nvbackend.builder.tiled_copy import TiledCopies
 from nvbackend.diagnostics import DiagnosticError

@@ -14,9 +14,10 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
-from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.memory import Address
 from nvbackend.builder.operations import Operations
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMapParameter, check_parameters
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.isel.machine import MachineFunction

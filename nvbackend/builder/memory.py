@@ -10,6 +10,7 @@ from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.places import Place
 from nvbackend.builder.provenance import swizzle_fact
+from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
@@ -17,8 +18,6 @@ from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
 from nvbackend.isel.target import Target
 
-GLOBAL_SPACE = 1
-SHARED_SPACE = 3
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
 _ACCESS_BYTES = (1, 2, 4, 8, 16)
@@ -109,9 +108,12 @@ class Address:
     def __add__(self, elements: Operand) -> Address:
         if self.element.bits % 8:
             return self.byte_offset(self._whole_bytes(elements))
-        size = self.element.bits // 8
-        step = elements * size
+        step = scaled(self._k, elements, self.element.bits // 8, self.space)
         return self.byte_offset(step, align=self._alignment_after(step))
+
+    def steps(self, index: Operand, unit: int, *, align: int | None = None) -> Address:
+        """The address `index` times `unit` bytes on, the product in as many bits as addresses have."""
+        return self.byte_offset(scaled(self._k, index, unit, self.space), align=align)
 
     def _whole_bytes(self, elements: Operand) -> int:
         """The bytes that this many elements of less than a byte take; memory.sub-byte unless that is a known number."""
@@ -126,16 +128,19 @@ class Address:
         promised = align is not None
         if align is None:
             align = self._alignment_after(step)
-        kind = u32 if self.space == SHARED_SPACE else s64
-        number = as_value(self._k, step, kind if isinstance(step, (int, float)) else None)
-        if not number.type.is_integer:
-            rules.UNSUPPORTED_OPERATION.fail(operation="an index", element=number.type, advice="index with integers")
-        moved = number.to(kind)
+        kind = address_type(self.space)
+        moved = self._constant_step(step) if isinstance(step, (int, float)) else as_index(self._k, step).to(kind)
         offset = moved if self._offset is None else self._offset.to(kind) + moved
         place = None if self._place is None else self._place.moved(self._k._places.step(moved.ir))
         if promised:
             check_promise(self._k, offset.ir, self._root, align)
         return Address(self._k, self._base, self.element, self.space, align, offset, place, self._root)
+
+    def _constant_step(self, step: float) -> Value:
+        """A number of bytes; back from a shared address is forth by what is left of 2^32 (value.constant)."""
+        kind = address_type(self.space)
+        back = self.space == SHARED_SPACE and isinstance(step, int) and -(1 << kind.bits - 1) <= step < 0
+        return as_value(self._k, step + (1 << kind.bits) if back else step, kind)
 
     def _alignment_after(self, step: Operand) -> int:
         """What is left of the alignment after a step: the power of two that its arithmetic shows."""

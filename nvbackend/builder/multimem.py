@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.memory import SHARED_SPACE, Address
+from nvbackend.builder.memory import Address
+from nvbackend.builder.scaling import SHARED_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import multimem

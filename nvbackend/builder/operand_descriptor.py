@@ -72,7 +72,7 @@ class OperandDescriptor(Arithmetic):
         self._check_pattern(inside)
         align = None if known else UNIT
         return OperandDescriptor(
-            self.address.byte_offset(units * UNIT, align=align),
+            self.address.steps(units, UNIT, align=align),
             self.word,
             self.element,
             self.major,

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from nvbackend.builder import rules
-from nvbackend.builder.memory import GLOBAL_SPACE, Address
+from nvbackend.builder.memory import Address
+from nvbackend.builder.scaling import address_type, as_index
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics.types import ElementType, s32, s64
+from nvbackend.intrinsics.types import ElementType, s32
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
 from nvbackend.layout.composed import BYTE_BITS
-from nvbackend.layout.inttuple import compact, extents, leaves, modes, nested_as
+from nvbackend.layout.inttuple import added, compact, extents, leaves, modes, nested_as
 from nvbackend.layout.layout import must_be_known
 from nvbackend.tiled import Partition, ThrCopy
 from nvbackend.tiled.vectorize import multiple
@@ -134,7 +135,7 @@ class Tensor:
 
 def _cut(term: Term, cut: Cut) -> Term:
     found = cut(term.part.layout)
-    return dataclasses.replace(term, part=Partition(found.layout, term.part.offset + found.offset))
+    return dataclasses.replace(term, part=Partition(found.layout, added(term.part.offset, found.offset)))
 
 
 def _sliced(layout: AnyLayout, coordinate: Any) -> Partition:
@@ -219,9 +220,8 @@ class Walker:
     def _moved(self, base: Address, elements: Any) -> Address:
         if isinstance(elements, int):
             return base if elements == 0 else base + elements
-        wide = elements.to(s64) if base.space == GLOBAL_SPACE else elements
         divisor = _divisor(self._k, elements) * self._size
-        return base.byte_offset(wide * self._size, align=math.gcd(base.align, divisor))
+        return base.steps(elements, self._size, align=math.gcd(base.align, divisor))
 
 
 def begin_of(tensor: Tensor) -> Address:
@@ -259,13 +259,13 @@ class Coordinates:
         found = []
         for part in self._parts:
             own = cut(part.layout)
-            found.append(Partition(own.layout, part.offset + own.offset))
+            found.append(Partition(own.layout, added(part.offset, own.offset)))
         return Coordinates(self._k, tuple(found), self._at)
 
     def __getitem__(self, coordinate: Any) -> Any:
         if _is_open(coordinate):
             return self.partition(lambda layout: _sliced(layout, coordinate))
-        return tuple(part(coordinate) + at for part, at in zip(self._parts, self._at, strict=True))
+        return tuple(added(part(coordinate), at) for part, at in zip(self._parts, self._at, strict=True))
 
     def below(self, *bounds: Operand | None) -> Inside:
         """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`."""
@@ -288,7 +288,7 @@ class Inside:
         for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=False):
             if bound is not None:
                 k = self.coordinates._k
-                number = as_value(k, index, s32)
+                number = as_value(k, index, s32 if isinstance(index, int) else None)
                 below = number < as_value(k, bound, number.type)
                 found = below if found is None else found & below
         return found
@@ -343,7 +343,7 @@ class Tensors(Threads):
         for place, stride in enumerate(strides):
             if not isinstance(stride, int):
                 one = [int(other == place) for other in range(len(strides))]
-                value = as_value(self, stride).to(s64) if address.space == GLOBAL_SPACE else as_value(self, stride)
+                value = as_index(self, stride).to(address_type(address.space))
                 found = math.lcm(_divisor(self, stride), multiple_of)
                 terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, one))), value, found))
         return Tensor(self, address, tuple(terms))

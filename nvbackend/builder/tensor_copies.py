@@ -8,8 +8,9 @@ from llvmlite import ir
 
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.core import BuilderCore
-from nvbackend.builder.memory import GLOBAL_SPACE, SHARED_SPACE, Address
+from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
+from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics import tensormap, tma_bulk

@@ -74,7 +74,7 @@ class SharedTile:
             return self
         align = math.gcd(self.address.align, step)
         whole = isinstance(block, int) and block == 0
-        address = self.address if whole else self.address.byte_offset(block * step, align=align)
+        address = self.address if whole else self.address.steps(block, step, align=align)
         return dataclasses.replace(self, address=address, view=rows)
 
     def check_view(self, row: int, rows: int) -> None:
@@ -97,7 +97,7 @@ class SharedTiles:
         number = index if isinstance(index, int) else getattr(index, "constant", None)
         if isinstance(number, int) and not 0 <= number < self.count:
             TILE_INDEX.fail(given=number, count=self.count, last=self.count - 1)
-        return SharedTile(self.first.byte_offset(index * self.layout.bytes, align=self.first.align), self.layout)
+        return SharedTile(self.first.steps(index, self.layout.bytes, align=self.first.align), self.layout)
 
 
 def _exchanged(swizzle: Swizzle, rows: Any, place: int) -> Any:

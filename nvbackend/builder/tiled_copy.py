@@ -12,9 +12,10 @@ from llvmlite import ir
 
 from nvbackend.builder.async_operations import AsyncOperations
 from nvbackend.builder.box_copies import BoxCopies
-from nvbackend.builder.memory import GLOBAL_SPACE, SHARED_SPACE, Address
+from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
+from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE
 from nvbackend.builder.tensor import Inside, Tensor, Walker
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warp_operations import WarpOperations

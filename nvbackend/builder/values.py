@@ -11,7 +11,7 @@ from nvbackend.builder import conversions, expressions, rules
 from nvbackend.builder.numbers import Number, known_number, llvm_constant
 from nvbackend.builder.regions import Region
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, s32
+from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, s32, s64
 
 
 class Emitter(Protocol):
@@ -141,6 +141,16 @@ class Arithmetic:
             return value
         return value._k._wrap(conversions.converted(value._k._ir, value.ir, value._type, element), element)
 
+    def widened(self, largest: int) -> Value:
+        """This integer in a type of at least 32 bits that holds numbers up to `largest`: its own, s32 or s64.
+
+        Products that count elements are made of it. What is not an integer stays as it is.
+        """
+        value = self._value()
+        if not value._type.is_integer or (value._type.bits >= s32.bits and largest <= _largest(value._type)):
+            return value
+        return value.to(s32 if largest <= _largest(s32) and value._type.bits < s32.bits else s64)
+
     def bitcast(self, element: ElementType) -> Value:
         """The same bits as a value of `element`, which must be as wide."""
         value = self._value()
@@ -187,6 +197,10 @@ class Value(Arithmetic):
 
 
 Operand = Value | Arithmetic | Number
+
+
+def _largest(element: ElementType) -> int:
+    return (1 << element.bits - element.is_signed) - 1
 
 
 def as_value(k: Emitter, given: object, element: ElementType | None = None) -> Value:

@@ -9,9 +9,10 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.llvm_types import llvm_type
-from nvbackend.builder.memory import SHARED_SPACE, Address
+from nvbackend.builder.memory import Address
 from nvbackend.builder.numbers import Number
 from nvbackend.builder.regions import Storage
+from nvbackend.builder.scaling import SHARED_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing

@@ -97,6 +97,19 @@ def is_run_time(given: Any) -> bool:
     return arithmetic and not hasattr(given, "__index__") and not isinstance(given, float)
 
 
+def widened(index: Any, largest: int) -> Any:
+    """`index`, a builder's value in bits enough for numbers up to `largest`; anything else as it is."""
+    return index.widened(largest) if hasattr(index, "widened") else index
+
+
+def added(a: Any, b: Any) -> Any:
+    """The sum of two indices; of two builder's values, in the wider type."""
+    for one, other in ((a, b), (b, a)):
+        if is_run_time(one) and is_run_time(other) and one.type.bits < other.type.bits:
+            return other + one.to(other.type)
+    return a + b
+
+
 def extents(given: Any, what: str, least: int | None = None, *, run_time: bool = False) -> IntTuple:
     """`given` as an IntTuple whose integers are at least `least`, where `run_time` values may stand in their place.
 

@@ -10,6 +10,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.layout.inttuple import (
     Coordinate,
     IntTuple,
+    added,
     check_congruent,
     compact,
     depth_of,
@@ -20,6 +21,7 @@ from nvbackend.layout.inttuple import (
     nested_as,
     product,
     text,
+    widened,
 )
 from nvbackend.layout.rules import COORDINATE, EXTENT, MODE, RUN_TIME
 from nvbackend.layout.svg import table
@@ -86,8 +88,13 @@ class Layout:
             if isinstance(index, int) and isinstance(stride, int):
                 known += index * int(stride)
             elif not is_zero(index) and not is_zero(stride):
-                unknown = unknown + _plain(index) * _plain(stride)
+                unknown = added(unknown, widened(_plain(index), self._reach()) * widened(_plain(stride), 0))
         return known if isinstance(unknown, int) else unknown + known
+
+    def _reach(self) -> int:
+        """The largest distance from index 0 that coordinates come to, run-time strides left out."""
+        steps = zip(leaves(self.shape), leaves(self.stride), strict=True)
+        return sum((extent - 1) * abs(stride) for extent, stride in steps if isinstance(stride, int))
 
     def slice_and_offset(self, *coordinate: Coordinate) -> tuple[Layout, Any]:
         """The layout of the modes given as `_`, and the index at which it begins. Raises layout-algebra.coordinate."""
@@ -182,7 +189,7 @@ def _terms(
         assert not isinstance(stride, tuple)
         yield _number(place, whole, domain), stride
         return
-    rest = _number(place, whole, domain)
+    rest = widened(_number(place, whole, domain), product(shape))
     flat = list(zip(leaves(shape), leaves(stride), strict=True))
     if isinstance(rest, int) and rest < 0:
         COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem="a negative index has no place in a tuple")

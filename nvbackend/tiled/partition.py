@@ -7,6 +7,7 @@ from typing import Any
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, recast_layout
+from nvbackend.layout.inttuple import added
 
 
 @user_facing
@@ -51,7 +52,7 @@ class Partition:
         Raises layout-algebra.coordinate, and layout-algebra.element-width where the swizzle needs to know it.
         """
         kept, start = self.plain.slice_and_offset(*coordinate)
-        offset = self.offset + start
+        offset = added(self.offset, start)
         if kept.shape != ():
             return Partition(self._with(kept), offset)
         if not isinstance(self.layout, ComposedLayout):

@@ -1,0 +1,32 @@
+"""An index as a distance in bytes: extended to the width of an address first, so that the product does not wrap."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvbackend.builder import rules
+from nvbackend.builder.values import Emitter, Operand, Value, as_value
+from nvbackend.intrinsics.types import ElementType, s64, u32
+
+GLOBAL_SPACE = 1
+SHARED_SPACE = 3
+
+
+def address_type(space: int) -> ElementType:
+    """The numbers that addresses of a space are: u32 in shared memory, which wraps as its addresses do, else s64."""
+    return u32 if space == SHARED_SPACE else s64
+
+
+def as_index(k: Emitter, given: Operand) -> Value:
+    """`given` as an integer value of kernel `k` (value.operation)."""
+    index = as_value(k, given)
+    if not index.type.is_integer:
+        rules.UNSUPPORTED_OPERATION.fail(operation="an index", element=index.type, advice="index with integers")
+    return index
+
+
+def scaled(k: Emitter, index: Operand, unit: int, space: int) -> Any:
+    """`index` steps of `unit` bytes: a number where it is one, else a value as wide as an address of `space`."""
+    if isinstance(index, (int, float)):
+        return index * unit  # a fraction is refused where it becomes a value
+    return as_index(k, index).to(address_type(space)) * unit
