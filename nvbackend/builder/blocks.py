@@ -1,4 +1,4 @@
-"""With-blocks of a kernel: which one is open, and which was asked for and never opened."""
+"""Blocks of a kernel: which with-block was asked for and never opened, and that nothing follows the end of a block."""
 
 from __future__ import annotations
 
@@ -8,11 +8,29 @@ from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from llvmlite import ir
+
 from nvbackend.diagnostics import Location, caller_location
 
 Owner = TypeVar("Owner")
 Given = ParamSpec("Given")
 Yielded = TypeVar("Yielded")
+
+
+class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
+    """An IRBuilder that asks `check_live` before it would add an instruction after the end of a block.
+
+    A caller may catch the diagnostic of a call after an exit; nothing of that call may be left in the block.
+    """
+
+    def __init__(self, check_live: Callable[[], None]) -> None:
+        super().__init__()
+        self._check_live = check_live
+
+    def _insert(self, instr: ir.Instruction) -> None:
+        if self.block.is_terminated and self._anchor == len(self.block.instructions):
+            self._check_live()
+        super()._insert(instr)
 
 
 class Asked:

@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.blocks import Asked
+from nvbackend.builder.blocks import Asked, LiveBuilder
 from nvbackend.builder.descriptor_words import words_of
 from nvbackend.builder.execution import BARRIER, Execution
 from nvbackend.builder.llvm_types import llvm_type
@@ -43,7 +43,7 @@ class BuilderCore:
         self.target = target
         self.function = function
         self.machine = MachineFunction(name, target)
-        self._ir = ir.IRBuilder()
+        self._ir: ir.IRBuilder = LiveBuilder(self._check_live)
         self._regions: list[Region] = [Region("kernel", None)]
         self._shared_counters: set[ir.Value] = set()
         """The slots of loop counters that are the same in all threads of the CTA in each round."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import i32
+from nvbackend import f32, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
@@ -193,3 +193,39 @@ def test_blocks_may_be_made_first_and_entered_later() -> None:
     found = np.zeros(1, np.int32)
     run_on_host(k.finish(), found, 1)
     assert found[0] == 3
+
+
+AFTER_AN_EXIT: dict[str, Callable] = {
+    "a moved address": lambda k, out, a: out.byte_offset(a * 4),
+    "an address as a number": lambda k, out, a: out.bytes,
+    "an index": lambda k, out, a: out[a + 1],
+    "a sum": lambda k, out, a: a + 1,
+    "a negation": lambda k, out, a: -a,
+    "a comparison": lambda k, out, a: a < 3,
+    "a conversion": lambda k, out, a: a.to(f32),
+    "bits": lambda k, out, a: a.bitcast(f32),
+    "a quotient": lambda k, out, a: a // 7,
+    "a minimum": lambda k, out, a: k.min(a, 3),
+    "a root": lambda k, out, a: k.sqrt(a.to(f32)),
+    "a warp's number": lambda k, out, a: k.warp_id(),
+    "a store": lambda k, out, a: out.store(a),
+    "an atomic": lambda k, out, a: out.atomic("add", a),
+    "a branch": lambda k, out, a: k.return_if(a == 3),
+    "a role": lambda k, out, a: k.one_thread().__enter__(),
+}
+
+
+@pytest.mark.parametrize("operation", AFTER_AN_EXIT.values(), ids=AFTER_AN_EXIT)
+def test_nothing_is_left_of_what_was_refused_after_an_exit(operation: Callable) -> None:
+    """LLVM takes no instruction after the end of a block; the kernel is the one without the call."""
+    texts = []
+    for calls in ((operation,), ()):
+        k, out, a = builder()
+        out[0] = a
+        k.return_()
+        for call in calls:
+            with pytest.raises(nvb.DiagnosticError) as caught:
+                call(k, out, a)
+            assert caught.value.diagnostics[0].rule_id == "control.unreachable"
+        texts.append(k.finish().compile(assemble=False).ptx)
+    assert texts[0] == texts[1]
