@@ -1,4 +1,4 @@
-"""Who imports whom: diagnostics <- intrinsics <- isel <- layout <- atoms <- tiled <- the rest <- samples."""
+"""Who imports whom: diagnostics <- intrinsics <- isel <- layout <- atoms <- tiled <- the rest <- samples; ptx aside."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ OUTSIDE = {
     "diagnostics": frozenset[str](),
     "intrinsics": frozenset({"numpy"}),
     "isel": frozenset({"numpy"}),
+    "ptx": frozenset(),
 }
 """What a layer may import besides the standard library and this package."""
 HEAVY = frozenset({"numba", "cuda", "numpy", "ml_dtypes"})
@@ -59,6 +60,13 @@ def test_heavy_packages_are_imported_on_use(source: Source) -> None:
     assert eager & HEAVY == set()
     if not source.module.startswith(LLVM_USERS):
         assert "llvmlite" not in eager
+
+
+def test_the_ptx_front_end_knows_no_builder() -> None:
+    """It reads what anybody printed, so it uses diagnostics and tables of the hardware alone."""
+    used = {found.module for source in ALL if source.module.startswith("nvbackend.ptx.") for found in imports(source)}
+    ours = {module for module in used if module.startswith(f"{PACKAGE}.")}
+    assert {module.split(".")[1] for module in ours} == {"diagnostics", "intrinsics", "ptx"}
 
 
 def test_no_import_cycles() -> None:

@@ -1,0 +1,89 @@
+"""PTX text to tokens. PTX ISA 4.2 to 4.5."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import NoReturn
+
+from nvbackend.diagnostics import Location
+from nvbackend.ptx.rules import SYNTAX
+from nvbackend.ptx.syntax import Position
+
+_TOKEN = re.compile(
+    r"""
+      (?P<space>   (?: \s+ | //[^\n]* | /\*.*?\*/ )+ )
+    | (?P<float>   0[fF][0-9a-fA-F]{8}\b | 0[dD][0-9a-fA-F]{16}\b
+                 | (?: \d+\.\d* | \.\d+ ) (?: [eE][+-]?\d+ )? | \d+[eE][+-]?\d+ )
+    | (?P<integer> (?: 0[xX][0-9a-fA-F]+ | 0[bB][01]+ | \d+ ) U? \b )
+    | (?P<name>    [%$_]?[A-Za-z0-9_$]+ (?: (?: \. | :: ) [A-Za-z0-9_$]+ )* | % )
+    | (?P<dotted>  \.[A-Za-z_][A-Za-z0-9_]* (?: :: [A-Za-z0-9_]+ )* )
+    | (?P<string>  "(?:[^"\\\n]|\\.)*" )
+    | (?P<symbol>  << | >> | [-+*/~!&^@,;:|(){}\[\]<>=] )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_LONGEST_LINE = 120
+END = "end"
+"""The kind of the token after the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of the text: its kind (`name`, `dotted`, `integer`, `float`, `string`, `symbol`, `end`) and its place."""
+
+    kind: str
+    text: str
+    offset: int
+
+
+class Text:
+    """A PTX text, its tokens, and the places in it."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.text = text
+        self.source = source
+        self._starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        self.tokens = self._tokens()
+
+    def _tokens(self) -> list[Token]:
+        tokens: list[Token] = []
+        place, end, match_at = 0, len(self.text), _TOKEN.match
+        while place < end:
+            match = match_at(self.text, place)
+            if match is None:
+                self.fail(place, "the character " + repr(self.text[place]), "a name, a number or a symbol of PTX")
+            kind = match.lastgroup
+            if kind is not None and kind != "space":
+                tokens.append(Token(kind, match.group(), place))
+            place = match.end()
+        tokens.append(Token(END, "the end of the text", end))
+        return tokens
+
+    def position(self, offset: int) -> Position:
+        """The line and column of a character."""
+        line = bisect_right(self._starts, offset)
+        return Position(line, offset - self._starts[line - 1] + 1)
+
+    def location(self, position: Position) -> Location:
+        """The place as diagnostics show it."""
+        return Location(self.source, position.line, "")
+
+    def line(self, position: Position) -> str:
+        """The text of the line, shortened to what a person reads."""
+        start = self._starts[position.line - 1]
+        end = self.text.find("\n", start)
+        line = self.text[start : end if end >= 0 else len(self.text)].strip()
+        return line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ..."
+
+    def fail(self, offset: int, found: str, expected: str) -> NoReturn:
+        """Raises ptx.syntax at a character."""
+        position = self.position(offset)
+        SYNTAX.fail(
+            at=self.location(position),
+            column=position.column,
+            found=found,
+            expected=expected,
+            text=self.line(position),
+        )
