@@ -26,6 +26,7 @@ from nvbackend.intrinsics.types import ElementType, pred, s32, u8, u64
 from nvbackend.isel import facts
 from nvbackend.isel.families import family_rules
 from nvbackend.isel.families.tma_place_rules import place_faults
+from nvbackend.signature import TensorMap
 
 MBARRIER_BYTES = 8
 
@@ -196,7 +197,7 @@ class Copies(Threads):
             **_reduced_element(row, kind.element),
         }
         raise_all(place_faults(row, {**self._execution.facts(row, given), **known}))
-        self.emit(row, given, facts=known, extents={place: kind.bytes} if row.axes["mode"] == "tile" else {})
+        self.emit(row, given, facts=known, extents=_extent(kind, str(row.axes["mode"]), place))
 
     def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
         """What run-time values can not change of where the box starts."""
@@ -262,6 +263,20 @@ class Copies(Threads):
             inner, outer = row + panel * across, column + step
         offset = panel * layout.panel_bytes + step * layout.pitch
         return self._own(tile.address).byte_offset(offset), [as_value(self, one, s32).ir for one in (inner, outer)]
+
+
+def _extent(kind: TensorMap, mode: str, place: str) -> dict[str, int]:
+    """The bytes of a box in shared memory, at the operand `place`; nothing where the map does not say them."""
+    if mode in _FOUR_ROWS:
+        rows, columns = kind.box
+        return {place: _FOUR_ROWS[mode] * kind.element.bytes_for(columns)} if rows == 1 else {}
+    return {} if mode == _FIXED_PIXELS else {place: kind.bytes}
+
+
+_FOUR_ROWS = {"tile::gather4": 4, "tile::scatter4": 4}
+"""Modes that copy so many boxes of a row."""
+_FIXED_PIXELS = "im2col::w::128"
+"""It copies 128 pixels, whatever the map says."""
 
 
 def _reduced_element(row: Row, element: ElementType) -> dict[str, int]:

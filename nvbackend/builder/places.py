@@ -10,13 +10,13 @@ from llvmlite import ir
 from nvbackend.builder.bits import ZERO, Bits
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.multiples import Multiples
-from nvbackend.intrinsics.row import Operand, Row
+from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
+from nvbackend.isel.flow.extents import known_extent
 from nvbackend.isel.flow.memory_uses import (
     DEFINED_IN,
     address_use,
     descriptor_use,
-    known_extent,
     symbol_terms,
     symbol_text,
 )
@@ -140,6 +140,7 @@ class Places:
 
         `extents` are the bytes at an operand's address where the caller knows them.
         """
+        constants = {name: one.constant for name, one in operands.items() if isinstance(one, ir.Constant)}
         for operand in row.operands:
             use, find = address_use(row, operand), self.of_address
             if use is None:
@@ -147,18 +148,7 @@ class Places:
             value = _single(operands.get(operand.name))
             place = None if use is None or value is None else find(value)
             if use is not None and place is not None:
-                yield place.touch(use, operand.name, extents.get(operand.name, _extent(row, operand, operands)))
-
-
-def _extent(row: Row, operand: Operand, operands: Operands) -> int | None:
-    """What the row says, or the constant that it is given as a number of bytes."""
-    size = operands.get("bytes")
-    if row.opcode.startswith("cp.async.bulk") and isinstance(size, ir.Constant) and operand.name in _SIZED:
-        return int(size.constant)
-    return known_extent(row, operand)
-
-
-_SIZED = ("destination", "source")
+                yield place.touch(use, operand.name, extents.get(operand.name, known_extent(row, operand, constants)))
 
 
 def _single(given: object) -> ir.Value | None:

@@ -16,7 +16,14 @@ from nvbackend.builder.copies import Copies
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import Address
 from nvbackend.builder.operand_descriptor import OperandDescriptor
-from nvbackend.builder.tcgen05_operands import DescriptorWords, a_extent, b_extent, smem_layout, tile_faults
+from nvbackend.builder.tcgen05_operands import (
+    DescriptorWords,
+    a_extent,
+    b_extent,
+    operand_extents,
+    smem_layout,
+    tile_faults,
+)
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tmem import TmemColumns, TmemPlaces
 from nvbackend.builder.values import Operand, Value, as_value
@@ -327,7 +334,8 @@ class TensorMemory(Copies):
         immediates = {} if scale_input_d is None else {"scale_d": scale_input_d}
         words = {**control_words(row), **self._smem_words(operands), "idesc": word}
         memory = self._columns.touches(operands, tmem_uses(row, descriptor=descriptor))
-        self.emit(row, {**operands, **immediates}, memory=[*memory], words=words)
+        extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
+        self.emit(row, {**operands, **immediates}, memory=[*memory], words=words, extents=extents)
 
     def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
         """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""

@@ -63,6 +63,23 @@ def b_extent(request: Tcgen05Request, descriptor: InstructionDescriptor) -> tupl
     return descriptor.n // request.cta_group, descriptor.k
 
 
+def operand_extents(
+    request: Tcgen05Request,
+    descriptor: InstructionDescriptor,
+    a: tuple[object, tuple[int, int]],
+    b: tuple[object, tuple[int, int]],
+) -> dict[str, int]:
+    """The bytes of shared memory from where A and B, each from an element on, begin to where they end, where known."""
+    found = {}
+    sizes = a_extent(request, descriptor), b_extent(request, descriptor)
+    for name, (tile, at), size in zip(("a_desc", "b_desc"), (a, b), sizes, strict=True):
+        if isinstance(tile, OperandDescriptor):
+            found[name] = tile.reach
+        elif isinstance(tile, SharedTile):
+            found[name] = tile.layout.reach(*at, *size)
+    return found
+
+
 class DescriptorWords:
     """The constant bits of the descriptors that a function made, also of those that were advanced since."""
 

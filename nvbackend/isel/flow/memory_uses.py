@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
 from nvbackend.intrinsics.row import Operand, RegisterClass, Role, Row
+from nvbackend.isel.flow.extents import BARRIER
 from nvbackend.isel.machine import MachineInstr, MemoryUse
 
 LOAD_SHARED = "ld.shared"
 STORE_SHARED = "st.shared"
 """Pseudo-instructions that record what ordinary code reads and writes in shared memory."""
-BARRIER = "barrier"
 CP_ASYNC = "cp.async"
 
 _ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
@@ -35,8 +35,6 @@ _DESCRIBED = re.compile(r"(wgmma\.mma_async|tcgen05\.mma(\.ws)?)/[ab]_desc|tcgen
 """Operands, as opcode/name, that are descriptors of shared memory."""
 _PLACES: Mapping[str, MemoryUse] = {"destination": MemoryUse.ASYNC_WRITE, "source": MemoryUse.ASYNC_READ}
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
-_EXTENTS = {"tcgen05.alloc": 4}
-_BARRIER_BYTES = 8
 _SYMBOLS = 1024
 """So many symbols are remembered with what they mean: those of a kernel come again and again."""
 DEFINED_IN = "@"
@@ -81,16 +79,6 @@ def is_remote(row: Row) -> bool:
     """Whether the destination of an asynchronous `row` is in the shared memory of another CTA of the cluster."""
     mapped = any(one.name == BARRIER and one.register is RegisterClass.SHARED_CLUSTER for one in row.operands)
     return mapped and _ASYNCHRONOUS.fullmatch(row.opcode) is not None
-
-
-def known_extent(row: Row, operand: Operand) -> int | None:
-    """The bytes that one thread accesses there, where the row alone says so."""
-    if operand.name == BARRIER:
-        return _BARRIER_BYTES
-    if row.opcode == CP_ASYNC:
-        size = row.axes["size"]
-        return size if isinstance(size, int) else None
-    return _EXTENTS.get(row.opcode)
 
 
 @lru_cache(maxsize=_SYMBOLS)

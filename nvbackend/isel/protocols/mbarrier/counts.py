@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
 from nvbackend.isel import facts
+from nvbackend.isel.flow.extents import known_extent
 from nvbackend.isel.flow.loops import Loop, Loops
-from nvbackend.isel.machine import MemoryUse, RunTimeValues, Scope
+from nvbackend.isel.machine import MachineInstr, MemoryUse, RunTimeValues, Scope
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Cell, Role, Use, Uses
 
 _COUNTED = Role.INIT | Role.ARRIVE
+_DESTINATION = "destination"
 _OF_BYTES = Role.EXPECT | Role.COMPLETE
 
 
@@ -175,20 +177,34 @@ class Counts:
         """The bytes that the instruction, executed once by all its threads, announces or brings to this CTA."""
         one = use.fact(facts.BYTES)
         if one is None and use.role & Role.COMPLETE:
-            one = next((touch.bytes for touch in use.site.instr.memory if touch.use is MemoryUse.ASYNC_WRITE), None)
+            one = _brought(use.site.instr)
         ctas = self._ctas(use)
         if one is None or use.threads is None or ctas is None or self._is_spread(use):
             return None
         return one * use.threads * ctas
 
     def _ctas(self, use: Use) -> int | None:
-        """How many CTAs of the cluster, all of which run this code, bring their bytes to this one."""
+        """How many CTAs of the cluster, all of which run this code, bring their bytes to this one.
+
+        Of what they send to peers, each gets as much on an average; so much is certain where all of them wait for it.
+        """
         row = use.site.instr.row
-        if use.is_remote or (row is not None and row.axes.get("cta_group") == 2):
+        if use.is_remote:
+            return 1 if any(wait.threads is not None for wait in self._uses.of(use.cell, Role.WAIT)) else None
+        if row is not None and row.axes.get("cta_group") == 2:
             return None
         if row is None or not row.axes.get("multicast"):
             return 1
         return self._cluster if use.fact(facts.MASK) == (1 << self._cluster) - 1 else None
+
+
+def _brought(instr: MachineInstr) -> int | None:
+    """The bytes that a copy writes, wherever that is."""
+    row = instr.row
+    known = next((touch.bytes for touch in instr.memory if touch.use is MemoryUse.ASYNC_WRITE), None)
+    if known is None and row is not None and row.has_operand(_DESTINATION):
+        known = known_extent(row, row.operand(_DESTINATION), instr.facts)
+    return known
 
 
 def _sums(parts: Sequence[int], most: int) -> set[int]:

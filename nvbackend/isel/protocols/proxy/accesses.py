@@ -9,8 +9,9 @@ from functools import cached_property
 
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.flow.dataflow import Site, sites_of
+from nvbackend.isel.flow.extents import BARRIER, dense_extent
 from nvbackend.isel.flow.finished import kept_of_text
-from nvbackend.isel.flow.memory_uses import BARRIER, CP_ASYNC, defining_blocks, is_remote, symbol_terms
+from nvbackend.isel.flow.memory_uses import CP_ASYNC, defining_blocks, is_remote, symbol_terms
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
 _WGMMA = "wgmma.mma_async"
@@ -27,6 +28,7 @@ class Kind(enum.Enum):
     READ = "read"  # ordinary code reads
     COPY = "copy"  # cp.async writes
     LOAD = "load"  # a bulk copy writes, and completes on an mbarrier
+    RECEIVE = "receive"  # as a LOAD or st.async of a peer writes, which has the same program: there, not here
     STORE = "store"  # a bulk copy reads, in a bulk group
     SEND = "send"  # a bulk copy reads, and completes on an mbarrier
     MULTIPLY = "multiply"  # wgmma reads
@@ -150,12 +152,12 @@ def shared_accesses(function: MachineFunction) -> Mapping[int, Sequence[tuple[Ki
 def _kind(instr: MachineInstr, touch: MemoryTouch) -> Kind | None:
     if touch.use is MemoryUse.WRITE and instr.opcode == CP_ASYNC:
         return Kind.COPY
-    if touch.use is MemoryUse.ASYNC_WRITE and (instr.row is None or is_remote(instr.row)):
-        return None
+    if touch.use is MemoryUse.ASYNC_WRITE:
+        return None if instr.row is None else Kind.RECEIVE if is_remote(instr.row) else Kind.LOAD
     return _async_read(instr) if touch.use is MemoryUse.ASYNC_READ else _KINDS.get(touch.use)
 
 
-_KINDS = {MemoryUse.READ: Kind.READ, MemoryUse.WRITE: Kind.WRITE, MemoryUse.ASYNC_WRITE: Kind.LOAD}
+_KINDS = {MemoryUse.READ: Kind.READ, MemoryUse.WRITE: Kind.WRITE}
 
 
 def _async_read(instr: MachineInstr) -> Kind:
@@ -187,8 +189,10 @@ def _counted(instr: MachineInstr, touch: MemoryTouch) -> int:
     """The bytes that the access surely touches; an operand of wgmma has gaps where it is a part of a tile."""
     if touch.bytes is None:
         return 0
-    if instr.opcode != _WGMMA or instr.row is None:
+    if instr.row is None:
         return touch.bytes
+    if instr.opcode != _WGMMA:
+        return dense_extent(instr.row, touch.bytes)
     m, n, k = _shape(instr.row)
     rows, element = (m, instr.row.axes["a"]) if touch.operand == "a_desc" else (n, instr.row.axes["b"])
     stored = k // 2 if touch.operand == "a_desc" and instr.row.axes["sparse"] else k

@@ -41,6 +41,8 @@ _GROUPS = frozenset({"wgmma.commit_group", "cp.async.bulk.commit_group", "cp.asy
 _OTHER_SPACE = "global"
 _OF_ONE_THREAD = frozenset({Kind.STORE, Kind.LOAD})
 """What one thread issues; stores are also waited for by the thread that issued them."""
+_BROUGHT = (Kind.LOAD, Kind.RECEIVE)
+"""What completes on an mbarrier that readers wait on."""
 _WRONG_WAITS = (
     wgmma_rules.READ_IN_FLIGHT,
     wgmma_rules.WRITE_IN_FLIGHT,
@@ -141,7 +143,7 @@ def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting
     waits = {event.barrier for event in reduced.events.values() if event.name == MBARRIER_WAIT}
     loads: dict[MemoryObject, list[Run]] = {}
     for run in reduced.runs:
-        if run.kind is Kind.LOAD:
+        if run.kind in _BROUGHT:
             loads.setdefault(run.object, []).append(run)
     other = told | {run.object for run in reduced.runs if run.kind in (Kind.WRITE, Kind.COPY)}
     never = {
@@ -254,7 +256,7 @@ def _order(instr: MachineInstr) -> Event | None:
 
 
 def _may_err(kind: Kind) -> bool:
-    return (kind in HAZARDS and kind is not Kind.WRITE) or kind in HAZARDS[Kind.WRITE]
+    return kind is Kind.RECEIVE or (kind in HAZARDS and kind is not Kind.WRITE) or kind in HAZARDS[Kind.WRITE]
 
 
 def _by_cause(meetings: Iterable[Meeting]) -> list[list[Meeting]]:

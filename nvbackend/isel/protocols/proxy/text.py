@@ -27,7 +27,7 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     writes = ((f"{one.first.object.name} is written here", one.first.site) for one in causes)
     if told.first.kind is Kind.WRITE:
         return rules.MISSING_FENCE.diagnose(at=at, notes=_notes(writes), reader=second, writer=first, memory=memory)
-    if told.first.kind is Kind.LOAD:
+    if told.first.kind in (Kind.LOAD, Kind.RECEIVE):
         return rules.READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, barrier=_barriers(told.first)
         )

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
+from nvbackend.isel.flow.extents import dense_extent
 from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED, symbol_terms
 from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.proxy.accesses import Run
@@ -26,8 +27,12 @@ _ROWS = 8
 """Lanes that give the addresses of one matrix of ldmatrix and stmatrix (PTX ISA 9.7.14.5.15)."""
 BULK_COPIES = ("cp.async.bulk", "cp.async.bulk.tensor", "cp.reduce.async.bulk", "cp.reduce.async.bulk.tensor")
 _READ_BY_EVERY_WARP = ("wgmma.mma_async", "b_desc")
-_OF_ONE_THREAD = ("tcgen05.mma", "tcgen05.mma.ws")
-_OF_A_WARP = {"tcgen05.alloc": 4}
+_OF_EACH_THREAD = (
+    *(LOAD_SHARED, STORE_SHARED, "cp.async", "st.bulk", "tensormap.replace"),
+    "clusterlaunchcontrol.try_cancel",
+)
+_OF_ONE_THREAD = ("tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp")
+_OF_A_WARP = ("tcgen05.alloc", "tensormap.cp_fenceproxy")
 _WMMA = "wmma."
 
 Terms = tuple[tuple[str, int], ...]
@@ -134,7 +139,7 @@ def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], cr
 
 def _bytes_of_a_thread(instr: MachineInstr, touch: MemoryTouch) -> int | None:
     """The bytes that each thread accesses at its own address; None for what warps do together."""
-    if instr.opcode in (LOAD_SHARED, STORE_SHARED, "cp.async"):
+    if instr.opcode in _OF_EACH_THREAD:
         return touch.bytes
     if instr.opcode in BULK_COPIES:
         return touch.bytes or _LEAST
@@ -165,9 +170,10 @@ def _of_a_warp(row: Row, touch: MemoryTouch, starts: Sequence[int]) -> Iterator[
     elif (row.opcode, touch.operand) == _READ_BY_EVERY_WARP:
         yield starts[0], _LEAST
     elif row.opcode in _OF_A_WARP:
-        yield starts[0], _OF_A_WARP[row.opcode]
+        yield starts[0], touch.bytes or 1
     elif row.opcode.startswith(_WMMA):
-        yield starts[0], 1
+        whole = touch.bytes is not None and dense_extent(row, touch.bytes) == touch.bytes
+        yield starts[0], (whole and touch.bytes) or 1
 
 
 def _overlaps(first: _Footprint, second: _Footprint, inside: int, fixed: bool) -> Iterator[Overlap]:
