@@ -48,6 +48,19 @@ def caller_location() -> Location | None:
     return _located(_calls_from(sys._getframe(1)))
 
 
+def caller_frame() -> FrameType | None:
+    """The frame of the innermost line that is the user's: for what runs so often that callers cost too much."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and (_is_ours(frame.f_globals) or _is_pythons(frame.f_code.co_filename)):
+        frame = frame.f_back
+    return frame
+
+
+def location_of(frame: FrameType) -> Location:
+    """The line that `frame` is at, without its callers."""
+    return Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
 def error_location(error: BaseException) -> Location | None:
     """The user's line that raised `error` itself; None where it came from inside of this package."""
     calls: list[_Call] = []

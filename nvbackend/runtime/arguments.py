@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.runtime import tensor_map
-from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, describe, read_array
+from nvbackend.runtime.arrays import (
+    DeviceArray,
+    Facts,
+    accepted_dtypes,
+    array_facts,
+    describe,
+    described,
+    read_array,
+)
 from nvbackend.runtime.device import Device
 from nvbackend.runtime.rules import (
     ALIGNMENT,
@@ -21,73 +30,192 @@ from nvbackend.runtime.rules import (
     SHAPE,
     STRIDE,
 )
-from nvbackend.runtime.scalars import Misfit, range_text, scalar_argument
+from nvbackend.runtime.scalars import Misfit, container, integer_range, range_text, scalar_argument
 from nvbackend.runtime.streams import same_stream
-from nvbackend.signature import Parameter, Pointer, Scalar, Signature, TensorMap
+from nvbackend.signature import Pointer, Scalar, Signature, TensorMap
+
+KNOWN_ARRAYS = 1024
+"""Arrays that a parameter remembers: the weights of a model's layers come again and again."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Bound:
-    """Arguments ready for the driver: `values` in order, tensor maps still as plans; `arrays` that keep memory alive;
+    """Arguments ready for the driver: `values` in order, tensor maps still as plans; `owners` that keep memory alive;
     `streams` whose work must come first; `problems`, with which nothing may be launched."""
 
     values: list[Any] = field(default_factory=list)
-    arrays: list[DeviceArray] = field(default_factory=list)
+    owners: list[object] = field(default_factory=list)
     streams: list[int] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
 
 
-def bind(signature: Signature, arguments: Sequence[object], device: Device, stream: int) -> Bound:
-    """Check `arguments` against the parameters of `signature` and convert them; every problem found is listed.
+class Binder:
+    """Checks and converts the arguments of one kernel's launches; what was found right once is not checked again.
 
-    Pointers become addresses, scalars ctypes integers of their exact bits, tensor maps `TensorMapPlan`s. `stream` is
-    the CUDA handle that the kernel will run on.
+    An array that was found right is remembered by all that it says of itself (address, shape, strides, type, place), so
+    one that differs in anything is checked anew. What it does not say, on which device its memory is, the driver is
+    asked for each object that comes.
     """
-    bound = Bound()
-    parameters = signature.parameters
-    if len(arguments) != len(parameters):
-        names = ", ".join(parameter.name for parameter in parameters) or "none"
-        bound.problems.append(
-            ARGUMENT_COUNT.diagnose(kernel=signature.name, expected=len(parameters), names=names, given=len(arguments))
+
+    __slots__ = ("_device", "_maps", "_signature", "_slots")
+
+    def __init__(self, signature: Signature, device: Device) -> None:
+        self._signature = signature
+        self._device = device
+        self._maps = tensor_map.TensorMapCache()
+        self._slots = tuple(
+            _ScalarSlot(parameter.name, parameter.type.element)
+            if isinstance(parameter.type, Scalar)
+            else _ArraySlot(parameter.name, parameter.type, device, self._maps)
+            for parameter in signature.parameters
         )
+
+    def bind(self, arguments: Sequence[object], stream: int) -> Bound:
+        """Check `arguments` against the parameters and convert them; every problem found is listed.
+
+        Pointers become addresses, scalars ctypes integers of their exact bits, tensor maps what `encoded` takes.
+        `stream` is the CUDA handle that the kernel will run on.
+        """
+        bound = Bound()
+        slots = self._slots
+        if len(arguments) != len(slots):
+            names = ", ".join(parameter.name for parameter in self._signature.parameters) or "none"
+            kernel, expected = self._signature.name, len(slots)
+            problem = ARGUMENT_COUNT.diagnose(kernel=kernel, expected=expected, names=names, given=len(arguments))
+            bound.problems.append(problem)
+            return bound
+        for slot, argument in zip(slots, arguments):  # noqa: B905 (their lengths were compared)
+            bound.values.append(slot.bind(bound, argument, stream))
         return bound
-    for parameter, argument in zip(parameters, arguments, strict=True):
-        if isinstance(parameter.type, Scalar):
-            _bind_scalar(bound, parameter, parameter.type.element, argument)
+
+    def encoded(self, bound: Bound) -> list[Any]:
+        """What the driver gets for arguments without problems; tensor maps are encoded, once for each content.
+
+        Raises tensor-map.unavailable, tensor-map.encoding-failed.
+        """
+        return [value.value() if type(value) is _Known else value for value in bound.values]
+
+
+class _ScalarSlot:
+    __slots__ = ("_container", "_element", "_highest", "_lowest", "_name")
+
+    def __init__(self, name: str, element: ElementType) -> None:
+        self._name = name
+        self._element = element
+        self._container = container(element)
+        # No integer is between these where the element is not an integer.
+        self._lowest, self._highest = integer_range(element) if element.is_integer else (1, 0)
+
+    def bind(self, bound: Bound, argument: object, _stream: int) -> Any:
+        if type(argument) is int and self._lowest <= argument <= self._highest:
+            return self._container(argument)
+        value = scalar_argument(self._element, argument)
+        if type(value) is Misfit:
+            bound.problems.append(self._misfit(value, argument))
+        return value
+
+    def _misfit(self, misfit: Misfit, argument: object) -> Diagnostic:
+        name, element = self._name, self._element
+        if misfit is Misfit.KIND:
+            return ARGUMENT_KIND.diagnose(name=name, given=describe(argument), expected=f"a scalar of {element}")
+        return SCALAR_RANGE.diagnose(name=name, value=argument, element=element, range=range_text(element))
+
+
+@dataclass(slots=True)
+class _Known:
+    """An array that passed every check: what the driver gets for it. It does not keep the array's memory alive."""
+
+    name: str
+    address: int
+    plan: tensor_map.TensorMapPlan | None
+    maps: tensor_map.TensorMapCache
+    stream: int | None
+    tells_device: bool
+    """Whether the array says itself on which device it is."""
+    owner: Callable[[], object]
+    """The object, while it lives, whose memory was last found to be on the kernel's device."""
+    encoded: Any = None
+
+    def value(self) -> Any:
+        if self.plan is None:
+            return self.address
+        if self.encoded is None:
+            self.encoded = self.maps.get(self.name, self.plan)
+        return self.encoded
+
+
+class _ArraySlot:
+    __slots__ = ("_device", "_kind", "_known", "_maps", "_name")
+
+    def __init__(self, name: str, kind: Pointer | TensorMap, device: Device, maps: tensor_map.TensorMapCache) -> None:
+        self._name = name
+        self._kind = kind
+        self._device = device
+        self._maps = maps
+        self._known: dict[Facts, _Known] = {}
+
+    def bind(self, bound: Bound, argument: object, stream: int) -> _Known | None:
+        facts = array_facts(argument)
+        try:
+            known = None if facts is None else self._known.get(facts)
+        except TypeError:  # an extent or a dtype of a kind of its own, which is not hashable
+            facts, known = None, None
+        if known is None or not self._is_reachable(known, argument):
+            known = self._check(bound, argument, facts, stream)
+            if known is None:
+                return None
         else:
-            _bind_array(bound, parameter, argument, device, stream)
-    return bound
+            bound.owners.append(argument)
+        if known.stream is not None and not same_stream(known.stream, stream):
+            bound.streams.append(known.stream)
+        return known
+
+    def _is_reachable(self, known: _Known, argument: object) -> bool:
+        """Whether the memory of an array with known facts is on the kernel's device.
+
+        An object keeps its memory, so it is asked for once. Memory at the same address that comes in another object may
+        have been freed between, and be another device's.
+        """
+        if known.tells_device or known.owner() is argument:
+            return True
+        if self._device.ordinal_of(known.address) != self._device.limits.ordinal:
+            return False
+        known.owner = _weak(argument)
+        return True
+
+    def _check(self, bound: Bound, argument: object, facts: Facts | None, stream: int) -> _Known | None:
+        kind, name = self._kind, self._name
+        array = described(facts, argument) if facts is not None else read_array(argument, stream)
+        if array is None:
+            expected = f"a device array of {kind.element}"
+            bound.problems.append(ARGUMENT_KIND.diagnose(name=name, given=describe(argument), expected=expected))
+            return None
+        problems = list(check_array(name, kind, array, self._device))
+        bound.problems += problems
+        if problems:
+            return None
+        bound.owners.append(array)
+        plan = tensor_map.plan(kind, array) if isinstance(kind, TensorMap) else None
+        tells_device = array.device is not None
+        known = _Known(name, array.pointer, plan, self._maps, array.stream, tells_device, _weak(argument))
+        if facts is not None:
+            if len(self._known) >= KNOWN_ARRAYS:
+                # All at once: it costs nothing at each launch, and a kernel that sees ever new arrays gains nothing.
+                self._known.clear()
+            self._known[facts] = known
+        return known
 
 
-def _bind_scalar(bound: Bound, parameter: Parameter, element: ElementType, argument: object) -> None:
-    value = scalar_argument(element, argument)
-    if value is Misfit.KIND:
-        bound.problems.append(
-            ARGUMENT_KIND.diagnose(name=parameter.name, given=describe(argument), expected=f"a scalar of {element}")
-        )
-    elif value is Misfit.RANGE:
-        bound.problems.append(
-            SCALAR_RANGE.diagnose(name=parameter.name, value=argument, element=element, range=range_text(element))
-        )
-    bound.values.append(value)
+def _weak(argument: object) -> Callable[[], object]:
+    """A weak reference; to nothing where there is none to such an object."""
+    try:
+        return weakref.ref(argument)
+    except TypeError:
+        return _nothing
 
 
-def _bind_array(bound: Bound, parameter: Parameter, argument: object, device: Device, stream: int) -> None:
-    kind = parameter.type
-    assert not isinstance(kind, Scalar)
-    array = read_array(argument, stream)
-    if array is None:
-        expected = f"a device array of {kind.element}"
-        bound.problems.append(ARGUMENT_KIND.diagnose(name=parameter.name, given=describe(argument), expected=expected))
-        return
-    problems = list(check_array(parameter.name, kind, array, device))
-    bound.problems += problems
-    if problems:
-        return
-    bound.arrays.append(array)
-    if array.stream is not None and not same_stream(array.stream, stream):
-        bound.streams.append(array.stream)
-    bound.values.append(tensor_map.plan(kind, array) if isinstance(kind, TensorMap) else array.pointer)
+def _nothing() -> None:
+    return None
 
 
 def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device: Device) -> Iterator[Diagnostic]:

@@ -84,19 +84,107 @@ def accepted_dtypes(element: ElementType) -> tuple[str, ...]:
     return (*_DTYPE_NAMES.get(element.name, ()), element.storage)
 
 
+TorchFacts = tuple[int, tuple[int, ...], tuple[int, ...], int, Any, Any]
+"""What PyTorch says of a tensor: address, shape, strides in elements, bytes an element, dtype, device."""
+InterfaceFacts = tuple[int, bool, tuple[int, ...], tuple[int, ...] | None, str, str, int | None]
+"""What `__cuda_array_interface__` says: address, read-only, shape, strides in bytes, typestr, the dtype's name where
+the typestr has none, stream. One fact more than TorchFacts, so never equal to them."""
+Facts = TorchFacts | InterfaceFacts
+
+
 def read_array(argument: Any, stream: int = 0) -> DeviceArray | None:
     """The description of `argument`, or None where it is no array.
 
     PyTorch's own attributes come first (they know 8-bit floats), then `__cuda_array_interface__`, then DLPack, which
     is told to order the producer's pending work before `stream` (a CUDA handle). A host array is described as such.
     """
+    facts = array_facts(argument)
+    return read_other(argument, stream) if facts is None else described(facts, argument)
+
+
+def array_facts(argument: Any) -> Facts | None:
+    """What a PyTorch tensor or an object with `__cuda_array_interface__` says of itself; None for anything else.
+
+    `described` makes the array of these facts and of nothing else, so that equal facts are equal arrays.
+    """
+    # Cheap on purpose: each launch asks each of its arrays, and compares the answer with earlier ones.
+    if getattr(argument, "data_ptr", None) is not None:
+        try:
+            strides = argument.stride()
+            item_bytes = argument.element_size()
+            return (argument.data_ptr(), argument.shape, strides, item_bytes, argument.dtype, argument.device)
+        except (AttributeError, TypeError, RuntimeError):  # no tensor; or one without a plain address, a sparse one
+            pass
+    # Libraries say "not this array" (a host one, a type that the interface lacks) with exceptions of their own.
+    try:
+        interface = argument.__cuda_array_interface__
+    except Exception:  # noqa: BLE001
+        return None
+    try:
+        return _interface_facts(argument, interface)
+    except (AttributeError, KeyError, TypeError, ValueError):  # not what the protocol says
+        return None
+
+
+def _interface_facts(argument: Any, interface: dict[str, Any]) -> InterfaceFacts:
+    pointer, readonly = interface["data"]
+    strides, stream, typestr = interface.get("strides"), interface.get("stream"), interface["typestr"]
+    return (
+        int(pointer or 0),
+        bool(readonly),
+        tuple(interface["shape"]),
+        None if strides is None else tuple(strides),
+        typestr,
+        str(getattr(getattr(argument, "dtype", None), "name", "")) if "V" in typestr else "",
+        None if stream is None else int(stream),
+    )
+
+
+def described(facts: Facts, owner: object) -> DeviceArray | None:
+    """The array that `owner` says to be by `facts`; None where they are not what the protocol says."""
+    try:
+        return _of_torch(facts, owner) if len(facts) == 6 else _of_interface(facts, owner)
+    except (TypeError, ValueError):
+        return None
+
+
+def _of_torch(facts: TorchFacts, tensor: object) -> DeviceArray:
+    pointer, shape, strides, item_bytes, dtype, device = facts
+    on_gpu = device.type == "cuda"
+    return DeviceArray(
+        pointer=int(pointer),
+        shape=tuple(int(extent) for extent in shape),
+        strides=tuple(int(step) * int(item_bytes) for step in strides),
+        dtype=str(dtype).rpartition(".")[2],
+        item_bytes=int(item_bytes),
+        device=device.index if on_gpu else None,
+        host="" if on_gpu else f"{device.type} memory ({describe(tensor)})",
+        owner=tensor,
+    )
+
+
+def _of_interface(facts: InterfaceFacts, owner: object) -> DeviceArray:
+    pointer, readonly, extents, steps, typestr, name, stream = facts
+    shape = tuple(int(extent) for extent in extents)
+    dtype, item_bytes = _typestr_dtype(typestr, name)
+    if steps is not None and len(steps) != len(shape):
+        raise ValueError("a stride for each extent")
+    return DeviceArray(
+        pointer=pointer,
+        shape=shape,
+        strides=row_major_strides(shape, item_bytes) if steps is None else tuple(int(step) for step in steps),
+        dtype=dtype,
+        item_bytes=item_bytes,
+        readonly=readonly,
+        stream=stream,
+        owner=owner,
+    )
+
+
+def read_other(argument: Any, stream: int) -> DeviceArray | None:
+    """The description of an array without facts: of DLPack, on the host, or a DeviceArray itself; None for others."""
     if isinstance(argument, DeviceArray):
         return argument
-    if all(hasattr(argument, name) for name in ("data_ptr", "element_size", "stride")):
-        return _from_torch(argument)
-    interface = _cuda_array_interface(argument)
-    if interface is not None:
-        return _from_interface(argument, interface)
     if hasattr(argument, "__dlpack_device__"):
         return _from_dlpack(argument, stream)
     if hasattr(argument, "__array_interface__"):
@@ -110,60 +198,11 @@ def describe(argument: object) -> str:
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.split('.')[0]}.{kind.__name__}"
 
 
-def _from_torch(tensor: Any) -> DeviceArray:
-    item_bytes = int(tensor.element_size())
-    on_gpu = tensor.device.type == "cuda"
-    return DeviceArray(
-        pointer=int(tensor.data_ptr()),
-        shape=tuple(int(extent) for extent in tensor.shape),
-        strides=tuple(int(step) * item_bytes for step in tensor.stride()),
-        dtype=str(tensor.dtype).rpartition(".")[2],
-        item_bytes=item_bytes,
-        device=tensor.device.index if on_gpu else None,
-        host="" if on_gpu else f"{tensor.device.type} memory ({describe(tensor)})",
-        owner=tensor,
-    )
+def _typestr_dtype(typestr: str, name: str) -> tuple[str, int]:
+    """The element type that an array-interface type string (NumPy's `dtype.str`) means, and its size in bytes.
 
-
-def _cuda_array_interface(argument: Any) -> dict[str, Any] | None:
-    # Libraries say "not this array" (a host one, a type that the interface lacks) with exceptions of their own.
-    try:
-        interface = argument.__cuda_array_interface__
-    except Exception:  # noqa: BLE001
-        return None
-    return interface if isinstance(interface, dict) else None
-
-
-def _from_interface(argument: Any, interface: dict[str, Any]) -> DeviceArray | None:
-    """The array of an interface; None where that is not what the protocol says."""
-    try:
-        return _described(argument, interface)
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _described(argument: Any, interface: dict[str, Any]) -> DeviceArray:
-    pointer, readonly = interface["data"]
-    shape = tuple(int(extent) for extent in interface["shape"])
-    dtype, item_bytes = _typestr_dtype(interface["typestr"], argument)
-    strides = interface.get("strides")
-    stream = interface.get("stream")
-    if strides is not None and len(strides) != len(shape):
-        raise ValueError("a stride for each extent")
-    return DeviceArray(
-        pointer=int(pointer or 0),
-        shape=shape,
-        strides=row_major_strides(shape, item_bytes) if strides is None else tuple(int(step) for step in strides),
-        dtype=dtype,
-        item_bytes=item_bytes,
-        readonly=bool(readonly),
-        stream=None if stream is None else int(stream),
-        owner=argument,
-    )
-
-
-def _typestr_dtype(typestr: str, argument: Any) -> tuple[str, int]:
-    """The element type that an array-interface type string (NumPy's `dtype.str`) means, and its size in bytes."""
+    `name` is the dtype's own, for types that a type string has no kind for.
+    """
     match = _TYPESTR.fullmatch(typestr)
     if match is None:
         return typestr, 1
@@ -171,19 +210,21 @@ def _typestr_dtype(typestr: str, argument: Any) -> tuple[str, int]:
     if match["order"] == ">":
         return f"{typestr} (big-endian)", item_bytes
     if match["kind"] == "V":
-        name = getattr(getattr(argument, "dtype", None), "name", None)
-        return str(name) if name else f"void{8 * item_bytes}", item_bytes
+        return name or f"void{8 * item_bytes}", item_bytes
     return _KIND_NAMES.get(match["kind"], typestr).format(bits=8 * item_bytes), item_bytes
 
 
-def _from_dlpack(argument: Any, stream: int) -> DeviceArray:
+def _from_dlpack(argument: Any, stream: int) -> DeviceArray | None:
     device_type, _ = argument.__dlpack_device__()
     if device_type == dlpack.DeviceType.CPU:
         return _on_host(argument)
     reachable = (dlpack.DeviceType.CUDA, dlpack.DeviceType.CUDA_HOST, dlpack.DeviceType.CUDA_MANAGED)
     if device_type not in reachable:
         return _on_host(argument, f"memory of DLPack device type {int(device_type)}")
-    tensor = dlpack.export(argument, stream)
+    try:
+        tensor = dlpack.export(argument, stream)
+    except BufferError:  # how an exporter says that this array has no plain memory
+        return None
     item_bytes = -(-tensor.item_bits // 8)
     strides = tensor.strides
     return DeviceArray(

@@ -94,6 +94,7 @@ class CudaDevice:
         self._ordinal = ordinal
         self.notes: MutableMapping[str, Any] = context.extras
         self.launch = core().launch
+        self.stream = core().Stream.from_handle
         name = context.device.name
         self.limits = DeviceLimits(
             ordinal=ordinal,
@@ -141,9 +142,6 @@ class CudaDevice:
             cluster=(cluster, 1, 1) if cluster > 1 else None,
             shmem_size=configuration.shared_bytes,
         )
-
-    def stream(self, handle: int) -> Any:
-        return core().Stream.from_handle(handle)
 
     def synchronize(self, handle: int) -> None:
         call("cuStreamSynchronize", handle)

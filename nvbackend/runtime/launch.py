@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, Location, user_facing
-from nvbackend.runtime.device import CudaDevice, Device
+from nvbackend.diagnostics.location import caller_frame, location_of
+from nvbackend.runtime.device import Configuration, CudaDevice, Device
 from nvbackend.runtime.driver import DriverError, driver_errors
 from nvbackend.runtime.rules import ASYNCHRONOUS_ERROR, GRID, LAUNCH_FAILED
 from nvbackend.runtime.streams import stream_handle
@@ -21,6 +22,8 @@ MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 """CTAs a grid dimension (CUDA C++ Programming Guide, Technical Specifications per Compute Capability)."""
 REMEMBERED_LAUNCHES = 16
 """Launches a stream remembers between synchronisations, to name them if one fails."""
+KNOWN_LAUNCHES = 256
+"""Grids, and launching lines, that a kernel remembers."""
 _NOTES_KEY = "nvbackend.launches"
 
 
@@ -41,8 +44,12 @@ History = deque[LaunchRecord]
 
 def history(device: Device, handle: int) -> History:
     """What was launched on a stream since it was last synchronised, oldest first; kept with the context."""
-    streams: dict[int, History] = device.notes.setdefault(_NOTES_KEY, {})
-    return streams.setdefault(handle, deque(maxlen=REMEMBERED_LAUNCHES))
+    streams: dict[int, History] | None = device.notes.get(_NOTES_KEY)
+    found = None if streams is None else streams.get(handle)
+    if found is None:
+        streams = device.notes.setdefault(_NOTES_KEY, {})
+        found = streams.setdefault(handle, deque(maxlen=REMEMBERED_LAUNCHES))
+    return found
 
 
 def grid_dimensions(grid: Grid) -> tuple[int, ...] | None:
@@ -80,6 +87,100 @@ def check_grid(signature: Signature, grid: Grid) -> Iterator[Diagnostic]:
         yield GRID.diagnose(grid=grid, kernel=kernel, problem=problem, advice=advice)
 
 
+def known_grid(grid: Grid) -> Grid | None:
+    """`grid` where it is made of Python's own integers, which mean the same wherever they compare equal."""
+    if type(grid) is tuple:
+        for extent in grid:
+            if type(extent) is not int:
+                return None
+        return grid
+    return grid if type(grid) is int else None
+
+
+class Launches:
+    """What one kernel's launches have in common: shapes that passed their checks, and how launches are named later."""
+
+    __slots__ = ("_device", "_records", "_shapes", "_signature", "kernel")
+
+    def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
+        self._signature = signature
+        self._device = device
+        self.kernel = kernel
+        self._shapes: dict[Grid, tuple[tuple[int, int, int], Any]] = {}
+        self._records: dict[tuple[object, ...], LaunchRecord] = {}
+
+    def shape(self, grid: Grid, problems: list[Diagnostic]) -> tuple[tuple[int, int, int], Any]:
+        """The full grid and the driver's form of a launch; `problems` gets what is wrong with `grid`."""
+        known = known_grid(grid)
+        found = None if known is None else self._shapes.get(known)
+        if found is not None:
+            return found
+        wrong = list(check_grid(self._signature, grid))
+        problems += wrong
+        if wrong:
+            return (0, 0, 0), None
+        full, bounds = full_grid(grid), self._signature.bounds
+        configuration = Configuration(full, bounds.threads, bounds.cluster, bounds.dynamic_shared_bytes)
+        found = full, self._device.configuration(configuration)
+        if known is not None:
+            _remember(self._shapes, known, found)
+        return found
+
+    def record(self, grid: tuple[int, int, int]) -> LaunchRecord:
+        """The launch by the user's line that is running."""
+        frame = caller_frame()
+        code = None if frame is None else frame.f_code
+        key = (grid, code and code.co_filename, code and code.co_name, frame and frame.f_lineno)
+        found = self._records.get(key)
+        if found is None:
+            found = LaunchRecord(self._signature.name, grid, None if frame is None else location_of(frame))
+            _remember(self._records, key, found)
+        return found
+
+    def order(self, streams: Iterable[int], handle: int, record: LaunchRecord) -> None:
+        """Let the launch on `handle` wait for what is on `streams`. Raises launch.failed with the driver's answer."""
+        try:
+            for earlier in dict.fromkeys(streams):
+                self._device.order(earlier, handle)
+        except driver_errors() as error:
+            _fail(error, record, history(self._device, handle))
+
+    def start(self, configuration: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]) -> None:
+        """Launch, without a check. Raises launch.failed with the driver's answer."""
+        device = self._device
+        launched = history(device, handle)
+        try:
+            device.launch(device.stream(handle), configuration, self.kernel, *arguments)
+        except driver_errors() as error:
+            _fail(error, record, launched)
+        if not launched or launched[-1] is not record:
+            launched.append(record)
+
+
+_Key = TypeVar("_Key")
+_Found = TypeVar("_Found")
+
+
+def _remember(known: dict[_Key, _Found], key: _Key, value: _Found) -> None:
+    if len(known) >= KNOWN_LAUNCHES:
+        known.clear()
+    known[key] = value
+
+
+def _fail(error: Exception, record: LaunchRecord, launched: History) -> NoReturn:
+    earlier = tuple(launched)
+    advice = "compare the kernel's launch bounds with the device's limits"
+    if earlier:
+        advice = "synchronise after the launches noted above: one of them may have failed, and this one reports it"
+    LAUNCH_FAILED.fail(
+        kernel=record.kernel,
+        grid=record.grid,
+        error=error,
+        advice=advice,
+        notes=tuple((f"launched before, not synchronised yet: {one}", one.location) for one in earlier),
+    )
+
+
 @user_facing
 class PreparedLaunch:
     """A launch whose arguments are checked and converted; `run()` only calls the driver.
@@ -88,49 +189,28 @@ class PreparedLaunch:
     ordered before the launch when it is prepared, not at each run.
     """
 
-    __slots__ = ("_arguments", "_configuration", "_device", "_history", "_kernel", "_owners", "_stream", "record")
+    __slots__ = ("_arguments", "_configuration", "_handle", "_launches", "_owners", "record")
 
     def __init__(
         self,
         *,
-        device: Device,
-        kernel: Any,
+        launches: Launches,
         configuration: Any,
         handle: int,
         record: LaunchRecord,
-        arguments: tuple[Any, ...],
+        arguments: Sequence[Any],
         owners: object,
     ) -> None:
-        self._device = device
-        self._kernel = kernel
+        self._launches = launches
         self._configuration = configuration
-        self._stream = device.stream(handle)
-        self._history = history(device, handle)
+        self._handle = handle
         self._arguments = arguments
         self._owners = owners
         self.record = record
 
     def run(self) -> None:
         """Launch. Returns before the kernel has run. Raises launch.failed with the driver's answer."""
-        try:
-            self._device.launch(self._stream, self._configuration, self._kernel, *self._arguments)
-        except driver_errors() as error:
-            self._fail(error)
-        if not self._history or self._history[-1] is not self.record:
-            self._history.append(self.record)
-
-    def _fail(self, error: Exception) -> None:
-        earlier = tuple(self._history)
-        advice = "compare the kernel's launch bounds with the device's limits"
-        if earlier:
-            advice = "synchronise after the launches noted above: one of them may have failed, and this one reports it"
-        LAUNCH_FAILED.fail(
-            kernel=self.record.kernel,
-            grid=self.record.grid,
-            error=error,
-            advice=advice,
-            notes=tuple((f"launched before, not synchronised yet: {record}", record.location) for record in earlier),
-        )
+        self._launches.start(self._configuration, self._handle, self.record, self._arguments)
 
 
 @user_facing

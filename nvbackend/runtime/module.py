@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Protocol
 
-from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.isel.target import Target
 from nvbackend.runtime import launch as launching
 from nvbackend.runtime import tensor_map
-from nvbackend.runtime.arguments import Bound, bind
+from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import describe
-from nvbackend.runtime.device import Configuration, CudaDevice, Device, DeviceLimits, KernelLimits
+from nvbackend.runtime.device import CudaDevice, Device, DeviceLimits, KernelLimits
 from nvbackend.runtime.driver import driver_errors
-from nvbackend.runtime.launch import Grid, LaunchRecord, PreparedLaunch
+from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch
 from nvbackend.runtime.rules import ARCHITECTURE, GRID, LOAD_FAILED, NOT_COMPILED, SHARED_MEMORY, THREADS
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
@@ -55,7 +55,8 @@ class LoadedKernel:
         self.signature = signature
         self.kernel = kernel
         self.device = device
-        self._maps = tensor_map.TensorMapCache()
+        self._binder = Binder(signature, device)
+        self._launches = Launches(signature, kernel, device)
 
     @property
     def name(self) -> str:
@@ -71,36 +72,37 @@ class LoadedKernel:
         together: the rules launch.* and tensor-map.*.
         """
         handle = stream_handle(stream)
-        problems = list(launching.check_grid(self.signature, grid))
-        bound = bind(self.signature, arguments, self.device, handle)
-        raise_all([*problems, *bound.problems])
-        for earlier in dict.fromkeys(bound.streams):
-            self.device.order(earlier, handle)
-        full = launching.full_grid(grid)
-        bounds = self.signature.bounds
-        configuration = Configuration(full, bounds.threads, bounds.cluster, bounds.dynamic_shared_bytes)
+        record, configuration, bound = self._checked(grid, arguments, handle)
         return PreparedLaunch(
-            device=self.device,
-            kernel=self.kernel,
-            configuration=self.device.configuration(configuration),
+            launches=self._launches,
+            configuration=configuration,
             handle=handle,
-            record=LaunchRecord(self.name, full, caller_location()),
-            arguments=self._encoded(bound),
-            owners=(bound.arrays, stream),
+            record=record,
+            arguments=self._binder.encoded(bound),
+            owners=(bound.owners, stream),
         )
 
-    def _encoded(self, bound: Bound) -> tuple[Any, ...]:
-        return tuple(
-            self._maps.get(parameter.name, value) if isinstance(parameter.type, TensorMap) else value
-            for parameter, value in zip(self.signature.parameters, bound.values, strict=True)
-        )
+    def _checked(self, grid: Grid, arguments: tuple[object, ...], handle: int) -> tuple[LaunchRecord, Any, Bound]:
+        """The launch's record, the driver's form of it, and its arguments, with other streams' work ordered before."""
+        launches = self._launches
+        problems: list[Diagnostic] = []
+        full, configuration = launches.shape(grid, problems)
+        bound = self._binder.bind(arguments, handle)
+        if problems or bound.problems:
+            raise_all([*problems, *bound.problems])
+        record = launches.record(full)
+        if bound.streams:
+            launches.order(bound.streams, handle, record)
+        return record, configuration, bound
 
     def launch(self, grid: Grid, *arguments: object, stream: Any = None) -> None:
         """Check, convert and launch; arguments as for `prepare`. Returns before the kernel has run.
 
         Raises the rules launch.* and tensor-map.* before anything is launched, launch.failed where the driver refuses.
         """
-        self.prepare(grid, *arguments, stream=stream).run()
+        handle = stream_handle(stream)
+        record, configuration, bound = self._checked(grid, arguments, handle)
+        self._launches.start(configuration, handle, record, self._binder.encoded(bound))
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """`kernel[grid](...)` and `kernel[grid, stream](...)`, as numba writes launches.
@@ -150,14 +152,13 @@ def load(compiled: Compiled, *, device: Device | None = None) -> LoadedKernel:
     binary = None if cubin is None else cubin.data
     misfits = check_architecture(signature.name, target, device.limits, as_ptx=binary is None)
     raise_all([*misfits, *_check_maps(signature)])
+    bounds = signature.bounds
     try:
         kernel = device.load(signature.name, compiled.ptx if binary is None else binary)
-        limits = device.kernel_limits(kernel)
+        raise_all(check_resources(signature, device.limits, device.kernel_limits(kernel)))
+        device.allow(kernel, bounds.dynamic_shared_bytes, bounds.cluster)
     except driver_errors() as error:
         LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
-    raise_all(check_resources(signature, device.limits, limits))
-    bounds = signature.bounds
-    device.allow(kernel, bounds.dynamic_shared_bytes, bounds.cluster)
     return LoadedKernel(signature, kernel, device)
 
 

@@ -50,8 +50,12 @@ def scalar_argument(element: ElementType, value: object) -> Any | Misfit:
     bits = scalar_bits(element, value)
     if isinstance(bits, Misfit):
         return bits
-    width = _PARAMETER_BITS[element.llvm]
-    return _CONTAINERS[width](bits & ((1 << width) - 1))
+    return container(element)(bits)
+
+
+def container(element: ElementType) -> type[Any]:
+    """The ctypes integer that a scalar of `element` is passed as; it keeps the low bits of what it is made of."""
+    return _CONTAINERS[_PARAMETER_BITS[element.llvm]]
 
 
 def scalar_bits(element: ElementType, value: object) -> int | Misfit:

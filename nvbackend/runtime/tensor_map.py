@@ -25,7 +25,7 @@ MAX_EXTENT = 1 << 32
 STRIDE_LIMIT = 1 << 40
 ALIGNMENT = 16
 SWIZZLES = (0, 32, 64, 128)
-CACHED_MAPS = 64
+CACHED_MAPS = 1024
 """Encoded maps a loaded kernel keeps: a pointer that comes again (buffers of a pool do) needs no second encoding."""
 
 _REFERENCE = "CUDA driver API, cuTensorMapEncodeTiled"
