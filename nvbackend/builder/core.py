@@ -22,6 +22,7 @@ from nvbackend.builder.regions import Region, Storage
 from nvbackend.builder.thread_values import ThreadValues
 from nvbackend.builder.uniformity import Choice, branches
 from nvbackend.builder.values import Value
+from nvbackend.builder.warp_indices import SharedIndex, unshare_parted
 from nvbackend.diagnostics import caller_location, raise_all
 from nvbackend.intrinsics.row import Effect, Role, Row
 from nvbackend.intrinsics.types import ElementType
@@ -60,6 +61,7 @@ class BuilderCore:
         self._choices: dict[str, Choice] = {}
         self._shared_barriers: dict[ir.Value, Scope] = {}
         """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""
+        self._indices: list[SharedIndex] = []
         self._latest: dict[str, ir.Value] = {}
         self._torn: tuple[Region, str] | None = None
         self._finished = False
@@ -278,6 +280,8 @@ class BuilderCore:
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
+        replaced = unshare_parted(self.machine, self._indices)
+        self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
         self.machine.values = ThreadValues(self.function, self._execution, self._shared_barriers)
 
     def _note_branches(self) -> None:

@@ -160,7 +160,7 @@ class Execution:
                 return None
             if left.elected or right.elected:
                 other = right if left.elected else left
-                return None if other.elected or not _of_whole_warps(other) else Threads(left.bits & right.bits, True)
+                return None if other.elected or not of_whole_warps(other) else Threads(left.bits & right.bits, True)
             return Threads(left.bits & right.bits)
         lanes = self._lanes(condition)
         return None if lanes is None else Threads(sum(1 << index for index, holds in enumerate(lanes) if holds))
@@ -276,7 +276,10 @@ def _constants(row: Row, operands: Operands) -> dict[str, int]:
     return known
 
 
-def _of_whole_warps(threads: Threads) -> bool:
+def of_whole_warps(threads: Threads) -> bool:
+    """Whether they are all threads of the warps that they are in."""
     whole = (1 << WARP_SIZE) - 1
+    if threads.elected:
+        return False
     parts = (threads.bits >> start & whole for start in range(0, threads.bits.bit_length(), WARP_SIZE))
     return all(part in (0, whole) for part in parts)

@@ -8,8 +8,10 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
+from nvbackend.builder.execution import of_whole_warps
 from nvbackend.builder.memory import Memory
 from nvbackend.builder.values import Operand, Value, as_value
+from nvbackend.builder.warp_indices import SharedIndex
 from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
 from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row import RegisterClass
@@ -56,12 +58,27 @@ class Threads(Memory):
         return self.thread_id() % WARP_SIZE
 
     def warp_id(self) -> Value:
-        """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp."""
-        return self.uniform(self.thread_id() // WARP_SIZE)
+        """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp.
+
+        Any lane may ask for it by itself.
+        """
+        return self._index_of(WARP_SIZE)
 
     def warpgroup_id(self) -> Value:
         """The warpgroup's index in its CTA, likewise uniform."""
-        return self.uniform(self.thread_id() // WARPGROUP_SIZE)
+        return self._index_of(WARPGROUP_SIZE)
+
+    def _index_of(self, size: int) -> Value:
+        """The index of the thread's group of `size`: lane 0's, or its own where only some lanes of the warp come."""
+        own = self.thread_id() // size
+        if self._alone() is not None:
+            return own
+        shared = self.uniform(own)
+        here = self._execution.here()
+        if here is None or not of_whole_warps(here):
+            emitted = self.machine.block(self._ir.block.name).instructions[-1]
+            self._indices.append(SharedIndex(own.ir, shared.ir, emitted))
+        return shared
 
     def cluster_rank(self) -> Value:
         """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""

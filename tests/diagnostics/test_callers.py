@@ -9,6 +9,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32
+from nvbackend.builder.memory import Address
+from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic
 from tests.support.process import run_python
 
@@ -25,12 +27,12 @@ def lines(diagnostic: Diagnostic) -> list[str]:
     return [diagnostic.location.source, *(caller.source for caller in diagnostic.location.callers)]
 
 
-def mirrored(k: nvb.KernelBuilder, buffer: nvb.Address, thread: nvb.Value) -> nvb.Value:
+def mirrored(k: nvb.KernelBuilder, buffer: Address, thread: Value) -> Value:
     buffer[thread] = 1.0
     return buffer[127 - thread]
 
 
-def through(k: nvb.KernelBuilder, buffer: nvb.Address) -> nvb.Value:
+def through(k: nvb.KernelBuilder, buffer: Address) -> Value:
     return mirrored(k, buffer, k.thread_id())
 
 
@@ -57,7 +59,7 @@ def test_the_chain_of_a_mistake_found_at_the_call() -> None:
     assert lines(found) == ["return x.load(3)", "load_three(x)"]
 
 
-def load_three(x: nvb.Address) -> list[nvb.Value]:
+def load_three(x: Address) -> list[Value]:
     return x.load(3)
 
 
@@ -85,7 +87,7 @@ def test_a_note_shows_the_calls_of_its_own_place() -> None:
     assert "fill(k, buffer)" in str(found)
 
 
-def fill(k: nvb.KernelBuilder, buffer: nvb.Address) -> None:
+def fill(k: nvb.KernelBuilder, buffer: Address) -> None:
     buffer[k.thread_id()] = 1.0
 
 
@@ -101,7 +103,7 @@ def test_a_deep_recursion_shows_both_ends() -> None:
     assert "94 more lines" in str(found)
 
 
-def descend(x: nvb.Address, depth: int) -> None:
+def descend(x: Address, depth: int) -> None:
     if depth:
         descend(x, depth - 1)
     else:
