@@ -72,10 +72,14 @@ ParameterType = Scalar | Pointer | TensorMap
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A named kernel parameter."""
+    """A named kernel parameter; an element type as `type` is a scalar of it."""
 
     name: str
     type: ParameterType
+
+    def __init__(self, name: str, type: ParameterType | ElementType) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "type", Scalar(type) if isinstance(type, ElementType) else type)
 
 
 @dataclass(frozen=True, slots=True)

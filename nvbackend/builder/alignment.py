@@ -1,4 +1,4 @@
-"""Addresses that are certainly no multiple of what somebody promises of them, or an instruction takes."""
+"""Addresses that are certainly not a multiple of what somebody promises of them, or an instruction takes."""
 
 from __future__ import annotations
 
@@ -17,6 +17,20 @@ class Addressed(Protocol):
 
     _places: Places
     _execution: Execution
+
+
+def how_to_align(root: int, wanted: int, *, shared: bool, stepped: bool) -> str:
+    """What makes an address known to be a multiple of `wanted` bytes; its memory begins at a multiple of `root`.
+
+    Of shared memory, whose `root` is that of all of it, nothing is taken for known.
+    """
+    steps = f"step by multiples of {wanted} bytes"
+    promise = f"for a run-time step that is one, promise it: address.byte_offset(step, align={wanted})"
+    if root % wanted == 0 and not shared:
+        return f"{steps} from where the memory begins, which is a multiple of {root}; {promise}"
+    source = f"k.shared(..., align={wanted})" if shared else f"Pointer(element, align={wanted})"
+    asked = f"ask for memory that begins at a multiple of {wanted} bytes, {source}"
+    return f"{asked}, and {steps} from there; {promise}" if stepped else asked
 
 
 def check_promise(k: Addressed, offset: ir.Value, root: int, align: int) -> None:

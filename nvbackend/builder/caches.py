@@ -62,7 +62,7 @@ class Caches(Threads):
 
     def _line(self, instruction: str, address: Address | Value) -> ir.Value:
         if isinstance(address, Address):
-            memory_rules.check_line(instruction, address.align)
+            memory_rules.check_line(instruction, address.align, address.how_to_align(cache_control.LINE_BYTES))
         return self._address(address)
 
     def cache_policy_of_range(

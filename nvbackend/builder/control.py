@@ -16,7 +16,7 @@ from nvbackend.builder.provenance import same_in_all_threads
 from nvbackend.builder.regions import Region, Storage, Threads
 from nvbackend.builder.values import Arithmetic, Operand, Value, as_value
 from nvbackend.builder.variables import Variable
-from nvbackend.diagnostics import caller_location
+from nvbackend.diagnostics import Location, caller_location
 from nvbackend.intrinsics.types import ElementType, pred, s32
 
 Known = dict[Storage, list[ir.Value]]
@@ -159,10 +159,13 @@ class Control(BuilderCore):
 
     def return_(self) -> None:
         """End the kernel for the threads that come here."""
+        self._return(caller_location())
+
+    def _return(self, place: Location | None) -> None:
         self._check_live()
         self._check_held("return_", None)
         self._flush()
-        self._pseudo(RETURN)
+        self._pseudo(RETURN, place=place)
         self._ir.ret_void()
         for region in self._regions:
             region.left = True

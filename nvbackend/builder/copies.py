@@ -146,10 +146,11 @@ class Copies(Threads):
 
         One thread executes it. With `multicast` every CTA of the cluster loads its share of each panel into all of
         them, and all must ask for the same tile. The coordinate along the map's innermost dimension is a multiple of
-        16 bytes: a kernel that loads from elsewhere stops. Raises tma.start where that is certain, tma.box,
-        tma.swizzle, tma.element, tma.multicast.
+        16 bytes: a kernel that loads from elsewhere stops. Raises tma.start where that is certain, tma.tile-rank,
+        tma.box, tma.swizzle, tma.element, tma.multicast.
         """
-        share = self._boxes_a_panel(tile, source)
+        instead = f"k.tma_load_box(address, {source.name}, coordinates, barrier)"
+        share = self._boxes_a_panel(tile, source, "k.tma_load", instead)
         operands: dict[str, object] = {"barrier": self._mbarrier(barrier).ir, "tensor_map": source.address}
         first: Operand = 0
         if multicast and self.cluster > 1:
@@ -172,8 +173,11 @@ class Copies(Threads):
         that stores elsewhere stops. Raises tma.start and tma.before where that is certain, tma.box, tma.swizzle,
         tma.element.
         """
+        boxes = self._boxes_a_panel(
+            tile, target, "k.tma_store", f"k.tma_store_box({target.name}, coordinates, address)"
+        )
         for panel in range(tile.layout.panels):
-            for box in range(self._boxes_a_panel(tile, target)):
+            for box in range(boxes):
                 place, coordinates = self._box(tile, target, at, panel, box)
                 operands = {"tensor_map": target.address, "coordinates": coordinates, "source": place.bytes.ir}
                 row = tma.store_tile(target.type.rank)
@@ -229,9 +233,23 @@ class Copies(Threads):
             for tensor_map in tensor_maps:
                 self.emit(tma.prefetch_tensormap(), {"tensor_map": tensor_map.address})
 
-    def _boxes_a_panel(self, tile: SharedTile, tensor_map: TensorMapParameter) -> int:
-        """How many boxes of the map make one panel of the tile, once the two are known to fit."""
+    def _boxes_a_panel(self, tile: SharedTile, tensor_map: TensorMapParameter, call: str, instead: str) -> int:
+        """How many boxes of the map make one panel of the tile, once the two are known to fit `call`.
+
+        Raises tma.tile-rank, tma.element, tma.swizzle and tma.box.
+        """
         kind, layout = tensor_map.type, tile.layout
+        if kind.rank != len(layout.tma_box):
+            rules.TMA_RANK.fail(
+                name=tensor_map.name,
+                rank=kind.rank,
+                box=kind.box,
+                call=call,
+                instead=instead,
+                element=layout.element,
+                wanted=layout.tma_box,
+                swizzle=layout.swizzle.span,
+            )
         along, across = layout.panel_box
         found = []
         if kind.element is not layout.element:
@@ -240,7 +258,7 @@ class Copies(Threads):
             found.append(
                 rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span)
             )
-        if kind.rank != 2 or kind.box[1] != across or along % kind.box[0]:
+        if kind.box[1] != across or along % kind.box[0]:
             described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
             found.append(
                 rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=layout.tma_box)

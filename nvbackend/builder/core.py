@@ -23,7 +23,7 @@ from nvbackend.builder.thread_values import ThreadValues
 from nvbackend.builder.uniformity import Choice, branches
 from nvbackend.builder.values import Value
 from nvbackend.builder.warp_indices import SharedIndex, unshare_parted
-from nvbackend.diagnostics import caller_location, raise_all
+from nvbackend.diagnostics import Location, caller_location, raise_all
 from nvbackend.intrinsics.row import Effect, Role, Row
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.facts import THREADS
@@ -170,8 +170,9 @@ class BuilderCore:
         touches: Sequence[Touch] = (),
         memory: Sequence[MemoryTouch] = (),
         facts: Mapping[str, int] | None = None,
+        place: Location | None = None,
     ) -> None:
-        place = caller_location()
+        place = place or caller_location()
         self._record(
             MachineInstr(opcode, None, touches=tuple(touches), memory=tuple(memory), facts=facts or {}, location=place)
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from nvbackend.builder import rules
-from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.diagnostics import Location, raise_all, user_facing
 from nvbackend.diagnostics.location import error_location
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target
@@ -92,7 +92,7 @@ class KernelDefinition:
             if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
                 raise
             raise_all([rules.NO_NUMBER.diagnose(at=place, error=error)])
-        return k.finish()
+        return k._finish(_last_line(self._function))
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Kernels are launched, not called: kernel.function."""
@@ -146,6 +146,12 @@ class KernelDefinition:
             is_text = isinstance(annotation, str)
             found[name] = _evaluated(annotation, self._function.__globals__, names) if is_text else annotation
         return found
+
+
+def _last_line(function: Callable[..., None]) -> Location:
+    code = function.__code__
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    return Location(code.co_filename, last, code.co_name)
 
 
 def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> Any:

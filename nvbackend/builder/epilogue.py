@@ -71,6 +71,7 @@ class TmaEpilogue:
         multiplied = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, element, element)))
         self._copy = make_tiled_copy_C(stmatrix_copy(element, MATRICES), multiplied)
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
+        k._boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma_store_box({target.name}, ...)")
 
     def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.

@@ -19,7 +19,7 @@ from nvbackend.builder.operations import Operations
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMapParameter, check_parameters
 from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Value
-from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all, user_facing
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
@@ -98,11 +98,15 @@ class KernelBuilder(Operations):
 
     def finish(self) -> FinishedKernel:
         """Close the kernel and verify its machine form. Raises every error found, together."""
+        return self._finish(caller_location())
+
+    def _finish(self, end: Location | None) -> FinishedKernel:
+        """As `finish`; `end` is the line that the kernel ends at for the threads that come to no other end."""
         if self._finished:
             rules.FINISHED.fail(name=self.name)
         self._check_blocks()
         if self._exit_kind is None:
-            self.return_()
+            self._return(end)
         self._finished = True
         self._link()
         built = time.perf_counter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.builder.alignment import check_aligned, check_promise
+from nvbackend.builder.alignment import check_aligned, check_promise, how_to_align
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.places import Place
@@ -158,6 +158,11 @@ class Address:
         """Raises memory.misaligned where this is certainly no multiple of `wanted` bytes, as `instruction` takes."""
         check_aligned(self._k, None if self._offset is None else self._offset.ir, self._root, wanted, instruction)
 
+    def how_to_align(self, wanted: int) -> str:
+        """What makes this address known to be a multiple of `wanted` bytes, for the fix of a diagnostic."""
+        stepped, shared = self._offset is not None, self.space == SHARED_SPACE
+        return how_to_align(self._root, wanted, shared=shared, stepped=stepped)
+
     def load(self, count: int = 1) -> list[Value]:
         """`count` consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
         kind, size = self._access(count)
@@ -222,7 +227,7 @@ class Address:
         if size not in _ACCESS_BYTES:
             rules.VECTOR_WIDTH.fail(count=count, element=self.element, bytes=size)
         if self.align % size:
-            rules.VECTOR_ALIGNMENT.fail(bytes=size, align=self.align)
+            rules.VECTOR_ALIGNMENT.fail(bytes=size, align=self.align, advice=self.how_to_align(size))
         scalar = llvm_type(self.element)
         return (scalar if count == 1 else ir.VectorType(scalar, count)), size
 

@@ -225,8 +225,9 @@ SUB_BYTE = Rule(
 )
 VECTOR_ALIGNMENT = Rule(
     id="memory.alignment",
-    message="an access of {bytes} bytes needs an address that is a multiple of it; this pointer promises {align}",
-    fix="declare it where the memory comes from: Pointer(element, align={bytes}) or k.shared(..., align={bytes})",
+    message="an access of {bytes} bytes needs an address that is a multiple of {bytes}; this one is known to be one of "
+    "{align} only",
+    fix="{advice}",
     why="A misaligned vector access faults at run time, and ends the context.",
     reference="PTX ISA 6.4.1 (alignment of vectors)",
 )
@@ -242,6 +243,15 @@ TMA_BOX = Rule(
     message="tensor map {name!r} copies boxes of {box}; the tile {tile} is not made of whole such boxes",
     fix="declare TensorMap(..., box={wanted})",
     why="TMA would write past the tile, or leave parts of it as they were.",
+    reference="PTX ISA 5.5.3 (tensor maps: bounding box)",
+)
+TMA_RANK = Rule(
+    id="tma.tile-rank",
+    message="tensor map {name!r} has {rank} dimension(s), box {box}; {call} copies tiles of a matrix, a map of 2 "
+    "dimensions",
+    fix="copy its boxes one by one with {instead}, where {name} has {rank} coordinate(s), innermost first; or declare "
+    "a map of a matrix: TensorMap({element}, box={wanted}, swizzle={swizzle})",
+    why="A tile has a row and a column: nothing says where it begins along other dimensions.",
     reference="PTX ISA 5.5.3 (tensor maps: bounding box)",
 )
 TMA_SWIZZLE = Rule(

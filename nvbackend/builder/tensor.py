@@ -32,7 +32,7 @@ BOUNDS = Rule(
 BASE = Rule(
     id="tensor.base",
     message="{layout} swizzles addresses in a pattern of {period} bytes; its memory begins at a multiple of {align}",
-    fix="allocate it with align={period}",
+    fix="{advice}",
     why="The bits that TMA and the tensor core exchange are those of the address, not of the place in the tensor.",
     reference="PTX ISA 5.5.7 (swizzling modes)",
 )
@@ -356,7 +356,7 @@ class Tensors(Threads):
                 ELEMENT.fail(layout=layout, bits=layout.offset.bits, element=address.element)
             period = 1 << layout.swizzle.base + layout.swizzle.bits + abs(layout.swizzle.shift)
             if address.align % period:
-                BASE.fail(layout=layout, period=period, align=address.align)
+                BASE.fail(layout=layout, period=period, align=address.align, advice=address.how_to_align(period))
         self._check_bounds(address, layout, max(plain.offsets()) + 1)
         return Partition(dataclasses.replace(plain, offset=0), plain.offset)
 

@@ -71,7 +71,7 @@ def test_somebody_elses_function_hears_of_its_cluster_too() -> None:
     ("parameter", "rule", "says"),
     [
         (("a", i32), "kernel.parameter", "not a kernel parameter type"),
-        (Parameter("a", i32), "kernel.parameter", "annotate"),
+        (Parameter("a", int), "kernel.parameter", "annotate"),
         (Parameter("a", Scalar("f16")), "kernel.parameter-fact", "'f16'"),
         (Parameter("a", Pointer(i32, align=3)), "kernel.parameter-fact", "align=3"),
         (Parameter("a", Pointer(i32, align=0)), "kernel.parameter-fact", "power of two"),

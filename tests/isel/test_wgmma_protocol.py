@@ -107,7 +107,7 @@ def test_the_fix_is_the_largest_number_that_drains_enough() -> None:
 def test_an_open_group_is_told_as_such() -> None:
     message, fix, notes = only("entry\n  fence\n  mma acc\n  read acc\n  ret")
     assert "no wgmma.commit_group has closed the group of that mma" in message
-    assert fix.startswith("put wgmma.commit_group behind the wgmma.mma_async of line 3, and wgmma.wait_group 0 ")
+    assert fix.startswith("put wgmma.commit_group after the wgmma.mma_async of line 3, and wgmma.wait_group 0 ")
     assert notes == [("the mma is issued here", 3)]
 
 
@@ -116,10 +116,15 @@ def test_a_fragment_is_told_as_read_by_the_mma() -> None:
     assert "A fragment frag is written while the wgmma.mma_async of line 3 may still be reading it" in message
 
 
+def test_a_fragment_that_wants_a_fence_is_called_a_fragment() -> None:
+    message, _, _ = only("entry\n  fence\n  write frag\n  mma acc a=frag\n  commit\n  wait 0\n  ret")
+    assert message.startswith("wgmma.mma_async uses A fragment frag with no wgmma.fence before it")
+
+
 def test_a_missing_fence_names_the_accesses() -> None:
     message, fix, notes = only("entry\n  fence\n  write acc\n  mma acc\n  commit\n  wait 0\n  ret")
     assert "ordinary code accesses acc at line 3" in message
-    assert fix == "put wgmma.fence before this line, behind every ordinary access to acc"
+    assert fix == "put wgmma.fence before this line, after every ordinary access to acc"
     assert notes == [("acc is written here", 3)]
 
 
@@ -162,7 +167,7 @@ def test_the_fix_of_several_reads_drains_the_newest_group() -> None:
 
 def test_zeroing_several_accumulators_without_a_fence_is_one_mistake() -> None:
     message, _, _ = only("entry\n  write one\n  write two\n  mma one\n  mma two\n  commit\n  wait 0\n  ret")
-    assert "register blocks one, two with no wgmma.fence" in message
+    assert "accumulators one, two with no wgmma.fence" in message
 
 
 def test_mistakes_with_causes_of_their_own_stay_apart() -> None:

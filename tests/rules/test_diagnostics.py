@@ -30,5 +30,10 @@ def printed(example: Example) -> str:
     text = "\n".join(map(str, example.diagnostics(Side.BREAKS)))
     text = re.sub(r"\n *called from \S*/tests/rules/(example|test_diagnostics)[.]py[^\n]*", "", text)  # this test's own
     text = re.sub(rf"{file}:(\d+)", lambda found: f"{example.rule}:{int(found[1]) - first}", text)
+    text = re.sub(
+        r"\bline (\d+)\b",
+        lambda found: f"line {int(found[1]) - first}" if int(found[1]) in example.lines else found[0],
+        text,
+    )
     text = re.sub(r" at 0x[0-9a-f]+>", ">", text)
     return f"{text.replace(str(ROOT), '.')}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Target, bf16, f16, f32, u8
+from nvbackend import Target, bf16, f16, f32, i32, u8
 from nvbackend.isel.families.family_rules import check_tma_multicast_target
 from nvbackend.isel.families.tma_request import TmaRequest
 from nvbackend.isel.families.tma_rules import select_tma
@@ -49,6 +49,15 @@ def three_coordinates_of_a_matrix(k, matrix: MATRIX):
         k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
         k.tma_load(tile, matrix, (0, 0, 0), full)  # breaks
         k.tma_load(tile, matrix, (0, 0), full)  # keeps
+
+
+@kernel("tma.tile-rank")
+def batch_of_matrices(k, batch: nvb.TensorMap(f16, box=(1, 64, 64)), number: i32):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
+        k.tma_load(tile, batch, (number, 0, 0), full)  # breaks
+        k.tma_load_box(tile.address, batch, (0, 0, number), full)  # keeps
 
 
 @kernel("tma.multicast", cluster=2)

@@ -14,7 +14,7 @@ LONGEST_SLEEP = 1_000_000
 LINE = Rule(
     id="cache.line",
     message="{instruction} works on lines of {bytes} bytes; the address is a multiple of {align} only",
-    fix="give the address of a whole line: allocate at a multiple of {bytes} bytes",
+    fix="give the address of a whole line: {advice}",
     why="An address inside of a line is undefined behaviour: a neighbour's bytes would be forgotten with one's own.",
     reference="PTX ISA 9.7.9 (applypriority, discard)",
 )
@@ -92,10 +92,10 @@ def check_members(mode: str, members: int, executing: int) -> None:
         EXCHANGE.fail(mode=mode, what=what, advice="a bit for every lane that comes here, or let only those come here")
 
 
-def check_line(instruction: str, align: int) -> None:
+def check_line(instruction: str, align: int, advice: str) -> None:
     """Raises cache.line unless an address that is a multiple of `align` bytes is one of a line's start."""
     if align % LINE_BYTES:
-        LINE.fail(instruction=instruction, bytes=LINE_BYTES, align=align)
+        LINE.fail(instruction=instruction, bytes=LINE_BYTES, align=align, advice=advice)
 
 
 def check_policy_range(primary_bytes: int, total_bytes: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend.diagnostics import Rule, Severity
 
 PTX_WGMMA = "PTX ISA 9.7.15.7"
-SEED = "WGMMA Emission Protocol"
+SEED = "tileiras documents, WGMMA Emission Protocol"
 
 READ_IN_FLIGHT = Rule(
     id="wgmma.read-in-flight",
@@ -24,7 +24,7 @@ WRITE_IN_FLIGHT = Rule(
 MISSING_FENCE = Rule(
     id="wgmma.missing-fence",
     message="wgmma.mma_async uses {registers} with no wgmma.fence before it on some path: {reason}",
-    fix="put wgmma.fence before this line, behind every ordinary access to {names}",
+    fix="put wgmma.fence before this line, after every ordinary access to {names}",
     why="Without the fence the tensor core may see registers from before the access, or overwrite them too early.",
     reference=f"{PTX_WGMMA}.1 (wgmma.fence); {SEED}, The Four-Op Sequence",
 )
@@ -38,7 +38,7 @@ SHAPE_CHANGE = Rule(
 )
 NEEDLESS_FENCE = Rule(
     id="wgmma.needless-fence",
-    message="this wgmma.fence stands between two mma of one group, {second} and one before it, that accumulate into "
+    message="this wgmma.fence is between two mma of one group, {second} and one before it, that accumulate into "
     "{names} in one shape: they are ordered without it",
     fix="remove it; one fence at the start of the region is enough",
     why="The fence makes the tensor core wait for nothing, between every two instructions of a chain.",
@@ -47,14 +47,14 @@ NEEDLESS_FENCE = Rule(
 )
 MISSING_COMMIT = Rule(
     id="wgmma.missing-commit",
-    message="{what}, but no wgmma.commit_group has closed the group of {mma}, which writes {names}",
-    fix="put wgmma.commit_group behind {mma}, before {where}",
+    message="{what}, but no wgmma.commit_group has closed the group of {mma}, which {uses}",
+    fix="put wgmma.commit_group after {mma}, before {where}",
     why="A wait sees committed groups only: it returns at once, and the mma still runs.",
     reference=f"{PTX_WGMMA}.2 (wgmma.commit_group); {SEED}, The Four-Op Sequence",
 )
 WAIT_LEAVES_GROUP = Rule(
     id="wgmma.wait-leaves-group",
-    message="this wait_group {pending} is to hand back {registers}, but it leaves group {group}, which wrote {names}, "
+    message="this wait_group {pending} is to hand back {registers}, but it leaves group {group}, which {uses}, "
     "in flight: {arithmetic}",
     fix="use wgmma.wait_group {enough} here",
     why="The number says how many groups may stay in flight, not how many to wait for; the result is not there yet.",
@@ -62,7 +62,7 @@ WAIT_LEAVES_GROUP = Rule(
 )
 MISSING_WAIT = Rule(
     id="wgmma.missing-wait",
-    message="the kernel ends here while group {group}, which wrote {names}, may be in flight: {reason}",
+    message="the kernel ends here while group {group}, which {uses}, may be in flight: {reason}",
     fix="put wgmma.wait_group 0 before the end of the kernel",
     why="The result of the group is lost, and its shared memory may be given to the next CTA while it is read.",
     reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",

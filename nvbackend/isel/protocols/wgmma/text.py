@@ -1,4 +1,4 @@
-"""What the WGMMA protocol's mistakes are told as: groups numbered, the arithmetic of a wait, what to put where.
+"""The WGMMA protocol's mistakes in words: groups numbered, the arithmetic of a wait, what to put where.
 
 Groups are numbered by their wgmma.commit_group in the order of the text, from 1.
 """
@@ -57,18 +57,18 @@ class Wording:
         if finding.age == 0:
             reason = "no wgmma.commit_group has closed the group of that mma, so no wait covers it"
             fix = (
-                f"put wgmma.commit_group behind {self._mma(trail)}, and wgmma.wait_group 0 that drains {names} "
+                f"put wgmma.commit_group after {self._mma(trail)}, and wgmma.wait_group 0 that drains {names} "
                 "before this line"
             )
         else:
-            reason = self._left(trail, names, "reads" if reads else "wrote")
+            reason = self._left(trail, self._uses(trail, finding.blocks, "wrote"))
             fix = f"put wgmma.wait_group {finding.age - 1} that drains {names} before this line"
             if trail.wait >= 0:
                 fix += f", or make the wait of {self._line(trail.wait)} wgmma.wait_group {trail.age - 1}"
         return finding.rule.diagnose(
             at=self._location(finding, trail),
             notes=self._history(trail),
-            registers=_registers("A fragment" if reads else "accumulator", finding.blocks),
+            registers=self._registers(trail.mma, finding.blocks),
             verb="is" if len(finding.blocks) == 1 else "are",
             mma=self._mma(trail),
             doing=f"{'reading' if reads else 'writing'} {'it' if len(finding.blocks) == 1 else 'them'}",
@@ -86,7 +86,7 @@ class Wording:
         return finding.rule.diagnose(
             at=finding.site.instr.location,
             notes=self._places(finding.accesses, self._accessed),
-            registers=_registers("register block", finding.blocks),
+            registers=self._registers(finding.site.position, finding.blocks),
             names=names,
             reason=reason,
         )
@@ -105,7 +105,7 @@ class Wording:
     def _needless_fence(self, finding: Finding) -> Diagnostic:
         return finding.rule.diagnose(
             at=finding.site.instr.location,
-            notes=self._places(finding.accesses, lambda _: "the mma behind the fence"),
+            notes=self._places(finding.accesses, lambda _: "the mma after the fence"),
             names=_names(finding.blocks),
             second=f"that of {self._line(max(finding.accesses))}",
         )
@@ -116,14 +116,14 @@ class Wording:
             what, where = "the kernel ends here", "the end of the kernel"
         else:
             pending = finding.site.instr.immediates[PENDING]
-            what = f"this wait_group {pending} is to drain {_registers('accumulator', finding.blocks)}"
+            what = f"this wait_group {pending} is to drain {self._registers(trail.mma, finding.blocks)}"
             where = "this line"
         return finding.rule.diagnose(
             at=self._location(finding, trail),
             notes=self._history(trail),
             what=what,
             mma=self._mma(trail),
-            names=_names(finding.blocks),
+            uses=self._uses(trail, finding.blocks, "writes"),
             where=where,
         )
 
@@ -134,8 +134,8 @@ class Wording:
             at=finding.site.instr.location,
             notes=self._history(trail),
             pending=pending,
-            registers=_registers("accumulator", finding.blocks),
-            names=_names(finding.blocks),
+            registers=self._registers(trail.mma, finding.blocks),
+            uses=self._uses(trail, finding.blocks, "wrote"),
             group=self._groups[trail.commit],
             arithmetic=self._arithmetic(pending, finding.age, self._groups[trail.commit]),
             enough=finding.age - 1,
@@ -147,8 +147,8 @@ class Wording:
             at=self._location(finding, trail),
             notes=self._history(trail),
             group=self._groups[trail.commit],
-            names=_names(finding.blocks),
-            reason=self._left(trail, _names(finding.blocks), "wrote"),
+            uses=self._uses(trail, finding.blocks, "wrote"),
+            reason=self._left(trail),
         )
 
     def _wait_range(self, finding: Finding) -> Diagnostic:
@@ -161,14 +161,31 @@ class Wording:
 
     # -- phrases ------------------------------------------------------------------------------------------------
 
-    def _left(self, trail: Trail, names: str, did: str) -> str:
+    def _left(self, trail: Trail, uses: str = "") -> str:
         """Why a committed group is still in flight: the wait that left it, or that there was none."""
-        group = self._groups[trail.commit]
+        group = f"group {self._groups[trail.commit]}"
+        named = f"{group}, which {uses}," if uses else group
         if trail.wait < 0:
-            return f"no wait_group stands between the commit of group {group}, which {did} {names}, and this line"
+            return f"no wait_group is between the commit of {named.removesuffix(',')} and this line"
         pending = self._sites[trail.wait].instr.immediates[PENDING]
-        arithmetic = self._arithmetic(pending, trail.age, group)
-        return f"wait_group {pending} leaves group {group}, which {did} {names}, in flight: {arithmetic}"
+        arithmetic = self._arithmetic(pending, trail.age, self._groups[trail.commit])
+        return f"wait_group {pending} leaves {named} in flight: {arithmetic}"
+
+    def _uses(self, trail: Trail, blocks: Sequence[RegisterBlock], wrote: str) -> str:
+        """What the mma does to the registers: it writes accumulators and reads fragments of A."""
+        read = [block for block in blocks if self._multiplies(trail, block)]
+        written = [block for block in blocks if block not in read]
+        parts = [f"{wrote} {_names(written)}"] * (bool(written) or not read) + [f"reads {_names(read)}"] * bool(read)
+        return " and ".join(parts)
+
+    def _registers(self, position: int, blocks: Sequence[RegisterBlock]) -> str:
+        """The registers by what the mma there takes them for."""
+        multiplied = set(blocks_with(self._sites[position].instr, Access.MULTIPLY))
+        fragments = [block for block in blocks if block in multiplied]
+        accumulators = [block for block in blocks if block not in multiplied]
+        kinds = (("accumulator", accumulators), ("A fragment", fragments))
+        parts = [f"{kind}{'s' if len(some) > 1 else ''} {_names(some)}" for kind, some in kinds if some]
+        return " and ".join(parts) or _UNNAMED
 
     @staticmethod
     def _arithmetic(pending: int, age: int, group: int) -> str:
@@ -214,12 +231,6 @@ class Wording:
 def _names(blocks: Iterable[RegisterBlock]) -> str:
     """The names of the blocks; an mma that was emitted by itself has registers without one."""
     return ", ".join(dict.fromkeys(block.name for block in sorted(blocks, key=lambda block: block.id))) or _UNNAMED
-
-
-def _registers(kind: str, blocks: Sequence[RegisterBlock]) -> str:
-    if not blocks:
-        return _UNNAMED
-    return f"{kind}{'s' if len(blocks) > 1 else ''} {_names(blocks)}"
 
 
 def _shape(shape: Shape | None) -> str:
