@@ -219,9 +219,10 @@ def test_a_few_thousand_requests(seed: int) -> None:
     assert fuzz.compiled > 0
 
 
-@pytest.mark.exhaustive
-def test_a_hundred_thousand_requests() -> None:
-    fuzz = run(3, 100_000)
+@pytest.mark.exhaustive(seconds=40)
+@pytest.mark.parametrize("seed", range(3, 23))
+def test_a_hundred_thousand_requests(seed: int) -> None:
+    fuzz = run(seed, 5000)
     assert fuzz.failures == {}
-    assert fuzz.answered > 10_000
-    assert fuzz.compiled > 50
+    assert fuzz.answered > 500
+    assert fuzz.compiled > 2
