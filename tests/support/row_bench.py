@@ -32,21 +32,25 @@ def _walks(rank: int) -> dict[str, Im2col]:
 
 
 class Bench:
-    """A kernel for `target`, with memory, a barrier, values of every type and a tensor map of every rank."""
+    """A kernel for `target`, with memory, a barrier, values of every type and a tensor map of every rank.
 
-    def __init__(self, target: Target) -> None:
-        maps = [Parameter(f"map{rank}", TensorMap(u32, (8,) * (rank - 1) + (4,), swizzle=0)) for rank in RANKS]
-        maps += [
+    Chips without TMA take it with `cluster` 1 and no `maps`.
+    """
+
+    def __init__(self, target: Target, *, name: str = "calls", cluster: int = 2, maps: bool = True) -> None:
+        mapped = [Parameter(f"map{rank}", TensorMap(u32, (8,) * (rank - 1) + (4,), swizzle=0)) for rank in RANKS]
+        mapped += [
             Parameter(f"{kind}{rank}", TensorMap(u32, (16, 4), 0, walk))
             for rank in RANKS[2:]
             for kind, walk in _walks(rank).items()
         ]
+        mapped = mapped if maps else []
         scalars = [Parameter(name, Scalar(element)) for name, element in _SCALARS.items()]
         memory = Parameter("memory", Pointer(u8, 1024))
-        self.k: Any = KernelBuilder("calls", target, threads=128, cluster=2, parameters=[memory, *scalars, *maps])
-        given = dict(zip((one.name for one in (memory, *scalars, *maps)), self.k.arguments, strict=True))
+        self.k: Any = KernelBuilder(name, target, threads=128, cluster=cluster, parameters=[memory, *scalars, *mapped])
+        given = dict(zip((one.name for one in (memory, *scalars, *mapped)), self.k.arguments, strict=True))
         self.memory: Any = given["memory"]
-        self.maps = {name: given[name] for name in (one.name for one in maps)}
+        self.maps = {one.name: given[one.name] for one in mapped}
         self.values: dict[ElementType, Any] = {element: given[name] for name, element in _SCALARS.items()}
         self.values |= {element: self.values[u16].to(element) for element in (s8, u8)}
         self.values[pred] = self.values[u32] == 1

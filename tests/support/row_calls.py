@@ -349,7 +349,8 @@ def held(u: Bench, row: Row, name: str) -> Any:
     return [value] * row.operand(name).count if value is not None else u.of(row, name)
 
 
-def _call_of(row: Row) -> Callable[[Bench, Row], object]:
+def call_of(row: Row) -> Callable[[Bench, Row], object]:
+    """What emits the row: its opcode's call, or the one that takes the row itself."""
     usual = {"mapa": ("shared::cluster", 32), "getctarank": ("shared::cluster", 32)}.get(row.opcode)
     by_row = (row.axes.get("space"), row.axes.get("bits")) != usual if usual else False
     if SPELLING in row.axes or by_row or (row.opcode, row.axes.get("space")) == ("red.async", "global"):
@@ -361,7 +362,7 @@ def emits(u: Bench, row: Row) -> str:
     """What the call of `row` emitted instead; empty where it emitted the row itself."""
     before = sum(len(block.instructions) for block in u.k.machine.blocks.values())
     try:
-        _call_of(row)(u, row)
+        call_of(row)(u, row)
     except (nvb.DiagnosticError, KeyError) as error:
         return f"{type(error).__name__}: {error}"
     made = [one.row for block in u.k.machine.blocks.values() for one in block.instructions][before:]
