@@ -5,8 +5,7 @@ from __future__ import annotations
 import graphlib
 import sys
 
-import pytest
-
+from tests.support.process import ROOT
 from tests.support.source import PACKAGE, Source, imports, sources
 
 LAYERS = ("diagnostics", "intrinsics", "isel", "layout", "atoms", "tiled")
@@ -18,13 +17,13 @@ OUTSIDE = {
     "ptx": frozenset(),
 }
 """What a layer may import besides the standard library and this package."""
+OUTSIDE_OF_THE_REST = frozenset({"numpy", "llvmlite", "numba", "cuda", "nvidia", "ml_dtypes"})
 HEAVY = frozenset({"numba", "cuda", "numpy", "ml_dtypes"})
 """Never imported at the top level of a module; of LLVM see below."""
 LLVM_USERS = ("nvbackend.builder", "nvbackend.codegen")
 
 ALL = sources(PACKAGE)
 PROGRAMS = sources("samples", "benchmarks")
-each_source = pytest.mark.parametrize("source", ALL, ids=str)
 
 
 def _layer(module: str) -> int:
@@ -34,32 +33,37 @@ def _layer(module: str) -> int:
     return LAYERS.index(parts[1]) if len(parts) > 1 and parts[1] in LAYERS else len(LAYERS)
 
 
-@each_source
-def test_no_layer_imports_a_higher_one(source: Source) -> None:
+def test_no_layer_imports_a_higher_one() -> None:
     above = [
-        f"line {found.line}: {found.module}"
+        f"{source.path.relative_to(ROOT)}:{found.line}: {found.module}"
+        for source in ALL
         for found in imports(source)
         if found.module.partition(".")[0] == PACKAGE and _layer(found.module) > _layer(source.module)
     ]
     assert above == []
 
 
-@each_source
-def test_lower_layers_stand_on_the_standard_library(source: Source) -> None:
+def test_lower_layers_stand_on_the_standard_library() -> None:
+    assert {source.module: extra for source in ALL if (extra := _roots(source) - _allowed(source))} == {}
+
+
+def _roots(source: Source) -> set[str]:
+    return {found.module.partition(".")[0] for found in imports(source)} - {PACKAGE} - sys.stdlib_module_names
+
+
+def _allowed(source: Source) -> frozenset[str]:
     parts = source.module.split(".")
-    allowed = OUTSIDE.get(parts[1]) if len(parts) > 1 else None
-    if allowed is None:
-        allowed = frozenset({"numpy", "llvmlite", "numba", "cuda", "nvidia", "ml_dtypes"})
-    roots = {found.module.partition(".")[0] for found in imports(source)}
-    assert roots - {PACKAGE} - sys.stdlib_module_names - allowed == set()
+    return OUTSIDE.get(parts[1] if len(parts) > 1 else "", OUTSIDE_OF_THE_REST)
 
 
-@each_source
-def test_heavy_packages_are_imported_on_use(source: Source) -> None:
-    eager = {found.module.partition(".")[0] for found in imports(source) if not found.lazy}
-    assert eager & HEAVY == set()
-    if not source.module.startswith(LLVM_USERS):
-        assert "llvmlite" not in eager
+def test_heavy_packages_are_imported_on_use() -> None:
+    eager = {
+        source.module: {found.module.partition(".")[0] for found in imports(source) if not found.lazy} for source in ALL
+    }
+    assert {module: found for module, names in eager.items() if (found := names & HEAVY)} == {}
+    llvm = [module for module, names in eager.items() if "llvmlite" in names]
+    assert llvm
+    assert [module for module in llvm if not module.startswith(LLVM_USERS)] == []
 
 
 def test_the_ptx_front_end_knows_no_builder() -> None:
@@ -76,11 +80,12 @@ def test_no_import_cycles() -> None:
     assert order.index("nvbackend.diagnostics.location") < order.index("nvbackend.isel.target")
 
 
-@pytest.mark.parametrize("source", PROGRAMS, ids=str)
-def test_programs_import_what_users_can(source: Source) -> None:
+def test_programs_import_what_users_can() -> None:
     """Samples use the installed package: no names of the links at the top level, nor of the tests."""
-    roots = {found.module.partition(".")[0] for found in imports(source)}
-    assert roots & {"intrinsics", "isel", "tests"} == set()
+    roots = {source.module: {found.module.partition(".")[0] for found in imports(source)} for source in PROGRAMS}
+    assert {
+        module: found for module, names in roots.items() if (found := names & {"intrinsics", "isel", "tests"})
+    } == {}
 
 
 def test_programs_exist() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -64,9 +65,11 @@ def test_files_that_contributing_names_exist() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def headings(text: str) -> set[str]:
+@functools.cache
+def headings(document: Path) -> set[str]:
     """The anchors of a document: its headings in lower case, spaces as hyphens, marks left out."""
-    found = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    text = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    found = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
@@ -79,7 +82,7 @@ def dead_links(document: Path) -> list[str]:
         target = document.parent / place if place else document
         if link.startswith(("http:", "https:")):
             continue
-        if not target.exists() or (anchor and anchor not in headings(target.read_text(encoding="utf-8"))):
+        if not target.exists() or (anchor and anchor not in headings(target)):
             dead.append(link)
     return dead
 
