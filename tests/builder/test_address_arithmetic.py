@@ -145,7 +145,7 @@ def kernel_of(source: random.Random) -> tuple[nvb.builder.kernel.FinishedKernel,
     return k.finish(), wanted
 
 
-def check(seed: int) -> None:
+def assert_addresses(seed: int) -> None:
     source = random.Random(seed)
     finished, wanted = kernel_of(source)
     for _ in range(ROUNDS):
@@ -159,13 +159,13 @@ def check(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(16))
 def test_random_addresses(seed):
     """16 kernels of 40 addresses, on 8 sets of numbers each: 5,120 addresses."""
-    check(seed)
+    assert_addresses(seed)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(100, 700))
 def test_more_random_addresses(seed):
-    check(seed)
+    assert_addresses(seed)
 
 
 FAR = [
