@@ -107,6 +107,7 @@ class Control(BuilderCore):
         first = as_value(self, start, element)
         rounds = (first.ir, last.ir, as_value(self, step, element).ir)
         counter = self.var(first, name=name)
+        self._places.multiples.count(counter._storage.slots[0], first.ir, rounds[2])
         if same_in_all_threads(rounds, self._shared_counters):
             self._shared_counters.update(counter._storage.slots)
         header, body, latch, done = (self._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
