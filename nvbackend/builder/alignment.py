@@ -11,6 +11,9 @@ from nvbackend.builder.execution import Execution
 from nvbackend.builder.places import Places
 from nvbackend.builder.rules import MISALIGNED
 
+LARGEST_ALIGNMENT = 1 << 32
+"""The largest that LLVM knows."""
+
 
 class Addressed(Protocol):
     """What is asked of the builder: sums of values, and their numbers in the threads that are here."""
@@ -38,12 +41,17 @@ def check_promise(k: Addressed, offset: ir.Value, root: int, align: int) -> None
 
     The address lies `offset` bytes behind a multiple of `root`.
     """
+    check_alignment(align)
+    check_aligned(k, offset, root, align, f"align={align}")
+
+
+def check_alignment(align: int) -> None:
+    """Raises memory.misaligned unless `align` is a power of two that LLVM takes."""
     if type(align) is not int:
         raise TypeError("alignments are integers")  # the boundary knows which argument of the call that is
-    if align < 1 or align & (align - 1):
-        advice = "give a power of two"
-        MISALIGNED.fail(what=f"align={align}", problem="an alignment is a power of two, in bytes", advice=advice)
-    check_aligned(k, offset, root, align, f"align={align}")
+    if not 1 <= align <= LARGEST_ALIGNMENT or align & (align - 1):
+        problem, advice = "an alignment is a power of two, in bytes, up to 2^32", "give a power of two"
+        MISALIGNED.fail(what=f"align={align}", problem=problem, advice=advice)
 
 
 def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int, what: str) -> None:

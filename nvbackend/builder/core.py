@@ -15,7 +15,8 @@ from nvbackend.builder.descriptor_words import words_of
 from nvbackend.builder.execution import BARRIER, Execution
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
-from nvbackend.builder.operands import check_operands
+from nvbackend.builder.names import check_name
+from nvbackend.builder.operands import check_operands, values_of
 from nvbackend.builder.places import Places
 from nvbackend.builder.provenance import note_update, parity_facts, sources, swizzle_facts
 from nvbackend.builder.regions import Region, Storage
@@ -63,12 +64,15 @@ class BuilderCore:
         """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""
         self._indices: list[SharedIndex] = []
         self._latest: dict[str, ir.Value] = {}
+        self._homes: dict[ir.Block, Region] = {}
+        """The region that each block belongs to, of those that this builder made."""
         self._torn: tuple[Region, str] | None = None
         self._finished = False
         self._allocas: ir.Block | None = None
 
     def _start(self, block: ir.Block) -> None:
         self._ir.position_at_end(block)
+        self._homes[block] = self._regions[-1]
         self._execution.enter(self.machine.block(block.name))
 
     # -- emission -----------------------------------------------------------------------------------------------
@@ -99,6 +103,8 @@ class BuilderCore:
         }
         check_row(row, self.target, immediates)
         check_operands(self.function, row, operands)
+        for value in values_of(operands):
+            self._check_scope(value)
         results = lower(self._ir, row, operands, name)
         known = self._execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
@@ -298,13 +304,18 @@ class BuilderCore:
 
     def _new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
         """Registers that can be set again: stack slots, which LLVM turns into registers and phis."""
-        if not isinstance(name, str):
-            raise TypeError("names are text")  # the boundary knows which argument of the call it is
+        check_name(name)
         slots = []
         with self._ir.goto_entry_block():
             for index, kind in enumerate(types):
                 slots.append(self._ir.alloca(kind, name=name if len(types) == 1 else f"{name}.{index}"))
         return Storage(name, tuple(slots), self._regions[-1])
+
+    def _check_scope(self, value: ir.Value) -> None:
+        """Raises value.scope for the result of an instruction in a block that has ended."""
+        home = self._homes.get(value.parent) if isinstance(value, ir.Instruction) else None
+        if home is not None and not home.open:
+            rules.OUT_OF_SCOPE.fail(block=home.describe())
 
     def _check_storage(self, storage: Storage) -> None:
         self._check_live()

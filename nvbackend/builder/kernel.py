@@ -153,7 +153,7 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     """
     text = str(module)
     start = text.index("define ptx_kernel void ")
-    end = text.index("{", start)
+    end = text.index("\n{", start)  # a name may have a brace, and has no line break
     header = text[start:end].rstrip()
     for parameter, argument in zip(kernel.signature.parameters, kernel.function.args, strict=True):
         if isinstance(parameter.type, TensorMap):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.builder.alignment import check_aligned, check_promise, how_to_align
+from nvbackend.builder.alignment import LARGEST_ALIGNMENT, check_aligned, check_alignment, check_promise, how_to_align
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
+from nvbackend.builder.names import check_name
 from nvbackend.builder.places import Place
 from nvbackend.builder.provenance import swizzle_fact
 from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
@@ -25,7 +26,7 @@ _ACCESS_BYTES = (1, 2, 4, 8, 16)
 SHARED_EXTENT = Rule(
     id="shared.extent",
     message="{name}: {count} elements at a multiple of {align} bytes can not be laid out",
-    fix="ask for at least one element, at an alignment that is a power of two",
+    fix="ask for at least one element, at an alignment that is a power of two and no more than there is memory",
     why="The memory would overlap with what was laid out before.",
     reference="PTX ISA 5.4.5 (alignment)",
 )
@@ -98,10 +99,12 @@ class Address:
     def bytes(self) -> Value:
         """The address as a number: u32 for shared memory (the shared window's own addresses), s64 for global."""
         if self.space == SHARED_SPACE:
+            self._k._check_scope(self._base)
             base = self._k._wrap(self._base, u32)
             address = base if self._offset is None else base + self._offset.to(u32)
             self._k._places.is_address(address.ir, self._place)
             return address
+        self._k._check_scope(self._base)
         base = self._k._wrap(self._k._ir.ptrtoint(self._base, ir.IntType(64)), s64)
         return base if self._offset is None else base + self._offset.to(s64)
 
@@ -235,6 +238,7 @@ class Address:
         builder = self._k._ir
         if self.space == SHARED_SPACE:
             return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=SHARED_SPACE))
+        self._k._check_scope(self._base)
         if self._offset is None:
             return self._base
         return builder.gep(self._base, [self._offset.ir], source_etype=ir.IntType(8))
@@ -244,10 +248,11 @@ class Address:
         return f"<{space} address of {self.element}, align {self.align}>"
 
 
-def _check_extent(name: str, count: int, align: int) -> None:
-    if not isinstance(count, int) or not isinstance(align, int) or not isinstance(name, str):
-        raise TypeError("extents are integers, names are text")  # the boundary knows which argument of the call it is
-    if count < 1 or align < 1 or align & (align - 1):
+def _check_extent(name: str, count: int, align: int, most: int) -> None:
+    if not isinstance(count, int) or not isinstance(align, int):
+        raise TypeError("extents are integers")  # the boundary knows which argument of the call it is
+    check_name(name)
+    if count < 1 or not 1 <= align <= most or align & (align - 1):
         SHARED_EXTENT.fail(name=name, count=count, align=align)
 
 
@@ -264,7 +269,7 @@ class Memory(Arithmetics):
 
     def _shared(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
         """As `shared`, of equal parts of `part` bytes."""
-        _check_extent(name, count, align)
+        _check_extent(name, count, align, LARGEST_ALIGNMENT)
         if align > SHARED_BASE_ALIGNMENT:
             rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT)
         start = -(-self._shared_bytes // align) * align
@@ -281,9 +286,9 @@ class Memory(Arithmetics):
         Raises shared.static-size past what may be static (48 KB in all, but for `a` targets), shared.size past what
         the target has for static and dynamic memory together, and shared.extent.
         """
-        _check_extent(name, count, align)
-        end = -(-self._static_bytes // align) * align + element.bytes_for(count)
         limit = static_limit(self.target)
+        _check_extent(name, count, align, limit)
+        end = -(-self._static_bytes // align) * align + element.bytes_for(count)
         if end > limit:
             rules.SHARED_STATIC_SIZE.fail(name=name, total=end, target=self.target, limit=limit, over=end - limit)
         self._check_total(name, end, self._shared_bytes)
@@ -310,10 +315,12 @@ class Memory(Arithmetics):
         """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
         if getattr(pointer, "type", None) != ir.PointerType(addrspace=GLOBAL_SPACE):
             GLOBAL_POINTER.fail(given=pointer, space=GLOBAL_SPACE)
+        check_alignment(align)
         return Address(self, pointer, element, GLOBAL_SPACE, align)
 
     def shared_address(self, address: Value, element: ElementType, align: int) -> Address:
-        """An address of shared memory from its 32-bit number."""
+        """An address of shared memory from its 32-bit number (memory.misaligned for an alignment that is none)."""
+        check_alignment(align)
         number = as_value(self, address, u32).ir
         return Address(self, number, element, SHARED_SPACE, align, place=self._places.of_address(number))
 

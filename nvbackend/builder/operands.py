@@ -70,6 +70,14 @@ def _fits(kind: ir.Type, register: RegisterClass) -> bool:
     return text in (register.llvm, register.intrinsic) or (register is RegisterClass.B16 and text in ("half", "bfloat"))
 
 
+def values_of(operands: Mapping[str, object]) -> Iterator[ir.Value]:
+    """The LLVM values among operands."""
+    for given in operands.values():
+        for one in given if isinstance(given, (list, tuple)) else (given,):
+            if isinstance(one, ir.Value):
+                yield one
+
+
 def owner_of(value: ir.Value) -> ir.Function | None:
     """The function that a value belongs to; None for constants."""
     parent = getattr(value, "parent", None)

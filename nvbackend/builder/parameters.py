@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from nvbackend.builder import rules
+from nvbackend.builder.alignment import LARGEST_ALIGNMENT
+from nvbackend.builder.names import name_fault
 from nvbackend.diagnostics import Diagnostic, raise_all
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import TMA_BOX_LIMIT
@@ -52,6 +54,9 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
         shown = given if isinstance(parameter, Parameter) else parameter
         yield rules.PARAMETER_TYPE.diagnose(name=name, kernel=kernel, given=shown)
         return
+    fault = name_fault(parameter.name)
+    if fault is not None:
+        yield fault
     if not isinstance(given.element, ElementType):
         needs, advice = "its element is no element type", "use one such as nvb.f16"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=repr(given.element), needs=needs, advice=advice)
@@ -75,7 +80,7 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
 
 
 def _is_power_of_two(number: object) -> bool:
-    return type(number) is int and number > 0 and number & (number - 1) == 0
+    return type(number) is int and 0 < number <= LARGEST_ALIGNMENT and number & (number - 1) == 0
 
 
 def _is_box(box: object) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from nvbackend.builder.coordinates import check_inside
 from nvbackend.builder.rules import SUB_BYTE
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.variables import Variable
@@ -12,11 +13,14 @@ from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import BY_NAME, ElementType, u32
 from nvbackend.layout import IntTuple, Layout, cosize
 from nvbackend.layout.composed import BYTE_BITS
+from nvbackend.layout.inttuple import is_run_time, leaves
 
 if TYPE_CHECKING:
     from nvbackend.builder.threads import Threads
 
 REGISTER_BITS = 32
+MOST_REGISTERS = 255
+"""32-bit registers of a thread."""
 
 REGISTERS = Rule(
     id="tensor.registers",
@@ -26,6 +30,21 @@ REGISTERS = Rule(
     reference="PTX ISA 9.7.14.5 (fragments)",
 )
 
+TOO_MANY = Rule(
+    id="tensor.register-count",
+    message="{layout} of {element} takes {registers} registers of a thread, which has {most}",
+    fix="keep a part of it at a time, or put it into shared memory: k.shared(...)",
+    why="What does not fit is kept in local memory, which is as slow as global memory.",
+    reference="CUDA C++ Programming Guide, compute capabilities: 32-bit registers per thread",
+)
+RUN_TIME_INDEX = Rule(
+    id="tensor.register-index",
+    message="{given!r} is not known while the kernel is being built, and names an element in registers",
+    fix="unroll: index with a Python integer, or keep in shared memory what is indexed at run time",
+    why="An instruction names its registers; there is no register whose number is in another one.",
+    reference="PTX ISA 5.2 (registers are not addressable)",
+)
+
 
 @user_facing
 class RegisterTensor:
@@ -33,7 +52,7 @@ class RegisterTensor:
 
     Made by `k.register_tensor`, cleared. Elements of less than 32 bits are packed into u32, the first in the lowest
     bits. `tensor[i, j]` reads an element and can be set, of a byte or more (memory.sub-byte); with `_` it is a tensor
-    of the same registers.
+    of the same registers. Indices are Python integers (tensor.register-index) of the shape (tensor.coordinate).
     """
 
     def __init__(
@@ -82,6 +101,7 @@ class RegisterTensor:
             cell.set(0)
 
     def __getitem__(self, coordinate: Any) -> Any:
+        self._check(coordinate)
         found, start = self.layout.slice_and_offset(coordinate)
         if found.shape != ():
             return RegisterTensor(self._k, self.element, found, self._cells, self.offset + start)
@@ -92,6 +112,7 @@ class RegisterTensor:
         return bits.bitcast(self.element)
 
     def __setitem__(self, coordinate: Any, value: Operand) -> None:
+        self._check(coordinate)
         register, shift = self._place(self.layout(coordinate))
         given = as_value(self._k, value, self.element)
         if self.element.bits >= REGISTER_BITS:
@@ -102,6 +123,13 @@ class RegisterTensor:
         self._cells[register].set(self._cells[register] & (1 << REGISTER_BITS) - 1 - mask | bits)
 
     __iter__ = None
+
+    def _check(self, coordinate: Any) -> None:
+        """Raises tensor.register-index for a run-time index, tensor.coordinate for one outside."""
+        for one in leaves(coordinate):
+            if is_run_time(one):
+                RUN_TIME_INDEX.fail(given=one)
+        check_inside(coordinate, self.shape)
 
     def _place(self, index: int) -> tuple[int, int]:
         if self.element.bits % BYTE_BITS:
@@ -133,6 +161,9 @@ def make_registers(k: Threads, element: ElementType, layout: Layout, name: str) 
     if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
         REGISTERS.fail(layout=layout, element=element, offset=0, problem=f"{element.bits} bits do not fill a register")
     count = -(-cosize(layout) // found.per_register)
+    words = count * max(1, element.bits // REGISTER_BITS)
+    if words > MOST_REGISTERS:
+        TOO_MANY.fail(layout=layout, element=element, registers=words, most=MOST_REGISTERS)
     kind = u32 if element.bits < REGISTER_BITS else element
     cells = [k.var(0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
     return RegisterTensor(k, element, layout, cells)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from nvbackend.builder import rules
+from nvbackend.builder.coordinates import check_inside
 from nvbackend.builder.memory import Address
 from nvbackend.builder.scaling import address_type, as_index
 from nvbackend.builder.threads import Threads
@@ -102,11 +103,12 @@ class Tensor:
     def tile(self, tiler: Any, coordinate: Any) -> Tensor:
         """The tile of that coordinate, `_` for all along a mode: CuTe's local_tile.
 
-        Raises layout-algebra.tiler, and layout-algebra.coordinate.
+        Raises layout-algebra.tiler, layout-algebra.coordinate, and tensor.coordinate for a tile that there is not.
         """
 
         def cut(layout: AnyLayout) -> Partition:
             divided = Partition(zipped_divide(layout, tiler))
+            check_inside(coordinate, modes(divided.shape)[1])
             found = divided((None, coordinate))
             assert isinstance(found, Partition)
             inside, *rest = found.plain.modes
@@ -115,12 +117,14 @@ class Tensor:
         return self.partition(cut)
 
     def at(self, *coordinate: Any) -> Address:
-        """The address of an element. Raises layout-algebra.coordinate."""
+        """The address of an element. Raises layout-algebra.coordinate, and tensor.coordinate outside of the shape."""
+        check_inside(coordinate, self.shape)
         return Walker(self).address(coordinate[0] if len(coordinate) == 1 else coordinate)
 
     def __getitem__(self, coordinate: Any) -> Any:
         if not _is_open(coordinate):
             return self.at(coordinate).load()[0]
+        check_inside(coordinate, self.shape)
         return self.partition(lambda layout: _sliced(layout, coordinate))
 
     def __setitem__(self, coordinate: Any, value: Operand) -> None:
@@ -263,6 +267,7 @@ class Coordinates:
         return Coordinates(self._k, tuple(found), self._at)
 
     def __getitem__(self, coordinate: Any) -> Any:
+        check_inside(coordinate, self.shape)
         if _is_open(coordinate):
             return self.partition(lambda layout: _sliced(layout, coordinate))
         return tuple(added(part(coordinate), at) for part, at in zip(self._parts, self._at, strict=True))

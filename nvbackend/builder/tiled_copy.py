@@ -79,7 +79,8 @@ class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
     def register_tensor(self, element: ElementType, layout: Layout | IntTuple, *, name: str = "r") -> RegisterTensor:
         """A cleared tensor in registers; a shape is laid out compactly. CuTe's make_tensor<T>(layout).
 
-        It lives in the with-block that makes it and the blocks inside, as `k.var` does.
+        It lives in the with-block that makes it and the blocks inside, as `k.var` does. Raises tensor.register-count
+        where a thread has not as many registers.
         """
         return make_registers(self, element, layout if isinstance(layout, Layout) else Layout(layout), name)
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from llvmlite import ir
 
 from nvbackend.builder import conversions, expressions, rules
+from nvbackend.builder.names import check_name
 from nvbackend.builder.numbers import Number, known_number, llvm_constant
 from nvbackend.builder.regions import Region
 from nvbackend.diagnostics import user_facing
@@ -186,8 +187,7 @@ class Value(Arithmetic):
     @user_facing
     def named(self, name: str) -> Value:
         """The same value under `name` in the IR, for whoever reads it."""
-        if not isinstance(name, str):
-            raise TypeError("names are text")  # the boundary knows which argument of the call it is
+        check_name(name)
         if isinstance(self._ir, ir.Instruction):
             self._ir.name = name
         return self

@@ -14,7 +14,7 @@ from nvbackend.intrinsics.smem_descriptor import UNIT, SmemDescriptor
 from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.intrinsics.types import u64
 from nvbackend.layout.descriptor_rules import INDEX, NO_BASE
-from nvbackend.layout.inttuple import Coordinate, IntTuple, is_run_time, modes, product, text
+from nvbackend.layout.inttuple import Coordinate, IntTuple, is_outside, is_run_time, text
 from nvbackend.layout.layout import Layout, is_zero
 
 Descriptor: TypeAlias = SmemDescriptor | Tcgen05SmemDescriptor
@@ -60,7 +60,7 @@ class DescriptorIterator:
         Raises descriptor.index, descriptor.no-base, descriptor.advance-carry and layout-algebra.coordinate.
         """
         place = coordinate[0] if len(coordinate) == 1 else coordinate
-        if _is_outside(place, self.shape):
+        if is_outside(place, self.shape):
             INDEX.fail(coordinate=text(place), shape=text(self.shape))
         kept, units = self.layout.slice_and_offset(*coordinate)
         if kept.shape == ():
@@ -98,11 +98,3 @@ class DescriptorIterator:
 
     def __repr__(self) -> str:
         return f"DescriptorIterator({self.base!r}, {self.layout!r}, {self.kind.__name__})"
-
-
-def _is_outside(place: Coordinate, shape: IntTuple) -> bool:
-    """Whether an index that is known lies outside its mode; one of another nesting is the layout's to refuse."""
-    if isinstance(place, tuple):
-        parts = modes(shape)
-        return len(parts) == len(place) and any(map(_is_outside, place, parts))
-    return isinstance(place, int) and not 0 <= place < product(shape)

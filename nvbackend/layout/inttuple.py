@@ -110,6 +110,15 @@ def added(a: Any, b: Any) -> Any:
     return a + b
 
 
+def is_outside(place: Coordinate, shape: IntTuple) -> bool:
+    """Whether an index that is known lies outside its mode; one of another nesting is the layout's to refuse."""
+    if isinstance(place, tuple):
+        parts = modes(shape)
+        return len(parts) == len(place) and any(map(is_outside, place, parts))
+    number = place if isinstance(place, int) else getattr(place, "constant", None)
+    return isinstance(number, int) and not 0 <= number < product(shape)
+
+
 def extents(given: Any, what: str, least: int | None = None, *, run_time: bool = False) -> IntTuple:
     """`given` as an IntTuple whose integers are at least `least`, where `run_time` values may stand in their place.
 

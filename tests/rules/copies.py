@@ -149,6 +149,28 @@ def half_a_register(k):
     registers[None, 1].registers()
 
 
+@kernel("tensor.register-count", "sm_90a")
+def a_matrix_in_one_thread(k):
+    k.register_tensor(f32, (64, 64))  # breaks
+    k.register_tensor(f32, (8, 8))  # keeps
+
+
+@kernel("tensor.register-index", "sm_90a")
+def a_register_by_its_number(k, out: nvb.Pointer(f32)):
+    registers = k.register_tensor(f32, 4)
+    with k.range(4) as i:  # breaks
+        out[i] = registers[i]  # breaks
+    for i in range(4):  # keeps
+        out[i] = registers[i]  # keeps
+
+
+@kernel("tensor.coordinate", "sm_90a")
+def the_row_after_the_last(k, out: nvb.Pointer(f32)):
+    matrix = k.tensor(out, Layout((8, 8), (8, 1)))
+    matrix[8, 0] = 1.0  # breaks
+    matrix[7, 0] = 1.0  # keeps
+
+
 @kernel("copy.tma-only", "sm_80")
 def threads_that_wait_at_an_mbarrier(k, a: nvb.Pointer(f16)):
     copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))

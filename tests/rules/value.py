@@ -67,6 +67,13 @@ def sum_of_two_types(k, x: nvb.Pointer(f32), count: i32):
     x[0] = x[0] + count.to(f32)  # keeps
 
 
+@kernel("value.name")
+def name_with_a_line_break(k, out: nvb.Pointer(i32)):
+    count = k.var(0, name="two\nlines")  # breaks
+    count = k.var(0, name="one line")  # keeps
+    out[0] = count
+
+
 @kernel("value.number")
 def loop_of_the_host_over_a_value(k, out: nvb.Pointer(i32), n: i32):
     for i in range(n):  # breaks
