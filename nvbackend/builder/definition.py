@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from nvbackend.builder import rules
+from nvbackend.builder.compiled_again import CompiledBefore
 from nvbackend.diagnostics import Location, raise_all, user_facing
 from nvbackend.diagnostics.location import error_location
 from nvbackend.intrinsics.types import ElementType
@@ -71,6 +72,7 @@ class KernelDefinition:
         self.min_ctas = min_ctas
         self.max_registers = max_registers
         self.name = name
+        self._before = CompiledBefore()
 
     def build(self, *, target: str | Target | None = None, **constants: Any) -> FinishedKernel:
         """Run the function and verify what it built. Raises every diagnostic found, together."""
@@ -124,8 +126,20 @@ class KernelDefinition:
     def compile(
         self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **options: Any
     ) -> CompiledKernel:
-        """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""
-        return self.build(target=target, **(constants or {})).compile(**options)
+        """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel.
+
+        Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
+        options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
+        helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
+        random numbers), prints, or changes what it reads is run each time, and so it is with Cache.disabled().
+        """
+        given = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
+        return self._before.get(
+            self._function,
+            (given, target, constants),
+            options,
+            lambda: self.build(target=target, **(constants or {})).compile(**options),
+        )
 
     def parameters(self) -> tuple[Parameter, ...]:
         """The kernel's parameters from the function's annotations (kernel.parameter where one is no parameter type)."""

@@ -1,0 +1,41 @@
+"""What a kernel's function may use without reading anything that changes: modules, functions and attributes by name."""
+
+from __future__ import annotations
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TRUSTED = _words(
+    """
+    abc bisect _bisect collections collections.abc _collections_abc contextlib copy dataclasses enum fractions
+    functools _functools heapq _heapq itertools math numbers operator _operator string struct _struct textwrap
+    typing types
+    """
+)
+"""Modules of Python's library whose functions read nothing that changes."""
+BY_NAME = _words(
+    """
+    getattr hasattr setattr delattr attrgetter methodcaller
+    """
+)
+"""Functions that read attributes whose names no code has: what they read of a module is not known."""
+
+PURE = _words(
+    """
+    abs all any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod enumerate filter float
+    format frozenset hash hex int isinstance issubclass iter len list map max min next oct object ord pow property
+    range repr reversed round set slice sorted staticmethod str sum super tuple type zip __build_class__
+    """
+)
+"""Python's own functions and types whose results follow from their arguments."""
+
+OF_EVERY_CLASS = _words(
+    """
+    __dict__ __weakref__ __doc__ __module__ __qualname__ __annotations__ __dataclass_fields__ __dataclass_params__
+    __match_args__ __parameters__ __orig_bases__ __abstractmethods__ _abc_impl __slots__ __static_attributes__
+    __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__
+    """
+)
+"""What every class has, which is not its content, or says again what is."""

@@ -1,0 +1,51 @@
+"""Kernels that are compiled again and again, and how often they are built."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32
+from nvbackend.builder.definition import KernelDefinition
+
+OUT = nvb.Pointer(f32)
+
+
+def compiled(definition: KernelDefinition, **options: Any) -> Any:
+    return definition.compile(assemble=False, **options)
+
+
+def defined(function: Callable[..., None]) -> KernelDefinition:
+    return nvb.kernel("sm_80", threads=32)(function)
+
+
+class Runs:
+    """How often kernels were built."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        build = KernelDefinition.build
+
+        def counted(definition: KernelDefinition, **given: Any) -> Any:
+            self.count += 1
+            return build(definition, **given)
+
+        monkeypatch.setattr(KernelDefinition, "build", counted)
+
+
+def in_module(text: str) -> types.ModuleType:
+    """A module of the user's with this text."""
+    sys.modules["users_module"] = module = types.ModuleType("users_module")
+    source = "import nvbackend as nvb\nfrom nvbackend import f32\n" + text
+    exec(compile(source, "users_module.py", "exec", dont_inherit=True), vars(module))
+    return module
+
+
+HEAD = '@nvb.kernel("sm_80", threads=32)\n'
+BODY = HEAD + "def kernel(k, out: nvb.Pointer(f32)):\n    out[0] = "
+"""A kernel as text, up to the value that it stores."""
