@@ -130,6 +130,7 @@ class Control(BuilderCore):
     @with_block
     def loop(self) -> Iterator[None]:
         """Repeat until break_if, break_ or return_ leaves."""
+        self._check_live()
         body, done = self._new_block("loop"), self._new_block("loop.end")
         self._branch(body)
         before = dict(self._known)

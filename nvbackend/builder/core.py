@@ -238,14 +238,17 @@ class BuilderCore:
         raise_all([rules.NOT_ENTERED.diagnose(at=place, call=call) for call, place in self._asked.waiting.values()])
 
     def _new_block(self, name: str) -> ir.Block:
-        return self.function.append_basic_block(name)
+        """A block that becomes one of the function's when it is entered, so that a call refused before leaves none."""
+        return ir.Block(self.function, name)
 
     def _enter(self, block: ir.Block, known: dict[Storage, list[ir.Value]] | None = None) -> None:
         """Go on in `block`; `known` are the storages whose registers are the same on every way in.
 
-        It moves behind all blocks entered before, so that the text of the IR follows the program's.
+        It comes after all blocks entered before, so that the text of the IR follows the program's; one that is entered
+        again, as the end of an if with an else, moves there.
         """
-        self.function.blocks.remove(block)
+        if block in self.function.blocks:
+            self.function.blocks.remove(block)
         self.function.blocks.append(block)
         self._start(block)
         self._known = dict(known or {})

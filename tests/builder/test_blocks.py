@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 
@@ -211,6 +212,8 @@ AFTER_AN_EXIT: dict[str, Callable] = {
     "a store": lambda k, out, a: out.store(a),
     "an atomic": lambda k, out, a: out.atomic("add", a),
     "a branch": lambda k, out, a: k.return_if(a == 3),
+    "a loop": lambda k, out, a: k.loop().__enter__(),
+    "a range": lambda k, out, a: k.range(a).__enter__(),
     "a role": lambda k, out, a: k.one_thread().__enter__(),
 }
 
@@ -229,3 +232,40 @@ def test_nothing_is_left_of_what_was_refused_after_an_exit(operation: Callable) 
             assert caught.value.diagnostics[0].rule_id == "control.unreachable"
         texts.append(k.finish().compile(assemble=False).ptx)
     assert texts[0] == texts[1]
+
+
+def of_a_block_that_ended(k, a):
+    with k.if_(a > 5):
+        return a < 3
+
+
+REFUSED_BLOCKS: dict[str, Callable] = {
+    "if_": lambda k, a: k.if_(of_a_block_that_ended(k, a)),
+    "range": lambda k, a: k.range(k.select(of_a_block_that_ended(k, a), a, 1)),
+    "return_if": lambda k, a: k.return_if(of_a_block_that_ended(k, a)),
+    "a number": lambda k, a: k.if_(a),
+}
+
+
+@pytest.mark.parametrize("ask", REFUSED_BLOCKS.values(), ids=REFUSED_BLOCKS)
+def test_a_block_that_is_refused_leaves_the_kernel_as_it_was(ask: Callable) -> None:
+    k, out, a = builder()
+    with contextlib.suppress(nvb.DiagnosticError):
+        ask(k, a).__enter__()
+        pytest.fail("not refused")
+    out[0] = a + 1
+    found = np.zeros(1, np.int32)
+    run_on_host(k.finish(), found, 1)
+    assert found[0] == 2
+
+
+def test_a_break_that_is_refused_leaves_the_loop_as_it_was() -> None:
+    k, out, a = builder()
+    with k.range(4) as i:
+        found = of_a_block_that_ended(k, a)
+        with pytest.raises(nvb.DiagnosticError):
+            k.break_if(found)
+        out[i] = i
+    numbers = np.zeros(4, np.int32)
+    run_on_host(k.finish(), numbers, 1)
+    assert list(numbers) == [0, 1, 2, 3]
