@@ -114,7 +114,7 @@ class SmemLayout:
                 swizzle=self.swizzle,
                 given=extent,
                 step=step,
-                nearest=max(step, math.ceil(extent / step) * step),
+                nearest=max(step, -(-extent // step) * step),
                 other="".join(fitting),
             )
         size, most = self.element.bytes_for(self.rows * self.columns), ADDRESS_MASK + 1

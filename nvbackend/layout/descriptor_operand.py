@@ -5,7 +5,6 @@ Each step of the derivation refuses what the hardware has no word for, with the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -157,7 +156,7 @@ class Reader:
         step = self.form.lines if self.form.major is Major.K else row if rows > row else self._chunk
         if rows % step:
             problem = f"{rows} rows are no whole number of {step}"
-            advice = f"use {math.ceil(rows / step) * step} rows"
+            advice = f"use {-(-rows // step) * step} rows"
             yield EXTENT.diagnose(operand=self._name, problem=problem, advice=advice)
         if self.form.along is None and along > row:
             problem = f"{along} columns leave the {row} in a row of the swizzle pattern, and no offset leads further"

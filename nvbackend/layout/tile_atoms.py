@@ -52,7 +52,7 @@ def tile_faults(
     for place, (axis, given, step) in enumerate(zip(_AXES, tile, instruction, strict=True)):
         own = size(atom, place)
         both = math.lcm(step, own)
-        nearest = max(1, math.ceil(given / both)) * both
+        nearest = max(1, -(-given // both)) * both
         if not _is_whole(given, step):
             besides = f", though a multiple of the swizzle atom's {own}" if _is_whole(given, own) else ""
             yield MMA_ATOM.diagnose(tile=name, given=given, axis=axis, step=step, besides=besides, nearest=nearest)

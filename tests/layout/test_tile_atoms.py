@@ -28,6 +28,17 @@ def test_bm_32_with_sw32_passes_one_and_fails_the_other() -> None:
         check_tile(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16))
 
 
+@pytest.mark.parametrize("extent", [10**18 + 1, 10**400 + 1])
+def test_extents_beyond_the_numbers_of_a_float_are_refused(extent: int) -> None:
+    """The nearest whole number of atoms is that of integers: floats round it, or have none so large."""
+    found = list(tile_faults(Major.MN, Swizzle.B32, f16, (extent, 64), (64, 16)))
+    nearest = -(-extent // 64) * 64
+    assert [one.rule_id for one in found] == ["tile.mma-atom", "tile.swizzle-atom"]
+    assert all(f"use {nearest} rows" in one.fix for one in found)
+    with pytest.raises(DiagnosticError, match=str(-(-extent // 64) * 64)):
+        nvb.SmemLayout(Major.K, Swizzle.B128, f16, 8, extent)
+
+
 def test_fp8_with_sw128_mn_major_needs_128_rows_and_is_k_major_only() -> None:
     """The notes' example of the swizzle's constraint; wgmma reads no fp8 MN-major at all, which is said besides."""
     assert broken(Major.MN, Swizzle.B128, e4m3, (64, 64), (64, 32)) == ["layout.major", "tile.swizzle-atom"]
