@@ -13,6 +13,8 @@ class Arithmetics(Control):
     """Selection, minimum and maximum, fused multiply-add, constants."""
 
     _shared_bytes = 0
+    """Where the dynamic shared memory ends that is laid out so far, and `_shared_start` where it began."""
+    _shared_start = 0
     _static_bytes = 0
 
     def const(self, number: Number, element: ElementType) -> Value:

@@ -9,6 +9,7 @@ from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.operands import owner_of
 from nvbackend.builder.operations import Operations
+from nvbackend.builder.owners import AGAIN, BASE, builder_of, claim, shared_faults
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType
@@ -25,19 +26,32 @@ class AttachedBuilder(Operations):
     here, along the function's control flow.
     """
 
-    def __init__(self, builder: ir.IRBuilder, target: str | Target, *, threads: int, cluster: int = 1) -> None:
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        target: str | Target,
+        *,
+        threads: int,
+        cluster: int = 1,
+        shared_base: int | None = None,
+    ) -> None:
         if not isinstance(builder, ir.IRBuilder) or builder.block is None:
             rules.ATTACH_PLACE.fail(given=builder)
         function, found = builder.function, Target.parse(target)
         _, self._warnings = checked_bounds(found, threads, cluster)
+        if shared_base is not None and (type(shared_base) is not int or shared_base < 0):
+            BASE.fail(given=shared_base)
         super().__init__(function.name, found, function, cached_storage=False)
+        claim(function, self)
         self._ir = builder
+        self._declares_base = shared_base is not None
+        self._shared_start = self._shared_bytes = shared_base or 0
         self.threads, self.cluster = threads, cluster
         self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory that the calls so far need, in bytes."""
+        """Bytes of dynamic shared memory that the calls so far need, with those in front of their own."""
         return self._shared_bytes
 
     def value(self, value: ir.Value, element: ElementType) -> Value:
@@ -55,6 +69,7 @@ class AttachedBuilder(Operations):
     def verify(self) -> tuple[Diagnostic, ...]:
         """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
 
+        Raises attach.shared too, where a caller, a callee or an array `extern .shared` has the same shared memory.
         Returns the warnings.
         """
         self._check_blocks()
@@ -63,13 +78,38 @@ class AttachedBuilder(Operations):
                 problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
                 rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         self._link()
-        return raise_all([*self._warnings, *verify(self.machine)])
+        return raise_all([*self._warnings, *shared_faults(self), *verify(self.machine)])
 
 
 @user_facing
-def attach(builder: ir.IRBuilder, target: str | Target, *, threads: int, cluster: int = 1) -> AttachedBuilder:
+def attach(
+    builder: ir.IRBuilder,
+    target: str | Target,
+    *,
+    threads: int,
+    cluster: int = 1,
+    shared_base: int | None = None,
+) -> AttachedBuilder:
     """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder.
 
-    Raises target.unknown, kernel.bounds, cluster.size, cluster.target and attach.place.
+    A function has one: asked for again with the same, it is the one that there is. Its dynamic shared memory begins at
+    byte `shared_base`, for what calls it or is its owner's lies in front; without that, at 0, and `verify` refuses what
+    lies there too. Raises target.unknown, kernel.bounds, cluster.size, cluster.target, attach.place, attach.again and
+    attach.shared-base.
     """
-    return AttachedBuilder(builder, target, threads=threads, cluster=cluster)
+    earlier = builder_of(builder.function) if isinstance(builder, ir.IRBuilder) and builder.block else None
+    if earlier is None:
+        return AttachedBuilder(builder, target, threads=threads, cluster=cluster, shared_base=shared_base)
+    if not isinstance(earlier, AttachedBuilder):
+        AGAIN.fail(function=earlier.name, problem="that is a KernelBuilder, whose calls are these")
+    given = {
+        "another IRBuilder": builder is earlier._ir,
+        "another target": Target.parse(target) == earlier.target,
+        "another number of threads": threads == earlier.threads,
+        "another cluster": cluster == earlier.cluster,
+        "another shared_base": (shared_base or 0) == earlier._shared_start,
+    }
+    for what, is_same in given.items():
+        if not is_same:
+            AGAIN.fail(function=earlier.name, problem=f"this asks for one with {what}")
+    return earlier

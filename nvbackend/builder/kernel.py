@@ -16,6 +16,7 @@ from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.memory import Address
 from nvbackend.builder.operations import Operations
+from nvbackend.builder.owners import claim, shared_faults
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMapParameter, check_parameters
 from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Value
@@ -68,6 +69,7 @@ class KernelBuilder(Operations):
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
         function.calling_convention = "ptx_kernel"
         super().__init__(name, found, function, cached_storage=True)
+        claim(function, self)
         self._parameters = tuple(parameters)
         self.threads, self.cluster = threads, cluster
         self._execution.start(threads)
@@ -110,7 +112,7 @@ class KernelBuilder(Operations):
         self._finished = True
         self._link()
         built = time.perf_counter()
-        warnings = raise_all([*self._warnings, *verify(self.machine)])
+        warnings = raise_all([*self._warnings, *shared_faults(self), *verify(self.machine)])
         verified = time.perf_counter()
         text = kernel_text(self.module, self)
         timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}

@@ -13,7 +13,7 @@ from nvbackend.builder.places import Place
 from nvbackend.builder.provenance import swizzle_fact
 from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
 from nvbackend.builder.values import Operand, Value, as_value
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
 from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
@@ -259,6 +259,12 @@ def _check_extent(name: str, count: int, align: int, most: int) -> None:
 class Memory(Arithmetics):
     """The memory calls of the builder."""
 
+    _declares_base = False
+    """Whether it was said where dynamic shared memory begins, of which others may have the bytes in front."""
+    _first_shared: Location | None = None
+    """The line that laid out the first of it."""
+    _dynamic: ir.GlobalVariable | None = None
+
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str = "shared") -> Address:
         """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
 
@@ -276,6 +282,7 @@ class Memory(Arithmetics):
         end = start + element.bytes_for(count)
         self._check_total(name, self._static_bytes, end)
         self._shared_bytes = end
+        self._first_shared = self._first_shared or caller_location()
         place = self._places.allocate(name, end - start, part)
         offset = as_value(self, start, u32)
         return Address(self, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
@@ -331,12 +338,12 @@ class Memory(Arithmetics):
         return address
 
     def _shared_base(self) -> ir.Value:
-        name = f"{self.name}__dynamic_shared"
-        found = self._ir.module.globals.get(name)
-        if found is None:
-            found = ir.GlobalVariable(self._ir.module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
-            found.linkage, found.align = "external", SHARED_BASE_ALIGNMENT
-        return found.ptrtoint(ir.IntType(32))
+        if self._dynamic is None:
+            module = self._ir.module
+            name = module.get_unique_name(f"{self.name}__dynamic_shared")
+            self._dynamic = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
+            self._dynamic.linkage, self._dynamic.align = "external", SHARED_BASE_ALIGNMENT
+        return self._dynamic.ptrtoint(ir.IntType(32))
 
 
 _STATIC_LIMIT = 48 * 1024

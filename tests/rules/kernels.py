@@ -121,6 +121,40 @@ def builder_that_goes_back():
     k.barrier()
 
 
+@program("attach.again")
+def function_with_two_builders():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    first = nvb.attach(builder, "sm_90a", threads=32)
+    other = ir.IRBuilder(builder.block)  # breaks
+    other = builder  # keeps
+    assert nvb.attach(other, "sm_90a", threads=32) is first
+
+
+@program("attach.shared-base")
+def shared_memory_before_the_first_byte():
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    nvb.attach(builder, "sm_90a", threads=32, shared_base=-512)  # breaks
+    nvb.attach(builder, "sm_90a", threads=32, shared_base=512)  # keeps
+
+
+@program("attach.shared")
+def callee_in_the_memory_of_its_caller():
+    module = ir.Module()
+    caller, callee = (ir.Function(module, ir.FunctionType(ir.VoidType(), []), name) for name in ("caller", "callee"))
+    outside, inside = (ir.IRBuilder(function.append_basic_block()) for function in (caller, callee))
+    outer = nvb.attach(outside, "sm_90a", threads=32)
+    outer.shared(f32, 32)
+    inner = nvb.attach(inside, "sm_90a", threads=32)  # breaks
+    inner = nvb.attach(inside, "sm_90a", threads=32, shared_base=outer.shared_bytes)  # keeps
+    inner.shared(f32, 32)
+    inside.ret_void()
+    outside.call(callee, [])
+    outside.ret_void()
+    inner.verify()
+
+
 @kernel("accumulator.store")
 def accumulator_to_another_type(k, out: nvb.Pointer(f16, align=8)):
     acc = k.accumulator(64)
