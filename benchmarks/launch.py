@@ -58,7 +58,7 @@ def contestants(with_triton: bool) -> dict[str, Callable[[], object]]:
         "launch, PyTorch": lambda: loaded.launch(GRID, *tensors, *extents),
         "launch, other arrays each": lambda: loaded.launch(GRID, *rotating[next(turn) % 3], *extents),
         "launch, numba": lambda: loaded.launch(GRID, *arrays, *extents),
-        "kernel[grid](), PyTorch": lambda: loaded[GRID](*tensors, *extents),
+        "kernel[grid](), PyTorch": lambda: loaded[GRID, None](*tensors, *extents),
     }
     if with_triton:
         ways["Triton"] = triton_launch(tensors)

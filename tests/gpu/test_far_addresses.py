@@ -12,8 +12,8 @@ from nvbackend.signature import Parameter, Pointer
 
 pytestmark = pytest.mark.gpu((9, 0))
 
-FAR = (1 << 29) + 7
-"""Elements of f32 that are more than 2^31 bytes away."""
+FAR = (1 << 29) + 8
+"""Elements of f32 that are more than 2^31 bytes away, a multiple of the 16 bytes that an array starts at."""
 
 
 def launched(kernel, *arrays):
