@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NoReturn
 
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import Rule, printed, user_facing
 from nvbackend.intrinsics.features import Feature
 from nvbackend.intrinsics.row import PtxVersion
 
-NEWEST_PTX: PtxVersion = (9, 0)
-"""The newest PTX version that LLVM 22.1 prints."""
+PTX_VERSIONS: tuple[PtxVersion, ...] = (
+    *((6, minor) for minor in range(6)),
+    *((7, minor) for minor in range(9)),
+    *((8, minor) for minor in range(9)),
+    (9, 0),
+)
+"""Every PTX version from 6.0 on that LLVM 22.1 prints; it ends the process on one that there is not, such as 8.9."""
+NEWEST_PTX: PtxVersion = PTX_VERSIONS[-1]
 
 UNKNOWN_TARGET = Rule(
     id="target.unknown",
@@ -30,9 +38,9 @@ PTX_VERSION_FORM = Rule(
 )
 PTX_VERSION_RANGE = Rule(
     id="target.ptx-version",
-    message="PTX version {version} can not be used with {target}: it takes {lowest} to {highest}",
-    fix="leave the version out to get {highest}",
-    why="LLVM ends the whole process where the PTX version is older than the CPU, and ptxas refuses newer ones.",
+    message="PTX version {version} can not be used with {target}: it takes {versions}",
+    fix="leave the version out to get {default}",
+    why="LLVM ends the whole process where there is no such version or it is older than the CPU; ptxas refuses others.",
     reference="PTX ISA 11.1.2 (.target), 13 (release notes)",
 )
 
@@ -58,6 +66,8 @@ _SUFFIX_PTX: dict[tuple[int, str], PtxVersion] = {(90, "a"): (8, 0)}
 _FAMILY_PTX: PtxVersion = (8, 8)
 _LAST_PTX: dict[int, PtxVersion] = {101: (8, 8)}
 """sm_101 became sm_110 in PTX 9.0 and is not known from there on."""
+_ASSEMBLED_PTX: dict[int, PtxVersion] = dict.fromkeys((70, 72), (8, 8))
+"""What the last ptxas that knows a chip reads: that of CUDA 12.9."""
 
 _BY_NAME: dict[str, tuple[int, str]] = {
     f"sm_{number}{suffix}": (number, suffix) for number, (suffixes, _) in _CHIPS.items() for suffix in ("", *suffixes)
@@ -86,7 +96,7 @@ class Target:
 
     @classmethod
     def parse(cls, name: str | Target, ptx_version: PtxVersion | None = None) -> Target:
-        """The target called `name`, with the newest PTX version it takes or the one given, such as (8, 6).
+        """The target called `name`, with the PTX version given, such as (8, 6), or the newest that is assembled for it.
 
         A Target comes back as it is, or with the version given. Raises target.unknown, target.ptx-version for a
         version that this target does not take, and target.ptx-version-form for what is no version.
@@ -99,10 +109,13 @@ class Target:
         if found is None:
             _fail_unknown(name)
         number, suffix = found
-        lowest, highest = lowest_ptx_version(number, suffix), highest_ptx_version(number)
-        version = highest if ptx_version is None else _checked_version(ptx_version)
-        if not lowest <= version <= highest:
-            PTX_VERSION_RANGE.fail(version=dotted(version), target=name, lowest=dotted(lowest), highest=dotted(highest))
+        default = default_ptx_version(number)
+        version = default if ptx_version is None else _checked_version(ptx_version)
+        legal = ptx_versions(number, suffix)
+        if version not in legal:
+            told = _in_words(legal)
+            asked = ".".join(map(printed, version))
+            PTX_VERSION_RANGE.fail(version=asked, target=name, versions=told, default=dotted(default))
         return cls(name, number, suffix, _features(number, suffix), version)
 
     def has(self, features: Feature) -> bool:
@@ -181,6 +194,24 @@ def highest_ptx_version(number: int) -> PtxVersion:
     return _LAST_PTX.get(number, NEWEST_PTX)
 
 
+def default_ptx_version(number: int) -> PtxVersion:
+    """The newest PTX version for this chip that some ptxas reads."""
+    return _ASSEMBLED_PTX.get(number, highest_ptx_version(number))
+
+
+def ptx_versions(number: int, suffix: str) -> tuple[PtxVersion, ...]:
+    """Every PTX version that knows this chip with this suffix and that LLVM prints."""
+    lowest, highest = lowest_ptx_version(number, suffix), highest_ptx_version(number)
+    return tuple(version for version in PTX_VERSIONS if lowest <= version <= highest)
+
+
+def _in_words(versions: Sequence[PtxVersion]) -> str:
+    """PTX versions for people, those of one major version together: 7.8, 8.0 to 8.8 or 9.0."""
+    runs = [[dotted(one) for one in run] for _, run in itertools.groupby(versions, key=lambda version: version[0])]
+    told = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    return " or ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+
+
 def _fail_unknown(given: object) -> NoReturn:
     nearest = difflib.get_close_matches(str(given).lower(), _BY_NAME, n=1, cutoff=0.5)
     UNKNOWN_TARGET.fail(
@@ -192,7 +223,7 @@ def _fail_unknown(given: object) -> NoReturn:
 
 def _checked_version(given: object) -> PtxVersion:
     match given:
-        case (int(major), int(minor)):
+        case (int(major), int(minor)) if type(major) is type(minor) is int:  # not True, which LLVM would be told
             return major, minor
     PTX_VERSION_FORM.fail(given=given)
 

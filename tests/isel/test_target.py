@@ -74,19 +74,13 @@ def test_ptxas_takes_the_lowest_version_and_refuses_the_one_before(name: str) ->
     assert not accepted
 
 
-@pytest.mark.parametrize("name", ASSEMBLED)
-def test_ptxas_takes_the_default_version(name: str) -> None:
-    accepted, said = assemble(_empty_ptx(name, Target.parse(name).ptx_version), name)
-    assert accepted, said
-
-
 def test_llvm_prints_each_target_at_its_lowest_and_newest_version() -> None:
     jobs = [
         (EMPTY_IR, Target.parse(name, version))
         for name in target_names()
         for version in (
             lowest_ptx_version(Target.parse(name).number, Target.parse(name).suffix),
-            Target.parse(name).ptx_version,
+            highest_ptx_version(Target.parse(name).number),
         )
     ]
     for (_, target), compiled in zip(jobs, compile_batch(jobs), strict=True):
@@ -115,6 +109,43 @@ def test_version_range(name: str) -> None:
             diagnostic = _broken(name, version)
             assert diagnostic.rule_id == "target.ptx-version"
             assert dotted(version) in diagnostic.message
+
+
+WHOLE_GRID = [(major, minor) for major in range(11) for minor in range(11)]
+EXISTING = set(PTX_VERSIONS)
+"""Of the release notes, not of the table under test."""
+
+
+def test_every_version_is_printed_by_llvm_or_refused_before_it() -> None:
+    """LLVM ends its process on a PTX version that does not exist, or is older than the CPU."""
+    taken = []
+    for name in target_names():
+        for version in WHOLE_GRID:
+            try:
+                taken.append(Target.parse(name, version))
+            except DiagnosticError as error:
+                (found,) = error.diagnostics
+                assert (found.rule_id, found.values["default"]) == (
+                    "target.ptx-version",
+                    dotted(Target.parse(name).ptx_version),
+                )
+    assert {target.ptx_version for target in taken} == EXISTING
+    for target, compiled in zip(taken, compile_batch([(EMPTY_IR, target) for target in taken]), strict=True):
+        assert f".version {dotted(target.ptx_version)}\n.target {target.name}\n" in compiled.ptx, compiled.error
+
+
+def test_a_version_that_does_not_exist_is_told_with_those_that_do() -> None:
+    message = _broken("sm_90", (8, 9)).message
+    assert message == "PTX version 8.9 can not be used with sm_90: it takes 7.8, 8.0 to 8.8 or 9.0"
+    assert _broken("sm_101a", (9, 0)).message.endswith("it takes 8.6 to 8.8")
+    assert _broken("sm_110a", (8, 8)).message.endswith("it takes 9.0")
+    assert _broken("sm_90", (10**5000, 0)).rule_id == "target.ptx-version"
+
+
+@pytest.mark.parametrize("name", target_names())
+def test_the_default_version_is_read_by_the_ptxas_that_knows_the_target(name: str) -> None:
+    accepted, said = assemble(_empty_ptx(name, Target.parse(name).ptx_version), name)
+    assert accepted, said
 
 
 def test_sm_101_ends_where_sm_110_begins() -> None:
@@ -198,7 +229,7 @@ def test_what_is_no_name_at_all_is_refused_the_same_way(given: object) -> None:
     assert _broken(given).rule_id == "target.unknown"
 
 
-@pytest.mark.parametrize("given", ["8.6", 8.6, 86, (8,), (8, 6, 0), ("8", "6"), (8.0, 6)])
+@pytest.mark.parametrize("given", ["8.6", 8.6, 86, (8,), (8, 6, 0), ("8", "6"), (8.0, 6), (9, False), (8, None)])
 def test_what_is_no_version_is_refused(given: object) -> None:
     diagnostic = _broken("sm_100a", given)
     assert diagnostic.rule_id == "target.ptx-version-form"
