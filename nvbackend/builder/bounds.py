@@ -5,13 +5,11 @@ from __future__ import annotations
 from nvbackend.builder import rules
 from nvbackend.diagnostics import Diagnostic, gather, raise_all
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.register_budget import THREAD_REGISTERS
 from nvbackend.intrinsics.sync import MAX_CTA_THREADS
 from nvbackend.isel.families import family_rules
 from nvbackend.isel.target import Target
 from nvbackend.signature import LaunchBounds
-
-MAX_REGISTERS = range(24, 256)
-"""What `.maxnreg` can ask for: ptxas takes at least 24, and a thread has at most 255."""
 
 
 def checked_bounds(
@@ -60,10 +58,10 @@ def _check_min_ctas(min_ctas: int | None) -> None:
 
 
 def _check_max_registers(max_registers: int | None) -> None:
-    if max_registers is not None and max_registers not in MAX_REGISTERS:
+    if max_registers is not None and max_registers not in THREAD_REGISTERS:
         rules.LAUNCH_FACT.fail(
             fact="max_registers",
             given=max_registers,
-            needs=f"a thread has {MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]} registers",
-            advice=f"use {MAX_REGISTERS[0]} to {MAX_REGISTERS[-1]}",
+            needs=f"a thread has {THREAD_REGISTERS[0]} to {THREAD_REGISTERS[-1]} registers",
+            advice=f"use {THREAD_REGISTERS[0]} to {THREAD_REGISTERS[-1]}",
         )

@@ -9,13 +9,14 @@ import contextlib
 import hashlib
 import json
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-FORMAT = 1
+FORMAT = 2
 """The version of what is written into entries; part of every key."""
 
 DEFAULT_LIMIT = 512 << 20
@@ -49,9 +50,9 @@ def default_directory() -> Path | None:
 class Cache:
     """Entries by key in one flat directory, which any number of processes may share.
 
-    An entry appears whole or not at all (it is written aside and renamed), carries a checksum, and is dropped when
-    the checksum is wrong. A directory that can not be read or written makes every look-up a miss and never fails a
-    build. `directory` None switches the cache off. `limit` is in bytes.
+    An entry appears whole or not at all (it is written aside and renamed), carries a checksum over its key and what it
+    holds, and is dropped when the checksum is wrong. A directory that can not be read or written makes every look-up a
+    miss and never fails a build. `directory` None switches the cache off. `limit` is in bytes.
     """
 
     directory: Path | None
@@ -73,15 +74,14 @@ class Cache:
         if path is None:
             return None
         try:
-            entry = path.read_bytes()
+            entry = _read_file(path)
         except OSError:
             return None
         payload = entry[_DIGEST_BYTES:]
-        with contextlib.suppress(OSError):
-            if hashlib.sha256(payload).digest() == entry[:_DIGEST_BYTES]:
-                _touch(path)
-                return payload
-            path.unlink()
+        if _checksum(key, payload) == entry[:_DIGEST_BYTES]:
+            _touch(path)
+            return payload
+        _remove(path)
         return None
 
     def put(self, key: str, payload: bytes) -> None:
@@ -91,7 +91,7 @@ class Cache:
             return
         with contextlib.suppress(OSError):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_aside(path, hashlib.sha256(payload).digest() + payload)
+            _write_aside(path, _checksum(key, payload) + payload)
             # Looking at every entry costs more than writing one, so not every put does it.
             if int(key[:8], 16) % _TRIM_ONE_IN == 0:
                 self.trim()
@@ -99,12 +99,12 @@ class Cache:
     def trim(self) -> None:
         """Remove the oldest entries until the rest is within the limit, and what killed processes left behind."""
         entries: list[tuple[float, int, str]] = []
-        for path, stat in self._files():
+        for path, found in self._files():
             if os.path.basename(path).startswith(_TEMPORARY):
-                if time.time() - stat.st_mtime > _ABANDONED_SECONDS:
+                if time.time() - found.st_mtime > _ABANDONED_SECONDS:
                     _remove(path)
             elif path.endswith(_SUFFIX):
-                entries.append((stat.st_mtime, stat.st_size, path))
+                entries.append((found.st_mtime, found.st_size, path))
         total = sum(size for _, size, _ in entries)
         for _, size, path in sorted(entries):
             if total <= self.limit:
@@ -139,12 +139,31 @@ def pack(parts: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(payload: bytes) -> dict[str, bytes]:
-    """The parts that `pack` put into `payload`."""
+    """The parts that `pack` put into `payload`. Raises ValueError for what it did not make."""
     header, _, rest = payload.partition(b"\n")
+    sizes = json.loads(header)
+    if not isinstance(sizes, dict) or not all(type(size) is int and size >= 0 for size in sizes.values()):
+        raise ValueError("the header does not give sizes by name")
+    if sum(sizes.values()) != len(rest):
+        raise ValueError("the parts do not have the sizes that the header gives")
     parts: dict[str, bytes] = {}
-    for name, size in json.loads(header).items():
+    for name, size in sizes.items():
         parts[name], rest = rest[:size], rest[size:]
     return parts
+
+
+def _checksum(key: str, payload: bytes) -> bytes:
+    """Of the key as well: an entry under another one's name is no entry."""
+    return hashlib.sha256(key.encode() + payload).digest()
+
+
+def _read_file(path: Path) -> bytes:
+    """The bytes of an ordinary file; a pipe would never give any, and a device never end."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError("not an ordinary file")
+        return file.read()
 
 
 def _write_aside(path: Path, entry: bytes) -> None:
@@ -163,6 +182,6 @@ def _touch(path: Path) -> None:
         os.utime(path)
 
 
-def _remove(path: str) -> None:
+def _remove(path: str | Path) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from nvbackend.codegen.cache import Cache, cache_key, pack, unpack
 from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING, compile_ir, llvm_version
-from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, run_ptxas
+from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.diagnostics import Diagnostic, user_facing
@@ -99,7 +100,7 @@ def compile_kernel(
     ptxas, which is `tool` or the one found; `assemble` False stops at PTX, and None assembles where a ptxas is found.
     Raises what `compile_ir` and `nvbackend.codegen.ptxas.assemble` raise.
     """
-    stages = _Stages(target, Cache.default() if cache is None else cache)
+    stages = _Stages(signature.name, target, Cache.default() if cache is None else cache)
     ptx, optimized_ir = stages.print_ptx(ir_text, optimize)
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
@@ -122,6 +123,7 @@ def compile_kernel(
 class _Stages:
     """The stages of one compile, each looked up in the cache first, with their times."""
 
+    kernel: str
     target: Target
     cache: Cache
     timings: dict[str, float] = field(default_factory=dict)
@@ -140,12 +142,11 @@ class _Stages:
             llvm=llvm_version(),
             **TUNING,
         )
-        entry = self.cache.get(key)
-        if entry is not None:
-            parts = unpack(entry)
+        kept = self._kept(key, self._printed)
+        if kept is not None:
             self.timings |= {OPTIMISE: 0.0, PRINT: time.perf_counter() - start}
             self.cached |= {OPTIMISE, PRINT}
-            return parts["ptx"].decode(), parts["ir"].decode()
+            return kept
         result = compile_ir(ir_text, self.target, optimize=optimize)
         self.timings |= result.timings
         self.cache.put(key, pack({"ptx": result.ptx.encode(), "ir": result.optimized_ir.encode()}))
@@ -154,7 +155,7 @@ class _Stages:
     def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Cubin:
         """The cubin. The log of ptxas is kept beside it, so that its warnings come again."""
         start = time.perf_counter()
-        check_request(ptx, tool, level)
+        check_request(ptx, tool, level, register_limit)
         key = cache_key(
             "ptxas",
             ptx=ptx,
@@ -163,10 +164,8 @@ class _Stages:
             level=level,
             register_limit=register_limit,
         )
-        entry = self.cache.get(key)
-        if entry is not None:
-            parts = unpack(entry)
-            assembly = Assembly(parts["cubin"], parts["log"].decode())
+        assembly = self._kept(key, self._assembled)
+        if assembly is not None:
             self.cached.add(ASSEMBLE)
         else:
             assembly = run_ptxas(ptx, self.target, tool, opt_level=level, register_limit=register_limit)
@@ -175,7 +174,30 @@ class _Stages:
         self.timings[ASSEMBLE] = time.perf_counter() - start
         return cubin
 
+    def _kept(self, key: str, read: Callable[[Mapping[str, bytes]], _Kept | None]) -> _Kept | None:
+        """What the cache holds under `key`, None for what is not what the stage makes."""
+        entry = self.cache.get(key)
+        try:
+            return None if entry is None else read(unpack(entry))
+        except (ValueError, KeyError):
+            return None
 
+    def _printed(self, parts: Mapping[str, bytes]) -> tuple[str, str] | None:
+        """PTX and optimised IR, if they are of this kernel for this target."""
+        ptx, ir = parts["ptx"].decode(), parts["ir"].decode()
+        version = dotted(self.target.ptx_version)
+        is_its_own = f".version {version}\n.target {self.target.name}\n" in ptx and f".entry {self.kernel}(" in ptx
+        return (ptx, ir) if is_its_own and f"@{self.kernel}(" in ir else None
+
+    def _assembled(self, parts: Mapping[str, bytes]) -> Assembly | None:
+        """Cubin and log, if they are of this kernel for this target."""
+        cubin, log = parts["cubin"], parts["log"].decode()
+        is_its_own = is_cubin(cubin) and f".text.{self.kernel}\0".encode() in cubin
+        compiled = f"Compiling entry function '{self.kernel}' for '{self.target.name}'" in log
+        return Assembly(cubin, log) if is_its_own and compiled else None
+
+
+_Kept = TypeVar("_Kept")
 _Row = tuple[str, str]
 
 

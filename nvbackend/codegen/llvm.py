@@ -90,7 +90,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
     The same text gives the same PTX, byte for byte. `optimize` is LLVM's level 0 to 3. Raises llvm.invalid-ir,
     llvm.foreign-triple, llvm.unknown-intrinsic, llvm.optimize, or target.unknown for a target that is not nvbackend's.
     """
-    if optimize not in (0, 1, 2, 3):
+    if type(optimize) is not int or optimize not in range(4):
         OPTIMIZE_RANGE.fail(given=optimize)
     import llvmlite.binding as llvm
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
 from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, Severity, raise_all, user_facing
+from nvbackend.intrinsics.register_budget import THREAD_REGISTERS
 from nvbackend.intrinsics.row import PtxVersion
 from nvbackend.isel.target import Target, dotted, lowest_ptx_version
 
@@ -44,6 +44,13 @@ CRASHED = Rule(
     why="An optimiser's bug ends ptxas on some valid PTX.",
     reference="ptxas 13.5 -O3, mbarrier.test_wait for sm_80, sm_86 and sm_89",
 )
+NO_CUBIN = Rule(
+    id="ptxas.no-cubin",
+    message="{path} ended without an error and left no cubin: {reason}",
+    fix="install ptxas again, or pass a Tool of another place",
+    why="A script of that name, or a disk that is full, can end well and leave nothing to launch.",
+    reference="CUDA Binary Utilities (cubin: an ELF image)",
+)
 LIMIT_IGNORED = Rule(
     id="ptxas.register-limit",
     message="{kernel} uses {registers} registers a thread although the limit given is {limit}",
@@ -60,6 +67,14 @@ OPT_LEVEL_RANGE = Rule(
     reference="ptxas --help (--opt-level)",
 )
 
+REGISTER_LIMIT_RANGE = Rule(
+    id="ptxas.register-limit-range",
+    message="register_limit={given!r}: a thread has {lowest} to {highest} registers",
+    fix="use {lowest} to {highest}, or leave the limit out",
+    why="ptxas cuts the number to 32 bits, ignores what is too high, and raises what is too low.",
+    reference="ptxas --help (--maxrregcount); ptxas 13.5",
+)
+
 _LAST_12 = "the ptxas of CUDA 12.9 (pip install 'nvidia-cuda-nvcc-cu12==12.9.*')"
 _RELEASE_OF_PTX = {
     # PTX version: first CUDA release that reads it, for the versions in which a target appeared
@@ -70,6 +85,10 @@ _RELEASE_OF_PTX = {
     (8, 8): "12.9",
     (9, 0): "13.0",
 }
+_ELF = b"\x7fELF"
+_MACHINE_AT = 18
+_CUDA_MACHINE = (190).to_bytes(2, "little")
+"""EM_CUDA."""
 _FIRST_CHIP_OF_13 = 75
 _RENAMED_IN_13 = 101
 
@@ -133,15 +152,17 @@ def assemble(
     ptxas compiles to wrong code; ptxas.missing where there is none. Its remarks come back as warnings.
     """
     tool = tool or find_ptxas()
-    check_request(ptx, tool, opt_level)
+    check_request(ptx, tool, opt_level, register_limit)
     assembly = run_ptxas(ptx, target, tool, opt_level=opt_level, register_limit=register_limit)
     return interpret(assembly, ptx, tool, register_limit=register_limit)
 
 
-def check_request(ptx: str, tool: Tool, opt_level: int) -> None:
-    """What must hold before ptxas is asked. Raises ptxas.opt-level, ptxas.old-rs-wgmma."""
-    if opt_level not in (0, 1, 2, 3):
+def check_request(ptx: str, tool: Tool, opt_level: int, register_limit: int | None) -> None:
+    """What must hold before ptxas is asked. Raises ptxas.opt-level, ptxas.register-limit-range, ptxas.old-rs-wgmma."""
+    if type(opt_level) is not int or opt_level not in range(4):
         OPT_LEVEL_RANGE.fail(given=opt_level)
+    if register_limit is not None and (type(register_limit) is not int or register_limit not in THREAD_REGISTERS):
+        REGISTER_LIMIT_RANGE.fail(given=register_limit, lowest=THREAD_REGISTERS[0], highest=THREAD_REGISTERS[-1])
     found = _REGISTER_A.search(ptx) if tool.version < RS_WGMMA_FIXED else None
     if found is not None:
         OLD_RS_WGMMA.fail(release=tool.release, line=ptx.count("\n", 0, found.start()) + 1)
@@ -152,18 +173,32 @@ def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_
     arguments = ["-v", f"-O{opt_level}", "--gpu-name", target.name, "kernel.ptx", "-o", "kernel.cubin"]
     if register_limit is not None:
         arguments[:0] = ["--maxrregcount", str(register_limit)]
-    with tempfile.TemporaryDirectory(prefix="nvbackend-") as name:
-        directory = Path(name)
-        (directory / "kernel.ptx").write_text(ptx, encoding="utf-8")
+    with tool.directory("kernel.ptx", ptx.encode()) as directory:
         done = tool.run(arguments, directory)
         log = done.stdout + done.stderr
         if done.returncode == 0:
-            return Assembly((directory / "kernel.cubin").read_bytes(), log)
+            return Assembly(_cubin_of(directory / "kernel.cubin", tool), log)
     _refuse_target(log, target, tool)
     raise_all(diagnose(log, ptx))
     status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
     said = f": {log.strip()}" if log.strip() else ""
     raise DiagnosticError([CRASHED.diagnose(release=tool.release, status=status, said=said)])
+
+
+def is_cubin(data: bytes) -> bool:
+    """Whether it starts as an ELF image for CUDA does."""
+    return data.startswith(_ELF) and data[_MACHINE_AT : _MACHINE_AT + 2] == _CUDA_MACHINE
+
+
+def _cubin_of(path: Path, tool: Tool) -> bytes:
+    """What ptxas wrote. Raises ptxas.no-cubin where that is none."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        NO_CUBIN.fail(path=tool.path, reason=error.strerror)
+    if not is_cubin(data):
+        NO_CUBIN.fail(path=tool.path, reason=f"{len(data)} bytes that are not an ELF image for CUDA")
+    return data
 
 
 def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int | None = None) -> Cubin:

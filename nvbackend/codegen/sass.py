@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 from nvbackend.codegen.toolchain import Tool, find_disassembler
 from nvbackend.diagnostics import Rule, user_facing
@@ -28,9 +26,7 @@ def disassemble(cubin: bytes, *, tool: Tool | None = None) -> str:
     """The SASS of every kernel of `cubin`. Raises sass.missing where there is no disassembler, or sass.failed."""
     tool = tool or find_disassembler()
     arguments = ["-sass"] if tool.path.name.startswith("cuobjdump") else ["--print-code"]
-    with tempfile.TemporaryDirectory(prefix="nvbackend-") as name:
-        directory = Path(name)
-        (directory / "kernel.cubin").write_bytes(cubin)
+    with tool.directory("kernel.cubin", cubin) as directory:
         done = tool.run([*arguments, "kernel.cubin"], directory)
     if done.returncode != 0:
         said = (done.stderr + done.stdout).strip() or f"exit status {done.returncode}"

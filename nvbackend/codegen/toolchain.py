@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvbackend.diagnostics import DiagnosticError, Rule
+from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
 
 ToolVersion = tuple[int, int, int]
 
@@ -38,15 +40,26 @@ TOOL_BROKEN = Rule(
     reference="CUDA compiler driver (ptxas); CUDA Binary Utilities",
 )
 
+NO_DIRECTORY = Rule(
+    id="toolchain.directory",
+    message="no place for the files that {tool} reads and writes: {reason}",
+    fix="set TMPDIR to a directory that can be written to and has room",
+    why="ptxas and the disassemblers take files, not pipes.",
+    reference="Python Library Reference, tempfile.gettempdir",
+)
+
 STANDARD_DIRECTORIES = (Path("/usr/local/cuda/bin"), Path("/opt/cuda/bin"))
 """Where a CUDA toolkit lives when it is not on PATH."""
 
 DISASSEMBLERS = ("nvdisasm", "cuobjdump")
 """The programs that print SASS, the quicker one first."""
 
+_PATIENCE_SECONDS = 60
+"""How long a program may take to state its version."""
 _VERSION = re.compile(r"release \d+\.\d+, V(\d+)\.(\d+)\.(\d+)")
 
 
+@user_facing
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A program of the CUDA toolkit: where it is, its release (13, 5, 37), and all it says about its own version."""
@@ -55,10 +68,14 @@ class Tool:
     version: ToolVersion
     identity: str = ""
 
+    def __post_init__(self) -> None:
+        # It runs in a directory of its own, and a bare name would be sought on PATH.
+        object.__setattr__(self, "path", Path(os.path.abspath(self.path)))
+
     @classmethod
     def at(cls, path: str | os.PathLike[str]) -> Tool:
         """The program at `path`. Raises toolchain.broken where it does not run or states no CUDA release."""
-        place = Path(path)
+        place = Path(os.path.abspath(path))
         try:
             stat = place.stat()
         except OSError as error:
@@ -69,6 +86,20 @@ class Tool:
             TOOL_BROKEN.fail(path=place, reason="it states no CUDA release" + (f": {identity}" if identity else ""))
         major, minor, patch = (int(part) for part in found.groups())
         return cls(place, (major, minor, patch), identity)
+
+    @contextlib.contextmanager
+    def directory(self, name: str, content: bytes) -> Iterator[Path]:
+        """A directory for one run, with the file `name` in it; removed afterwards. Raises toolchain.directory."""
+        try:
+            folder = tempfile.TemporaryDirectory(prefix="nvbackend-", ignore_cleanup_errors=True)
+        except OSError as error:
+            NO_DIRECTORY.fail(tool=self.path.name, reason=error.strerror)
+        with folder as place:
+            try:
+                (Path(place) / name).write_bytes(content)
+            except OSError as error:
+                NO_DIRECTORY.fail(tool=self.path.name, reason=f"{error.strerror} in {place}")
+            yield Path(place)
 
     @property
     def release(self) -> str:
@@ -95,12 +126,23 @@ class Tool:
 def _ask_version(path: str, _mtime_ns: int, _size: int) -> str:
     """What the program says for --version; empty where it fails. The file's date and size name one installation."""
     try:
-        done = subprocess.run([path, "--version"], capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=_PATIENCE_SECONDS,
+        )
     except OSError as error:
         return str(error.strerror)
+    except subprocess.TimeoutExpired:
+        return f"no answer to --version within {_PATIENCE_SECONDS} s"
     return done.stdout.strip()
 
 
+@user_facing
 def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
     """ptxas at `explicit`, else of an installed wheel, else on PATH, else of a toolkit in its standard directory.
 
@@ -112,6 +154,7 @@ def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
     return Tool.at(path)
 
 
+@user_facing
 def find_disassembler(explicit: str | os.PathLike[str] | None = None) -> Tool:
     """nvdisasm, else cuobjdump, sought like ptxas. Raises sass.missing, or toolchain.broken."""
     for name in DISASSEMBLERS:

@@ -6,9 +6,9 @@ import functools
 import inspect
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from types import FunctionType, TracebackType
+from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
 from nvbackend.diagnostics.arguments import wrong_arguments
@@ -19,6 +19,10 @@ _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
 _MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError)
 """What Python raises inside a call that was given something of another kind."""
+
+
+_LIBRARIES = sys.stdlib_module_names | {"llvmlite"}
+"""What this package calls: an exception from there is as if it came from here."""
 
 
 class WrongKind(TypeError):
@@ -106,12 +110,23 @@ def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Cal
 
 def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises the diagnostics of a call that stopped inside this package for the kind of what it was given."""
-    if _users_frames(error.__traceback__) is None:
+    if not any(map(_is_users, _frames(_users_frames(error.__traceback__)))):
         found = wrong_arguments(function, args, kwargs)
         if not found and isinstance(error, WrongKind) and not is_plumbing(sys._getframe(2)):
             found = [error.found]
         if found:
             raise DiagnosticError(found) from None
+
+
+def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
+    while traceback is not None:
+        yield traceback.tb_frame
+        traceback = traceback.tb_next
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether it is of the user's program, and not of a library that this package called."""
+    return str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES
 
 
 class _Block(AbstractContextManager[Any]):

@@ -11,6 +11,8 @@ from nvbackend.intrinsics.row import Effect, Intrinsic, Row, immediate
 
 REGISTER_COUNTS = range(24, 257, 8)
 """Registers a thread that setmaxnreg takes."""
+THREAD_REGISTERS = range(24, 256)
+"""Registers that a thread can be limited to: ptxas raises a lower limit to 24, and no thread has more than 255."""
 ACTIONS = ("inc", "dec")
 REGISTER_FILE = 65536
 """32-bit registers of an SM (CUDA C++ Programming Guide, compute capabilities)."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from nvbackend.codegen import cache as cache_module
 from nvbackend.codegen.cache import Cache, cache_key, default_directory, pack, unpack
-from tests.support.process import ROOT
+from tests.support.process import ROOT, python_output
 
 KEY = cache_key("test", text="one")
 PAYLOAD = b"payload" * 100
@@ -213,3 +213,58 @@ def test_the_default_place_follows_the_user(monkeypatch: pytest.MonkeyPatch, tmp
 @given(st.dictionaries(st.text(max_size=8), st.binary(max_size=64), max_size=5))
 def test_parts_survive_packing(parts: dict[str, bytes]) -> None:
     assert unpack(pack(parts)) == parts
+
+
+FOREIGN_FILES = """
+import os, sys
+from pathlib import Path
+from nvbackend.codegen.cache import Cache, cache_key
+directory, kind = Path(sys.argv[1]), sys.argv[2]
+key = cache_key("test", text="one")
+path = directory / (key + ".bin")
+if kind == "pipe":
+    os.mkfifo(path)
+elif kind == "device":
+    path.symlink_to("/dev/zero")
+else:
+    path.mkdir()
+cache = Cache(directory, limit=1 << 20)
+assert cache.get(key) is None
+cache.put(key, b"payload")
+cache.trim()
+print(cache.get(key))
+"""
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("pipe", b"payload"), ("device", b"payload"), ("directory", None)])
+def test_what_is_no_ordinary_file_is_a_miss_at_once(tmp_path: Path, kind: str, kept: bytes | None) -> None:
+    """A pipe gives no byte until somebody writes into it, and /dev/zero does not end."""
+    assert python_output(FOREIGN_FILES, str(tmp_path), kind, timeout=20).strip() == str(kept)
+
+
+def test_an_entry_under_the_name_of_another_key_is_a_miss(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    other = cache_key("test", text="two")
+    cache.put(KEY, PAYLOAD)
+    entry_of(cache, KEY).rename(tmp_path / entry_of(cache, KEY).name.replace(KEY, other))
+    assert cache.get(other) is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\n",
+        b"[]\n",
+        b"{}\nx",
+        b'{"ptx": 3}\n',
+        b'{"ptx": -1}\n',
+        b'{"ptx": "3"}\nabc',
+        b"\xff\xfe\n",
+        b"{\n",
+        b"1\n",
+    ],
+)
+def test_what_pack_did_not_make_is_not_unpacked(payload: bytes) -> None:
+    with pytest.raises(ValueError, match=r".*"):
+        unpack(payload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from nvbackend.codegen import compiled as compiled_module
-from nvbackend.codegen.cache import Cache
+from nvbackend.codegen.cache import Cache, pack, unpack
 from nvbackend.codegen.compiled import CompiledKernel, compile_kernel
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError
@@ -146,6 +147,68 @@ def test_tool_and_target_are_part_of_the_key(tmp_path: Path) -> None:
         assert f".target {target.name}" in other.ptx
 
 
+def test_llvm_and_its_settings_are_part_of_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another LLVM prints other PTX for the same IR."""
+    cache = Cache(tmp_path)
+    build(cache=cache)
+    changes: dict[str, object] = {
+        "llvm_version": lambda: "llvmlite 0.51.0, LLVM 23.1.0",
+        "CODE_GENERATOR_LEVEL": 2,
+        "TUNING": {**compiled_module.TUNING, "slp_vectorization": True},
+    }
+    for name, value in changes.items():
+        with monkeypatch.context() as changed:
+            changed.setattr(compiled_module, name, value)
+            assert build(cache=cache).cached & {"optimise", "print"} == set(), name
+    assert build(cache=cache).cached == STAGES
+
+
+@pytest.mark.parametrize(
+    ("stage", "damage"),
+    [
+        ("ptx", lambda parts: b"garbage"),
+        ("ptx", lambda parts: pack({})),
+        ("ptx", lambda parts: pack({"ptx": parts["ptx"]})),
+        ("ptx", lambda parts: pack({**parts, "ptx": b""})),
+        ("ptx", lambda parts: pack({**parts, "ptx": b"\xff\xff"})),
+        ("ptx", lambda parts: pack({**parts, "ir": b""})),
+        ("ptx", lambda parts: pack({**parts, "ptx": parts["ptx"].replace(b"sm_90a", b"sm_80")})),
+        ("ptx", lambda parts: pack({**parts, "ptx": parts["ptx"].replace(b".version 9.0", b".version 8.0")})),
+        ("ptx", lambda parts: pack({**parts, "ptx": parts["ptx"].replace(b"scale", b"other")})),
+        ("cubin", lambda parts: b"[1, 2]\n"),
+        ("cubin", lambda parts: pack({**parts, "cubin": b""})),
+        ("cubin", lambda parts: pack({**parts, "cubin": b"not an image"})),
+        ("cubin", lambda parts: pack({**parts, "cubin": parts["cubin"].replace(b"scale", b"other")})),
+        ("cubin", lambda parts: pack({**parts, "log": b""})),
+        ("cubin", lambda parts: pack({**parts, "log": b"\xff"})),
+        ("cubin", lambda parts: pack({**parts, "log": parts["log"].replace(b"sm_90a", b"sm_80")})),
+    ],
+)
+def test_an_entry_that_is_not_of_this_kernel_is_made_again(
+    tmp_path: Path, stage: str, damage: Callable[[dict[str, bytes]], bytes]
+) -> None:
+    """Its checksum is right: it was put like any other."""
+    cache = Cache(tmp_path)
+    good = build(cache=cache)
+    for path in tmp_path.glob("*.bin"):
+        key = path.stem
+        parts = unpack(cache.get(key) or b"")
+        if stage in parts:
+            cache.put(key, damage(parts))
+    again = build(cache=cache)
+    assert again == good
+    assert again.cached == ({"assemble"} if stage == "ptx" else {"optimise", "print"})
+    assert build(cache=cache).cached == STAGES
+
+
+@pytest.mark.parametrize("given", [3.0, True, "3", None, -1, 4, 2**70])
+def test_the_levels_are_one_of_four_integers(given: object) -> None:
+    with pytest.raises(DiagnosticError, match=r"llvm\.optimize"):
+        build(optimize=given)
+    with pytest.raises(DiagnosticError, match=r"ptxas\.opt-level"):
+        build(ptxas_level=given)
+
+
 def test_a_refusal_is_not_cached_away(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     build(wgmma_loop(256), cache, "gemm")
@@ -159,7 +222,7 @@ def test_four_processes_compile_the_same_at_once(tmp_path: Path) -> None:
 import hashlib, sys
 from multiprocessing import get_context
 from pathlib import Path
-from nvbackend.codegen.cache import Cache
+from nvbackend.codegen.cache import Cache, pack, unpack
 from tests.codegen.test_compiled import build
 
 def digest(directory):

@@ -12,6 +12,7 @@ from nvbackend.codegen.ptxas import Resources, assemble, parse_resources
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel.target import Target
+from tests.support.ptxas import ptxas
 from tests.support.wgmma_ptx import COMMIT, FENCE, WAIT, kernel, mma, mma_register_a
 
 HOPPER = Target.parse("sm_90a")
@@ -168,3 +169,41 @@ def test_levels() -> None:
     with pytest.raises(DiagnosticError) as caught:
         assemble(CLEAN, HOPPER, opt_level=4)
     assert rules_of(caught) == ["ptxas.opt-level"]
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("exit 0", "No such file or directory"),
+        (": > kernel.cubin", "0 bytes that are not"),
+        ("echo no image > kernel.cubin", "9 bytes that are not"),
+        ("mkdir kernel.cubin", "Is a directory"),
+    ],
+)
+def test_a_ptxas_that_ends_well_without_a_cubin_is_told(tmp_path: Path, script: str, reason: str) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, HOPPER, tool=fake_tool(tmp_path, script))
+    assert rules_of(caught) == ["ptxas.no-cubin"]
+    assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [-1, 0, 23, 256, 2**32 + 24, 2**64, 2**70, True, 32.0, "32"])
+def test_a_register_limit_that_ptxas_would_change_is_refused(given: object) -> None:
+    """ptxas makes 24 of 2^32 + 24, and of 23, and nothing of 256."""
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, HOPPER, register_limit=given)  # type: ignore[arg-type]
+    assert rules_of(caught) == ["ptxas.register-limit-range"]
+
+
+@pytest.mark.parametrize("given", [3.0, True, "3", None, -1, 4, 2**70])
+def test_a_level_is_one_of_four_integers(given: object) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, HOPPER, opt_level=given)  # type: ignore[arg-type]
+    assert rules_of(caught) == ["ptxas.opt-level"]
+
+
+def test_the_default_target_of_an_old_chip_is_assembled_by_the_ptxas_that_knows_it() -> None:
+    target = Target.parse("sm_70")
+    version = ".".join(map(str, target.ptx_version))
+    cubin = assemble(EMPTY.format(version=version, target="sm_70"), target, tool=Tool.at(ptxas("sm_70")))
+    assert cubin.kernel("k").registers > 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import stat
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 from unittest.mock import Mock
@@ -11,8 +13,12 @@ from unittest.mock import Mock
 import pytest
 
 from nvbackend.codegen import toolchain
+from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.toolchain import Tool, find_disassembler, find_ptxas, locate
 from nvbackend.diagnostics import DiagnosticError
+from nvbackend.isel.target import Target
+from tests.support import wgmma_ptx
+from tests.support.process import python_output
 
 
 def program(path: Path, says: str = "") -> Path:
@@ -72,6 +78,77 @@ def test_a_program_that_states_no_release_is_refused(tmp_path: Path) -> None:
         Tool.at(program(tmp_path / "ptxas", "hello"))
     with pytest.raises(DiagnosticError, match=r"toolchain\.broken.*No such file"):
         find_ptxas(tmp_path / "nothing")
+
+
+def _pretender(folder: Path) -> Path:
+    """A program that states another release and compiles nothing, and says where it was started."""
+    return program(folder / "ptxas", "Cuda compilation tools, release 11.1, V11.1.7 pretender")
+
+
+@pytest.mark.parametrize("given", ["./ptxas", "ptxas", "../here/ptxas"])
+def test_a_relative_path_is_of_the_directory_it_was_given_in(
+    given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of the directory that it runs in, and not a name to look for on PATH."""
+    mine = _pretender(tmp_path / "here")
+    monkeypatch.setenv("PATH", str(find_ptxas().path.parent), prepend=os.pathsep)
+    monkeypatch.chdir(tmp_path / "here")
+    for tool in (Tool.at(given), Tool.at(Path(given)), find_ptxas(given)):
+        monkeypatch.chdir(tmp_path / "here")
+        assert tool.path.is_absolute()
+        assert (tool.version, tool.release) == ((11, 1, 7), "11.1")
+        monkeypatch.chdir(tmp_path)
+        assert "pretender" in tool.run([], tmp_path).stdout
+        assert tool.path.samefile(mine)
+    monkeypatch.chdir(tmp_path / "here")
+    assert "pretender" in Tool(Path(given), (11, 1, 7)).run([], tmp_path).stdout
+
+
+def test_a_program_of_another_kind_than_a_path_is_refused() -> None:
+    with pytest.raises(DiagnosticError, match=r"call\.argument.*path is 5"):
+        Tool.at(5)  # type: ignore[arg-type]
+
+
+def test_a_program_that_waits_for_input_or_does_not_answer_is_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, sleeper = tmp_path / "reader", tmp_path / "sleeper"
+    reader.write_text("#!/bin/sh\ncat\n", encoding="utf-8")
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n", encoding="utf-8")
+    monkeypatch.setattr(toolchain, "_PATIENCE_SECONDS", 1)
+    for path, reason in ((reader, "it states no CUDA release"), (sleeper, "no answer to --version within 1 s")):
+        path.chmod(0o755)
+        with pytest.raises(DiagnosticError, match=rf"toolchain\.broken.*{reason}"):
+            Tool.at(path)
+
+
+TEMPORARY = """
+import sys
+import nvbackend as nvb
+from nvbackend.codegen.ptxas import assemble
+try:
+    assemble(sys.argv[1], nvb.Target.parse("sm_90a"))
+except nvb.DiagnosticError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("state", ["missing", "a file"])
+def test_without_a_temporary_directory_there_is_a_diagnostic(tmp_path: Path, state: str) -> None:
+    """Python tries more directories than TMPDIR; here all of them fail."""
+    place = tmp_path / "tmp"
+    if state == "a file":
+        place.write_text("", encoding="utf-8")
+    code = f"import tempfile; tempfile._candidate_tempdir_list = lambda: [{str(place)!r}]\n" + TEMPORARY
+    said = python_output(code, wgmma_ptx.kernel(""))
+    assert said.startswith("error[toolchain.directory]")
+    assert "No usable temporary directory" in said
+
+
+def test_a_temporary_directory_that_went_away_is_a_diagnostic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(DiagnosticError, match=r"toolchain\.directory.*No such file or directory"):
+        assemble(wgmma_ptx.kernel(""), Target.parse("sm_90a"))
 
 
 def test_the_version_is_asked_again_when_the_file_changes(tmp_path: Path) -> None:

@@ -161,6 +161,19 @@ def fourth_level():
     assemble(wgmma_ptx.kernel(""), HOPPER, opt_level=3)  # keeps
 
 
+@program("ptxas.register-limit-range")
+def limit_of_sixteen():
+    assemble(wgmma_ptx.kernel(""), HOPPER, register_limit=16)  # breaks
+    assemble(wgmma_ptx.kernel(""), HOPPER, register_limit=168)  # keeps
+
+
+@program("ptxas.no-cubin")
+def ptxas_that_writes_nothing():
+    tool = Tool(Path("/bin/true"), (13, 5, 0))  # breaks
+    tool = find_ptxas()  # keeps
+    assemble(wgmma_ptx.kernel(""), HOPPER, tool=tool)
+
+
 @program("ptxas.target")
 def chip_that_ptxas_13_dropped():
     target = Target.parse("sm_70")  # breaks

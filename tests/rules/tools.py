@@ -78,6 +78,14 @@ def path_without_a_program():
     Tool.at(find_disassembler().path)  # keeps
 
 
+@program("toolchain.directory")
+def machine_without_a_temporary_directory():
+    cubin = assemble(wgmma_ptx.kernel(""), HOPPER).data
+    with patch("tempfile.mkdtemp", side_effect=FileNotFoundError(2, "No usable temporary directory")):  # breaks
+        disassemble(cubin)  # breaks
+    disassemble(cubin)  # keeps
+
+
 @program("cli.usage", located=False)
 def command_with_a_typing_error():
     commands.parser().parse_args(["catalog"])  # breaks
