@@ -134,3 +134,30 @@ def test_an_annotation_that_is_no_expression_is_named():
 
     with pytest.raises(nvb.DiagnosticError, match="not an expression"):
         broken.build()
+
+
+EXECUTED = """
+import nvbackend as nvb
+from nvbackend import f32, i32
+
+@nvb.kernel("sm_80", threads=32)
+def add(k, x: nvb.Pointer(f32), n: "i32"):
+    x[n] = x[n] + 1.0
+    if wrong:
+        k.const(2**40, i32)
+
+found = add.compile(assemble=False).ptx
+"""
+
+
+@pytest.mark.parametrize("names", [{}, {"__name__": None}, {"__name__": 5}, {"__name__": ""}], ids=str)
+def test_a_kernel_of_exec_needs_no_module_name(names):
+    """exec gives its program the globals that it is given, and no more than the builtins beside them."""
+    program = compile(EXECUTED, "<string>", "exec", dont_inherit=True)
+    right = {**names, "wrong": False}
+    exec(program, right)
+    assert ".entry add(" in right["found"]
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        exec(program, {**names, "wrong": True})
+    (found,) = caught.value.diagnostics
+    assert (found.rule_id, found.location.file, found.location.line) == ("value.constant", "<string>", 9)
