@@ -12,7 +12,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.blocks import Asked, LiveBuilder
 from nvbackend.builder.descriptor_words import words_of
-from nvbackend.builder.execution import BARRIER, Execution
+from nvbackend.builder.execution import BARRIER, Execution, conjuncts
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.names import check_name
@@ -160,12 +160,14 @@ class BuilderCore:
 
     def _is_alone(self, condition: ir.Value) -> bool:
         """Whether at most one lane of a warp has this predicate: elected, one index, or and-ed with that."""
+        return any(self._is_one_lane(one) for one in conjuncts(condition))
+
+    def _is_one_lane(self, condition: ir.Value) -> bool:
+        """As `_is_alone`, of a condition that is no conjunction."""
         if any(condition is elected for elected in self._elected):
             return True
         if not isinstance(condition, ir.Instruction):
             return False
-        if condition.opname == "and":
-            return any(self._is_alone(one) for one in condition.operands)
         names = [getattr(one.callee, "name", "") for one in condition.operands if isinstance(one, ir.CallInstr)]
         constant = any(isinstance(one, ir.Constant) for one in condition.operands)
         return condition.opname == "icmp" and condition.op == "eq" and constant and names == [_THREAD_INDEX]

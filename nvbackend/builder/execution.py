@@ -6,7 +6,7 @@ known of the block is then nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from llvmlite import ir
 
@@ -44,6 +44,7 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
 }
 _RINGS = ("add", "sub", "mul")
 """Operations that are the same for numbers with and without a sign."""
+_SHIFTS = ("shl", "lshr", "ashr")
 _DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "eq": lambda a, b: a == b,
@@ -152,16 +153,18 @@ class Execution:
         return 0, everyone & ~open_to
 
     def _holds(self, condition: ir.Value, elected: Sequence[ir.Value]) -> Threads | None:
+        found: Threads | None = None
+        for one in conjuncts(condition):
+            holding = self._holds_alone(one, elected)
+            found = holding if found is None else _both(found, holding)
+            if found is None:
+                return None
+        return found
+
+    def _holds_alone(self, condition: ir.Value, elected: Sequence[ir.Value]) -> Threads | None:
+        """The threads for which a condition holds that is no conjunction."""
         if any(condition is one for one in elected):
             return Threads(sum(1 << first for first in range(0, self._total, WARP_SIZE)), elected=True)
-        if isinstance(condition, ir.Instruction) and condition.opname == "and":
-            left, right = (self._holds(one, elected) for one in condition.operands)
-            if left is None or right is None:
-                return None
-            if left.elected or right.elected:
-                other = right if left.elected else left
-                return None if other.elected or not of_whole_warps(other) else Threads(left.bits & right.bits, True)
-            return Threads(left.bits & right.bits)
         lanes = self._lanes(condition)
         return None if lanes is None else Threads(sum(1 << index for index, holds in enumerate(lanes) if holds))
 
@@ -178,10 +181,18 @@ class Execution:
         return self._lanes(value) if self._total else None
 
     def _lanes(self, value: ir.Value) -> Lanes | None:
-        known = self._found.get(id(value))
-        if known is None:
-            known = self._found[id(value)] = (value, self._evaluate(value))
-        return known[1]
+        """The value in each thread; what it is computed from comes first, without recursion: chains are long."""
+        waiting = [value]
+        while waiting:
+            one = waiting[-1]
+            if id(one) not in self._found:
+                source = next((each for each in _sources(one) if id(each) not in self._found), None)
+                if source is not None:
+                    waiting.append(source)
+                    continue
+                self._found[id(one)] = one, self._evaluate(one)
+            waiting.pop()
+        return self._found[id(value)][1]
 
     def _evaluate(self, value: ir.Value) -> Lanes | None:
         if isinstance(value, ir.Constant):
@@ -208,7 +219,7 @@ class Execution:
         least = -_LARGEST if value.opname in _RINGS else 0
         if any(not least <= one < _LARGEST for one in (*left, *right)):
             return None
-        if value.opname in _DIVISIONS and 0 in right:
+        if (value.opname in _DIVISIONS and 0 in right) or (value.opname in _SHIFTS and max(right) >= value.type.width):
             return None
         return tuple(map(function, left, right))
 
@@ -260,6 +271,38 @@ class Execution:
         if lanes is None or here.elected:
             return None
         return Threads(here.bits & sum(1 << index for index, holds in enumerate(lanes) if holds))
+
+
+def conjuncts(condition: ir.Value) -> Iterator[ir.Value]:
+    """The conditions that all hold where `condition` does, each once."""
+    waiting, seen = [condition], {id(condition)}
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ir.Instruction) and one.opname == "and":
+            parts = [each for each in reversed(one.operands) if id(each) not in seen]
+            seen.update(map(id, parts))
+            waiting += parts
+        else:
+            yield one
+
+
+def _both(left: Threads, right: Threads | None) -> Threads | None:
+    """The threads of both; None where some lane of a warp is elected and not all lanes have the other condition."""
+    if right is None or (left.elected and right.elected):
+        return None
+    if left.elected or right.elected:
+        other = right if left.elected else left
+        return Threads(left.bits & right.bits, True) if of_whole_warps(other) else None
+    return Threads(left.bits & right.bits)
+
+
+def _sources(value: ir.Value) -> Sequence[ir.Value]:
+    """The values whose lanes those of `value` are computed from."""
+    if isinstance(value, ir.CallInstr):
+        return value.args[1:2] if getattr(value.callee, "name", "") == _SHUFFLE else ()
+    if isinstance(value, ir.CompareInstr) or (isinstance(value, ir.Instruction) and value.opname in _BINARY):
+        return tuple(value.operands)
+    return tuple(value.operands[:1]) if isinstance(value, ir.CastInstr) else ()
 
 
 def _is_counted(row: Row) -> bool:

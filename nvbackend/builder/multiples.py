@@ -10,6 +10,7 @@ from llvmlite import ir
 
 _DEPTH = 12
 """How many operations back a number is followed."""
+_LARGEST = 1 << 64
 _CASTS = ("zext", "sext", "trunc")
 _SHUFFLE = "llvm.nvvm.shfl.sync"
 _SHUFFLED = 1
@@ -38,7 +39,7 @@ class Multiples:
         if not isinstance(value, ir.Instruction) or not depth:
             return 1
         if value not in self._found:
-            self._found[value] = self._operation(value, depth - 1)
+            self._found[value] = _bounded(self._operation(value, depth - 1))
         return self._found[value]
 
     def _operation(self, value: ir.Instruction, depth: int) -> int:
@@ -79,6 +80,11 @@ class Multiples:
 
 def _number(value: ir.Value) -> int | None:
     return value.constant if isinstance(value, ir.Constant) and type(value.constant) is int else None
+
+
+def _bounded(divisor: int) -> int:
+    """A divisor of it that fits 64 bits: that of a product of products has as many bits as one likes."""
+    return divisor if divisor < _LARGEST else min(_lowest(divisor), _LARGEST // 2)
 
 
 def _masked(left: int, right: int) -> int:

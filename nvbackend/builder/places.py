@@ -207,14 +207,17 @@ def symbol_name(value: ir.Value) -> str:
 def _name(value: ir.Value) -> str:
     """A name that only this run-time value has: its own, and the block that defines it.
 
-    An operation by a constant has the name of its operand with it.
+    An operation by a constant has the name of its operand with it, so many of them as a sum is followed back.
     """
-    if isinstance(value, ir.Instruction) and value.opname in _STRUCTURAL:
+    around: list[str] = []
+    while len(around) < _DEPTH and isinstance(value, ir.Instruction) and value.opname in _STRUCTURAL:
         number = _number(value.operands[1])
-        if number is not None:
-            return f"({_name(value.operands[0])}{_STRUCTURAL[value.opname]}{number})"
+        if number is None:
+            break
+        around.append(f"{_STRUCTURAL[value.opname]}{number})")
+        value = value.operands[0]
     block = f"{DEFINED_IN}{value.parent.name}" if isinstance(value, ir.Instruction) else ""
-    return f"{value.get_reference()}{block}"
+    return "".join(["(" * len(around), value.get_reference(), block, *reversed(around)])
 
 
 def _number(value: ir.Value) -> int | None:

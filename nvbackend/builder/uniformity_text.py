@@ -34,10 +34,10 @@ _DEPTH = 4
 
 def described(value: ir.Value, depth: int = _DEPTH) -> str:
     """`value` as an expression over special registers, parameters and variables."""
+    while isinstance(value, (ir.CastInstr, ir.ExtractValue)):
+        value = value.aggregate if isinstance(value, ir.ExtractValue) else value.operands[0]
     if not isinstance(value, ir.Instruction):
         return str(value.constant if isinstance(value, ir.Constant) else getattr(value, "name", _CUT))
-    if isinstance(value, (ir.CastInstr, ir.ExtractValue)):
-        return described(value.aggregate if isinstance(value, ir.ExtractValue) else value.operands[0], depth)
     if isinstance(value, ir.LoadInstr):
         return str(value.operands[0].name) if isinstance(value.operands[0], ir.AllocaInstr) else _CUT
     if depth and isinstance(value, ir.CallInstr):

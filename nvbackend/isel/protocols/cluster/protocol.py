@@ -59,14 +59,13 @@ def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _pairs(function: MachineFunction) -> Iterator[Diagnostic]:
-    places: dict[int, Location | None] = {}
+    places = {site.position: site.instr.location for found in sites_of(function).values() for site in found}
     for site, state in solve(function, ClusterAnalysis(), _matters).visit():
-        places[site.position] = site.instr.location
         if UNKNOWN in state:
             continue
         pending = sorted(position for position in state if position != NONE)
         if site.instr.opcode == ARRIVE and pending:
-            earlier = places.get(pending[0], site.instr.location)
+            earlier = places[pending[0]]
             notes = (("it has arrived here", earlier),)
             yield rules.ARRIVED_TWICE.diagnose(at=site.instr.location, notes=notes, earlier=_line(earlier))
         elif site.instr.opcode == WAIT and NONE in state:

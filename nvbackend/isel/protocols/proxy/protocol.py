@@ -43,6 +43,8 @@ _OF_ONE_THREAD = frozenset({Kind.STORE, Kind.LOAD})
 """What one thread issues; stores are also waited for by the thread that issued them."""
 _BROUGHT = (Kind.LOAD, Kind.RECEIVE)
 """What completes on an mbarrier that readers wait on."""
+_MOST_GROUPS = 64
+"""A wait that leaves more groups in flight counts as one for all that are older than so many: each age is followed."""
 _WRONG_WAITS = (
     wgmma_rules.READ_IN_FLIGHT,
     wgmma_rules.WRITE_IN_FLIGHT,
@@ -242,7 +244,8 @@ def _events(
 def _order(instr: MachineInstr) -> Event | None:
     """What the instruction is to the order of accesses, None for nothing."""
     if instr.opcode in _GROUPS:
-        return Event(instr.opcode, pending=instr.immediates.get("pending"))
+        pending = instr.immediates.get("pending")
+        return Event(instr.opcode, pending=None if pending is None else min(pending, _MOST_GROUPS))
     if instr.opcode == _WAIT_ALL:
         return Event(WAITS[Kind.COPY])
     if instr.opcode == _RETURN:

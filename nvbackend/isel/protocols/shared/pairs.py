@@ -7,6 +7,7 @@ again, way by way.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -80,6 +81,12 @@ class Pairs:
         self._hazards = hazards
         self._accesses = shared_accesses(function)
         self._ordering = {site.position for sites in self.sites.values() for site in sites if orders(site.instr)}
+        self._ordering_in = {
+            block: [site.position for site in sites if site.position in self._ordering]
+            for block, sites in self.sites.items()
+        }
+        self._ways: dict[int, Mapping[str, Collection[bool]]] = {}
+        """By the numbers of runs, those that were asked for last."""
         self._runs: list[Run] = []
         self._landed: set[int] = set()
         for sites in self.sites.values():
@@ -110,24 +117,43 @@ class Pairs:
 
     def is_ordered_somewhere(self, first: Run, second: Run) -> bool:
         """Whether some way from the first to the second acquires, and does not come by the first again."""
-        waiting = [(first.site.block, first.site.position, False)]
-        seen: set[tuple[str, bool]] = set()
+        block, place = second.site.block, second.site.position
+        if block == first.site.block and place > first.site.position:
+            return self._is_ordered_between(block, first.site.position, place)
+        flags = self._entered(first).get(block, ())
+        return True in flags or (False in flags and self._is_ordered_between(block, START, place))
+
+    def _is_ordered_between(self, block: str, behind: int, place: int) -> bool:
+        """Whether something in `block` orders threads between these two positions."""
+        ordering = self._ordering_in[block]
+        after = bisect_right(ordering, behind)
+        return after < len(ordering) and ordering[after] < place
+
+    def _entered(self, first: Run) -> Mapping[str, Collection[bool]]:
+        """The blocks that a way from the run leads to, not by the run again: whether it acquires before it is there."""
+        known = self._ways.pop(first.number, None)
+        if known is None:
+            known = self._find_ways(first)
+            if len(self._ways) >= 2 * _MOST_RUNS:
+                del self._ways[next(iter(self._ways))]
+        self._ways[first.number] = known
+        return known
+
+    def _find_ways(self, first: Run) -> Mapping[str, Collection[bool]]:
+        blocks, start = self.function.blocks, first.site.block
+        entered: dict[str, set[bool]] = {}
+        waiting = [
+            (start, bool(self._ordering_in[start][bisect_right(self._ordering_in[start], first.site.position) :]))
+        ]
         while waiting:
-            block, behind, ordered = waiting.pop()
-            for site in self.sites[block]:
-                if site.position <= behind:
-                    continue
-                if site.position == second.site.position and ordered:
-                    return True
-                if site.position == first.site.position:
-                    break
-                ordered = ordered or site.position in self._ordering
-            else:
-                for successor in self.function.blocks[block].successors:
-                    if (successor, ordered) not in seen:
-                        seen.add((successor, ordered))
-                        waiting.append((successor, START, ordered))
-        return False
+            block, ordered = waiting.pop()
+            for successor in blocks[block].successors:
+                flags = entered.setdefault(successor, set())
+                if ordered not in flags:
+                    flags.add(ordered)
+                    if successor != start:
+                        waiting.append((successor, ordered or bool(self._ordering_in[successor])))
+        return entered
 
     def _add_runs(self, sites: Iterable[Site], memory: Collection[MemoryObject]) -> None:
         """The accesses to `memory` in a block; one joins the run before it unless something between may order them."""
