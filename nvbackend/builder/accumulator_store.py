@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nvbackend.atoms import thread_values
 from nvbackend.builder.accumulator import Accumulator, halves
+from nvbackend.builder.axpby import Axpby
 from nvbackend.builder.memory import Address
 from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.tensor import Cut, Tensor, Tensors, Walker
@@ -19,6 +21,8 @@ from nvbackend.tiled import Partition
 
 PAIR = 2
 """Neighbours of a row that a thread has side by side."""
+_BATCH = 8
+"""Accesses of C that are loaded before the first of them is used."""
 
 STORE_TARGET = Rule(
     id="accumulator.store",
@@ -54,30 +58,83 @@ def store_accumulators(
     element = accumulators[0].element
     if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k:
         STORE_TARGET.fail(name=accumulators[0].name, element=element, given=target)
-    if isinstance(stride, int) and stride % PAIR:
-        STORE_STRIDE.fail(given=stride, nearest=stride + 1)
-    if isinstance(stride, int) and stride < shape[1]:
-        STORE_OVERLAP.fail(given=stride, name=accumulators[0].name, columns=shape[1])
-    strides: tuple[Any, int] = (stride, 1)
-    part = k.tensor(target, Layout(shape, strides), multiple_of=PAIR).partition(cut)
+    _check_stride(accumulators[0], stride, shape)
+    part = _part(k, target, stride, shape, cut)
     walker, paired = Walker(part), _in_pairs(part)
-    align = min(element.bytes_for(PAIR if paired else 1), target.align)
+    align = _alignment(target, paired=paired)
     for place, accumulator in enumerate(accumulators):
         for first, values in _accesses(accumulator, paired=paired):
             address = walker.address((first, *_atom(part, place)), align=align)
             address.cast(values[0].type).store(*values)
 
 
+def axpby_accumulators(
+    k: Tensors,
+    accumulators: Sequence[Accumulator],
+    form: Axpby,
+    d: tuple[Address, Operand],
+    c: tuple[Address, Operand],
+    shape: tuple[int, int],
+    cut: Cut,
+) -> None:
+    """Write what `form` makes of accumulators and C to D, both row-major tiles of `shape`: (first element, stride).
+
+    The loads of several accesses go before their stores, so that they wait for memory together. Raises as
+    `store_accumulators` does.
+    """
+    for address, stride in (d, c):
+        if address.space != GLOBAL_SPACE or address._k is not k:
+            STORE_TARGET.fail(name=accumulators[0].name, element=address.element, given=address)
+        _check_stride(accumulators[0], stride, shape)
+    parts = [_part(k, *one, shape, cut) for one in (d, c)]
+    paired = _in_pairs(parts[0])
+    count = PAIR if paired else 1
+    target, source = (Walker(part) for part in parts)
+    aligns = [_alignment(one[0], paired=paired) for one in (d, c)]
+    for place, accumulator in enumerate(accumulators):
+        elements = _elements(accumulator)
+        for begin in range(0, len(elements), count * _BATCH):
+            firsts = range(begin, min(begin + count * _BATCH, len(elements)), count)
+            places = [(first, *_atom(parts[0], place)) for first in firsts]
+            old: list[list[Value]] = [[] for _ in places]
+            if form.reads_c:
+                old = [source.address(one, align=aligns[1]).load(count) for one in places]
+            for first, one, addends in zip(firsts, places, old, strict=True):
+                pairs = itertools.zip_longest(elements[first : first + count], addends)
+                target.address(one, align=aligns[0]).store(*(form.of(*pair) for pair in pairs))
+
+
+def _check_stride(accumulator: Accumulator, stride: Operand, shape: tuple[int, int]) -> None:
+    if isinstance(stride, int) and stride % PAIR:
+        STORE_STRIDE.fail(given=stride, nearest=stride + 1)
+    if isinstance(stride, int) and stride < shape[1]:
+        STORE_OVERLAP.fail(given=stride, name=accumulator.name, columns=shape[1])
+
+
+def _part(k: Tensors, first: Address, stride: Operand, shape: tuple[int, int], cut: Cut) -> Tensor:
+    strides: tuple[Any, int] = (stride, 1)
+    return k.tensor(first, Layout(shape, strides), multiple_of=PAIR).partition(cut)
+
+
+def _alignment(first: Address, *, paired: bool) -> int:
+    return min(first.element.bytes_for(PAIR if paired else 1), first.align)
+
+
+def _elements(accumulator: Accumulator) -> list[Value]:
+    registers = accumulator.values()
+    if accumulator.register_type is accumulator.element:
+        return registers
+    return [half for register in registers for half in halves(register)]
+
+
 def _accesses(accumulator: Accumulator, *, paired: bool) -> Iterator[tuple[int, list[Value]]]:
     """What is stored at once: the first element, and the registers or elements of the access."""
-    registers = accumulator.values()
     packed = accumulator.register_type is not accumulator.element  # two halves are a register, and one access
-    if packed and not paired:
-        registers = [half for register in registers for half in halves(register)]
+    values = accumulator.values() if paired else _elements(accumulator)
     step = PAIR if paired and not packed else 1
     elements = PAIR if paired else 1
-    for number, at in enumerate(range(0, len(registers), step)):
-        yield number * elements, registers[at : at + step]
+    for number, at in enumerate(range(0, len(values), step)):
+        yield number * elements, values[at : at + step]
 
 
 def _atom(part: Tensor, place: int) -> tuple[int, int]:

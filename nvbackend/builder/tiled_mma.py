@@ -10,9 +10,13 @@ from nvbackend.atoms import atom as atom_named
 from nvbackend.builder import tiled_tcgen05
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.accumulator_store import of_one_atom, store_accumulators
+from nvbackend.builder.axpby import Axpby
+from nvbackend.builder.axpby_fragments import axpby_fitting
 from nvbackend.builder.epilogue import TmaEpilogue
 from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
+from nvbackend.builder.register_tensor import RegisterTensor
+from nvbackend.builder.tensor import Inside, Tensor
 from nvbackend.builder.tiled_calls import TiledCalls
 from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
 from nvbackend.builder.tiled_warp_mma import TiledWarpMma, in_a_warp
@@ -28,8 +32,8 @@ from nvbackend.isel.families.tcgen05_request import Tcgen05Request
 from nvbackend.isel.families.tcgen05_select import select_tcgen05
 from nvbackend.isel.families.wgmma_request import WgmmaRequest
 from nvbackend.isel.select import select_wgmma
-from nvbackend.layout import size
-from nvbackend.tiled import TiledMMA, make_tiled_mma
+from nvbackend.layout import AnyLayout, size
+from nvbackend.tiled import Partition, TiledMMA, make_tiled_mma
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
 
@@ -140,6 +144,26 @@ class TiledMmas(TiledCalls):
         cut = of_one_atom(self.thread_id() % WARPGROUP_SIZE, accumulator.n)
         store_accumulators(self, [accumulator], target, stride, (ROWS, accumulator.n), cut)
 
+    def axpby(
+        self,
+        alpha: Operand,
+        x: RegisterTensor,
+        beta: Operand,
+        y: Tensor,
+        *,
+        c: Tensor | None = None,
+        where: Inside | None = None,
+    ) -> None:
+        """alpha * x + beta * y to `y`, element by element: CuTe's axpby(alpha, tCrC, beta, tCgC).
+
+        `x` is a thread's registers, `y` its part of a tile in memory, of the same shape. C may be another part, `c`;
+        `where` is of that shape, too. Types, and what a `beta` of 0 means, are those of `axpby` of a tiled MMA. Raises
+        epilogue.axpby-types and what `k.copy` raises.
+        """
+        source = y if c is None else c
+        form = Axpby(self, alpha, beta, x.element, y.element, source.element)
+        axpby_fitting(self, form, x, y, source, _as_it_lies, where)
+
     def _atom(
         self,
         given: object,
@@ -175,6 +199,11 @@ class TiledMmas(TiledCalls):
             return tiled_tcgen05.TiledTcgen05(self, given, descriptor, layouts, tile, any_major=True)
         request, described = tiled_tcgen05.request_of_atom(layouts.atom)
         return tiled_tcgen05.TiledTcgen05(self, request, described, layouts, tile, any_major=False)
+
+
+def _as_it_lies(layout: AnyLayout) -> Partition:
+    """A thread's part, of which nothing is left to cut."""
+    return Partition(layout, 0)
 
 
 def _atoms_along(warpgroups: tuple[int, int]) -> AtomLayout:

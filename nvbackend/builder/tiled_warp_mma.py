@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
+from nvbackend.builder.axpby import Axpby
+from nvbackend.builder.axpby_fragments import axpby_fitting
 from nvbackend.builder.fragment_copies import PartCut, in_matrices, load_fitting, store_fitting
 from nvbackend.builder.register_tensor import REGISTER_BITS, RegisterTensor
 from nvbackend.builder.tensor import Inside, Tensor
@@ -362,12 +365,34 @@ class TiledWarpMma:
         it is in global memory. With several atoms along K those at 0 write. Raises tiled-mma.tile, warp-mma.fragment.
         """
         self._check_element(Operand.C, tile)
-        k = self._k
-        if reduction(self.layouts).parts == 1:
-            store_fitting(k, acc, tile, self.thread.partition_C, where)
-            return
-        with k.if_(self.thread.vmnk[3] == 0):
-            store_fitting(k, acc, tile, self.thread.partition_C, where)
+        with self._those_with_sums():
+            store_fitting(self._k, acc, tile, self.thread.partition_C, where)
+
+    def axpby(
+        self,
+        alpha: Value | float,
+        acc: RegisterTensor,
+        beta: Value | float,
+        tile: Tensor,
+        *,
+        c: Tensor | None = None,
+        where: Inside | None = None,
+    ) -> None:
+        """Write alpha * A * B + beta * C to the tile D, M x N, as `store` writes A * B.
+
+        C is what D holds, or the tile `c` of the same shape; either may be f16, bf16 or f32, and of accumulators of
+        s32 or f64 both of that. `alpha` and `beta` are numbers or values of f32 (s32, f64). With the number 0 as
+        `beta` C is not read; a `beta` that is 0 at run time lets C count for nothing. Raises epilogue.axpby-types,
+        tiled-mma.tile, and what `k.copy` raises.
+        """
+        source = tile if c is None else c
+        form = Axpby(self._k, alpha, beta, acc.element, tile.element, source.element)
+        with self._those_with_sums():
+            axpby_fitting(self._k, form, acc, tile, source, self.thread.partition_C, where)
+
+    def _those_with_sums(self) -> AbstractContextManager[None]:
+        """The threads that have C: all, or those at 0 of several atoms along K."""
+        return nullcontext() if reduction(self.layouts).parts == 1 else self._k.if_(self.thread.vmnk[3] == 0)
 
     # -- checks -----------------------------------------------------------------------------------------------------
 

@@ -6,17 +6,19 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.builder.accumulator import Accumulator, Fragment
-from nvbackend.builder.accumulator_store import store_accumulators
+from nvbackend.builder.accumulator_store import axpby_accumulators, store_accumulators
 from nvbackend.builder.accumulators import Accumulators
+from nvbackend.builder.axpby import Axpby
 from nvbackend.builder.memory import Address
 from nvbackend.builder.register_tensor import RegisterTensor
 from nvbackend.builder.rules import TILE_MISMATCH
+from nvbackend.builder.tensor import Cut
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.tile_fragment import TileFragment, tile_fragment
 from nvbackend.builder.tiled_calls import TiledCalls
@@ -314,15 +316,50 @@ class TiledWgmma:
         sum after `reduce`; of `parts` only part 0. All accumulators must be drained. Raises accumulator.store,
         accumulator.stride, memory.alignment, mma.warpgroup.
         """
+        first, cut, part = self._stored(accumulators, warpgroup)
+        with self._of_part_0(part):
+            if not isinstance(part, int) or part == 0:
+                store_accumulators(self._k, first, target, stride, self.shape, cut)
+
+    def axpby(
+        self,
+        alpha: Operand,
+        accumulators: Accumulator | Accumulators,
+        beta: Operand,
+        target: Address,
+        stride: Operand,
+        warpgroup: Operand = 0,
+        *,
+        c: Address | None = None,
+        c_stride: Operand | None = None,
+    ) -> None:
+        """Write alpha * A * B + beta * C of a warpgroup's part of the tile to D at `target`, as `store` writes A * B.
+
+        C is what D holds, or a tile at `c` with `c_stride` elements a row, `stride` by default; either may be f16,
+        bf16 or f32, and of s32 accumulators both s32. `alpha` and `beta` are numbers or f32 (s32) values. With the
+        number 0 as `beta` C is not read; a `beta` that is 0 at run time lets C count for nothing. Raises
+        epilogue.axpby-types and what `store` raises.
+        """
+        source = (target if c is None else c, stride if c_stride is None else c_stride)
+        form = Axpby(self._k, alpha, beta, self.instruction.d, target.element, source[0].element)
+        first, cut, part = self._stored(accumulators, warpgroup)
+        with self._of_part_0(part):
+            if not isinstance(part, int) or part == 0:
+                axpby_accumulators(self._k, first, form, (target, stride), source, self.shape, cut)
+
+    def _stored(
+        self, accumulators: Accumulator | Accumulators, warpgroup: Operand
+    ) -> tuple[list[Accumulator], Cut, Any]:
+        """The accumulators that have the sum, what cuts their part out of C, and the warpgroup's place along K."""
         self._parts(accumulators)
         atom = self.layouts.get_atom(self._checked(warpgroup))
         _, m, n, part = atom.vmnk
         thread = dataclasses.replace(atom, vmnk=(self._k.thread_id() % WARPGROUP_SIZE, m, n, part))
         own = [accumulators] if isinstance(accumulators, Accumulator) else list(accumulators)
-        first = own[: math.prod(self._counts())]
-        with nullcontext() if isinstance(part, int) else self._k.if_(part == 0):
-            if not isinstance(part, int) or part == 0:
-                store_accumulators(self._k, first, target, stride, self.shape, thread.partition_C)
+        return own[: math.prod(self._counts())], thread.partition_C, part
+
+    def _of_part_0(self, part: Any) -> AbstractContextManager[None]:
+        return nullcontext() if isinstance(part, int) else self._k.if_(part == 0)
 
     # -- checks -----------------------------------------------------------------------------------------------------
 

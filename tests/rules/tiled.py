@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import nvbackend as nvb
+from nvbackend import f16, f32
 from nvbackend.layout import Layout, _
+from nvbackend.signature import Parameter, Pointer
 from nvbackend.tiled import gemm, make_tiled_mma
 from tests.rules.example import program
 
@@ -66,3 +69,12 @@ def rows_for_half_an_atom():
     thread = make_tiled_mma("SM90_64x64x16_F32F16F16_SS<Major::K, Major::K>").get_slice(0)
     thread.partition_A(Layout((32, 64)))  # breaks
     thread.partition_A(Layout((64, 64)))  # keeps
+
+
+@program("epilogue.axpby-types")
+def floats_from_a_matrix_of_integers():
+    k = nvb.KernelBuilder("k", "sm_90a", threads=128, parameters=[Parameter("d", Pointer(f32))])
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+    c = k.arguments[0].cast(nvb.s32)  # breaks
+    c = k.arguments[0].cast(nvb.bf16)  # keeps
+    mma.axpby(1, mma.accumulator(), 1, k.arguments[0], 64, c=c)

@@ -125,6 +125,10 @@ class _Thread:
             return id(one)
         if name in ("load", "store"):
             return self._access(one)
+        if name == "call":
+            assert one.callee.name.startswith("llvm.fma."), one
+            a, b, c = (_unpack(self.value(each), _bits(one.type)) for each in one.args)
+            return _pack(a * b + c, _bits(one.type))
         given = [self.value(each) for each in one.operands]
         width, source = _bits(one.type), _bits(one.operands[0].type)
         if name in _INTEGERS:
@@ -178,6 +182,7 @@ _INTEGERS: dict[str, Callable[[int, int, list[int]], int]] = {
 }
 _OTHERS: dict[str, Callable[[Any, list[int], int], int]] = {
     **dict.fromkeys(("zext", "trunc", "bitcast", "inttoptr", "ptrtoint"), lambda one, given, width: given[0]),
+    **dict.fromkeys(("fpext", "fptrunc"), lambda one, given, width: _resized(one, given[0], width)),
     "sext": lambda one, given, width: _signed(given[0], _bits(one.operands[0].type)),
     "icmp": lambda one, given, width: int(_compare(one.op, given, _bits(one.operands[0].type))),
     "getelementptr": lambda one, given, width: given[0] + _signed(given[1], _bits(one.operands[1].type)),
@@ -186,6 +191,10 @@ _OTHERS: dict[str, Callable[[Any, list[int], int], int]] = {
     "insertelement": lambda one, given, width: _inserted(*given, _bits(one.operands[1].type)),
 }
 _REALS: dict[str, Callable[[float, float], float]] = {"fadd": lambda a, b: a + b, "fmul": lambda a, b: a * b}
+
+
+def _resized(one: Any, bits: int, width: int) -> int:
+    return _pack(_unpack(bits, _bits(one.operands[0].type)), width)
 
 
 def _inserted(vector: int, value: int, place: int, width: int) -> int:

@@ -1,0 +1,63 @@
+"""alpha * A * B + beta * C on a GPU, against NumPy: wgmma, C of its own or in D's place, with and without beta."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.intrinsics.smem_descriptor import Swizzle
+from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.types import f16, f32, u32
+from nvbackend.signature import Parameter, Pointer, Scalar
+from tests.support.wgmma_kernel import fill
+
+pytestmark = pytest.mark.gpu((9, 0))
+
+N, K, STRIDE = 72, 16, 80
+
+
+@pytest.mark.parametrize("own_c", [False, True])
+@pytest.mark.parametrize("beta", [0.0, -1.5])
+@pytest.mark.parametrize("d", [f32, f16], ids=str)
+def test_the_linear_epilogue_is_numpys(d, beta, own_c) -> None:
+    from numba import cuda
+
+    from nvbackend import runtime
+
+    layouts = [SmemLayout(Major.K, Swizzle.B32, f16, rows, K) for rows in (64, N)]
+    parameters = [
+        Parameter("a", Pointer(u32)),
+        Parameter("b", Pointer(u32)),
+        Parameter("d", Pointer(d)),
+        Parameter("c", Pointer(f32)),
+        Parameter("alpha", Scalar(f32)),
+        Parameter("beta", Scalar(f32)),
+    ]
+    k = KernelBuilder("axpby", "sm_90a", threads=128, parameters=parameters)
+    a, b, to, of, alpha, by = k.arguments
+    tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
+    k.fence_proxy_async()
+    k.barrier()
+    mma = k.tiled_mma(nvb.wgmma(f"m64n{N}k{K}", f16, f16, f32))
+    acc = mma.accumulator()
+    with k.wgmma():
+        mma.accumulate(acc, *tiles)
+    mma.axpby(alpha, acc, by, to, STRIDE, **({"c": of} if own_c else {}))
+    random = np.random.default_rng(N)
+    matrices = [random.integers(-4, 5, (rows, K)).astype(np.float16) for rows in (64, N)]
+    images = [layout.arrange(one).view(np.uint32) for layout, one in zip(layouts, matrices, strict=True)]
+    before = random.integers(-9, 10, (64, STRIDE)).astype(d.numpy_dtype())
+    addend = random.integers(-9, 10, (64, STRIDE)).astype(np.float32)
+    if beta == 0:
+        (addend if own_c else before)[:, :N] = np.nan
+    result = cuda.to_device(before)
+    kernel = runtime.load(k.compile())
+    kernel.launch(1, *(cuda.to_device(one) for one in images), result, cuda.to_device(addend), 0.5, beta)
+    kernel.synchronize()
+    product = 0.5 * (matrices[0].astype(np.float64) @ matrices[1].astype(np.float64).T)
+    expected = before.copy()
+    c = 0 if beta == 0 else (addend if own_c else before)[:, :N].astype(np.float64)
+    expected[:, :N] = product + beta * c
+    assert np.array_equal(result.copy_to_host(), expected, equal_nan=True)
