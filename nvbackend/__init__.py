@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.attach import attach as attach
     from nvbackend.builder.definition import KernelDefinition as KernelDefinition, kernel as kernel
     from nvbackend.builder.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
+    from nvbackend.builder.mbarrier_handle import MbarrierHandle as MbarrierHandle, MbarrierKind as MbarrierKind
     from nvbackend.codegen.cache import Cache as Cache
     from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
     from nvbackend.diagnostics import (
@@ -103,6 +104,7 @@ _NAMES: dict[str, str] = {
         "nvbackend.builder.attach": "attach",
         "nvbackend.builder.definition": "KernelDefinition kernel",
         "nvbackend.builder.kernel": "FinishedKernel KernelBuilder",
+        "nvbackend.builder.mbarrier_handle": "MbarrierHandle MbarrierKind",
         "nvbackend.codegen.cache": "Cache",
         "nvbackend.codegen.compiled": "CompiledKernel compile_kernel",
         "nvbackend.diagnostics": "Diagnostic DiagnosticError Rule Severity",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.copies import Copies
+from nvbackend.builder.mbarrier_handle import MbarrierHandle, MbarrierKind, made_handle
 from nvbackend.builder.memory import Address
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import cluster, mbarrier, mbarrier_phases, sync, warp
@@ -21,6 +22,22 @@ class Barriers(Copies):
     """Single instructions of mbarrier, bar, barrier.cluster, fence and griddepcontrol (PTX ISA 9.7.13)."""
 
     # -- mbarrier (PTX ISA 9.7.13.15) -------------------------------------------------------------------------------
+
+    def mbarrier_handle(
+        self,
+        arrive_count: int = 1,
+        *,
+        kind: MbarrierKind = MbarrierKind.ORDINARY,
+        expected_txn: int | None = None,
+        tag: str = "mbarrier",
+    ) -> MbarrierHandle:
+        """An mbarrier that knows its kind, its phase and what completes one: `arrive_count` arrivals and, of kind TMA,
+        `expected_txn` bytes of copies.
+
+        Thread 0 initialises it; `barriers_ready` makes it visible. `tag` is its name in the machine form and in
+        diagnostics. Raises mbarrier.kind, mbarrier.count, mbarrier.expect-tx.
+        """
+        return made_handle(self, arrive_count, kind, expected_txn, tag)
 
     def mbarrier_invalidate(self, barrier: Address) -> None:
         """mbarrier.inval: the 8 bytes of `barrier` are memory again. Nobody may use it after. PTX ISA 9.7.13.15.10."""

@@ -48,13 +48,14 @@ class Copies(Threads):
             for index in range(count):
                 self.mbarrier_init(barriers + index, arrivals)
 
-    def barriers_ready(self) -> None:
+    def barriers_ready(self, *, aligned: bool = True) -> None:
         """Make every mbarrier initialised so far visible to the async proxy and to all threads of CTA or cluster.
 
-        Before compute capability 9.0, which has neither, it is a barrier of the CTA.
+        Before compute capability 9.0, which has neither, it is a barrier of the CTA. Without `aligned` the threads of a
+        warp need not execute it together.
         """
         self._release_barriers()
-        self.cluster_sync(relaxed=True)
+        self.cluster_sync(relaxed=True, aligned=aligned)
 
     def _release_barriers(self) -> None:
         if self.target.has(sync.fence_mbarrier_init().requires):
@@ -147,8 +148,10 @@ class Copies(Threads):
         One thread executes it. With `multicast` every CTA of the cluster loads its share of each panel into all of
         them, and all must ask for the same tile. The coordinate along the map's innermost dimension is a multiple of
         16 bytes: a kernel that loads from elsewhere stops. Raises tma.start where that is certain, tma.tile-rank,
-        tma.box, tma.swizzle, tma.element, tma.multicast.
+        tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
         """
+        if multicast:
+            family_rules.check_tma_multicast_target(self.target)
         instead = f"k.tma_load_box(address, {source.name}, coordinates, barrier)"
         share = self._boxes_a_panel(tile, source, "k.tma_load", instead)
         operands: dict[str, object] = {"barrier": self._mbarrier(barrier).ir, "tensor_map": source.address}

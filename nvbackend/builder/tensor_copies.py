@@ -210,10 +210,12 @@ class TensorCopies(Copies):
         """cp.async.bulk: `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`.
 
         With `multicast_mask` (u16, a bit for each CTA of the cluster) in each of those CTAs. `space` is "cluster", or
-        "cta" for the form without a cluster. Raises mbarrier.address, tma.bulk-size, instruction.variant,
-        target.feature. PTX ISA 9.7.9.
+        "cta" for the form without a cluster. Raises mbarrier.address, tma.bulk-size, tma.multicast-target,
+        instruction.variant, target.feature. PTX ISA 9.7.9.
         """
         many = multicast_mask is not None
+        if many:
+            family_rules.check_tma_multicast_target(self.target)
         row = variant("cp.async.bulk", tma_bulk.load_bulk, many, cache_policy is not None, space)
         given = {
             **self._bytes(destination, source, size),

@@ -155,19 +155,20 @@ class Threads(Memory):
             return set()
         return {number for thread, number in enumerate(numbers) if here.bits >> thread & 1}
 
-    def cluster_sync(self, *, relaxed: bool = False, scope: str = "cluster") -> None:
+    def cluster_sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".
 
         The arrival releases this thread's writes to the cluster, which costs a fence of GPU scope; with `relaxed` it
-        orders nothing, for where a fence stands before it or nothing is handed over. Raises cluster.scope.
+        orders nothing, for where a fence stands before it or nothing is handed over. Without `aligned` the threads of a
+        warp need not execute it together. Raises cluster.scope.
         """
         if scope not in ("cta", "cluster"):
             cluster_rules.SCOPE.fail(given=scope)
         if self.cluster == 1 or scope == "cta":
-            self.barrier()
+            self.barrier(aligned=aligned)
         else:
-            self.emit(cluster.barrier_arrive("relaxed" if relaxed else None), {})
-            self.emit(cluster.barrier_wait(), {})
+            self.emit(cluster.barrier_arrive("relaxed" if relaxed else None, aligned=aligned), {})
+            self.emit(cluster.barrier_wait(aligned=aligned), {})
 
     def peer_rank(self) -> Value:
         """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.

@@ -154,3 +154,11 @@ def parity_that_turns_in_every_round_of_a_ring(k, count: i32):
         k.mbarrier_wait(done + step % 4, phase)
         phase ^= 1  # breaks
         phase.set(k.select(step % 4 == 3, phase ^ 1, phase.value))  # keeps
+
+
+@kernel("mbarrier.kind")
+def bytes_at_a_barrier_of_arrivals(k):
+    full = k.mbarrier_handle(expected_txn=64)  # breaks
+    full = k.mbarrier_handle(kind=nvb.MbarrierKind.TMA, expected_txn=64)  # keeps
+    k.barriers_ready()
+    return full

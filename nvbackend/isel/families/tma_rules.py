@@ -192,7 +192,7 @@ def _target_holds(_: TmaRequest, target: Target) -> bool:
 
 
 def _multicast_target_holds(request: TmaRequest, target: Target) -> bool:
-    return not request.multicast or target.has(Feature.CLUSTER_MULTICAST) or not target.has(Feature.SM_90)
+    return not request.multicast or target.has(Feature.CLUSTER_MULTICAST)
 
 
 def _wide_target_holds(request: TmaRequest, target: Target) -> bool:
