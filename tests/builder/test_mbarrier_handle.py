@@ -99,6 +99,20 @@ def test_cluster_barriers_of_warps_that_have_diverged(aligned: bool, cluster: in
     assert found == [arrivals[0], f"barrier.cluster.wait{end}", arrivals[1], f"barrier.cluster.wait{end}"]
 
 
+def test_one_cta_keeps_the_fence_of_the_initialisation() -> None:
+    """TMA reads an mbarrier through another proxy, in a kernel without a cluster as well; ptxas takes its barriers."""
+    k = kernel()
+    k.mbarriers(1, 1)
+    k.barriers_ready()
+    k.cluster_arrive()
+    k.cluster_wait()
+    compiled = k.finish().compile()
+    order = re.findall(r"mbarrier\.init|fence\.mbarrier_init|bar\.sync|barrier\.cluster\.\w+", compiled.ptx)
+    expected = ["mbarrier.init", "fence.mbarrier_init", "bar.sync", "barrier.cluster.arrive", "barrier.cluster.wait"]
+    assert order == expected
+    assert compiled.cubin
+
+
 MULTICASTS = {
     "tma_load": lambda k, matrix, tile, full: k.tma_load(tile, matrix, (0, 0), full, multicast=True),
     "tma_load_box": lambda k, matrix, tile, full: k.tma_load_box(tile.address, matrix, (0, 0), full, multicast_mask=1),
