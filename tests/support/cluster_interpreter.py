@@ -1,0 +1,242 @@
+"""The LLVM IR of a cluster's CTAs, executed thread by thread in Python: mbarriers, TMA's boxes, barriers, peers.
+
+Threads go on and copies arrive in a random order, so that a kernel that relies on luck is found. What an mbarrier, a
+box and a swizzle do is written down from the PTX ISA (9.7.13.15, 5.5), and never taken from the package.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nvbackend.intrinsics.row import Row
+from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread
+
+_PEER_BITS = 24
+"""A shared::cluster address has the rank of its CTA above these bits."""
+_MAPS = 1 << 40
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A tensor in global memory, the box that is copied, outermost dimension first, and its swizzle in bytes."""
+
+    array: np.ndarray
+    box: tuple[int, ...]
+    swizzle: int
+
+
+@dataclass
+class Mbarrier:
+    """Phases: as many arrivals as it was made for, and as many bytes as were announced."""
+
+    count: int
+    pending: int
+    bytes: int = 0
+    phase: int = 0
+
+    def arrive(self) -> None:
+        assert self.pending > 0, "an arrival more than the phase expects"
+        self.pending -= 1
+        self.settle()
+
+    def settle(self) -> None:
+        if self.pending == 0 and self.bytes == 0:
+            self.phase ^= 1
+            self.pending = self.count
+
+
+@dataclass
+class Cta:
+    """A CTA of the cluster: its threads, what each of them asks for, its memory and its mbarriers."""
+
+    rank: int
+    memory: dict[int, np.ndarray]
+    threads: list[Any] = field(default_factory=list)
+    asked: list[Collective | None] = field(default_factory=list)
+    arrived: list[int] = field(default_factory=list)
+    mbarriers: dict[int, Mbarrier] = field(default_factory=dict)
+
+
+class Cluster:
+    """Runs a kernel in a cluster of its CTAs; `memory(rank)` is the shared memory of one afterwards."""
+
+    def __init__(self, k: Recorded, arguments: dict[str, Any], seed: int = 0) -> None:
+        self.k, self.random = k, random.Random(seed)
+        self.maps: dict[int, TensorMap] = {}
+        starts: dict[str, int] = {}
+        arrays: dict[int, np.ndarray] = {}
+        for number, (name, one) in enumerate(arguments.items()):
+            if isinstance(one, TensorMap):
+                starts[name] = _MAPS + number
+                self.maps[_MAPS + number] = one
+            else:
+                starts[name] = number * _SPACE + _SPACE
+                arrays[starts[name]] = one.reshape(-1).view(np.uint8)
+        self.ctas = []
+        self.copies: list[tuple[Cta, Row, dict[str, Any]]] = []
+        for rank in range(k.cluster):
+            one = Cta(rank, {**arrays, _SHARED: np.zeros(1 << 17, np.uint8)})
+            one.threads = [_Thread(k, thread, starts, one.memory).run() for thread in range(k.threads)]
+            one.asked = [next(thread, None) for thread in one.threads]
+            one.arrived = [0] * k.threads
+            self.ctas.append(one)
+
+    def memory(self, rank: int = 0) -> np.ndarray:
+        """The bytes of a CTA's shared memory."""
+        return self.ctas[rank].memory[_SHARED]
+
+    def run(self) -> Cluster:
+        """Until every thread has ended."""
+        places = [(cta, first) for cta in self.ctas for first in range(0, self.k.threads, LANES)]
+        while any(one is not None for cta in self.ctas for one in cta.asked):
+            self.random.shuffle(places)
+            moved = sum(self._warp(cta, first) for cta, first in places)
+            if self.copies and (not moved or self.random.random() < 0.5):
+                self._arrives(self.copies.pop(self.random.randrange(len(self.copies))))
+                moved += 1
+            assert moved, f"a deadlock: {[self._waiting(cta) for cta in self.ctas]}"
+        while self.copies:
+            self._arrives(self.copies.pop())
+        return self
+
+    def _waiting(self, cta: Cta) -> dict[str, int]:
+        names = [one[0].ptx for one in cta.asked if one is not None]
+        return {name: names.count(name) for name in names}
+
+    def _warp(self, cta: Cta, first: int) -> int:
+        """Lets the threads of a warp go on as far as they can; how many did."""
+        moved = 0
+        for thread in range(first, min(first + LANES, self.k.threads)):
+            while (one := cta.asked[thread]) is not None:
+                answer = self._answer(cta, thread, *one)
+                if answer is None:
+                    break
+                moved += 1
+                cta.asked[thread] = _next(cta.threads[thread], answer)
+        return moved
+
+    def _answer(self, cta: Cta, thread: int, row: Row, given: dict[str, Any]) -> dict[str, Any] | None:
+        """What a thread gets for its instruction; None where it must wait."""
+        name = row.opcode
+        answer: dict[str, Any] | None = {}
+        if name == "mov.u32":
+            answer = {"value": [cta.rank if "ctarank" in row.ptx or "ctaid" in row.ptx else len(self.ctas)]}
+        elif name in ("shfl.sync.idx", "elect.sync"):
+            answer = self._of_warp(cta, thread, row)
+        elif name in ("bar.sync", "barrier.cluster.wait"):
+            answer = self._barrier(cta, thread, row, given)
+        elif name == "barrier.cluster.arrive":
+            cta.arrived[thread] += 1
+        elif name == "mapa":
+            answer = {"mapped": [given["rank"] << _PEER_BITS | given["address"]]}
+        elif name.startswith("mbarrier."):
+            answer = self._mbarrier(cta, row, given)
+        elif name == "cp.async.bulk.tensor":
+            self.copies.append((cta, row, given))
+            if row.axes["direction"] != "load":
+                self._arrives(self.copies.pop())
+        else:
+            assert name.startswith(("fence", "setmaxnreg", "cp.async.bulk.commit", "cp.async.bulk.wait")), row.ptx
+        return answer
+
+    def _of_warp(self, cta: Cta, thread: int, row: Row) -> dict[str, Any] | None:
+        """Lane 0's value, or whether it is lane 0, once the warp is there together. All lanes are answered at once."""
+        first = thread // LANES * LANES
+        lanes = cta.asked[first : first + LANES]
+        if any(one is None or one[0] is not row for one in lanes):
+            return None
+        answers = []
+        for lane in range(LANES):
+            elected = {"leader": [0], "elected": [int(lane == 0)]}
+            answers.append(elected if row.opcode == "elect.sync" else {"result": [lanes[0][1]["value"]]})  # type: ignore[index]
+        for lane in range(LANES):
+            if first + lane != thread:
+                cta.asked[first + lane] = _next(cta.threads[first + lane], answers[lane])
+        return answers[thread - first]
+
+    def _barrier(self, cta: Cta, thread: int, row: Row, given: dict[str, Any]) -> dict[str, Any] | None:
+        if row.opcode == "barrier.cluster.wait":
+            mine = cta.arrived[thread]
+            there = all(each >= mine for one in self.ctas for each in one.arrived)
+            return {} if there else None
+        number = given.get("id", 0)
+        here = [
+            place
+            for place, one in enumerate(cta.asked)
+            if one is not None and one[0].opcode == "bar.sync" and one[1].get("id", 0) == number
+        ]
+        if len(here) < given.get("threads", self.k.threads):
+            return None
+        for place in here:
+            if place != thread:
+                cta.asked[place] = _next(cta.threads[place], {})
+        return {}
+
+    def _mbarrier(self, cta: Cta, row: Row, given: dict[str, Any]) -> dict[str, Any] | None:
+        address = given["barrier"]
+        if row.opcode == "mbarrier.init":
+            assert address not in cta.mbarriers, "initialised twice"
+            cta.mbarriers[address] = Mbarrier(given["count"], given["count"])
+            return {}
+        if given.get("guard", 1) & 1 == 0:
+            return {}
+        owner = self.ctas[address >> _PEER_BITS] if "shared::cluster" in row.ptx else cta
+        one = owner.mbarriers[address & (1 << _PEER_BITS) - 1]
+        if "try_wait" in row.opcode:
+            return {} if one.phase != given["parity"] else None
+        one.bytes += given.get("bytes", 0)
+        one.arrive()
+        return {}
+
+    def _arrives(self, copy: tuple[Cta, Row, dict[str, Any]]) -> None:
+        """Move a box, and complete its bytes on the mbarrier of each CTA that gets it."""
+        cta, row, given = copy
+        one = self.maps[given["tensor_map"]]
+        where, indices = _box(one, given["coordinates"])
+        if row.axes["direction"] != "load":
+            self._stored(cta, one, given["source"], where, indices)
+            return
+        mask = given.get("multicast_mask", 1 << cta.rank)
+        assert 0 < mask < 1 << len(self.ctas)
+        inside = [index is not None for index in indices]
+        values = np.zeros(len(indices), one.array.dtype)
+        values[inside] = [one.array[index] for index in indices if index is not None]
+        raw = values.view(np.uint8).reshape(len(indices), -1)
+        for peer in (each for each in self.ctas if mask >> each.rank & 1):
+            for place, bytes_of in zip(_swizzled(given["destination"] + where, one.swizzle), raw, strict=True):
+                peer.memory[_SHARED][place : place + len(bytes_of)] = bytes_of
+            barrier = peer.mbarriers[given["barrier"]]
+            barrier.bytes -= raw.size
+            barrier.settle()
+
+    def _stored(
+        self, cta: Cta, one: TensorMap, source: int, where: np.ndarray, indices: Sequence[tuple[int, ...] | None]
+    ) -> None:
+        size = one.array.dtype.itemsize
+        for place, index in zip(_swizzled(source + where, one.swizzle), indices, strict=True):
+            if index is not None:
+                one.array[index] = cta.memory[_SHARED][place : place + size].view(one.array.dtype)[0]
+
+
+def _box(one: TensorMap, coordinates: Sequence[int]) -> tuple[np.ndarray, list[tuple[int, ...] | None]]:
+    """Byte offsets of a box's elements in shared memory, and their indices in the tensor; None outside of it."""
+    size = one.array.dtype.itemsize
+    begin = [(each + (1 << 31)) % (1 << 32) - (1 << 31) for each in reversed(coordinates)]
+    indices: list[tuple[int, ...] | None] = []
+    for place in np.ndindex(*one.box):
+        index = tuple(int(first + step) for first, step in zip(begin, place, strict=True))
+        inside = all(0 <= each < extent for each, extent in zip(index, one.array.shape, strict=True))
+        indices.append(index if inside else None)
+    return np.arange(math.prod(one.box)) * size, indices
+
+
+def _swizzled(addresses: np.ndarray, swizzle: int) -> np.ndarray:
+    """PTX ISA 5.5.7: the chunk of 16 bytes in its row of 32, 64 or 128 is xored with the row of 128 bytes."""
+    chunks = swizzle // 16
+    return addresses ^ (addresses >> 7 & max(chunks - 1, 0)) << 4
