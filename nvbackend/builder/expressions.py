@@ -12,8 +12,18 @@ from typing import NamedTuple
 from llvmlite import ir
 
 from nvbackend.builder import rules
-from nvbackend.builder.numbers import Number, is_packed, known_number, llvm_constant, wrapped_constant
-from nvbackend.intrinsics.types import ElementType, pred
+from nvbackend.builder.llvm_types import llvm_type
+from nvbackend.builder.lowering import declare
+from nvbackend.builder.numbers import (
+    Number,
+    is_packed,
+    known_number,
+    llvm_constant,
+    width,
+    wrapped,
+    wrapped_constant,
+)
+from nvbackend.intrinsics.types import ElementType, pred, tf32
 
 
 class _Operator(NamedTuple):
@@ -38,6 +48,10 @@ _OPERATORS = {
 _SHIFT_SIGNED = "ashr"
 _OF_PREDICATES = "&|^"
 _SHIFTS = ("<<", ">>")
+_GROWING = ("+", "-", "*", "<<")
+"""Operations whose result may need more bits than the operands."""
+_LEAST_SHIFT, _AMOUNT = 16, 32
+"""The bits of the narrowest shift, and of every shift's amount (PTX ISA 9.7.8, shl)."""
 
 
 def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -47,10 +61,8 @@ def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Va
     if method is None or (element is pred and operation not in _OF_PREDICATES):
         advice = "use // for integers" if operation == "/" else "convert the operands with .to() first"
         rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
-    if is_packed(element):
-        advice = "convert the operands to f16 or f32 first, with an instruction that unpacks them"
-        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
-    x, y = known_number(a), known_number(b)
+    _check_arithmetic(operation, element)
+    x, y = known_number(a, element), known_number(b, element)
     if operation in _SHIFTS and isinstance(y, int) and not 0 <= y < element.bits:
         rules.CONSTANT_RANGE.fail(given=y, element=element, allowed=f"a shift from 0 to {element.bits - 1}")
     if fold is not None and not element.is_float:
@@ -62,66 +74,71 @@ def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Va
             return b
         if operation == "*" and (x == 1 or y == 1):
             return b if x == 1 else a
+    if operation in _SHIFTS and y is None:
+        return _shifted(builder, operation, element, a, b)
     if operation == ">>" and element.is_signed:
         method = _SHIFT_SIGNED
-    return getattr(builder, method)(a, b)
+    result = getattr(builder, method)(a, b)
+    return wrapped(builder, result, element) if operation in _GROWING else result
+
+
+def _check_arithmetic(operation: str, element: ElementType) -> None:
+    if is_packed(element):
+        advice = "convert the operands to f16 or f32 first, with an instruction that unpacks them"
+        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
+    if element is tf32:
+        advice = "convert the operands to f32 first: .to(f32)"
+        rules.UNSUPPORTED_OPERATION.fail(operation=operation, element=element, advice=advice)
 
 
 def _is_identity(operation: str, number: Number | None) -> bool:
     return number is not None and number == 0 and operation in ("+", "-", "|", "^", *_SHIFTS)
 
 
-def quotient(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`a // b` of integers, rounded towards minus infinity (value.operation, value.constant)."""
-    x, y = _division(element, a, b)
-    if isinstance(x, int) and isinstance(y, int):
-        return llvm_constant(x // y, element)
-    if _is_power_of_two(y):
-        return binary(builder, ">>", element, a, llvm_constant(int(y or 1).bit_length() - 1, element))
-    if not element.is_signed:
-        return builder.udiv(a, b)
-    towards_zero = builder.sdiv(a, b)
-    inexact = _is_inexact(builder, element, a, b)
-    return builder.select(inexact, builder.sub(towards_zero, llvm_constant(1, element)), towards_zero)
+def negated(builder: ir.IRBuilder, element: ElementType, a: ir.Value) -> ir.Value:
+    """`-a`: of floats the sign bit alone changes, so that -0.0 comes of 0.0 (value.operation)."""
+    if not element.is_float or element is tf32 or is_packed(element):
+        zero = wrapped_constant(0, element) if element.is_integer or element is pred else a
+        return binary(builder, "-", element, zero, a)
+    number = known_number(a)
+    return builder.fneg(a) if number is None else llvm_constant(-number, element)
 
 
-def remainder(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`a % b`: what the quotient leaves; it has the divisor's sign (value.operation, value.constant)."""
-    x, y = _division(element, a, b)
-    if isinstance(x, int) and isinstance(y, int):
-        return llvm_constant(x % y, element)
-    if _is_power_of_two(y):
-        return binary(builder, "&", element, a, llvm_constant(int(y or 1) - 1, element))
-    if not element.is_signed:
-        return builder.urem(a, b)
-    rest = builder.srem(a, b)
-    inexact = _is_inexact(builder, element, a, b)
-    return builder.select(inexact, builder.add(rest, b), rest)
+def _shifted(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
+    """A shift by a run-time amount, an unsigned number: as PTX has it, what lies past the bits counts as all of them.
+
+    LLVM's shifts have no result there. What is written here is one instruction for it, shl or shr, where the amount
+    is one of 32 bits.
+    """
+    bits, arithmetic = width(element), operation == ">>" and element.is_signed
+    kind = a.type
+    if element.is_signed and element.bits < bits:
+        b = builder.and_(b, ir.Constant(kind, (1 << element.bits) - 1))  # the amount is not signed
+    if bits < _LEAST_SHIFT:
+        kind, bits = ir.IntType(_LEAST_SHIFT), _LEAST_SHIFT
+        extend = builder.sext if arithmetic else builder.zext
+        a, b = extend(a, kind), builder.zext(b, kind)
+    elif bits > _AMOUNT:
+        # LLVM's pattern for the instruction looks at the low 32 bits of the amount alone.
+        b = _least(builder, b, bits)
+    if arithmetic:
+        moved = builder.ashr(a, _least(builder, b, bits - 1))
+    else:
+        shift = builder.shl if operation == "<<" else builder.lshr
+        is_within = builder.icmp_unsigned("<", b, ir.Constant(kind, bits))
+        moved = builder.select(is_within, shift(a, b), ir.Constant(kind, 0))
+    own = llvm_type(element)
+    return wrapped(builder, moved if moved.type == own else builder.trunc(moved, own), element)
 
 
-def _division(element: ElementType, a: ir.Value, b: ir.Value) -> tuple[Number | None, Number | None]:
-    """What is known of the operands of // and %, once these are integers."""
-    if not element.is_integer:
-        rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=element, advice="use / for floats")
-    divisor = known_number(b)
-    if divisor == 0:
-        rules.CONSTANT_RANGE.fail(given=0, element=element, allowed="a divisor that is not 0")
-    return known_number(a), divisor
-
-
-def _is_power_of_two(number: Number | None) -> bool:
-    return isinstance(number, int) and number > 0 and number & (number - 1) == 0
-
-
-def _is_inexact(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Whether LLVM's division, towards zero, is not the floor: a rest is left, and the signs differ."""
-    rest, zero = builder.srem(a, b), llvm_constant(0, element)
-    is_left = builder.icmp_signed("!=", rest, zero)
-    return builder.and_(is_left, builder.icmp_signed("<", builder.xor(rest, b), zero))
+def _least(builder: ir.IRBuilder, amount: ir.Value, limit: int) -> ir.Value:
+    least = declare(builder.module, f"llvm.umin.{amount.type}", amount.type, [amount.type, amount.type])
+    return builder.call(least, [amount, ir.Constant(amount.type, limit)])
 
 
 def compare(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The predicate `a operation b`; floats that are no numbers are unequal to all, and in no order."""
+    """The predicate `a operation b`; NaN is unequal to all, and in no order (value.operation)."""
+    _check_arithmetic(operation, element)
     if element.is_float:
         emit = builder.fcmp_unordered if operation == "!=" else builder.fcmp_ordered
     else:

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.llvm_types import llvm_type
-from nvbackend.intrinsics.types import ElementType, f16, pred
+from nvbackend.intrinsics.types import ElementType, f16, pred, tf32
 
 Number = int | float | bool
 
@@ -19,6 +19,9 @@ _LARGEST = {
     "float": float.fromhex("0x1.fffffep127"),
 }
 """The largest finite numbers."""
+_LARGEST_TF32 = float.fromhex("0x1.ffcp127")
+_TF32_SIGNIFICAND, _TF32_LEAST = 11, -136
+"""The bits of a tf32's significand, and the exponent of the last bit of its subnormal numbers."""
 _FLOAT_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
@@ -43,9 +46,25 @@ def wrapped_constant(number: int, element: ElementType) -> ir.Constant:
     )
 
 
-def known_number(value: ir.Value) -> Number | None:
-    """The number that `value` is known to be at build time, None where it is not."""
+def wrapped(builder: ir.IRBuilder, value: ir.Value, element: ElementType) -> ir.Value:
+    """What is left of `value`, in the register of an `element`, in the bits of that type."""
+    spare = width(element) - element.bits if element.is_integer else 0
+    if not spare:
+        return value
+    number = known_number(value)
+    if isinstance(number, int):
+        return wrapped_constant(number, element)
+    if not element.is_signed:
+        return builder.and_(value, ir.Constant(value.type, (1 << element.bits) - 1))
+    shift = ir.Constant(value.type, spare)
+    return builder.ashr(builder.shl(value, shift), shift)
+
+
+def known_number(value: ir.Value, element: ElementType | None = None) -> Number | None:
+    """The number that `value`, of `element`, is known to be at build time, None where it is not."""
     found = value.constant if isinstance(value, ir.Constant) else None
+    if isinstance(found, int) and element is not None and (element.is_integer or element is pred):
+        found = wrapped_constant(found, element).constant  # LLVM's constants of a type may be written either way
     return found if isinstance(found, (int, float)) else None
 
 
@@ -65,7 +84,15 @@ def _float_constant(given: Number, element: ElementType) -> float:
     if is_packed(element):
         advice = "pack it on the host, and load it as bits"
         rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
-    largest = _LARGEST.get(element.llvm, sys.float_info.max)
+    largest = _LARGEST_TF32 if element is tf32 else _LARGEST.get(element.llvm, sys.float_info.max)
     if largest < abs(given) != math.inf:
         rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"a number from -{largest} to {largest}")
-    return float(given)
+    return _rounded_tf32(float(given)) if element is tf32 else float(given)
+
+
+def _rounded_tf32(number: float) -> float:
+    """The nearest number with the 11 bits of a tf32's significand, of two the one away from zero, as cvt.rna gives."""
+    if not math.isfinite(number):
+        return number
+    last = max(math.frexp(number)[1] - _TF32_SIGNIFICAND, _TF32_LEAST)
+    return math.copysign(math.ldexp(math.floor(math.ldexp(abs(number), -last) + 0.5), last), number)

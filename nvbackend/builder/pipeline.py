@@ -181,13 +181,22 @@ class Pipelines(Roles):
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
 
         Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
-        are in use at a time. The last group may have fewer rows. Raises pipeline.group.
+        are in use at a time. The last group may have fewer rows. The grid has this tile, so neither number is 0.
+        Raises pipeline.group.
         """
         if type(group) is not int or group < 1:
             rules.GROUP.fail(given=repr(group))
         index, height, width = (as_value(self, one, s32).to(u32) for one in (tile, rows, columns))
         in_group = width * group
-        first = (index // in_group) * group
+        first = self._quotient(index, in_group) * group
         height = self.min(height - first, group)
-        inside = index % in_group
-        return (first + inside % height).to(s32), (inside // height).to(s32)
+        inside = self._rest(index, in_group)
+        return (first + self._rest(inside, height)).to(s32), self._quotient(inside, height).to(s32)
+
+    # A grid with a tile has rows and columns: these need no result for a divisor of 0, which would cost instructions.
+
+    def _quotient(self, a: Value, b: Value) -> Value:
+        return self._wrap(self._ir.udiv(a.ir, b.ir), u32)
+
+    def _rest(self, a: Value, b: Value) -> Value:
+        return self._wrap(self._ir.urem(a.ir, b.ir), u32)

@@ -7,18 +7,20 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from nvbackend.builder import conversions, expressions, rules
+from nvbackend.builder import conversions, divisions, expressions, rules
 from nvbackend.builder.names import check_name
 from nvbackend.builder.numbers import Number, known_number, llvm_constant
 from nvbackend.builder.regions import Region
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, s32, s64
+from nvbackend.isel.target import Target
 
 
 class Emitter(Protocol):
     """What values need of the builder that they belong to: where instructions go, and how their results are values."""
 
     name: str
+    target: Target
     _ir: ir.IRBuilder
 
     def _wrap(self, value: ir.Value, element: ElementType) -> Value: ...
@@ -28,8 +30,10 @@ class Emitter(Protocol):
 class Arithmetic:
     """The operators, for everything that stands for a run-time value (values and variables).
 
-    Integer `//` and `%` round towards minus infinity as in Python; on powers of two they are a shift and a mask.
-    Comparisons give predicates. Numbers take the type of the other side.
+    Integers wrap around in the bits of their type. Their `//` and `%` round towards minus infinity as in Python; on
+    powers of two they are a shift and a mask. By zero both give all ones, as the hardware's do: -1, or the largest
+    unsigned number. Shifts take the amount as an unsigned number, and past the bits of the type give 0, or copies of
+    the sign. Comparisons give predicates. Numbers take the type of the other side.
     """
 
     __slots__ = ()
@@ -67,16 +71,16 @@ class Arithmetic:
         return _binary("/", other, self)
 
     def __floordiv__(self, other: Operand) -> Value:
-        return _divided(expressions.quotient, self, other)
+        return _divided(divisions.quotient, self, other)
 
     def __rfloordiv__(self, other: Operand) -> Value:
-        return _divided(expressions.quotient, other, self)
+        return _divided(divisions.quotient, other, self)
 
     def __mod__(self, other: Operand) -> Value:
-        return _divided(expressions.remainder, self, other)
+        return _divided(divisions.remainder, self, other)
 
     def __rmod__(self, other: Operand) -> Value:
-        return _divided(expressions.remainder, other, self)
+        return _divided(divisions.remainder, other, self)
 
     def __and__(self, other: Operand) -> Value:
         return _binary("&", self, other)
@@ -106,7 +110,8 @@ class Arithmetic:
         return _binary(">>", other, self)
 
     def __neg__(self) -> Value:
-        return 0 - self
+        value = self._value()
+        return _made(value, value, expressions.negated(value._k._ir, value._type, value.ir))
 
     def __invert__(self) -> Value:
         value = self._value()
@@ -136,11 +141,17 @@ class Arithmetic:
         rules.NO_TRUTH_VALUE.fail()
 
     def to(self, element: ElementType) -> Value:
-        """This value converted to `element`: numeric conversion, floats to integers towards zero."""
+        """This value converted to `element`.
+
+        Floats are rounded to nearest, to tf32 with ties away from zero. Integers wrap around in fewer bits. Floats go
+        to integers towards zero and stop at the ends of the type, as cvt does; NaN is 0, or only the highest bit from
+        f64 and to 64 bits. Raises value.operation where there is no conversion. PTX ISA 9.7.9 (cvt).
+        """
         value = self._value()
         if value._type is element:
             return value
-        return value._k._wrap(conversions.converted(value._k._ir, value.ir, value._type, element), element)
+        k = value._k
+        return k._wrap(conversions.converted(k._ir, k.target, value.ir, value._type, element), element)
 
     def widened(self, largest: int) -> Value:
         """This integer in a type of at least 32 bits that holds numbers up to `largest`: its own, s32 or s64.
@@ -182,7 +193,7 @@ class Value(Arithmetic):
     @property
     def constant(self) -> Number | None:
         """The number that it is known to be at build time, None where it is not."""
-        return known_number(self._ir)
+        return known_number(self._ir, self._type)
 
     @user_facing
     def named(self, name: str) -> Value:
@@ -239,17 +250,17 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
 
 def _binary(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
-    return _result(a, b, expressions.binary(a._k._ir, operation, a._type, a.ir, b.ir))
+    return _made(a, b, expressions.binary(a._k._ir, operation, a._type, a.ir, b.ir))
 
 
 def _divided(
     operation: Callable[[ir.IRBuilder, ElementType, ir.Value, ir.Value], ir.Value], left: object, right: object
 ) -> Value:
     a, b = pair("// and %", left, right)
-    return _result(a, b, operation(a._k._ir, a._type, a.ir, b.ir))
+    return _made(a, b, operation(a._k._ir, a._type, a.ir, b.ir))
 
 
-def _result(a: Value, b: Value, found: ir.Value) -> Value:
+def _made(a: Value, b: Value, found: ir.Value) -> Value:
     """What an operator made of two values: one of them, which lives on in its own block, or a new one."""
     if found is a._ir or found is b._ir:
         return a if found is a._ir else b
