@@ -1,0 +1,57 @@
+"""Random expressions of all element types, against NumPy: on the host, as LLVM optimised them, and on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scalar.kernels import batch, gpu_results, host_results
+
+COUNT, DEPTH = 200, 5
+"""Expressions of a kernel, and the operations from an input to a result at most."""
+OLDER = ("sm_75", "sm_80")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_expressions_on_the_host(seed):
+    """4,000 expressions, each of 32 rows of inputs."""
+    drawn = batch(seed, COUNT, DEPTH)
+    assert drawn.differences(host_results(drawn)) == []
+
+
+@pytest.mark.parametrize("target", OLDER)
+def test_expressions_for_older_targets(target):
+    """200 expressions, of which some are more instructions there."""
+    drawn = batch(1000, 100, DEPTH, target)
+    assert drawn.differences(host_results(drawn)) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(1000, 1500))
+def test_a_hundred_thousand_expressions_on_the_host(seed):
+    drawn = batch(seed, COUNT, DEPTH)
+    assert drawn.differences(host_results(drawn)) == []
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("seed", range(2000, 2010))
+def test_expressions_on_a_gpu(seed):
+    """2,000 expressions."""
+    drawn = batch(seed, COUNT, DEPTH)
+    assert drawn.differences(gpu_results(drawn)) == []
+
+
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("seed", range(2100, 2102))
+@pytest.mark.parametrize("target", OLDER)
+def test_expressions_for_older_targets_on_a_gpu(target, seed):
+    """800 expressions."""
+    drawn = batch(seed, COUNT, DEPTH, target)
+    assert drawn.differences(gpu_results(drawn)) == []
+
+
+@pytest.mark.exhaustive
+@pytest.mark.gpu((9, 0))
+@pytest.mark.parametrize("seed", range(3000, 3050))
+def test_ten_thousand_expressions_on_a_gpu(seed):
+    drawn = batch(seed, COUNT, DEPTH)
+    assert drawn.differences(gpu_results(drawn)) == []

@@ -1,0 +1,220 @@
+"""What IR for a GPU calls and this machine lacks, as LLVM IR: transcribed from the PTX ISA, not from the builder.
+
+cvt and its rounding: PTX ISA 9.7.9; min and max: 9.7.3; tf32: 5.2.3. `localised` gives a kernel's IR these names.
+"""
+
+from __future__ import annotations
+
+import re
+
+_FLOATS = {"f16": ("half", 16), "bf16": ("bfloat", 16), "f32": ("float", 32), "f64": ("double", 64)}
+_INFINITY_OR_NAN = {"half": "0xH7E00", "bfloat": "0xR7FC0", "float": "0x7FF8000000000000"}
+_INTEGERS = (1, 8, 16, 32, 64)
+_MOVE = r'(?:tail )?call i16 asm "mov.b16 \$0, \$1;", "=h,h"'
+ROW = "host.row"
+"""The global variable that stands for the thread's index."""
+
+
+def localised(ir_text: str) -> str:
+    """The IR of a kernel with what is of NVPTX taken out, and its intrinsics renamed to functions of `runtime`."""
+    text = re.sub(r"target triple = .*|target datalayout = .*", "", ir_text).replace("ptx_kernel ", "")
+    text = re.sub(r'"(nvvm\.[a-z]+|target-cpu|target-features)"="[^"]*"', "", text)
+    text = re.sub(r"!nvvm\.\w+ = .*", "", text)
+    text = re.sub(r"@(\"?)llvm\.(nvvm|minimum|maximum|minimumnum|maximumnum|minnum|maxnum)\.", r"@\1host.\2.", text)
+    text = re.sub(
+        r'(?:tail )?call i16 asm "mov.b16 \$0, \$1;", "=h,h"\(i16 ([^)]+)\)(?: #\d+)?', r"add i16 0, \1", text
+    )
+    return re.sub(
+        r"= (sitofp|uitofp)(?: nneg)? i(\d+) (\S+) to (half|bfloat)", r"= call \4 @host.\1.i\2.\4(i\2 \3)", text
+    ) + _declarations(text)
+
+
+def _declarations(text: str) -> str:
+    used = set(re.findall(r"= (sitofp|uitofp)(?: nneg)? i(\d+) \S+ to (half|bfloat)", text))
+    return "\n" + "\n".join(
+        f"declare {kind} @host.{method}.i{bits}.{kind}(i{bits})" for method, bits, kind in sorted(used)
+    )
+
+
+def runtime() -> str:
+    """The module of these functions."""
+    parts = [f"@{ROW} = global i32 0", _THREAD, _ODD, _TF32]
+    parts += [_to_integer(*one) for one in _conversions()]
+    parts += [_to_f32_cut(letters, bits, signed=signed) for letters, bits, signed in _cut()]
+    parts += [_extreme(name, *one) for name in ("min", "max") for one in _FLOATS.items()]
+    parts += [
+        _narrow(method, bits, kind)
+        for method in ("sitofp", "uitofp")
+        for bits in _INTEGERS
+        for kind in ("half", "bfloat")
+    ]
+    return "\n".join(parts)
+
+
+_THREAD = f"""
+define i32 @host.nvvm.read.ptx.sreg.tid.x() {{
+  %row = load i32, ptr @{ROW}
+  ret i32 %row
+}}"""
+
+_ODD = """
+define float @host.odd(double %x) {
+  %cut = call float @host.nvvm.d2f.rz(double %x)
+  %back = fpext float %cut to double
+  %inexact = fcmp one double %back, %x
+  %last = zext i1 %inexact to i32
+  %bits = bitcast float %cut to i32
+  %odd = or i32 %bits, %last
+  %result = bitcast i32 %odd to float
+  ret float %result
+}
+define float @host.nvvm.d2f.rz(double %x) {
+  %near = fptrunc double %x to float
+  %back = fpext float %near to double
+  %size = call double @llvm.fabs.f64(double %x)
+  %found = call double @llvm.fabs.f64(double %back)
+  %past = fcmp ogt double %found, %size
+  %bits = bitcast float %near to i32
+  %less = sub i32 %bits, 1
+  %taken = select i1 %past, i32 %less, i32 %bits
+  %result = bitcast i32 %taken to float
+  ret float %result
+}
+declare double @llvm.fabs.f64(double)
+define bfloat @__truncsfbf2(float %x) {
+  %bits = bitcast float %x to i32
+  %upper = lshr i32 %bits, 16
+  %parity = and i32 %upper, 1
+  %half = add i32 %parity, 32767
+  %sum = add i32 %bits, %half
+  %rounded = lshr i32 %sum, 16
+  %nan = fcmp uno float %x, %x
+  %quiet = or i32 %upper, 64
+  %taken = select i1 %nan, i32 %quiet, i32 %rounded
+  %short = trunc i32 %taken to i16
+  %result = bitcast i16 %short to bfloat
+  ret bfloat %result
+}
+define bfloat @__truncdfbf2(double %x) {
+  %odd = call float @host.odd(double %x)
+  %result = call bfloat @__truncsfbf2(float %odd)
+  ret bfloat %result
+}
+define half @__truncdfhf2(double %x) {
+  %odd = call float @host.odd(double %x)
+  %result = fptrunc float %odd to half
+  ret half %result
+}"""
+
+_TF32 = """
+define i32 @host.nvvm.f2tf32.rna(float %x) {
+  %bits = bitcast float %x to i32
+  %sum = add i32 %bits, 4096
+  %rounded = and i32 %sum, -8192
+  %nan = fcmp uno float %x, %x
+  %result = select i1 %nan, i32 2147483647, i32 %rounded
+  ret i32 %result
+}"""
+
+
+def _conversions() -> list[tuple[str, str, int, bool]]:
+    return [
+        (source, letters, 64 if "ll" in letters else 32, not letters.startswith("u"))
+        for source in ("f", "d")
+        for letters in ("i", "ui", "ll", "ull")
+    ]
+
+
+def _to_integer(source: str, letters: str, bits: int, signed: bool) -> str:
+    """cvt.rzi: clamped; NaN is 0 from f32 to 32 bits, and the highest bit in all other pairs."""
+    kind, suffix = ("float", "f32") if source == "f" else ("double", "f64")
+    method = f"llvm.fpto{'s' if signed else 'u'}i.sat.i{bits}.{suffix}"
+    of_nan = 0 if source == "f" and bits == 32 else -(1 << bits - 1)
+    return f"""
+declare i{bits} @{method}({kind})
+define i{bits} @host.nvvm.{source}2{letters}.rz({kind} %x) {{
+  %whole = call i{bits} @{method}({kind} %x)
+  %nan = fcmp uno {kind} %x, %x
+  %result = select i1 %nan, i{bits} {of_nan}, i{bits} %whole
+  ret i{bits} %result
+}}"""
+
+
+def _cut() -> list[tuple[str, int, bool]]:
+    return [("i", 32, True), ("ui", 32, False), ("ll", 64, True), ("ull", 64, False)]
+
+
+def _to_f32_cut(letters: str, bits: int, *, signed: bool) -> str:
+    """cvt.rz.f32 of an integer: its highest 24 bits."""
+    extend = "" if bits == 64 else f"%wide = {'s' if signed else 'z'}ext i32 %x to i64\n  "
+    value = "%x" if bits == 64 else "%wide"
+    size = (
+        f"%minus = sub i64 0, {value}\n  %below = icmp slt i64 {value}, 0\n"
+        f"  %size = select i1 %below, i64 %minus, i64 {value}"
+        if signed
+        else f"%below = icmp ne i64 0, 0\n  %size = add i64 {value}, 0"
+    )
+    return f"""
+define float @host.nvvm.{letters}2f.rz(i{bits} %x) {{
+  {extend}{size}
+  %zeros = call i64 @llvm.ctlz.i64(i64 %size, i1 false)
+  %many = sub i64 40, %zeros
+  %spare = call i64 @llvm.smax.i64(i64 %many, i64 0)
+  %upper = lshr i64 %size, %spare
+  %cut = shl i64 %upper, %spare
+  %float = uitofp i64 %cut to float
+  %negative = fneg float %float
+  %result = select i1 %below, float %negative, float %float
+  ret float %result
+}}""" + ("\ndeclare i64 @llvm.ctlz.i64(i64, i1)\ndeclare i64 @llvm.smax.i64(i64, i64)" if letters == "i" else "")
+
+
+def _extreme(name: str, suffix: str, form: tuple[str, int]) -> str:
+    """min and max: -0.0 is below 0.0; of NaN and a number the number, in the .NaN form NaN."""
+    kind, bits = form
+    order, of_zeros = ("olt", "or") if name == "min" else ("ogt", "and")
+    nan = _INFINITY_OR_NAN.get(kind, "0x7FF8000000000000")
+    functions = []
+    for spelling in (f"{name}imumnum", f"{name}num", f"{name}imum"):
+        if spelling.endswith("num"):
+            choice = f"""%left = select i1 %nan.b, {kind} %a, {kind} %ordered
+  %result = select i1 %nan.a, {kind} %b, {kind} %left"""
+        else:
+            choice = f"""%nan = or i1 %nan.a, %nan.b
+  %result = select i1 %nan, {kind} {nan}, {kind} %ordered"""
+        functions.append(f"""
+define {kind} @host.{spelling}.{suffix}({kind} %a, {kind} %b) {{
+  %first = fcmp {order} {kind} %a, %b
+  %one = select i1 %first, {kind} %a, {kind} %b
+  %bits.a = bitcast {kind} %a to i{bits}
+  %bits.b = bitcast {kind} %b to i{bits}
+  %both = {of_zeros} i{bits} %bits.a, %bits.b
+  %zero = bitcast i{bits} %both to {kind}
+  %equal = fcmp oeq {kind} %a, %b
+  %ordered = select i1 %equal, {kind} %zero, {kind} %one
+  %nan.a = fcmp uno {kind} %a, %a
+  %nan.b = fcmp uno {kind} %b, %b
+  {choice}
+  ret {kind} %result
+}}""")
+    return "".join(functions)
+
+
+def _narrow(method: str, bits: int, kind: str) -> str:
+    """An integer to a float of 16 bits, rounded once: by way of a number that is exact, or odd where it is not."""
+    extend = "sext" if method == "sitofp" else "zext"
+    wide = f"%wide = {extend} i{bits} %x to i64" if bits < 64 else "%wide = add i64 %x, 0"
+    cut = "ll" if method == "sitofp" else "ull"
+    return f"""
+define {kind} @host.{method}.i{bits}.{kind}(i{bits} %x) {{
+  {wide}
+  %cut = call float @host.nvvm.{cut}2f.rz(i64 %wide)
+  %back = call i64 @host.nvvm.f2{cut}.rz(float %cut)
+  %inexact = icmp ne i64 %back, %wide
+  %last = zext i1 %inexact to i32
+  %bits = bitcast float %cut to i32
+  %odd = or i32 %bits, %last
+  %single = bitcast i32 %odd to float
+  %result = fptrunc float %single to {kind}
+  ret {kind} %result
+}}"""
