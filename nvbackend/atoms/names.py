@@ -29,6 +29,8 @@ _SHORT_NAMES = re.compile(r"SM90::(?:GMMA::)?MMA_")
 _USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$")
 """What CuTe's templates have behind the majorness, as it is without saying so."""
 _SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
+_LONGEST, _QUOTED = 400, 60
+"""Letters that a name has at most, twice as many as any, and those of a longer one that are quoted."""
 _OF_SM75 = "SM75_"
 _AS_OF_SM80 = "SM80_"
 
@@ -43,6 +45,8 @@ def atom(name: str) -> MmaAtom:
     the nearest name, and atom.not-here for what CuTe calls an atom and is none here; of names of tcgen05 also
     tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
     """
+    if len(name) > _LONGEST:
+        NAME.fail(given=f"{name[:_QUOTED]}... ({len(name)} letters)", nearest="")
     text = _canonical(name)
     found = _known().get(text) or umma_named(text)
     if found is None:

@@ -26,11 +26,11 @@ _LAYOUT = re.compile(r"\s*(?:[\d(_]|Sw<)")
 """How a layout begins; a spelling begins with another letter."""
 _ATOM = re.compile(r"\s*(?:cute::)?SM\d+")
 """How the name of an MMA atom begins."""
-_ATOMS = re.compile(r"([1-9]\d*)x([1-9]\d*)x([1-9]\d*)")
+_ATOMS = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 _OF_ATOMS = ("E", "SFA", "SFB")
 """Operands that an atom has, and a tiled MMA does not lay over a tile: metadata and scale factors."""
 _GROUPS = {"warp": WARP_SIZE, "warpgroup": WARPGROUP_SIZE}
-_TILE = re.compile(r"([1-9]\d*)x([1-9]\d*)")
+_TILE = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 
 
 def add_to(commands: Commands) -> None:

@@ -45,6 +45,41 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
     ]
 
 
+def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
+    """The truth values of a call in the place of numbers: Python takes them for such, and this package does not."""
+    function = inspect.unwrap(function)
+    signature = inspect.signature(function)
+    given = signature.bind(*args, **kwargs).arguments
+    wanted = {each: signature.parameters[each].annotation for each in given}
+    return [
+        _diagnose(_name(function, args), f"{each} is {argument}, a bool, and takes {wanted[each]}", signature)
+        for each, argument in given.items()
+        if isinstance(argument, bool) and wanted[each] in _NUMBERS
+    ]
+
+
+def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
+    """The arguments of a call that are nested deeper than any that makes sense, and so deep that Python gives up."""
+    function = inspect.unwrap(function)
+    signature = inspect.signature(function)
+    given = signature.bind(*args, **kwargs).arguments
+    problem = f"is nested more than {MOST_DEPTH} deep"
+    name = _name(function, args)
+    return [_diagnose(name, f"{each} {problem}", signature) for each, argument in given.items() if _is_deep(argument)]
+
+
+def _is_deep(given: object) -> bool:
+    level = [given]
+    for _ in range(MOST_DEPTH):
+        inner = (part for one in level if isinstance(one, (tuple, list)) for part in one)
+        level = list({id(part): part for part in inner}.values())
+    return any(isinstance(one, (tuple, list)) for one in level)
+
+
+MOST_DEPTH = 64
+_NUMBERS = ("int", "int | None", "float", "float | None")
+
+
 def _short(value: object) -> str:
     try:
         return reprlib.repr(value)
@@ -138,9 +173,9 @@ def _names(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _spelled_out(node: ast.expr, scope: Mapping[str, Any]) -> ast.expr:
-    """What a name of a kind in brackets, such as `Shape = tuple[int, int, int]`, stands for."""
+    """What a name of a kind in brackets, such as `Shape = tuple[int, int, int]`, stands for, or of a text."""
     known = _known(ast.unparse(node), scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
-    return ast.parse(str(known), mode="eval").body if isinstance(known, GenericAlias) else node
+    return ast.parse(str(known), mode="eval").body if isinstance(known, (GenericAlias, str)) else node
 
 
 def _outer(node: ast.expr) -> ast.expr:

@@ -11,13 +11,13 @@ from contextlib import AbstractContextManager
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
-from nvbackend.diagnostics.arguments import wrong_arguments
+from nvbackend.diagnostics.arguments import too_deep, truth_values, wrong_arguments
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
-_MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError)
+_MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
 """What Python raises inside a call that was given something of another kind."""
 
 
@@ -110,8 +110,11 @@ def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Cal
 
 def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises the diagnostics of a call that stopped inside this package for the kind of what it was given."""
-    if not any(map(_is_users, _frames(_users_frames(error.__traceback__)))):
-        found = wrong_arguments(function, args, kwargs)
+    if isinstance(error, RecursionError):
+        if found := too_deep(function, args, kwargs):
+            raise DiagnosticError(found) from None
+    elif not any(map(_is_users, _frames(_users_frames(error.__traceback__)))):
+        found = wrong_arguments(function, args, kwargs) or truth_values(function, args, kwargs)
         if not found and isinstance(error, WrongKind) and not is_plumbing(sys._getframe(2)):
             found = [error.found]
         if found:

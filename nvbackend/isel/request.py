@@ -15,7 +15,7 @@ SHAPE_TEXT = Rule(
     why="Nothing can be selected for it.",
     reference="PTX ISA 9.7.14.1 (mma shapes), 9.7.15.2 (wgmma shapes)",
 )
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_SHAPE = re.compile(r"m([0-9]{1,9})n([0-9]{1,9})k([0-9]{1,9})")
 
 
 def shape_extents(shape: str) -> tuple[int, int, int]:

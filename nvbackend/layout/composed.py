@@ -91,7 +91,7 @@ class ComposedLayout:
 
     def svg(self) -> str:
         """A picture as `Layout.svg` makes one, of the swizzled indices. Raises layout-algebra.element-width."""
-        return drawn(str(self), self.shape, self.offsets())
+        return drawn(str(self), self.shape, self.offsets)
 
     def _repr_svg_(self) -> str:
         return self.svg()

@@ -12,11 +12,18 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-from nvbackend.layout.rules import CONGRUENT, EXTENT
+from nvbackend.layout.rules import CONGRUENT, EXTENT, LIMIT
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
 Coordinate: TypeAlias = "Any"
 """Integers, builder values and `_`, nested in tuples."""
+
+MOST_DEPTH = 32
+"""Levels of parentheses that a shape can have: everything here follows them by recursion."""
+MOST_INTEGERS = 4096
+"""Integers that a shape can have."""
+MOST_DISTANCE = 1 << 63
+"""What no index reaches: CuTe's and the hardware's have 64 bits with the sign."""
 
 _ = None
 """The whole mode: CuTe's underscore in coordinates and tilers."""
@@ -122,10 +129,15 @@ def is_outside(place: Coordinate, shape: IntTuple) -> bool:
 def extents(given: Any, what: str, least: int | None = None, *, run_time: bool = False) -> IntTuple:
     """`given` as an IntTuple whose integers are at least `least`, where `run_time` values may stand in their place.
 
-    Raises layout-algebra.extent.
+    Raises layout-algebra.extent and layout-algebra.limit.
     """
+    check_limits(given, what)
+    return _extents(given, what, least, run_time=run_time)
+
+
+def _extents(given: Any, what: str, least: int | None, *, run_time: bool) -> IntTuple:
     if isinstance(given, tuple | list):
-        return tuple(extents(each, what, least, run_time=run_time) for each in given)
+        return tuple(_extents(each, what, least, run_time=run_time) for each in given)
     if run_time and is_run_time(given):
         value: int = given
         return value
@@ -135,6 +147,24 @@ def extents(given: Any, what: str, least: int | None = None, *, run_time: bool =
     if least is not None and number < least:
         EXTENT.fail(given=number, what=what)
     return number
+
+
+def check_limits(given: Any, what: str) -> None:
+    """Raises layout-algebra.limit for what is nested too deep, or has too many or too large integers."""
+    waiting, count = [(given, 0)], 0
+    while waiting:
+        one, depth = waiting.pop()
+        count += 1
+        if isinstance(one, tuple | list):
+            if depth == MOST_DEPTH:
+                LIMIT.fail(what=what, problem="parentheses nested deeper", limit=f"{MOST_DEPTH} levels of them")
+            count += len(one)
+            if count <= 2 * MOST_INTEGERS:
+                waiting += ((each, depth + 1) for each in one)
+        elif isinstance(one, int) and not -MOST_DISTANCE <= one < MOST_DISTANCE:
+            LIMIT.fail(what=what, problem=f"an integer of {one.bit_length()} bits", limit="64, with the sign")
+        if count > 2 * MOST_INTEGERS:
+            LIMIT.fail(what=what, problem="more integers", limit=f"{MOST_INTEGERS} of them")
 
 
 def check_congruent(shape: IntTuple, stride: IntTuple) -> None:

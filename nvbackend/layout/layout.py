@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -12,6 +12,7 @@ from nvbackend.layout.inttuple import (
     IntTuple,
     added,
     check_congruent,
+    check_limits,
     compact,
     depth_of,
     extents,
@@ -23,9 +24,11 @@ from nvbackend.layout.inttuple import (
     text,
     widened,
 )
-from nvbackend.layout.rules import COORDINATE, EXTENT, MODE, RUN_TIME
-from nvbackend.layout.svg import table
+from nvbackend.layout.rules import COORDINATE, EXTENT, LIMIT, MODE, RUN_TIME
+from nvbackend.layout.svg import check_size, table
 
+MOST_INDICES = 1 << 22
+"""How many indices are listed: shared memory has fewer bits."""
 Strides: TypeAlias = "IntTuple | None"
 
 
@@ -108,9 +111,10 @@ class Layout:
     def offsets(self) -> list[int]:
         """The indices of all coordinates, in the order of the coordinate as one integer.
 
-        Raises layout-algebra.run-time.
+        Raises layout-algebra.run-time, and layout-algebra.limit for a layout that no memory of a CTA has room for.
         """
         must_be_known(self, "the indices")
+        check_count(self)
         found = [0]
         for extent, stride in zip(leaves(self.shape), leaves(self.stride), strict=True):
             starts = range(0, extent * stride, stride) if stride else [0] * extent
@@ -122,7 +126,7 @@ class Layout:
 
         Raises layout-algebra.run-time.
         """
-        return drawn(str(self), self.shape, self.offsets())
+        return drawn(str(self), self.shape, self.offsets)
 
     def _repr_svg_(self) -> str:
         return self.svg()
@@ -153,6 +157,13 @@ def must_be_known(layout: Layout, operation: str) -> None:
         RUN_TIME.fail(operation=operation, layout=layout)
 
 
+def check_count(layout: Layout) -> None:
+    """Raises layout-algebra.limit where all indices together are too many to be listed."""
+    count = product(layout.shape)
+    if count > MOST_INDICES:
+        LIMIT.fail(what=f"the list of all indices of {layout}", problem=f"{count} of them", limit=MOST_INDICES)
+
+
 def is_zero(given: Any) -> bool:
     """Whether it is known to be 0."""
     return isinstance(given, int) and given == 0
@@ -162,9 +173,11 @@ def _plain(given: Any) -> Any:
     return int(given) if isinstance(given, int) else given
 
 
-def drawn(title: str, shape: IntTuple, indices: list[int]) -> str:
-    """The picture of the indices of all coordinates of a shape."""
+def drawn(title: str, shape: IntTuple, offsets: Callable[[], list[int]]) -> str:
+    """The picture of the indices of all coordinates of a shape. Raises picture.size."""
     rows = product(modes(shape)[0]) if modes(shape) else 1
+    check_size(rows, product(shape) // rows)
+    indices = offsets()
     return table(title, [indices[row::rows] for row in range(rows)])
 
 
@@ -239,6 +252,7 @@ def make_layout(*parts: Any, stride: Strides = None) -> Layout:
     stride. Raises what `Layout` raises.
     """
     if parts and stride is None and all(isinstance(part, Layout) for part in parts):
+        check_limits(tuple(part.shape for part in parts), "a shape")
         return joined(parts)
     if len(parts) == 1:
         return Layout(parts[0], stride)

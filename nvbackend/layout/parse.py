@@ -7,14 +7,18 @@ from typing import NoReturn
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.composed import AnyLayout, ComposedLayout, SmemPtr
-from nvbackend.layout.inttuple import Dynamic, IntTuple, is_congruent
+from nvbackend.layout.inttuple import MOST_DEPTH, MOST_INTEGERS, Dynamic, IntTuple, is_congruent
 from nvbackend.layout.layout import Layout
 from nvbackend.layout.rules import PARSE
 from nvbackend.layout.swizzle import Swizzle
 
 _SPACE = re.compile(r"\s*")
-_NUMBER = re.compile(r"_?-?\d+")
-_SMEM = re.compile(r"smem_ptr(?:\[(\d+)b\])?(?:\(unset\))?")
+_NUMBER = re.compile(r"_?-?[0-9]+")
+_DIGITS = 20
+"""More than any integer of 64 bits has."""
+_SMEM = re.compile(r"smem_ptr(?:\[([0-9]{1,4})b\])?(?:\(unset\))?")
+_SHOWN = 60
+"""Characters that are quoted before and after the place of an error."""
 
 
 @user_facing
@@ -41,8 +45,11 @@ class _Reader:
 
     def fail(self, expected: str, place: int | None = None) -> NoReturn:
         place = self.place if place is None else place
-        line = self.text.replace("\n", " ")
-        PARSE.fail(expected=expected, position=place, text=line, mark=" " * place + "^")
+        first, last = max(0, place - _SHOWN), place + _SHOWN
+        line = self.text[first:last].replace("\n", " ")
+        before, after = "... " if first else "", " ..." if last < len(self.text) else ""
+        mark = " " * (len(before) + place - first) + "^"
+        PARSE.fail(expected=expected, position=place, text=before + line + after, mark=mark)
 
     def space(self) -> None:
         match = _SPACE.match(self.text, self.place)
@@ -72,18 +79,24 @@ class _Reader:
         if match is None:
             self.fail("a number" if least is None else "a positive number")
         digits = match[0].removeprefix("_")
+        if len(digits) > _DIGITS:
+            self.fail("an integer of at most 64 bits")
         if least is not None and int(digits) < least:
             self.fail("a positive number")
         self.place = match.end()
         return Dynamic(digits) if digits == match[0] else int(digits)
 
-    def tuple(self, least: int | None = None) -> IntTuple:
+    def tuple(self, least: int | None = None, depth: int = 0) -> IntTuple:
         """A number or a tuple."""
         if not self.skips("("):
             return self.number(least)
-        found = [self.tuple(least)]
+        if depth == MOST_DEPTH:
+            self.fail(f"at most {MOST_DEPTH} levels of parentheses")
+        found = [self.tuple(least, depth + 1)]
         while self.skips(","):
-            found.append(self.tuple(least))
+            if len(found) == MOST_INTEGERS:
+                self.fail(f"at most {MOST_INTEGERS} integers")
+            found.append(self.tuple(least, depth + 1))
         self.must(")", "',' or ')'")
         return tuple(found)
 

@@ -10,7 +10,7 @@ from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.layout.banks import BANK_BYTES, BANKS, byte_addresses
 from nvbackend.layout.composed import AnyLayout, ComposedLayout
 from nvbackend.layout.inttuple import modes, product
-from nvbackend.layout.svg import GROUP, HUES, Axis, Cell, Picture, grid, numbered, palette
+from nvbackend.layout.svg import GROUP, HUES, Axis, Cell, Picture, check_size, grid, numbered, palette
 
 MOST_HOLDERS = 2
 """Threads named in a cell that more than one thread has; the others are in its hint."""
@@ -44,6 +44,7 @@ def thread_values(
     stands above the layout's text. Raises picture.tile and layout-algebra.run-time.
     """
     rows, columns = tile
+    check_size(rows, columns)
     problem = None
     if len(modes(layout.shape)) != 2:
         problem = f"it has {len(modes(layout.shape))} modes"
@@ -153,8 +154,9 @@ def banks(layout: AnyLayout, element_bits: int) -> Picture:
     different colours; the four shades of a hue are 16 bytes. Raises layout-algebra.element-width and
     layout-algebra.run-time.
     """
-    places = byte_addresses(layout, element_bits)
     rows = _rows(layout)
+    check_size(rows, product(layout.shape) // rows)
+    places = byte_addresses(layout, element_bits)
     colours = palette()
     cells = [[_bank(place, colours) for place in places[row::rows]] for row in range(rows)]
     headings = (str(layout), f"the bank of each element of {element_bits} bits: {BANKS} banks of {BANK_BYTES} bytes")
@@ -174,6 +176,7 @@ def memory(layout: AnyLayout, element_bits: int) -> Picture:
     the layout; its colour is the bank that the element would lie in without the swizzle. Raises
     layout-algebra.element-width and layout-algebra.run-time.
     """
+    check_size(_rows(layout), product(layout.shape) // _rows(layout))
     places = byte_addresses(layout, element_bits)
     plain = byte_addresses(layout.layout_b, element_bits) if isinstance(layout, ComposedLayout) else places
     rows = _rows(layout)
@@ -183,6 +186,7 @@ def memory(layout: AnyLayout, element_bits: int) -> Picture:
         first[word] = min(first.get(word, index), index, key=lambda each: places[each])
     colours = palette()
     lines = range(min(first) // BANKS, max(first) // BANKS + 1)
+    check_size(len(lines), BANKS)
     cells = []
     for words in (range(line * BANKS, (line + 1) * BANKS) for line in lines):
         found = [(word, first.get(word)) for word in words]

@@ -14,6 +14,13 @@ EXTENT = Rule(
     why="The algebra divides and compares extents; it can not do that with numbers it does not have.",
     reference=_LAYOUT,
 )
+LIMIT = Rule(
+    id="layout-algebra.limit",
+    message="{what} with {problem}: the limit is {limit}",
+    fix="keep within the limit: {limit}",
+    why="Every operation goes through all of it, and an address has 64 bits: nothing could use the result.",
+    reference=_LAYOUT,
+)
 CONGRUENT = Rule(
     id="layout-algebra.congruent",
     message="shape {shape} and stride {stride} are not nested alike",

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from nvbackend.diagnostics import Rule
+
 SHADES = ("#ffffff", "#d5e8f7", "#fde5c8", "#d9efd3", "#f7d6d6", "#e5dbf0", "#f4f1c5", "#d3ecea")
 """Fill colours, light enough for black text; a cell's number modulo their count chooses one."""
 HUES = (355, 28, 52, 95, 165, 200, 245, 305)
@@ -53,6 +55,23 @@ class Axis:
     name: str = ""
 
 
+SIZE = Rule(
+    id="picture.size",
+    message="a picture of {rows} x {columns} cells: it would have more than {most}",
+    fix="draw a part of it: a tile, or fewer modes",
+    why="A document of that size takes minutes to make, and no viewer shows it.",
+    reference="measured: about 300 bytes a cell",
+)
+MOST_CELLS = 1 << 17
+"""Cells that a picture can have: four times as many as the largest accumulator."""
+
+
+def check_size(rows: int, columns: int) -> None:
+    """Raises picture.size where so many rows and columns are too many."""
+    if rows * columns > MOST_CELLS:
+        SIZE.fail(rows=rows, columns=columns, most=MOST_CELLS)
+
+
 @functools.cache
 def palette() -> tuple[str, ...]:
     """32 fill colours, light enough for black text: eight hues in four shades each, the shades of a hue together."""
@@ -86,6 +105,7 @@ def grid(
 
     Rows have equally many cells. Without axes, rows and columns are numbered.
     """
+    check_size(len(cells), len(cells[0]) if cells else 0)
     down = down or numbered(len(cells))
     across = across or numbered(len(cells[0]) if cells else 0)
     lines = max((len(cell.lines) for row in cells for cell in row), default=1) or 1

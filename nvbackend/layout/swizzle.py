@@ -8,6 +8,8 @@ from typing import Any
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.rules import RECAST, SWIZZLE
 
+INDEX_BITS = 64
+
 
 @user_facing
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class Swizzle:
             problem = "a negative number of bits"
         elif abs(self.shift) < self.bits:
             problem = f"a shift of {self.shift} lets its {self.bits} bits overlap"
+        elif self.base + self.bits + abs(self.shift) > INDEX_BITS:
+            problem = f"it reaches past the {INDEX_BITS} bits of an index"
         if problem is not None:
             SWIZZLE.fail(bits=self.bits, base=self.base, shift=self.shift, problem=problem)
 

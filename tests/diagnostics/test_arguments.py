@@ -121,3 +121,22 @@ def test_integers_that_python_does_not_print_are_told_by_their_size() -> None:
     ):
         with pytest.raises(nvb.DiagnosticError, match=r"an integer of 166\d\d bits"):
             call()
+
+
+Alias = "dict[str, int] | None"
+
+
+def test_an_alias_that_is_a_text_stands_for_what_it_says() -> None:
+    def call(one: Alias) -> None: ...
+
+    call.__annotations__["one"] = "Alias"
+    assert wrong_arguments(call, ({},), {}) == []
+    assert [found.values["problem"] for found in wrong_arguments(call, ([1],), {})] == [
+        "one is [1], a list, and takes Alias"
+    ]
+
+
+def test_a_truth_value_is_blamed_where_a_call_stopped_at_nothing_else() -> None:
+    _, out, _ = builder()
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*align is False, a bool, and takes int"):
+        out.steps(256, 2, align=False)

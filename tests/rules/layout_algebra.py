@@ -52,6 +52,19 @@ def steps_without_a_common_divisor():
     composition(left, Layout(2, 3))  # keeps
 
 
+@program("layout-algebra.limit")
+def an_extent_of_64_bits():
+    Layout(2**63)  # breaks
+    Layout(2**63 - 1)  # keeps
+
+
+@program("picture.size")
+def picture_of_a_whole_matrix():
+    extents = (3000, 3000)  # breaks
+    extents = (64, 64)  # keeps
+    Layout(extents).svg()
+
+
 @program("layout-algebra.element-width")
 def swizzle_of_elements_of_no_width():
     pointer = SmemPtr()  # breaks
