@@ -13,7 +13,7 @@ from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.provenance import same_in_all_threads
-from nvbackend.builder.scaling import SHARED_SPACE
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.tile import SharedTile, SharedTiles
 from nvbackend.builder.values import Operand, Value, as_value
@@ -89,7 +89,7 @@ class Copies(Threads):
 
     def _mbarrier(self, barrier: Address) -> Value:
         """The shared address of an mbarrier. Raises mbarrier.address where it can not be one."""
-        if barrier.space != SHARED_SPACE or barrier.align % MBARRIER_BYTES:
+        if barrier.space == GLOBAL_SPACE or barrier.align % MBARRIER_BYTES:
             rules.MBARRIER_ADDRESS.fail(given=barrier, bytes=MBARRIER_BYTES)
         return self._own(barrier).bytes
 

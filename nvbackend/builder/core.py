@@ -17,6 +17,7 @@ from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.names import check_name
 from nvbackend.builder.operands import check_operands, values_of
+from nvbackend.builder.peers import Peers
 from nvbackend.builder.places import Places
 from nvbackend.builder.provenance import note_update, parity_facts, sources, swizzle_facts
 from nvbackend.builder.regions import Region, Storage
@@ -52,6 +53,7 @@ class BuilderCore:
         self._execution = Execution(self._regions, self._shared_counters)
         self._register_blocks = 0
         self._places = Places()
+        self._peers = Peers()
         self._accumulators: list[Accumulator] = []
         self._known: dict[Storage, list[ir.Value]] = {}
         self._dirty: dict[Storage, None] = {}
@@ -105,6 +107,7 @@ class BuilderCore:
         check_operands(self.function, row, operands)
         for value in values_of(operands):
             self._check_scope(value)
+        self._peers.check(row, operands)
         results = lower(self._ir, row, operands, name)
         known = self._execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
@@ -341,6 +344,7 @@ class BuilderCore:
     def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
         self._check_storage(storage)
         self._regions[-1].written.add(storage)
+        self._peers.set(storage.slots, values)
         note_update(self.machine.block(self._ir.block.name), storage, values)
         if self._cached_storage:
             self._known[storage] = list(values)

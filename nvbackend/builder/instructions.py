@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from nvbackend.builder.memory import Address
-from nvbackend.builder.scaling import SHARED_SPACE
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics.row import Operand as RowOperand
@@ -24,9 +24,9 @@ class Instructions(Threads):
 
     def generic_address(self, address: Address) -> Value:
         """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
-        if address.space != SHARED_SPACE:
+        if address.space == GLOBAL_SPACE:
             return address.bytes.bitcast(u64)
-        shared = self._ir.inttoptr(address.bytes.ir, ir.PointerType(addrspace=SHARED_SPACE))
+        shared = self._ir.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))
         return self._wrap(self._ir.ptrtoint(self._ir.addrspacecast(shared, ir.PointerType()), ir.IntType(64)), u64)
 
     def instruction(self, row: Row, **operands: Given | Sequence[Given]) -> dict[str, list[Value]]:
@@ -55,6 +55,6 @@ class Instructions(Threads):
 
     def _register_of(self, register: RegisterClass, kind: ElementType, given: Given) -> Value:
         if isinstance(given, Address):
-            wide = register.llvm == "i64" and given.space == SHARED_SPACE
+            wide = register.llvm == "i64" and given.space != GLOBAL_SPACE
             return self.generic_address(given) if wide else given.bytes
         return as_value(self, given, kind)

@@ -9,13 +9,14 @@ from nvbackend.builder.alignment import LARGEST_ALIGNMENT, check_aligned, check_
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.names import check_name
+from nvbackend.builder.peers import PEER_ADDRESS
 from nvbackend.builder.places import Place
 from nvbackend.builder.provenance import swizzle_fact
-from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
+from nvbackend.builder.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
-from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.flow.memory_uses import IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
 from nvbackend.isel.target import Target
 
@@ -98,7 +99,7 @@ class Address:
     @property
     def bytes(self) -> Value:
         """The address as a number: u32 for shared memory (the shared window's own addresses), s64 for global."""
-        if self.space == SHARED_SPACE:
+        if self.space != GLOBAL_SPACE:
             self._k._check_scope(self._base)
             base = self._k._wrap(self._base, u32)
             address = base if self._offset is None else base + self._offset.to(u32)
@@ -142,7 +143,7 @@ class Address:
     def _constant_step(self, step: float) -> Value:
         """A number of bytes; back from a shared address is forth by what is left of 2^32 (value.constant)."""
         kind = address_type(self.space)
-        back = self.space == SHARED_SPACE and isinstance(step, int) and -(1 << kind.bits - 1) <= step < 0
+        back = self.space != GLOBAL_SPACE and isinstance(step, int) and -(1 << kind.bits - 1) <= step < 0
         return as_value(self._k, step + (1 << kind.bits) if back else step, kind)
 
     def _alignment_after(self, step: Operand) -> int:
@@ -165,6 +166,11 @@ class Address:
         """What makes this address known to be a multiple of `wanted` bytes, for the fix of a diagnostic."""
         stepped, shared = self._offset is not None, self.space == SHARED_SPACE
         return how_to_align(self._root, wanted, shared=shared, stepped=stepped)
+
+    def check_own(self, instruction: str) -> None:
+        """Raises cluster.peer-address where this is in another CTA's shared memory, which `instruction` cannot be."""
+        if self.space == CLUSTER_SPACE:
+            PEER_ADDRESS.fail(instruction=instruction, operand="address")
 
     def load(self, count: int = 1) -> list[Value]:
         """`count` consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
@@ -209,7 +215,10 @@ class Address:
 
     def _record(self, opcode: str, use: MemoryUse, size: int, pointer: ir.Value) -> None:
         """Leave an ordinary access to shared memory in the machine form, for the analyses."""
-        if self._place is not None:
+        if self.space == CLUSTER_SPACE:
+            touched = [] if self._place is None else [self._place.touch(use, size=size)]
+            self._k._pseudo(IN_CLUSTER[opcode], memory=touched)
+        elif self._place is not None:
             known = swizzle_fact(pointer.operands[0], self._k._places.bits)
             self._k._pseudo(opcode, memory=[self._place.touch(use, size=size)], facts=known)
         elif self.space == SHARED_SPACE and use is MemoryUse.WRITE:
@@ -236,15 +245,15 @@ class Address:
 
     def _pointer(self) -> ir.Value:
         builder = self._k._ir
-        if self.space == SHARED_SPACE:
-            return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=SHARED_SPACE))
+        if self.space != GLOBAL_SPACE:
+            return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=self.space))
         self._k._check_scope(self._base)
         if self._offset is None:
             return self._base
         return builder.gep(self._base, [self._offset.ir], source_etype=ir.IntType(8))
 
     def __repr__(self) -> str:
-        space = "shared" if self.space == SHARED_SPACE else "global"
+        space = {SHARED_SPACE: "shared", CLUSTER_SPACE: "shared::cluster"}.get(self.space, "global")
         return f"<{space} address of {self.element}, align {self.align}>"
 
 
@@ -326,10 +335,19 @@ class Memory(Arithmetics):
         return Address(self, pointer, element, GLOBAL_SPACE, align)
 
     def shared_address(self, address: Value, element: ElementType, align: int) -> Address:
-        """An address of shared memory from its 32-bit number (memory.misaligned for an alignment that is none)."""
+        """An address of shared memory from its 32-bit number: of another CTA's, where `map_to_peer` made the number.
+
+        Raises memory.misaligned for an alignment that is none.
+        """
         check_alignment(align)
-        number = as_value(self, address, u32).ir
-        return Address(self, number, element, SHARED_SPACE, align, place=self._places.of_address(number))
+        return self._from_number(as_value(self, address, u32).ir, element, align)
+
+    def _from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
+        """An address of shared memory, this CTA's or another's, from its number."""
+        place = self._places.of_address(number)
+        if self._peers.has(number):
+            return Address(self, number, element, CLUSTER_SPACE, align, place=self._places.of_peer(place))
+        return Address(self, number, element, SHARED_SPACE, align, place=place)
 
     def _own(self, address: Address) -> Address:
         """`address`, which must be one of this kernel's (value.kernel)."""

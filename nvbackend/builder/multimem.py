@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from nvbackend.builder.memory import Address
-from nvbackend.builder.scaling import SHARED_SPACE
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import multimem
@@ -35,7 +35,7 @@ def _space(instruction: str, address: Address | Value) -> str | None:
     """The state space that an address says it is in (None: generic). Raises multimem.address for shared memory."""
     if not isinstance(address, Address):
         return None
-    multimem_rules.check_address(instruction, in_shared=address.space == SHARED_SPACE)
+    multimem_rules.check_address(instruction, in_shared=address.space != GLOBAL_SPACE)
     return "global"
 
 

@@ -61,6 +61,7 @@ class OperandDescriptor(Arithmetic):
         return found
 
     def _value(self) -> Value:
+        self.address.check_own("a descriptor")
         address, k = self.address.bytes, self.address._k
         word = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | self.word
         k._places.is_descriptor(word.ir, k._places.of_address(address.ir))

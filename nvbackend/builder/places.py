@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llvmlite import ir
 
@@ -15,6 +15,7 @@ from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UN
 from nvbackend.isel.flow.extents import known_extent
 from nvbackend.isel.flow.memory_uses import (
     DEFINED_IN,
+    PEER_SPACE,
     address_use,
     descriptor_use,
     symbol_terms,
@@ -78,6 +79,8 @@ class Places:
         self._addresses: dict[ir.Value, Place] = {}
         self._descriptors: dict[ir.Value, Place] = {}
         self._objects = 0
+        self._of_peers: dict[int, MemoryObject] = {}
+        """What each allocation is in another CTA, by its id."""
         self.bits = Bits()
         self.multiples = Multiples()
 
@@ -85,6 +88,16 @@ class Places:
         """The start of a new allocation of shared memory, of `size` bytes in parts of `part`."""
         self._objects += 1
         return Place(MemoryObject(self._objects, name, "shared", size, part))
+
+    def of_peer(self, place: Place | None) -> Place | None:
+        """The same place in the shared memory of another CTA, which is other memory."""
+        if place is None or place.object.space == PEER_SPACE:
+            return place
+        if place.object.id not in self._of_peers:
+            self._objects += 1
+            own = place.object
+            self._of_peers[own.id] = replace(own, id=self._objects, name=f"{own.name} of a peer", space=PEER_SPACE)
+        return replace(place, object=self._of_peers[place.object.id])
 
     def is_address(self, value: ir.Value, place: Place | None) -> None:
         """Remember that `value` is the address of `place`."""

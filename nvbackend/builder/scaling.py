@@ -10,11 +10,13 @@ from nvbackend.intrinsics.types import ElementType, s64, u32
 
 GLOBAL_SPACE = 1
 SHARED_SPACE = 3
+CLUSTER_SPACE = 7
+"""Shared memory of any CTA of the cluster, whose addresses say which."""
 
 
 def address_type(space: int) -> ElementType:
     """The numbers that addresses of a space are: u32 in shared memory, which wraps as its addresses do, else s64."""
-    return u32 if space == SHARED_SPACE else s64
+    return s64 if space == GLOBAL_SPACE else u32
 
 
 def as_index(k: Emitter, given: Operand) -> Value:

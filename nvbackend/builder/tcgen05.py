@@ -273,6 +273,7 @@ class TensorMemory(Copies):
 
         `layout.start_address` is not used. PTX ISA 9.7.16.4.1.
         """
+        start.check_own("a descriptor")
         address = as_value(self, start.bytes, u32)
         descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
         self._descriptor_words.note(descriptor.ir, layout.template_word)

@@ -10,7 +10,7 @@ from nvbackend.builder.copies import Copies
 from nvbackend.builder.core import BuilderCore
 from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
-from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics import tensormap, tma_bulk
@@ -303,7 +303,7 @@ class TensorCopies(Copies):
         self, destination: Address, source: Address, size: Operand
     ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
         for operand, address in (("destination", destination), ("source", source)):
-            if address.space == SHARED_SPACE and address.align % BULK_ALIGNMENT:
+            if address.space != GLOBAL_SPACE and address.align % BULK_ALIGNMENT:
                 ALIGNMENT.fail(instruction="cp.async.bulk", operand=operand, given=address.align, wanted=BULK_ALIGNMENT)
         return {"destination": destination.bytes.ir, "source": source.bytes.ir, "bytes": self._size(size)}
 

@@ -9,7 +9,7 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.execution import of_whole_warps
-from nvbackend.builder.memory import Memory
+from nvbackend.builder.memory import Address, Memory
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warp_indices import SharedIndex
 from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
@@ -209,7 +209,16 @@ class Threads(Memory):
         operands = {"address": address.ir, "rank": as_value(self, rank, s32).ir}
         mapped = self.emit(cluster.mapa(), operands)["mapped"][0]
         self._places.is_address(mapped, self._places.of_address(address.ir))
+        self._peers.map(mapped)
         return self._wrap(mapped, u32)
+
+    def map_shared_rank(self, address: Address, rank: Operand) -> Address:
+        """The same place as this CTA's shared `address`, in the CTA of rank `rank`: to load, to store, and for atomics.
+
+        All CTAs are there between two `cluster_sync`, one before the first access and one after the last
+        (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer.
+        """
+        return self._from_number(self.map_to_peer(self._own(address).bytes, rank).ir, address.element, address.align)
 
     def _check_rank(self, rank: Operand) -> None:
         number = rank if isinstance(rank, int) else getattr(rank, "constant", None)

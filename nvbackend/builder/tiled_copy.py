@@ -15,7 +15,7 @@ from nvbackend.builder.box_copies import BoxCopies
 from nvbackend.builder.memory import Address
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
-from nvbackend.builder.scaling import GLOBAL_SPACE, SHARED_SPACE
+from nvbackend.builder.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE
 from nvbackend.builder.tensor import Inside, Tensor, Walker
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warp_operations import WarpOperations
@@ -53,7 +53,7 @@ TMA_ONLY = Rule(
 )
 
 Part: TypeAlias = "Tensor | RegisterTensor"
-_PLACES = {GLOBAL_SPACE: "global memory", SHARED_SPACE: "shared memory"}
+_PLACES = {GLOBAL_SPACE: "global memory", SHARED_SPACE: "shared memory", CLUSTER_SPACE: "a peer's shared memory"}
 _REGISTERS = "registers"
 _MEMORY = tuple(_PLACES.values())
 _FROM_TO = {
@@ -163,7 +163,7 @@ class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
             )
             fail(problem, f"let only {copy.size} threads come here, or number those of each group from 0 on")
         wide = atom.access_bytes not in ACCESS_BYTES
-        if wide and not (self.target.has(Feature.SM_100) and _PLACES[SHARED_SPACE] not in spaces):
+        if wide and not (self.target.has(Feature.SM_100) and {*spaces} <= {_PLACES[GLOBAL_SPACE], _REGISTERS}):
             fail(f"{atom.access_bytes} bytes at once are of sm_100 and global memory", "take universal_copy(..., 128)")
 
     def _threads_beyond(self, size: int, parts: tuple[Part, ...]) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.memory import Address
 from nvbackend.builder.numbers import Number
 from nvbackend.builder.regions import Storage
-from nvbackend.builder.scaling import SHARED_SPACE
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
@@ -256,7 +256,7 @@ def _known(address: Address | Value) -> dict[str, int]:
 def _space(address: Address | Value) -> str | None:
     if not isinstance(address, Address):
         return None
-    return "shared" if address.space == SHARED_SPACE else "global"
+    return "global" if address.space == GLOBAL_SPACE else "shared"
 
 
 def _misplaced(place: str, shape: Shape, given: WmmaFragment, element: ElementType | None = None) -> list[Diagnostic]:

@@ -250,7 +250,25 @@ def a_scope_that_there_is_not(k, a, n):
     k.cluster_sync(scope="gpu")  # broken
 
 
+def a_load_before_the_peer_has_started(k, a, n):
+    peer = k.map_shared_rank(k.shared(u64, 1), k.peer_rank())
+    with k.if_(n > 0):
+        k.arguments[2][0] = peer[0]  # broken
+    k.cluster_sync()
+
+
+def a_store_after_the_peer_has_ended(k, a, n):
+    peer = k.map_shared_rank(k.shared(u64, 1), k.peer_rank())
+    k.cluster_sync()
+    with k.if_(n > 0):
+        peer[0] = 1  # broken
+        k.return_()
+    k.cluster_sync()
+
+
 BROKEN = [
+    ("cluster.access-before-start", a_load_before_the_peer_has_started, 2),
+    ("cluster.exit-before-access", a_store_after_the_peer_has_ended, 2),
     ("cluster.arrived-twice", arrived_twice, 2),
     ("cluster.wait-alone", waited_for_nothing, 2),
     ("cluster.wait-alone", waited_twice, 2),

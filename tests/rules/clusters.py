@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nvbackend import i32, u64
+import nvbackend as nvb
+from nvbackend import f32, i32, u64
 from tests.rules.example import kernel
 
 
@@ -31,6 +32,30 @@ def end_while_a_signal_is_on_its_way(k):
     k.barriers_ready()
     k.mbarrier_arrive_peer(done, k.peer_rank(), when=k.thread_id() == 0)
     k.cluster_sync()  # keeps
+
+
+@kernel("cluster.access-before-start", cluster=2)
+def load_from_a_peer_that_may_not_have_started(k, out: nvb.Pointer(f32)):
+    peer = k.map_shared_rank(k.shared(f32, 128), k.peer_rank())
+    k.cluster_sync()  # keeps
+    out[0] = peer[0]
+    k.cluster_sync()
+
+
+@kernel("cluster.exit-before-access", cluster=2)
+def load_from_a_peer_that_may_have_ended(k, out: nvb.Pointer(f32)):
+    peer = k.map_shared_rank(k.shared(f32, 128), k.peer_rank())
+    k.cluster_sync()
+    out[0] = peer[0]
+    k.cluster_sync()  # keeps
+
+
+@kernel("cluster.peer-address", cluster=2)
+def copy_into_the_memory_of_a_peer(k, a: nvb.Pointer(f32, align=16)):
+    own = k.shared(f32, 128, align=16)
+    k.cp_async(k.map_shared_rank(own, k.peer_rank()), a, 16)  # breaks
+    k.cp_async(own, a, 16)  # keeps
+    k.cp_async_wait()
 
 
 @kernel("cluster.no-peer")

@@ -13,6 +13,10 @@ from nvbackend.isel.machine import MachineInstr, MemoryUse
 LOAD_SHARED = "ld.shared"
 STORE_SHARED = "st.shared"
 """Pseudo-instructions that record what ordinary code reads and writes in shared memory."""
+IN_CLUSTER = {LOAD_SHARED: "ld.shared::cluster", STORE_SHARED: "st.shared::cluster"}
+"""The same of the shared memory of the cluster's other CTAs."""
+PEER_SPACE = "shared::cluster"
+"""The space of allocations as they are in another CTA."""
 CP_ASYNC = "cp.async"
 
 _ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
@@ -63,7 +67,7 @@ def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:
 def writes_elsewhere(instr: MachineInstr) -> bool:
     """Whether it writes to shared memory at an operand whose place is not known."""
     if instr.row is None:
-        return instr.opcode == STORE_SHARED and not instr.memory
+        return instr.opcode == IN_CLUSTER[STORE_SHARED] or (instr.opcode == STORE_SHARED and not instr.memory)
     written = _written(instr.row)
     return bool(written) and not written.issubset([touch.operand for touch in instr.memory if touch.use in _WRITES])
 

@@ -36,6 +36,21 @@ EXIT_BEFORE_PEERS = Rule(
     why="Shared memory of a CTA that has ended is no memory any more: a late access faults, or hits another kernel's.",
     reference="PTX ISA 5.1.7 (shared memory of a cluster); CUDA Programming Guide, distributed shared memory",
 )
+ACCESS_EARLY = Rule(
+    id="cluster.access-before-start",
+    message="{instruction} accesses the shared memory of another CTA, and on some path nothing before it waits for it",
+    fix="put k.cluster_sync() before the first access",
+    why="The other CTA may not have started: what is there is not its memory yet, or not what it writes first.",
+    reference="CUDA Programming Guide, distributed shared memory; PTX ISA 5.1.7 (shared memory of a cluster)",
+)
+ACCESS_LATE = Rule(
+    id="cluster.exit-before-access",
+    message="{instruction} accesses the shared memory of another CTA, and on some path the kernel ends with no barrier "
+    "of the cluster after it",
+    fix="put k.cluster_sync() after the last access",
+    why="Shared memory of a CTA that has ended is no memory any more: a late access faults, or hits another kernel's.",
+    reference="CUDA Programming Guide, distributed shared memory; PTX ISA 5.1.7 (shared memory of a cluster)",
+)
 RANK = Rule(
     id="cluster.rank",
     message="rank {rank} of a cluster of {cluster} CTA(s)",
@@ -58,4 +73,14 @@ SCOPE = Rule(
     reference=f"{PTX_BARRIER}; {SEED}",
 )
 
-RULES = (ARRIVED_TWICE, WAIT_ALONE, ARRIVE_ALONE, EXIT_BEFORE_PEERS, RANK, NO_PEER, SCOPE)
+RULES = (
+    ARRIVED_TWICE,
+    WAIT_ALONE,
+    ARRIVE_ALONE,
+    EXIT_BEFORE_PEERS,
+    ACCESS_EARLY,
+    ACCESS_LATE,
+    RANK,
+    NO_PEER,
+    SCOPE,
+)

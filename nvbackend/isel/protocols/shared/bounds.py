@@ -16,11 +16,11 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.isel.flow.loops import Loop, Loops, loops_of
-from nvbackend.isel.flow.memory_uses import defining_blocks, symbol_terms
+from nvbackend.isel.flow.memory_uses import PEER_SPACE, defining_blocks, symbol_terms
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.shared.rules import BOUNDS
 
-_SPACE = "shared"
+_SPACES = ("shared", PEER_SPACE)
 _ACCESSES = {
     MemoryUse.READ: "reads",
     MemoryUse.WRITE: "writes",
@@ -66,7 +66,7 @@ def check_shared_bounds(function: MachineFunction) -> list[Diagnostic]:
     for block in function.blocks.values():
         for instr in block.instructions:
             for touch in instr.memory:
-                if touch.object.space == _SPACE and touch.use in _ACCESSES and touch.offset is not None:
+                if touch.object.space in _SPACES and touch.use in _ACCESSES and touch.offset is not None:
                     fault = bounds.fault(block, instr, touch)
                     if fault is not None:
                         found.setdefault((instr.location, touch.object.id, instr.opcode), fault)

@@ -1,0 +1,70 @@
+"""Loads, stores and atomics in another CTA's shared memory: it has started before the first, and ends after the last.
+
+Only a barrier of the cluster makes sure of it here. Where the function waits at mbarriers, or belongs to somebody else,
+nothing is said: a peer may have signalled that it is there, or waited before its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.isel.flow.dataflow import Site, sites_of
+from nvbackend.isel.flow.memory_uses import IN_CLUSTER
+from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.protocols.cluster import rules
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, Role, find_uses
+
+_ACCESSES = frozenset(IN_CLUSTER.values())
+_WAIT = "barrier.cluster.wait"
+
+
+def check_cluster_accesses(function: MachineFunction) -> Iterator[Diagnostic]:
+    """Accesses that may come before the other CTA's start, and after its end (once each, at the first of them)."""
+    sites = sites_of(function)
+    found = [one for block in function.blocks for one in sites[block] if one.instr.opcode in _ACCESSES]
+    if not found or function.attributes.get(ATTACHED):
+        return
+    uses = find_uses(function)
+    if uses.lost or any(use.role & (Role.WAIT | Role.POLL) for use in uses.all):
+        return
+    after = {name: block.successors for name, block in function.blocks.items()}
+    before: dict[str, list[str]] = {name: [] for name in after}
+    for name, successors in after.items():
+        for successor in successors:
+            before[successor].append(name)
+    waits = {name: [one.position for one in sites[name] if one.instr.opcode == _WAIT] for name in after}
+    entry = function.entry.name
+    ends = [name for name, successors in after.items() if not successors]
+    yield from _first(rules.ACCESS_EARLY, found, lambda one: _reaches(one, before, waits, [entry], forward=False))
+    yield from _first(rules.ACCESS_LATE, found, lambda one: _reaches(one, after, waits, ends, forward=True))
+
+
+def _first(rule: Rule, sites: Iterable[Site], is_open: Callable[[Site], bool]) -> Iterator[Diagnostic]:
+    site = next(filter(is_open, sites), None)
+    if site is not None:
+        yield rule.diagnose(at=site.instr.location, instruction=f"this {site.instr.opcode}")
+
+
+def _reaches(
+    site: Site,
+    steps: Mapping[str, Iterable[str]],
+    waits: Mapping[str, list[int]],
+    ends: Iterable[str],
+    *,
+    forward: bool,
+) -> bool:
+    """Whether some way along `steps` from the site comes to one of `ends` without a wait at the cluster barrier."""
+    own = waits[site.block]
+    if any(position > site.position if forward else position < site.position for position in own):
+        return False
+    seen, waiting = {site.block}, [site.block]
+    while waiting:
+        block = waiting.pop()
+        if block in ends:
+            return True
+        for step in steps[block]:
+            if step not in seen and not waits[step]:
+                seen.add(step)
+                waiting.append(step)
+    return False

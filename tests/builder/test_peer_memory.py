@@ -1,0 +1,228 @@
+"""Shared memory of another CTA of the cluster: plain loads, stores and atomics, and what may not take its addresses."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import DiagnosticError, Major, SmemLayout, Swizzle, f16, f32, i32, u32, u64
+from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.tile import SharedTile
+from nvbackend.layout import Layout
+from nvbackend.signature import Parameter, Pointer, TensorMap
+
+
+def builder(element=f32, cluster=2, target="sm_90a") -> KernelBuilder:
+    parameters = [Parameter("out", Pointer(element, align=16))]
+    return KernelBuilder("peers", target, threads=128, cluster=cluster, parameters=parameters)
+
+
+def instructions(ptx: str) -> list[str]:
+    """The accesses to shared memory and the mapping, without their operands."""
+    return re.findall(r"\b((?:ld|st|atom|mapa)\.shared[\w.:]*)", ptx)
+
+
+def compiled(body, element=f32, **options) -> list[str]:
+    """What `body(k, out, own, peer)` becomes between two barriers of the cluster; ptxas takes it."""
+    k = builder(element, **options)
+    own = k.shared(element, 512, align=16)
+    peer = k.map_shared_rank(own, k.peer_rank())
+    k.cluster_sync()
+    body(k, k.arguments[0], own, peer)
+    k.cluster_sync()
+    done = k.finish().compile()
+    assert done.cubin
+    return instructions(done.ptx)
+
+
+def test_one_element():
+    def body(k, out, own, peer):
+        out[k.thread_id()] = peer[k.thread_id()]
+        peer[k.thread_id() + 128] = 2.0
+
+    assert compiled(body) == ["mapa.shared::cluster.u32", "ld.shared::cluster.b32", "st.shared::cluster.b32"]
+
+
+@pytest.mark.parametrize("target", ["sm_90", "sm_100a", "sm_120a"])
+def test_vectors(target):
+    def body(k, out, own, peer):
+        mine = k.thread_id() * 4
+        (out + mine).store(*(peer + mine).load(4))
+        (peer + mine).store(1.0, 2.0, 3.0, 4.0)
+
+    load, store = compiled(body, target=target)[1:]
+    assert load in ("ld.shared::cluster.v4.b32", "ld.shared::cluster.v2.b64")
+    assert store == "st.shared::cluster.v4.b32"
+
+
+@pytest.mark.parametrize(
+    ("element", "operation"), [(i32, "add"), (u32, "max"), (u64, "exch"), (f32, "add"), (i32, "xor")]
+)
+def test_atomics(element, operation):
+    def body(k, out, own, peer):
+        out[k.thread_id()] = peer.atomic(operation, k.const(1, element))
+
+    kind = {"add": f"add.{'u32' if element is i32 else 'f32'}", "max": "max.u32", "exch": "exch.b64", "xor": "xor.b32"}
+    assert compiled(body, element)[1:] == [f"atom.shared::cluster.{kind[operation]}"]
+
+
+def test_an_address_from_its_number():
+    def body(k, out, own, peer):
+        mapped = k.map_to_peer(own.bytes, 1)
+        moved = k.shared_address(mapped + 16, f32, 4)
+        out[0] = moved[k.thread_id()]
+
+    assert compiled(body) == ["mapa.shared::cluster.u32", "ld.shared::cluster.b32"]
+
+
+def test_an_address_kept_in_a_variable():
+    def body(k, out, own, peer):
+        at = k.var(k.map_to_peer(own.bytes, 0))
+        with k.range(k.thread_id()) as i:
+            at += 4
+            out[i] = k.shared_address(at.value, f32, 4)[0]
+
+    assert "ld.shared::cluster.b32" in compiled(body)
+
+
+def test_a_tensor_of_a_peer():
+    def body(k, out, own, peer):
+        tensor = k.tensor(peer, Layout((16, 32), (32, 1)))
+        out[0] = tensor[k.thread_id() % 16, 3]
+
+    assert compiled(body)[1:] == ["ld.shared::cluster.b32"]
+
+
+def test_the_generic_address_of_a_peer():
+    def body(k, out, own, peer):
+        k.arguments[0].cast(u64)[0] = k.generic_address(peer)
+
+    assert compiled(body) == ["mapa.shared::cluster.u32"]
+
+
+TILE = SmemLayout(Major.K, Swizzle.NONE, f16, 64, 64)
+REFUSED = {
+    "ldmatrix": lambda k, own, peer: k.ldmatrix(peer, 1),
+    "stmatrix": lambda k, own, peer: k.stmatrix(peer, [k.const(0, u32)]),
+    "wmma": lambda k, own, peer: k.wmma_load("a", "m16n16k16", f16, peer.cast(f16), stride=16),
+    "cp.async": lambda k, own, peer: k.cp_async(peer, k.arguments[0], 16),
+    "map again": lambda k, own, peer: k.map_to_peer(peer.bytes, 1),
+    "descriptor": lambda k, own, peer: k.wgmma_mma_async(
+        k.accumulator(64), SharedTile(peer, TILE), SharedTile(own, TILE), nvb.wgmma("m64n64k16", f16, f16, f32)
+    ),
+    "bulk source": lambda k, own, peer: k.bulk_store(k.arguments[0], peer, 64),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_takes_addresses_of_its_own_cta_alone(what):
+    k = builder()
+    own = k.shared(f32, 4096, align=1024)
+    peer = k.map_shared_rank(own, 1)
+    with pytest.raises(DiagnosticError) as raised:
+        REFUSED[what](k, own, peer)
+    assert [one.rule.id for one in raised.value.diagnostics] == ["cluster.peer-address"]
+
+
+def test_the_barrier_of_a_pair_may_be_the_peers():
+    """With cta_group 2 a copy completes on the barrier of either CTA (PTX ISA 9.7.9, cp.async.bulk.tensor)."""
+    parameters = [Parameter("a", TensorMap(f16, (64, 64), 128))]
+    k = KernelBuilder("pair", "sm_100a", threads=128, cluster=2, parameters=parameters)
+    tile, full = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)), k.mbarriers(1, 1)
+    k.barriers_ready()
+    with k.one_thread():
+        k.tma_load_box(tile.address, k.arguments[0], (0, 0), k.map_shared_rank(full, 0), cta_group=2)
+    with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
+        k.mbarrier_wait(k.map_shared_rank(full, 0), 0)
+
+
+def verified(body, **options) -> list[str]:
+    k = builder(**options)
+    own = k.shared(f32, 128)
+    body(k, k.arguments[0], own, k.map_shared_rank(own, k.peer_rank()))
+    try:
+        k.finish()
+    except DiagnosticError as error:
+        return sorted(one.rule.id for one in error.diagnostics)
+    return []
+
+
+def test_an_access_outside_of_the_peers_memory():
+    def body(k, out, own, peer):
+        k.cluster_sync()
+        out[0] = peer[k.thread_id() + 1]
+        k.cluster_sync()
+
+    assert verified(body) == ["shared.bounds"]
+
+
+EARLY, LATE = "cluster.access-before-start", "cluster.exit-before-access"
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("use", ["load", "store", "atomic"])
+def test_the_peer_is_there_before_and_after(before, after, use):
+    def body(k, out, own, peer):
+        if before:
+            k.cluster_sync()
+        {"load": peer.load, "store": lambda: peer.store(1.0), "atomic": lambda: peer.atomic("add", 1.0)}[use]()
+        if after:
+            k.cluster_sync()
+
+    assert verified(body) == [EARLY] * (not before) + [LATE] * (not after)
+
+
+def test_some_path_ends_without_a_barrier():
+    def body(k, out, own, peer):
+        k.cluster_sync()
+        with k.range(4) as i:
+            out[i] = peer[k.thread_id()]
+            with k.if_(k.block_id("y") == i):
+                k.return_()
+        k.cluster_sync()
+
+    assert verified(body) == [LATE]
+
+
+def test_threads_that_access_and_threads_that_do_not():
+    def body(k, out, own, peer):
+        own[k.thread_id()] = 1.0
+        k.cluster_sync()
+        with k.if_(k.thread_id() < 32), k.range(4) as i:
+            out[i] = peer[k.thread_id()]
+        k.cluster_sync()
+
+    assert verified(body) == []
+
+
+def test_mbarriers_may_do_it_instead():
+    def body(k, out, own, peer):
+        full = k.mbarriers(1, 1)
+        k.barriers_ready()
+        k.mbarrier_arrive_peer(full, k.peer_rank(), when=k.thread_id() == 0)
+        k.mbarrier_wait(full, 0)
+        out[k.thread_id()] = peer[k.thread_id()]
+        k.cluster_sync()
+
+    assert verified(body) == []
+
+
+def test_writes_to_a_peer_are_no_race_with_ones_own():
+    """Each thread writes its own element here, and its neighbour's there."""
+
+    def body(k, out, own, peer):
+        k.cluster_sync()
+        own[k.thread_id()] = 1.0
+        peer[k.thread_id() ^ 32] = 2.0
+        k.cluster_sync()
+
+    assert verified(body) == []
+
+
+def test_without_a_cluster():
+    k = builder(cluster=1)
+    with pytest.raises(DiagnosticError, match=r"cluster\.no-peer"):
+        k.map_shared_rank(k.shared(f32, 1), k.thread_id())

@@ -1,0 +1,64 @@
+"""Shared memory of the other CTA of a cluster on a GPU: plain loads, stores and atomics, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nvbackend.intrinsics.types import u32
+from tests.support.numbers_kernel import words
+
+pytestmark = pytest.mark.gpu((9, 0))
+
+THREADS, CLUSTER = 64, 2
+WORDS = THREADS * CLUSTER
+
+
+def place(k):
+    """The thread's index in its cluster."""
+    return k.cluster_rank() * THREADS + k.thread_id()
+
+
+def test_what_a_peer_wrote_is_loaded():
+    def body(k, source, out):
+        own = k.shared(u32, THREADS)
+        own[k.thread_id()] = source[place(k)]
+        k.cluster_sync()
+        out[place(k)] = k.map_shared_rank(own, k.peer_rank())[THREADS - 1 - k.thread_id()]
+        k.cluster_sync()
+
+    given = np.random.default_rng(1).integers(0, 1 << 32, WORDS, np.uint64).astype(np.uint32)
+    wanted = given.reshape(CLUSTER, THREADS)[::-1, ::-1].reshape(-1)
+    assert np.array_equal(words(body, given, WORDS, threads=THREADS, cluster=CLUSTER), wanted)
+
+
+def test_vectors_are_stored_to_a_peer():
+    def body(k, source, out):
+        own = k.shared(u32, 4 * THREADS, align=16)
+        k.cluster_sync()
+        mine = k.thread_id() * 4
+        peer = k.shared_address(k.map_to_peer(own.bytes, k.peer_rank()), u32, 16)
+        (peer + mine).store(*(source[place(k) * 4 + index] for index in range(4)))
+        k.cluster_sync()
+        for index in range(4):
+            out[place(k) * 4 + index] = own[mine + index]
+
+    given = np.random.default_rng(2).integers(0, 1 << 32, 4 * WORDS, np.uint64).astype(np.uint32)
+    wanted = given.reshape(CLUSTER, 4 * THREADS)[::-1].reshape(-1)
+    assert np.array_equal(words(body, given, 4 * WORDS, threads=THREADS, cluster=CLUSTER), wanted)
+
+
+def test_atomics_of_all_ctas_meet_in_one():
+    def body(k, source, out):
+        bins = k.shared(u32, 8)
+        with k.if_(k.thread_id() < 8):
+            bins[k.thread_id()] = 0
+        k.cluster_sync()
+        k.map_shared_rank(bins, 0).byte_offset(source[place(k)] * 4).atomic("add", 1)
+        k.cluster_sync()
+        with k.if_((k.cluster_rank() == 0) & (k.thread_id() < 8)):
+            out[k.thread_id()] = bins[k.thread_id()]
+
+    given = np.random.default_rng(3).integers(0, 8, WORDS).astype(np.uint32)
+    found = words(body, given, 8, threads=THREADS, cluster=CLUSTER)
+    assert np.array_equal(found, np.bincount(given, minlength=8))
