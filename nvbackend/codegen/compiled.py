@@ -155,7 +155,7 @@ class _Stages:
     def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Cubin:
         """The cubin. The log of ptxas is kept beside it, so that its warnings come again."""
         start = time.perf_counter()
-        check_request(ptx, tool, level, register_limit)
+        check_request(level, register_limit)
         key = cache_key(
             "ptxas",
             ptx=ptx,

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nvbackend.codegen.ptxas_messages import SPILLS, diagnose
+from nvbackend.codegen.register_hazards import UnreadableSass, hazards
+from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, Severity, raise_all, user_facing
 from nvbackend.intrinsics.register_budget import THREAD_REGISTERS
@@ -32,10 +34,11 @@ PTX_TOO_NEW = Rule(
 )
 OLD_RS_WGMMA = Rule(
     id="ptxas.old-rs-wgmma",
-    message="ptxas {release} is too old for a wgmma that takes A from registers (PTX line {line})",
-    fix="take ptxas 13.3 or later (pip install --upgrade nvbackend[ptxas]), or put A in shared memory",
-    why="Before 13.3 ptxas reuses the registers of A while the instruction still reads them: wrong numbers, sometimes.",
-    reference="measured: ptxas before and from 13.3",
+    message="ptxas {release} may give wrong code for a wgmma that takes A from registers (PTX line {line}): {problem}",
+    fix="{advice}take ptxas 13.3 or later (pip install --upgrade nvbackend[ptxas]), or put A in shared memory",
+    why="Before 13.3 ptxas may reuse the registers of A while the instruction still reads them: wrong numbers, "
+    "sometimes. Its machine code is read to see whether it did.",
+    reference="CUDA 13.3 release notes (ptxas); the SASS of ptxas before and from 13.3",
 )
 CRASHED = Rule(
     id="ptxas.crash",
@@ -152,24 +155,21 @@ def assemble(
     ptxas compiles to wrong code; ptxas.missing where there is none. Its remarks come back as warnings.
     """
     tool = tool or find_ptxas()
-    check_request(ptx, tool, opt_level, register_limit)
+    check_request(opt_level, register_limit)
     assembly = run_ptxas(ptx, target, tool, opt_level=opt_level, register_limit=register_limit)
     return interpret(assembly, ptx, tool, register_limit=register_limit)
 
 
-def check_request(ptx: str, tool: Tool, opt_level: int, register_limit: int | None) -> None:
-    """What must hold before ptxas is asked. Raises ptxas.opt-level, ptxas.register-limit-range, ptxas.old-rs-wgmma."""
+def check_request(opt_level: int, register_limit: int | None) -> None:
+    """What must hold before ptxas is asked. Raises ptxas.opt-level, ptxas.register-limit-range."""
     if type(opt_level) is not int or opt_level not in range(4):
         OPT_LEVEL_RANGE.fail(given=opt_level)
     if register_limit is not None and (type(register_limit) is not int or register_limit not in THREAD_REGISTERS):
         REGISTER_LIMIT_RANGE.fail(given=register_limit, lowest=THREAD_REGISTERS[0], highest=THREAD_REGISTERS[-1])
-    found = _REGISTER_A.search(ptx) if tool.version < RS_WGMMA_FIXED else None
-    if found is not None:
-        OLD_RS_WGMMA.fail(release=tool.release, line=ptx.count("\n", 0, found.start()) + 1)
 
 
 def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_limit: int | None) -> Assembly:
-    """Run ptxas in a directory of its own. Raises its errors, all of them together."""
+    """Run ptxas in a directory of its own. Raises its errors, all of them together, and ptxas.old-rs-wgmma."""
     arguments = ["-v", f"-O{opt_level}", "--gpu-name", target.name, "kernel.ptx", "-o", "kernel.cubin"]
     if register_limit is not None:
         arguments[:0] = ["--maxrregcount", str(register_limit)]
@@ -177,7 +177,9 @@ def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_
         done = tool.run(arguments, directory)
         log = done.stdout + done.stderr
         if done.returncode == 0:
-            return Assembly(_cubin_of(directory / "kernel.cubin", tool), log)
+            cubin = _cubin_of(directory / "kernel.cubin", tool)
+            _check_register_a(ptx, cubin, tool)
+            return Assembly(cubin, log)
     _refuse_target(log, target, tool)
     raise_all(diagnose(log, ptx))
     status = f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
@@ -199,6 +201,28 @@ def _cubin_of(path: Path, tool: Tool) -> bytes:
     if not is_cubin(data):
         NO_CUBIN.fail(path=tool.path, reason=f"{len(data)} bytes that are not an ELF image for CUDA")
     return data
+
+
+def _check_register_a(ptx: str, cubin: bytes, tool: Tool) -> None:
+    """ptxas.old-rs-wgmma unless this ptxas keeps the registers of A by itself, or is seen to have done so."""
+    found = _REGISTER_A.search(ptx) if tool.version < RS_WGMMA_FIXED else None
+    if found is None:
+        return
+    advice = ""
+    try:
+        overwritten = hazards(disassemble(cubin))
+    except UnreadableSass as error:
+        problem = f"its code cannot be followed, {error}"
+    except DiagnosticError:
+        problem = "there is no disassembler that reads its code"
+        advice = "pip install nvbackend[sass], "
+    else:
+        if not overwritten:
+            return
+        first = overwritten[0]
+        problem = f"{first.writer} writes R{first.register}, which {first.reader} may still read"
+    line = ptx.count("\n", 0, found.start()) + 1
+    OLD_RS_WGMMA.fail(release=tool.release, line=line, problem=problem, advice=advice)
 
 
 def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int | None = None) -> Cubin:

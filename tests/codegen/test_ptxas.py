@@ -12,6 +12,7 @@ from nvbackend.codegen.ptxas import Resources, assemble, parse_resources
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel.target import Target
+from tests.rules.ptxas import A_OVERWRITTEN
 from tests.support.ptxas import ptxas
 from tests.support.wgmma_ptx import COMMIT, FENCE, WAIT, kernel, mma, mma_register_a
 
@@ -137,11 +138,29 @@ def test_ptx_for_another_chip_is_ptxas_own_error() -> None:
     assert "sm_90a" in str(caught.value)
 
 
-@pytest.mark.parametrize(("version", "refused"), [((12, 8, 93), True), ((13, 2, 0), True), ((13, 3, 0), False)])
-def test_register_a_wgmma_needs_a_ptxas_that_keeps_the_registers(version: tuple[int, int, int], refused: bool) -> None:
+@pytest.mark.parametrize(("version", "looked"), [((12, 8, 93), True), ((13, 2, 0), True), ((13, 3, 0), False)])
+@pytest.mark.parametrize(
+    ("sass", "problem"),
+    [
+        (A_OVERWRITTEN, "LDG.E.128 R4, desc[UR4][R2.64] writes R4, which HGMMA.64x64x16.F32 R24, R4,"),
+        ("no code", "its code cannot be followed, it has no instructions"),
+        (None, "there is no disassembler that reads its code"),
+    ],
+)
+def test_the_code_of_an_old_ptxas_is_read_where_a_is_in_registers(
+    version: tuple[int, int, int], looked: bool, sass: str | None, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = replace(find_ptxas(), version=version)
+    assert assemble(REGISTER_A, HOPPER, tool=old).data
+
+    def disassemble(_cubin: bytes) -> str:
+        if sass is None:
+            raise DiagnosticError([])
+        return sass
+
+    monkeypatch.setattr("nvbackend.codegen.ptxas.disassemble", disassemble)
     assert assemble(CLEAN, HOPPER, tool=old).data
-    if not refused:
+    if not looked:
         assert assemble(REGISTER_A, HOPPER, tool=old).data
         return
     with pytest.raises(DiagnosticError) as caught:
@@ -149,6 +168,8 @@ def test_register_a_wgmma_needs_a_ptxas_that_keeps_the_registers(version: tuple[
     assert rules_of(caught) == ["ptxas.old-rs-wgmma"]
     line = REGISTER_A.splitlines().index(mma_register_a().strip()) + 1
     assert f"PTX line {line}" in str(caught.value)
+    assert problem in str(caught.value)
+    assert ("nvbackend[sass]" in str(caught.value)) == (sass is None)
 
 
 def test_a_ptxas_that_dies_is_a_diagnostic(tmp_path: Path) -> None:

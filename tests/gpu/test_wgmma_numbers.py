@@ -73,13 +73,13 @@ def encoded(values, element):
     return values.astype(kind).view(element.numpy_dtype())
 
 
-def run(request, a_layout, b_layout, a_bytes, b_bytes, metadata=None, **options):
-    """D on the GPU, as a matrix."""
+def run(request, a_layout, b_layout, a_bytes, b_bytes, metadata=None, tool=None, **options):
+    """D on the GPU, as a matrix; assembled by `tool`, None for the ptxas that is found."""
     from numba import cuda
 
     from nvbackend import runtime
 
-    kernel = runtime.load(wgmma_kernel(request, a_layout, b_layout, **options).compile())
+    kernel = runtime.load(wgmma_kernel(request, a_layout, b_layout, **options).compile(tool=tool))
     registers = request.n // (4 if request.d is f16 else 2)
     out = cuda.to_device(np.full(128 * registers, 0x7FC00001, np.uint32))
     inputs = [np.ascontiguousarray(one).reshape(-1).view(np.uint32) for one in (a_bytes, b_bytes)]

@@ -15,6 +15,15 @@ from tests.rules.setup import HOPPER
 from tests.support import wgmma_ptx
 from tests.support.wgmma_ptx import COMMIT, FENCE, INDIRECT_CALL, NOT_INLINED, WAIT, loop, mma, mma_register_a
 
+A_OVERWRITTEN = """
+.text.kernel:
+        /*0000*/    HGMMA.64x64x16.F32 R24, R4, gdesc[UR4], R24, gsb0 ;
+        /*0010*/    LDG.E.128 R4, desc[UR4][R2.64] ;
+        /*0020*/    WARPGROUP.DEPBAR.LE gsb0, 0x0 ;
+        /*0030*/    EXIT ;
+"""
+"""Code that loads into the registers of A before the wait."""
+
 
 @program("ptxas.error", located=False)
 def instruction_that_is_none():
@@ -190,9 +199,10 @@ def ptx_from_the_future():
 
 @program("ptxas.old-rs-wgmma")
 def ptxas_that_loses_registers():
-    tool = replace(find_ptxas(), version=(13, 2, 0))  # breaks
-    tool = replace(find_ptxas(), version=(13, 3, 0))  # keeps
-    assemble(wgmma_ptx.kernel(FENCE + mma_register_a() + COMMIT + WAIT), HOPPER, tool=tool)
+    tool = replace(find_ptxas(), version=(13, 2, 0))
+    with patch("nvbackend.codegen.ptxas.disassemble", return_value=A_OVERWRITTEN):  # breaks
+        assemble(wgmma_ptx.kernel(FENCE + mma_register_a() + COMMIT + WAIT), HOPPER, tool=tool)  # breaks
+    assemble(wgmma_ptx.kernel(FENCE + mma_register_a() + COMMIT + WAIT), HOPPER, tool=tool)  # keeps
 
 
 @program("ptxas.crash")

@@ -13,6 +13,7 @@ from nvbackend.builder.tile import SharedTile
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import u32
 from nvbackend.isel.families.wgmma_rules import WgmmaRequest
+from nvbackend.isel.target import Target
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128
@@ -25,6 +26,7 @@ def wgmma_kernel(
     b_layout: SmemLayout,
     *,
     start: int | None = None,
+    target: str | Target = "sm_90a",
 ) -> FinishedKernel:
     """D of a 64 x N tile over the whole K of `b_layout`. Parameters: bytes of A (or its fragments), of B, metadata, D.
 
@@ -34,7 +36,7 @@ def wgmma_kernel(
     """
     names = ("a", "b", "metadata", "out")
     parameters = [Parameter(name, Pointer(u32)) for name in names]
-    k = KernelBuilder("wgmma_numbers", "sm_90a", threads=THREADS, parameters=parameters)
+    k = KernelBuilder("wgmma_numbers", target, threads=THREADS, parameters=parameters)
     a, b, metadata, out = k.arguments
     thread = k.thread_id()
     tile_b = fill(k, b_layout, b, thread)
