@@ -1,4 +1,4 @@
-"""The LLVM IR of a cluster's CTAs, executed thread by thread in Python: mbarriers, TMA's boxes, barriers, peers.
+"""The LLVM IR of a cluster's CTAs, executed thread by thread: mbarriers, TMA's boxes, barriers, peers, products.
 
 Threads go on and copies arrive in a random order, so that a kernel that relies on luck is found. What an mbarrier, a
 box and a swizzle do is written down from the PTX ISA (9.7.13.15, 5.5), and never taken from the package.
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nvbackend.intrinsics.row import Row
+from tests.support import products
 from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread
 
 _PEER_BITS = 24
@@ -61,6 +62,7 @@ class Cta:
     asked: list[Collective | None] = field(default_factory=list)
     arrived: list[int] = field(default_factory=list)
     mbarriers: dict[int, Mbarrier] = field(default_factory=dict)
+    tmem: np.ndarray = field(default_factory=lambda: np.full((128, 512), np.nan))
 
 
 class Cluster:
@@ -137,6 +139,10 @@ class Cluster:
             answer = {"mapped": [given["rank"] << _PEER_BITS | given["address"]]}
         elif name.startswith("mbarrier."):
             answer = self._mbarrier(cta, row, given)
+        elif name.startswith("wgmma."):
+            answer = self._warpgroup(cta, thread, row)
+        elif name.startswith("tcgen05."):
+            self._tensor_memory(cta, row, given)
         elif name == "cp.async.bulk.tensor":
             self.copies.append((cta, row, given))
             if row.axes["direction"] != "load":
@@ -159,6 +165,31 @@ class Cluster:
             if first + lane != thread:
                 cta.asked[first + lane] = _next(cta.threads[first + lane], answers[lane])
         return answers[thread - first]
+
+    def _warpgroup(self, cta: Cta, thread: int, row: Row) -> dict[str, Any] | None:
+        """An instruction of the wgmma protocol, done at once when the warpgroup is there together."""
+        first = thread // products.WARPGROUP * products.WARPGROUP
+        threads = cta.asked[first : first + products.WARPGROUP]
+        if any(one is None or one[0] is not row for one in threads):
+            return None
+        given = [one[1] for one in threads if one is not None]
+        if row.opcode == "wgmma.mma_async":
+            answers = products.wgmma(row, given, cta.memory[_SHARED])
+        else:
+            answers = [{output.name: one[output.name] for output in row.outputs} for one in given]
+        for place, answer in enumerate(answers):
+            if first + place != thread:
+                cta.asked[first + place] = _next(cta.threads[first + place], answer)
+        return answers[thread - first]
+
+    def _tensor_memory(self, cta: Cta, row: Row, given: dict[str, Any]) -> None:
+        """Allocations begin at column 0; products are done at once, and a commit arrives at its mbarrier."""
+        if row.opcode == "tcgen05.mma":
+            products.tcgen05(row, given, cta.memory[_SHARED], cta.tmem)
+        elif row.opcode == "tcgen05.commit":
+            cta.mbarriers[given["barrier"]].arrive()
+        elif row.opcode == "tcgen05.alloc":
+            cta.memory[_SHARED][given["address"] : given["address"] + 4] = 0
 
     def _barrier(self, cta: Cta, thread: int, row: Row, given: dict[str, Any]) -> dict[str, Any] | None:
         if row.opcode == "barrier.cluster.wait":
