@@ -143,17 +143,22 @@ def test_rounds_add_every_part_once(parts: int) -> None:
     assert len(plan.rounds()) == (parts - 1).bit_length()
 
 
+HELD = 12345
+"""What the registers of accumulators hold before a product."""
+
+
+@pytest.mark.parametrize("scale_d", [{}, {"scale_d": 1}, {"scale_d": 0}], ids=str)
 @pytest.mark.parametrize("parts", [1, 2, 3, 6])
-def test_accumulators_that_take_turns(parts: int) -> None:
-    """The sums of all accumulators are the product, whatever their number."""
+def test_accumulators_that_take_turns(parts: int, scale_d: dict[str, int]) -> None:
+    """The sums of all accumulators are the product, and what the first of them held, unless it is to be overwritten."""
     mma = make_tiled_mma(WARP)
     a, b, *_ = fragments(mma, 32, 16, 96)
     c = mma.get_slice(0).partition_fragment_C(Layout((32, 16, parts)))
-    found = split_k(mma, a, b, c, scale_d=0)
+    found = split_k(mma, a, b, c, **scale_d)
     assert len(found.issues) == 2 * 2 * 6
     rng = np.random.default_rng(parts)
     left, right = rng.integers(-9, 9, (2, 6)), rng.integers(-9, 9, (2, 6))  # one number stands for an atom's operand
-    registers = np.full(cosize(c.layout), 12345)
+    registers = np.full(cosize(c.layout), HELD)
     last: dict[int, int] = {}
     for number, one in enumerate(found.issues):
         places = one.c.offsets()
@@ -164,10 +169,17 @@ def test_accumulators_that_take_turns(parts: int) -> None:
     for source, target in found.additions:
         registers[target.offsets()] += registers[source.offsets()]
     assert len(found.additions) == parts - 1
-    whole = left @ right.T
+    whole = left @ right.T + HELD * scale_d.get("scale_d", 1)
     for m in range(2):
         for n in range(2):
             assert set(registers[c(None, m, n, 0).offsets()]) == {whole[m, n]}
+
+
+@pytest.mark.parametrize("scale_d", [{}, {"scale_d": 1}, {"scale_d": 0}], ids=str)
+def test_a_product_is_added_unless_it_is_said_otherwise(scale_d: dict[str, int]) -> None:
+    mma = make_tiled_mma(WARP)
+    issues = gemm(mma, *fragments(mma, 32, 16, 48), **scale_d)
+    assert [one.scale_d for one in issues] == [scale_d.get("scale_d", 1)] * 4 + [1] * 8
 
 
 def test_steps_that_can_not_be_dealt_out() -> None:
