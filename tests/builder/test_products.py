@@ -15,6 +15,7 @@ import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32
 from nvbackend.builder.tile import SharedTile
 from nvbackend.signature import Parameter, Pointer
+from tests.support import products
 from tests.support.cluster_interpreter import Cluster, TensorMap
 from tests.support.cta_interpreter import Recorded
 
@@ -160,6 +161,32 @@ def test_the_caller_says_whether_the_first_product_is_added() -> None:
         mma.store(acc, out, mma.shape[1])
 
     found, expected = wgmma_of(WGMMA, (64, 32), 32, twice)
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("columns", "warpgroups"), [(64, 1), (64, 2), (128, 1)])
+def test_the_epilogue_stores_every_element_where_it_belongs(columns: int, warpgroups: int) -> None:
+    """Twice, so that the buffer is used again; each warpgroup to rows of its own, the second time to others."""
+    kind = nvb.TensorMap(f16, (64, 64))
+    k = Recorded("epilogue", "sm_90a", threads=128 * warpgroups, parameters=[Parameter("c", kind)])
+    output = k.tma_epilogue(k.arguments[0], columns, warpgroups)
+    warpgroup = k.warpgroup_id()
+    acc = k.accumulator(columns, f32)
+    for turn in range(2):
+        first = k.thread_id() * (columns // 2) + turn * 7
+        acc.set([((first + index) % 2011).to(f32) for index in range(columns // 2)])
+        output.reserve((64 * warpgroup + 128 * turn, 64 * turn), warpgroup).store(acc)
+    output.finish()
+    k.finish()
+    found = np.zeros((256, 256), np.float16)
+    Cluster(k, {"c": TensorMap(found.view(np.uint16), kind.box, kind.swizzle)}).run()
+    expected = np.zeros_like(found)
+    for turn in range(2):
+        for thread in range(128 * warpgroups):
+            for index in range(columns // 2):
+                row, column = products.cell(thread % 128, index)
+                place = 64 * (thread // 128) + 128 * turn + row, 64 * turn + column
+                expected[place] = (thread * (columns // 2) + turn * 7 + index) % 2011
     assert np.array_equal(found, expected)
 
 

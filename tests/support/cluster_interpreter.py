@@ -139,17 +139,26 @@ class Cluster:
             answer = {"mapped": [given["rank"] << _PEER_BITS | given["address"]]}
         elif name.startswith("mbarrier."):
             answer = self._mbarrier(cta, row, given)
-        elif name.startswith("wgmma."):
-            answer = self._warpgroup(cta, thread, row)
-        elif name.startswith("tcgen05."):
-            self._tensor_memory(cta, row, given)
         elif name == "cp.async.bulk.tensor":
             self.copies.append((cta, row, given))
             if row.axes["direction"] != "load":
                 self._arrives(self.copies.pop())
-        else:
-            assert name.startswith(("fence", "setmaxnreg", "cp.async.bulk.commit", "cp.async.bulk.wait")), row.ptx
+        elif not name.startswith(("fence", "setmaxnreg", "cp.async.bulk.commit", "cp.async.bulk.wait")):
+            answer = self._product(cta, thread, row, given)
         return answer
+
+    def _product(self, cta: Cta, thread: int, row: Row, given: dict[str, Any]) -> dict[str, Any] | None:
+        """What a thread gets for an instruction of the tensor cores, or of what brings its results to memory."""
+        if row.opcode == "stmatrix":
+            return self._stmatrix(cta, thread, row)
+        if row.opcode == "cvt":
+            halves = np.array([given["low"], given["high"]], np.uint32).view(np.float32).astype(np.float16)
+            return {"packed": [int(halves.view(np.uint32)[0])]}
+        if row.opcode.startswith("wgmma."):
+            return self._warpgroup(cta, thread, row)
+        assert row.opcode.startswith("tcgen05."), row.ptx
+        self._tensor_memory(cta, row, given)
+        return {}
 
     def _of_warp(self, cta: Cta, thread: int, row: Row) -> dict[str, Any] | None:
         """Lane 0's value, or whether it is lane 0, once the warp is there together. All lanes are answered at once."""
@@ -165,6 +174,24 @@ class Cluster:
             if first + lane != thread:
                 cta.asked[first + lane] = _next(cta.threads[first + lane], answers[lane])
         return answers[thread - first]
+
+    def _stmatrix(self, cta: Cta, thread: int, row: Row) -> dict[str, Any] | None:
+        """PTX ISA 9.7.14.5.16: lane r gives the address of row r % 8 of matrix r // 8, its registers pairs of rows."""
+        first = thread // LANES * LANES
+        lanes = cta.asked[first : first + LANES]
+        if any(one is None or one[0] is not row for one in lanes):
+            return None
+        given = [one[1] for one in lanes if one is not None]
+        assert ".trans" not in row.ptx, row.ptx
+        for matrix in range(len(given[0]["fragment"])):
+            for line in range(8):
+                registers = [given[4 * line + pair]["fragment"][matrix] for pair in range(4)]
+                place = given[8 * matrix + line]["address"]
+                cta.memory[_SHARED][place : place + 16] = np.array(registers, np.uint32).view(np.uint8)
+        for place in range(first, first + LANES):
+            if place != thread:
+                cta.asked[place] = _next(cta.threads[place], {})
+        return {}
 
     def _warpgroup(self, cta: Cta, thread: int, row: Row) -> dict[str, Any] | None:
         """An instruction of the wgmma protocol, done at once when the warpgroup is there together."""

@@ -183,6 +183,7 @@ _INTEGERS: dict[str, Callable[[int, int, list[int]], int]] = {
 _OTHERS: dict[str, Callable[[Any, list[int], int], int]] = {
     **dict.fromkeys(("zext", "trunc", "bitcast", "inttoptr", "ptrtoint"), lambda one, given, width: given[0]),
     **dict.fromkeys(("fpext", "fptrunc"), lambda one, given, width: _resized(one, given[0], width)),
+    "sitofp": lambda one, given, width: _pack(float(_signed(given[0], _bits(one.operands[0].type))), width),
     "sext": lambda one, given, width: _signed(given[0], _bits(one.operands[0].type)),
     "icmp": lambda one, given, width: int(_compare(one.op, given, _bits(one.operands[0].type))),
     "getelementptr": lambda one, given, width: given[0] + _signed(given[1], _bits(one.operands[1].type)),

@@ -136,6 +136,7 @@ def test_rounds_add_every_part_once(parts: int) -> None:
     held = {thread: {k} for thread, (_, _, _, k) in participants(mma)}
     for pairs in plan.rounds():
         taken = [held[source] for source, _ in pairs]
+        assert len({target for _, target in pairs}) == len({source for source, _ in pairs}) == len(pairs)
         for (_, target), others in zip(pairs, taken, strict=True):
             assert not held[target] & others
             held[target] |= others
