@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,11 @@ from typing import Any
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.runtime import dlpack
 
+ADDRESSES = 1 << 64
+"""Every address is less."""
+
 _KIND_NAMES = {"b": "bool", "i": "int{bits}", "u": "uint{bits}", "f": "float{bits}", "c": "complex{bits}"}
-_TYPESTR = re.compile(r"(?P<order>[<>|=])(?P<kind>[a-zA-Z])(?P<bytes>\d+)")
+_TYPESTR = re.compile(r"(?P<order>[<>|=])(?P<kind>[a-zA-Z])(?P<bytes>[0-9]{1,9})")
 
 _DTYPE_NAMES: dict[str, tuple[str, ...]] = {
     # what array libraries call the types that NumPy lacks; "void" is how the array interface spells such a type
@@ -165,14 +169,18 @@ def _of_torch(facts: TorchFacts, tensor: object) -> DeviceArray:
 
 def _of_interface(facts: InterfaceFacts, owner: object) -> DeviceArray:
     pointer, readonly, extents, steps, typestr, name, stream = facts
-    shape = tuple(int(extent) for extent in extents)
+    shape = tuple(operator.index(extent) for extent in extents)
     dtype, item_bytes = _typestr_dtype(typestr, name)
+    if not 0 <= pointer < ADDRESSES or min(shape, default=0) < 0:
+        raise ValueError("an address has 64 bits, and an extent no sign")
     if steps is not None and len(steps) != len(shape):
         raise ValueError("a stride for each extent")
     return DeviceArray(
         pointer=pointer,
         shape=shape,
-        strides=row_major_strides(shape, item_bytes) if steps is None else tuple(int(step) for step in steps),
+        strides=row_major_strides(shape, item_bytes)
+        if steps is None
+        else tuple(operator.index(step) for step in steps),
         dtype=dtype,
         item_bytes=item_bytes,
         readonly=readonly,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend import Pointer, f32, f64, i32, runtime
+from nvbackend import Pointer, TensorMap, f32, f64, i32, runtime
 from nvbackend.signature import Scalar
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, rules, signature
 
@@ -15,12 +15,17 @@ def loaded(*kinds):
 
 
 @pytest.mark.parametrize(
-    "broken", [{"typestr": None}, {"data": None}, {"shape": 4}, {"strides": (4, 4)}, {"shape": ("x",)}, {"data": (0,)}]
+    "broken",
+    [
+        *({"typestr": None}, {"data": None}, {"shape": 4}, {"strides": (4, 4)}, {"shape": ("x",)}, {"data": (0,)}),
+        *({"shape": (-4,)}, {"shape": (4.5,)}, {"strides": (4.5,)}, {"data": (1 << 64, False)}, {"data": (-16, False)}),
+    ],
 )
 def test_an_interface_that_is_none(broken) -> None:
     array = FakeArray((4,), "<f4")
     array.__cuda_array_interface__ |= broken
-    assert rules(lambda: loaded(Pointer(f32)).launch(1, array)) == ["launch.argument-kind"]
+    for kind in (Pointer(f32), TensorMap(f32, (4,), 0)):
+        assert rules(lambda kind=kind: loaded(kind).launch(1, array)) == ["launch.argument-kind"]
 
 
 @pytest.mark.parametrize("kind", [f32, f64])
