@@ -160,6 +160,7 @@ class Address:
 
     def check_aligned(self, wanted: int, instruction: str) -> None:
         """Raises memory.misaligned where this is certainly no multiple of `wanted` bytes, as `instruction` takes."""
+        check_alignment(wanted)
         check_aligned(self._k, None if self._offset is None else self._offset.ir, self._root, wanted, instruction)
 
     def how_to_align(self, wanted: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from nvbackend.diagnostics import DiagnosticError, Rule
+from nvbackend.diagnostics.diagnostic import printed
 
 Choice = TypeVar("Choice")
 
@@ -37,7 +38,7 @@ class NoSuchRow(DiagnosticError, LookupError):
 def chosen(axis: str, value: Choice, legal: Collection[Choice]) -> Choice:
     """`value` if it is one of `legal`, else NoSuchRow naming the axis and what it takes."""
     if value not in legal:
-        raise NoSuchRow(f"{axis} is {value!r}, and there are rows only for {', '.join(map(repr, legal))}")
+        raise NoSuchRow(f"{axis} is {printed(value)}, and there are rows only for {', '.join(map(repr, legal))}")
     return value
 
 

@@ -72,3 +72,17 @@ def test_memory_that_is_aligned_by_where_it_lies() -> None:
         k.ldmatrix(k.shared(u8, 4096, align=4) + k.lane_id() * 16, 4)
 
     assert (rules(first.build), rules(second.build)) == ([], [RULE])
+
+
+@pytest.mark.parametrize("wanted", [0, 3, -16, 1 << 40])
+def test_a_check_of_what_is_no_alignment(wanted: int) -> None:
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[nvb.Parameter("p", nvb.Pointer(f32))])
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.arguments[0].check_aligned(wanted, "ld")
+    assert [one.rule_id for one in caught.value.diagnostics] == [RULE]
+
+
+def test_a_choice_of_thousands_of_digits_is_refused_by_its_size() -> None:
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    with pytest.raises(nvb.DiagnosticError, match=f"an integer of {(10**5000).bit_length()} bits"):
+        k.ldmatrix(k.shared(f32, 64), 10**5000)
