@@ -28,7 +28,7 @@ _NAMESPACES = re.compile(r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:
 _SHORT_NAMES = re.compile(r"SM90::(?:GMMA::)?MMA_")
 _USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$")
 """What CuTe's templates have behind the majorness, as it is without saying so."""
-_SHAPE = re.compile(r"(\d+)x(\d+)x(\d+)")
+_SHAPE = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})")
 _LONGEST, _QUOTED = 400, 60
 """Letters that a name has at most, twice as many as any, and those of a longer one that are quoted."""
 _OF_SM75 = "SM75_"

@@ -13,7 +13,7 @@ from nvbackend.atoms.cpp_types import upper
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.types import BY_NAME, ElementType
 
-_SHAPE = r"(?P<m>\d+){}(?P<n>\d+){}(?P<k>\d+)"
+_SHAPE = r"(?P<m>[0-9]{{1,9}}){}(?P<n>[0-9]{{1,9}}){}(?P<k>[0-9]{{1,9}})"
 _TYPES = r"(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)"
 _LIKE_PTX = re.compile(f"sm90_wgmma_m{_SHAPE.format('n', 'k')}_{_TYPES.format('d', 'a', 'b')}")
 _TYPE = r"(?:BF16|TF32|F16|F32|E4M3|E5M2|[SU](?:32|8|4|1))"

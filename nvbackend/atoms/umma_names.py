@@ -16,6 +16,7 @@ _NAME = re.compile(
     r"<(?P<parts>[^<>]*)>"
 )
 _MAJORS = ("Major::K", "Major::MN")
+_EXTENT = re.compile("[0-9]{1,9}")
 _NAMED_VECTORS = KIND_NAMES["mxf4"]
 """What CuTe calls the kinds whose names say how many elements share a scale factor."""
 
@@ -51,7 +52,7 @@ def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> Inst
     scaled, named = tcgen05.KINDS[kind].block_scale, KIND_NAMES[kind] == _NAMED_VECTORS
     types, numbers = 4 if scaled else 3, 3 if named else 2
     texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
-    if not (all(one in CPP_TYPES for one in texts) and all(one.isdecimal() for one in integers)):
+    if not (all(one in CPP_TYPES for one in texts) and all(_EXTENT.fullmatch(one) for one in integers)):
         return None
     if len(majors) != 2 or not set(majors) <= set(_MAJORS):
         return None

@@ -22,9 +22,11 @@ _TOKEN = re.compile(
     | (?P<string>  "(?:[^"\\\n]|\\.)*" )
     | (?P<symbol>  << | >> | [-+*/~!&^@,;:|(){}\[\]<>=] )
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 _LONGEST_LINE = 120
+_LONGEST_NUMBER = 400
+"""Characters: more than any 64 bits take in binary, or any f64 in decimal."""
 END = "end"
 """The kind of the token after the last one."""
 
@@ -55,6 +57,8 @@ class Text:
             if match is None:
                 self.fail(place, "the character " + repr(self.text[place]), "a name, a number or a symbol of PTX")
             kind = match.lastgroup
+            if kind in ("integer", "float") and match.end() - place > _LONGEST_NUMBER:
+                self.fail(place, f"a number of {match.end() - place} characters", "a number of at most 64 bits")
             if kind is not None and kind != "space":
                 tokens.append(Token(kind, match.group(), place))
             place = match.end()

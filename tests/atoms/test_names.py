@@ -147,6 +147,11 @@ def test_an_unknown_name_is_told_the_nearest(name: str, nearest: str) -> None:
     [
         ("", "atom.name"),
         ("SM100_MMA_F16BF16_SS<half_t, half_t, float, 128, 64>", "atom.name"),
+        (
+            "SM100_MMA_F16BF16_SS<half_t, half_t, float, 12\N{ARABIC-INDIC DIGIT EIGHT}, 64, Major::K, Major::K>",
+            "atom.name",
+        ),
+        (f"SM80_{'9' * 300}x8x16_F32F16F16F32_TN", "atom.name"),
         ("SM100_MMA_F16BF16_SS<half, half_t, float, 128, 64, Major::K, Major::K>", "atom.name"),
         ("SM100_MMA_F16BF16_SS<half_t, half_t, float, 128, 64, Major::M, Major::K>", "atom.name"),
         ("SM100_MMA_MXF4_SS<float_e2m1_t,float_e2m1_t,float,float_ue8m0_t,128,64,8,Major::K,Major::K>", "atom.name"),
