@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import operator
 import random
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +15,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.builder.values import Arithmetic
-from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics import fragments
 from nvbackend.isel.target import target_names
-from tests.support.fuzz import Arguments, deadline, methods, request_class, selectors
+from tests.support.fuzz import Arguments, Attempts, methods, request_class, selectors
 
 OPERATORS = (
     *(operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.and_),
@@ -32,44 +30,12 @@ ENDINGS = ("finish", "compile")
 CALLS_A_PROGRAM = 40
 
 
-class Fuzz:
-    """A run: how many requests it made, how many were answered, how many kernels compiled, and what went wrong.
-
-    `failures` are by the kind and place of the exception.
-    """
+class Fuzz(Attempts):
+    """A run: how many requests it made, how many were answered, how many kernels compiled, and what went wrong."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.requests = 0
-        self.answered = 0
+        super().__init__(random.Random(seed))
         self.compiled = 0
-        self.failures: dict[str, str] = {}
-
-    def attempt(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """The result of one request, None where it was refused."""
-        self.requests += 1
-        try:
-            with deadline():
-                result = function(*args, **kwargs)
-        except DiagnosticError as error:
-            if not (error.diagnostics and str(error)):
-                self._failed(error, function, args, kwargs)
-            return None
-        except BaseException as error:  # noqa: BLE001
-            self._failed(error, function, args, kwargs)
-            return None
-        self.answered += 1
-        return result
-
-    def _failed(
-        self, error: BaseException, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        if isinstance(error, (KeyboardInterrupt, pytest.fail.Exception)):
-            raise error
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{type(error).__name__} at {frame.filename.rpartition('nvbackend/')[2]}:{frame.lineno}"
-        name = getattr(function, "__qualname__", function)
-        self.failures.setdefault(place, f"{error}; {name}(*{args!r:.300}, **{kwargs!r:.300})")
 
     # -- requests that need no kernel -----------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import pkgutil
 import random
 import re
 import signal
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from typing import Any
 
 import nvbackend as nvb
 import nvbackend.isel
+from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.types import ELEMENT_TYPES
 from nvbackend.isel.target import target_names
 
@@ -54,6 +56,51 @@ def deadline() -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+class Attempts:
+    """Requests that end in an answer or in a Diagnostic; `failures` are the others, by kind and place."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.requests = 0
+        self.answered = 0
+        self.failures: dict[str, str] = {}
+
+    def attempt(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """The result of one request, None where it was refused."""
+        self.requests += 1
+        try:
+            with deadline():
+                result = function(*args, **kwargs)
+        except DiagnosticError as error:
+            if not (error.diagnostics and str(error)):
+                self.failed(error, function, args, kwargs)
+            return None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001
+            self.failed(error, function, args, kwargs)
+            return None
+        self.answered += 1
+        return result
+
+    def failed(
+        self, error: BaseException, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Note what a request ended with, once for each place."""
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{type(error).__name__} at {frame.filename.rpartition('nvbackend/')[2]}:{frame.lineno}"
+        name = getattr(function, "__qualname__", function)
+        self.failures.setdefault(place, f"{_cut(error)}; {name}(*{_cut(args)}, **{_cut(kwargs)})")
+
+
+def _cut(shown: object) -> str:
+    """The beginning of its text; some integers have none."""
+    try:
+        return f"{shown!r:.300}"
+    except ValueError:
+        return f"a {type(shown).__name__} with an integer of thousands of digits"
 
 
 @dataclass

@@ -93,7 +93,7 @@ def tiled_copies(w: Writer, name: str) -> None:
         return
     if w.chance(0.5):
         element = w.element("f16", "f32", "u8", "s32", "bf16")
-        body = w.call(through_registers, element, w.count(16, 32, 64, 128))
+        body = w.call(through_registers, element, w.one(16, 32, 64, 128))
     else:
         body = w.call(through_matrices, w.one(1, 2, 4), w.chance(0.5), w.one("A", "C"))
     if body is not None:
