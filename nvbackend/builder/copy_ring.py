@@ -77,7 +77,7 @@ class CopyRing:
 
 
 def _count(layout: AnyLayout) -> int:
-    return max(layout.offsets()) + 1 if isinstance(layout, ComposedLayout) else cosize(layout)
+    return layout.reach() if isinstance(layout, ComposedLayout) else cosize(layout)
 
 
 def _period(element: ElementType, layout: AnyLayout) -> int:

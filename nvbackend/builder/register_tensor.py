@@ -13,7 +13,7 @@ from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import BY_NAME, ElementType, u32
 from nvbackend.layout import IntTuple, Layout, cosize
 from nvbackend.layout.composed import BYTE_BITS
-from nvbackend.layout.inttuple import is_run_time, leaves
+from nvbackend.layout.inttuple import is_run_time, leaves, product
 
 if TYPE_CHECKING:
     from nvbackend.builder.threads import Threads
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 REGISTER_BITS = 32
 MOST_REGISTERS = 255
 """32-bit registers of a thread."""
+MOST_COORDINATES = MOST_REGISTERS * REGISTER_BITS
+"""More bits a thread does not have; a stride of 0 may name some of them again."""
 
 REGISTERS = Rule(
     id="tensor.registers",
@@ -161,9 +163,14 @@ def make_registers(k: Threads, element: ElementType, layout: Layout, name: str) 
     if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
         REGISTERS.fail(layout=layout, element=element, offset=0, problem=f"{element.bits} bits do not fill a register")
     count = -(-cosize(layout) // found.per_register)
+    if any(stride < 0 for stride in leaves(layout.stride)):
+        REGISTERS.fail(layout=layout, element=element, offset=0, problem="a stride is negative")
     words = count * max(1, element.bits // REGISTER_BITS)
     if words > MOST_REGISTERS:
         TOO_MANY.fail(layout=layout, element=element, registers=words, most=MOST_REGISTERS)
+    if product(layout.shape) > MOST_COORDINATES:
+        problem = f"it has {product(layout.shape)} coordinates"
+        REGISTERS.fail(layout=layout, element=element, offset=0, problem=problem)
     kind = u32 if element.bits < REGISTER_BITS else element
     cells = [k.var(0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
     return RegisterTensor(k, element, layout, cells)

@@ -307,7 +307,7 @@ class Inside:
         for place, (part, at, bound) in enumerate(
             zip(self.coordinates._parts, self.coordinates._at, self.bounds, strict=False)
         ):
-            span = max(part.plain.mode(0, 0).offsets()) + 1
+            span = cosize(part.plain.mode(0, 0))
             known = math.gcd(
                 multiple(part.layout),
                 _divisor(k, part.offset),
@@ -362,7 +362,7 @@ class Tensors(Threads):
             period = 1 << layout.swizzle.base + layout.swizzle.bits + abs(layout.swizzle.shift)
             if address.align % period:
                 BASE.fail(layout=layout, period=period, align=address.align, advice=address.how_to_align(period))
-        self._check_bounds(address, layout, max(plain.offsets()) + 1)
+        self._check_bounds(address, layout, plain.reach())
         return Partition(dataclasses.replace(plain, offset=0), plain.offset)
 
     def _check_bounds(self, address: Address, layout: AnyLayout, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias, overload
 
@@ -18,12 +19,13 @@ from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.register_tensor import RegisterTensor
 from nvbackend.builder.tensor import Inside, Tensor
 from nvbackend.builder.tiled_calls import TiledCalls
-from nvbackend.builder.tiled_mma_rules import INSTRUCTION, WARPGROUPS
+from nvbackend.builder.tiled_mma_rules import INSTRUCTION, THREADS, WARPGROUPS
 from nvbackend.builder.tiled_warp_mma import TiledWarpMma, in_a_warp
 from nvbackend.builder.tiled_wgmma import TiledWgmma, atom_of_request, request_of_atom
 from nvbackend.builder.values import Operand
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.sync import MAX_CTA_THREADS
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.wgmma import M as ROWS
 from nvbackend.isel.families.mma_request import MmaRequest
@@ -32,7 +34,8 @@ from nvbackend.isel.families.tcgen05_request import Tcgen05Request
 from nvbackend.isel.families.tcgen05_select import select_tcgen05
 from nvbackend.isel.families.wgmma_request import WgmmaRequest
 from nvbackend.isel.select import select_wgmma
-from nvbackend.layout import AnyLayout, size
+from nvbackend.layout import AnyLayout, Layout, size
+from nvbackend.layout.inttuple import leaves
 from nvbackend.tiled import Partition, TiledMMA, make_tiled_mma
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout
@@ -113,6 +116,7 @@ class TiledMmas(TiledCalls):
             layouts = _as_it_is(one, warpgroups, atom_layout, permutation)
         else:
             atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
+            _check_count(atoms, atom)
             layouts = make_tiled_mma(atom, atoms, permutation)
         extents = layouts.tile_size_mnk[:2] if tile is None else tile
         raise_all(check_atom(atom, self.target, use_of(atom)))  # tiles of another shape are the layouts' own rule
@@ -204,6 +208,14 @@ class TiledMmas(TiledCalls):
 def _as_it_lies(layout: AnyLayout) -> Partition:
     """A thread's part, of which nothing is left to cut."""
     return Partition(layout, 0)
+
+
+def _check_count(atoms: AtomLayout, atom: MmaAtom) -> None:
+    """Raises mma.threads where so many atoms want more threads than a CTA can have."""
+    shape = atoms.shape if isinstance(atoms, Layout) else atoms
+    count = math.prod(one for one in leaves(shape) if type(one) is int and one > 0)
+    if count * atom.threads > MAX_CTA_THREADS:
+        THREADS.fail(count=count, atom=atom.name, threads=count * atom.threads, most=MAX_CTA_THREADS)
 
 
 def _atoms_along(warpgroups: tuple[int, int]) -> AtomLayout:

@@ -21,6 +21,13 @@ WARPGROUPS = Rule(
     why="There would be no tile, or one that no warpgroup works on.",
     reference=_WARPGROUPS,
 )
+THREADS = Rule(
+    id="mma.threads",
+    message="{count} atoms of {atom} are multiplied by {threads} threads; a CTA has {most} at most",
+    fix="lay fewer atoms over threads, and more over the tile: tile=(M, N)",
+    why="No CTA could work on the tile.",
+    reference="CUDA C++ Programming Guide, compute capabilities: threads of a block",
+)
 WARPGROUP = Rule(
     id="mma.warpgroup",
     message="warpgroup {given} of a tile of {along} warpgroups",

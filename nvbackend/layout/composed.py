@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.layout.inttuple import Coordinate, IntTuple, text
-from nvbackend.layout.layout import Layout, drawn
+from nvbackend.layout.inttuple import Coordinate, IntTuple, product, text
+from nvbackend.layout.layout import Layout, cosize, drawn
 from nvbackend.layout.rules import ELEMENT_WIDTH, RECAST
 from nvbackend.layout.swizzle import Swizzle
 
 BYTE_BITS = 8
+_COUNTED = 1 << 20
+"""So many indices are looked at one by one, more than there are in shared memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,15 @@ class ComposedLayout:
         if shift >= 0:
             return [index ^ (index & mask) >> shift for index in indices]
         return [index ^ (index & mask) << -shift for index in indices]
+
+    def reach(self) -> int:
+        """One more than the largest index, where there are very many rounded up to a period of the swizzle."""
+        plain = self.in_elements()
+        if product(plain.shape) <= _COUNTED:
+            return max(plain.offsets()) + 1
+        assert isinstance(plain.offset, int)
+        period = 1 << plain.swizzle.base + plain.swizzle.bits + abs(plain.swizzle.shift)
+        return -(-(plain.offset + cosize(plain.layout_b)) // period) * period
 
     def svg(self) -> str:
         """A picture as `Layout.svg` makes one, of the swizzled indices. Raises layout-algebra.element-width."""

@@ -9,7 +9,7 @@ from nvbackend import DiagnosticError, Major, SmemLayout, Swizzle, f16, f32, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
-from tests.support.process import run_python
+from tests.support.process import python_output, run_python
 
 BAD_NAMES = {"long": "a" * 5000, "NUL": "a\0b", "line": "a\nb", "surrogate": "\ud800"}
 GOOD_NAMES = ["", "a{b}", 'quo"ted', "a.b c", "%x", "naïve", "back\\slash", "a" * 250]
@@ -223,3 +223,42 @@ def test_a_coordinate_that_is_known_lies_in_the_shape():
         whole.tile((4, 4), (2, 0))
     assert rules_of(raised.value) == ["tensor.coordinate"]
     whole.tile((4, 4), (1, 1))[3, 3] = whole[7, 7]
+
+
+HUGE = """
+import nvbackend as nvb
+from nvbackend import f16, f32, i32
+from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle
+
+HUGE = 1 << 40
+SWIZZLED = ComposedLayout(Swizzle(3, 4, 3), SmemPtr(16), Layout((HUGE, 64), (64, 1)))
+CALLS = {
+    "swizzled tensor": lambda k: k.tensor(k.shared(f16, 4096, align=1024), SWIZZLED),
+    "copy ring": lambda k: k.copy_ring(2, tile=(f16, SWIZZLED)),
+    "coordinates": lambda k: k.identity_tensor(((HUGE, 1), HUGE)).below(4, 4).torn(),
+    "registers": lambda k: k.register_tensor(i32, Layout((4, HUGE), (1, 0))),
+    "negative registers": lambda k: k.register_tensor(i32, Layout(4, -1)),
+    "warpgroups": lambda k: k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), (HUGE, HUGE)),
+    "atoms": lambda k: k.tiled_mma("SM80_16x8x16_F32F16F16F32_TN", atom_layout=Layout((HUGE, 1, 1))),
+}
+for name, call in CALLS.items():
+    try:
+        call(nvb.KernelBuilder("k", "sm_90a", threads=128))
+        print(name, "built", sep=": ")
+    except nvb.DiagnosticError as error:
+        print(name, error.diagnostics[0].rule.id, sep=": ")
+"""
+BOUNDED = {
+    "swizzled tensor": "tensor.bounds",
+    "copy ring": "shared.size",
+    "coordinates": "built",
+    "registers": "tensor.registers",
+    "negative registers": "tensor.registers",
+    "warpgroups": "mma.threads",
+    "atoms": "mma.threads",
+}
+
+
+def test_what_is_too_large_is_not_counted_one_by_one():
+    found = dict(line.split(": ") for line in python_output(HUGE, timeout=60).splitlines())
+    assert found == BOUNDED

@@ -123,6 +123,12 @@ def no_warpgroups_along_n(k):
     k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # keeps
 
 
+@kernel("mma.threads", threads=256)
+def sixteen_warpgroups(k):
+    k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(4, 4))  # breaks
+    k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # keeps
+
+
 @kernel("mma.warpgroup", threads=256)
 def warpgroup_behind_the_last(k):
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))
