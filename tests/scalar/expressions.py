@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.intrinsics.types import ELEMENT_TYPES, ElementType, b1, f32, f64, pred, s4, tf32, u4, u8
+from nvbackend.intrinsics.types import ELEMENT_TYPES, ElementType, b1, f32, f64, pred, s4, tf32, u4, u8, u16, u32
 from nvbackend.isel.target import Target
 from tests.scalar import numbers
 from tests.scalar.numbers import FLOATS, INTEGERS, NUMBERS, Array
@@ -24,6 +24,8 @@ TYPES = tuple(one for one in ELEMENT_TYPES if one is not b1)
 PACKED = tuple(one for one in TYPES if one not in NUMBERS)
 _TABLED = (*FLOATS, tf32, *(one for one in INTEGERS if one.bits >= 8))
 _INDICES = tuple(one for one in INTEGERS if one.bits >= 8)
+_PACKING = {u32: 80, u16: 89}
+"""The first chips that pack two f32 into a register: halves of 16 bits, and of 8."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Expressions:
 
     def __init__(self, seed: int, target: str) -> None:
         self._random = random.Random(seed)
-        self._is_old = Target.parse(target).number < 80  # no conversion to tf32, no min.NaN
+        self._chip = Target.parse(target).number
+        self._is_old = self._chip < 80  # no conversion to tf32, no min.NaN
         self._inputs = Inputs(seed)
         self._known: dict[ElementType, list[Node]] = {}
         self.words = self._inputs.words()
@@ -97,6 +100,7 @@ class Expressions:
         if element.is_integer:
             makers += [self._arithmetic] * 6 + [self._extreme, self._negated, self._inverted]
             makers += [self._table] * (element in _TABLED)
+            makers += [self._packed] * (self._chip >= _PACKING.get(element, 1000))
         if element is pred:
             makers += [self._compared] * 6 + [self._arithmetic, self._inverted]
         return self._random.choice(makers)(element, depth)
@@ -215,6 +219,13 @@ class Expressions:
         a = self._number(self.of(source, depth))
         rows = numbers.recast(source, element, a.rows)
         return Node(element, f"bitcast {element}", (a,), lambda memory, x: x.bitcast(element), rows)
+
+    def _packed(self, element: ElementType, depth: int) -> Node:
+        """Two f32 in one register, the second in its lower half."""
+        pair = self._random.choice([name for name, half in numbers.HALVES.items() if 2 * half.bits == element.bits])
+        high, low = (self._number(self.of(f32, depth)) for _ in range(2))
+        rows = numbers.packed(pair, element, high.rows, low.rows)
+        return Node(element, pair, (high, low), lambda memory, *given: memory[0].pack_pair(pair, *given), rows)
 
     @staticmethod
     def _number(a: Node) -> Node:

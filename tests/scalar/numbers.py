@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nvbackend.intrinsics.types import BY_NAME, ElementType, bf16, f16, f32, f64, pred, s4, tf32, u4
+from nvbackend.intrinsics.types import BY_NAME, ElementType, bf16, e4m3, e5m2, f16, f32, f64, pred, s4, tf32, u4
 
 Array = np.ndarray[Any, Any]
 
@@ -34,6 +34,10 @@ FLOATS = (f16, bf16, f32, f64)
 INTEGERS = tuple(one for one in BY_NAME.values() if one.is_integer)
 NUMBERS = (*FLOATS, tf32, *INTEGERS, pred)
 """The types that `.to()` converts from, and to but for predicates."""
+
+
+HALVES = {"f16x2": f16, "bf16x2": bf16, "e4m3x2": e4m3, "e5m2x2": e5m2}
+"""What two of lie in a register, by the pair's name in PTX."""
 
 
 def dtype(element: ElementType) -> np.dtype[Any]:
@@ -216,6 +220,28 @@ def _tf32(a: Array) -> Array:
     bits = a.view(np.uint32)
     rounded = ((bits.astype(np.uint64) + 0x1000) & 0xFFFFE000).astype(np.uint32)
     return np.where(np.isnan(a), np.uint32(0x7FFFFFFF), rounded).view(np.float32)
+
+
+def packed(pair: str, element: ElementType, high: Array, low: Array) -> Array:
+    """Each two f32 as two narrow floats in one register of `element`."""
+    upper, lower = (_narrowed(pair, one).astype(np.uint64) for one in (high, low))
+    return (upper << np.uint64(element.bits // 2) | lower).astype(dtype(element))
+
+
+def _narrowed(pair: str, a: Array) -> Array:
+    """The bits of f32 rounded to nearest even; fp8 stops at its largest numbers (.satfinite)."""
+    half = HALVES[pair]
+    if half not in (e4m3, e5m2):
+        return bits_of(converted(f32, half, a))
+    every = np.arange(128, dtype=np.uint8)
+    with np.errstate(invalid="ignore"):
+        known = every.view(ml_dtypes.float8_e4m3fn if half is e4m3 else ml_dtypes.float8_e5m2).astype(np.float64)
+    known = known[np.isfinite(known)]
+    distance = np.abs(np.abs(np.minimum(np.abs(a.astype(np.float64)), known[-1]))[:, None] - known[None, :])
+    nearest = distance == distance.min(axis=1)[:, None]
+    even = np.where(nearest.sum(axis=1) > 1, (nearest & (np.arange(len(known)) % 2 == 0)).argmax(axis=1), -1)
+    size = np.where(even >= 0, even, nearest.argmax(axis=1)).astype(np.uint8)
+    return size | np.where(np.signbit(a), np.uint8(0x80), np.uint8(0))
 
 
 def bits_of(a: Array) -> Array:

@@ -11,6 +11,7 @@ _FLOATS = {"f16": ("half", 16), "bf16": ("bfloat", 16), "f32": ("float", 32), "f
 _INFINITY_OR_NAN = {"half": "0xH7E00", "bfloat": "0xR7FC0", "float": "0x7FF8000000000000"}
 _INTEGERS = (1, 8, 16, 32, 64)
 _MOVE = r'(?:tail )?call i16 asm "mov.b16 \$0, \$1;", "=h,h"'
+_PACK = r'(?:tail )?call (i\d+) asm "cvt\.rn\.(?:satfinite\.)?(\w+x2)\.f32 \$0, \$1, \$2;", "=[rh],f,f"'
 ROW = "host.row"
 """The global variable that stands for the thread's index."""
 
@@ -24,15 +25,20 @@ def localised(ir_text: str) -> str:
     text = re.sub(
         r'(?:tail )?call i16 asm "mov.b16 \$0, \$1;", "=h,h"\(i16 ([^)]+)\)(?: #\d+)?', r"add i16 0, \1", text
     )
+    text = re.sub(_PACK, r"call \1 @host.\2", text)
     return re.sub(
         r"= (sitofp|uitofp)(?: nneg)? i(\d+) (\S+) to (half|bfloat)", r"= call \4 @host.\1.i\2.\4(i\2 \3)", text
     ) + _declarations(text)
 
 
 def _declarations(text: str) -> str:
+    packed = sorted(set(re.findall(r"call i(\d+) @host\.(\w+x2)", text)))
     used = set(re.findall(r"= (sitofp|uitofp)(?: nneg)? i(\d+) \S+ to (half|bfloat)", text))
-    return "\n" + "\n".join(
-        f"declare {kind} @host.{method}.i{bits}.{kind}(i{bits})" for method, bits, kind in sorted(used)
+    lines = [f"declare i{bits} @host.{pair}(float, float)" for bits, pair in packed]
+    return (
+        "\n"
+        + "\n".join(lines)
+        + "\n".join(f"declare {kind} @host.{method}.i{bits}.{kind}(i{bits})" for method, bits, kind in sorted(used))
     )
 
 
@@ -41,6 +47,12 @@ def runtime() -> str:
     parts = [f"@{ROW} = global i32 0", _THREAD, _ODD, _TF32]
     parts += [_to_integer(*one) for one in _conversions()]
     parts += [_to_f32_cut(letters, bits, signed=signed) for letters, bits, signed in _cut()]
+    parts += [
+        _pack("f16x2", "half"),
+        _pack("bf16x2", "bfloat"),
+        _pack_bytes("e4m3x2", 4, 3),
+        _pack_bytes("e5m2x2", 5, 2),
+    ]
     parts += [_extreme(name, *one) for name in ("min", "max") for one in _FLOATS.items()]
     parts += [
         _narrow(method, bits, kind)
@@ -198,6 +210,69 @@ define {kind} @host.{spelling}.{suffix}({kind} %a, {kind} %b) {{
   ret {kind} %result
 }}""")
     return "".join(functions)
+
+
+def _pack(pair: str, kind: str) -> str:
+    """cvt.rn.f16x2: the first operand goes to the upper half (PTX ISA 9.7.9)."""
+    return f"""
+define i32 @host.{pair}(float %high, float %low) {{
+  %upper = fptrunc float %high to {kind}
+  %lower = fptrunc float %low to {kind}
+  %bits.upper = bitcast {kind} %upper to i16
+  %bits.lower = bitcast {kind} %lower to i16
+  %wide.upper = zext i16 %bits.upper to i32
+  %wide.lower = zext i16 %bits.lower to i32
+  %moved = shl i32 %wide.upper, 16
+  %result = or i32 %moved, %wide.lower
+  ret i32 %result
+}}"""
+
+
+def _pack_bytes(pair: str, exponent: int, mantissa: int) -> str:
+    """cvt.rn.satfinite: numbers past the largest become it; nothing is asked about NaN.
+
+    The bits of a float count up with its size, so that cutting 23 - mantissa of them, with the carry of rounding, is
+    right for normal numbers; adding a power of two whose last bit is a subnormal's does it for those.
+    """
+    bias = (1 << exponent - 1) - 1
+    largest = 0x7E if exponent == 4 else 0x7B
+    spare = 23 - mantissa
+    least = 1 - bias + 127  # exponent of the least normal number, as f32 has it
+    adder = (least + spare) << 23  # a power of two whose last bit is worth the least subnormal number
+    return f"""
+define i8 @host.{pair}.one(float %x) {{
+  %bits = bitcast float %x to i32
+  %size = and i32 %bits, 2147483647
+  %shifted = lshr i32 %bits, 24
+  %sign = and i32 %shifted, 128
+  %parity.bit = lshr i32 %size, {spare}
+  %parity = and i32 %parity.bit, 1
+  %half = add i32 %parity, {(1 << spare - 1) - 1}
+  %sum = add i32 %size, %half
+  %cut = lshr i32 %sum, {spare}
+  %normal = sub i32 %cut, {(127 - bias) << mantissa}
+  %float = bitcast i32 %size to float
+  %power = bitcast i32 {adder} to float
+  %added = fadd float %float, %power
+  %added.bits = bitcast float %added to i32
+  %subnormal = sub i32 %added.bits, {adder}
+  %is.normal = icmp uge i32 %size, {least << 23}
+  %rounded = select i1 %is.normal, i32 %normal, i32 %subnormal
+  %past = icmp ugt i32 %rounded, {largest}
+  %clamped = select i1 %past, i32 {largest}, i32 %rounded
+  %signed = or i32 %clamped, %sign
+  %result = trunc i32 %signed to i8
+  ret i8 %result
+}}
+define i16 @host.{pair}(float %high, float %low) {{
+  %upper = call i8 @host.{pair}.one(float %high)
+  %lower = call i8 @host.{pair}.one(float %low)
+  %wide.upper = zext i8 %upper to i16
+  %wide.lower = zext i8 %lower to i16
+  %moved = shl i16 %wide.upper, 8
+  %result = or i16 %moved, %wide.lower
+  ret i16 %result
+}}"""
 
 
 def _narrow(method: str, bits: int, kind: str) -> str:
