@@ -130,10 +130,10 @@ class FinishedKernel:
 
     signature: Signature
     target: Target
-    machine: MachineFunction
+    machine: MachineFunction = dataclasses.field(hash=False)
     ir: str
     diagnostics: tuple[Diagnostic, ...]
-    timings: dict[str, float]
+    timings: dict[str, float] = dataclasses.field(compare=False)
 
     def compile(self, **options: Any) -> CompiledKernel:
         """PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
@@ -79,6 +80,10 @@ class Diagnostic:
     values: Mapping[str, object] = field(default_factory=dict, hash=False)
     notes: tuple[tuple[str, Location | None], ...] = ()
 
+    def __getstate__(self) -> dict[str, object]:
+        """What a copy in another process has: values that cannot go there become their text."""
+        return self.__dict__ | {"values": {name: _sent(value) for name, value in self.values.items()}}
+
     @property
     def rule_id(self) -> str:
         """The broken rule's id, such as `wgmma.n-step`."""
@@ -136,6 +141,14 @@ class _Shown:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def _sent(value: object) -> object:
+    try:
+        pickle.dumps(value)
+    except Exception:  # noqa: BLE001 (objects refuse with whatever they like)
+        return str(value)
+    return value
 
 
 def _place(prefix: str, location: Location | None, with_callers: bool) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from types import MappingProxyType
 
@@ -144,6 +144,11 @@ class Row:
         names = [operand.name for operand in self.operands]
         if len(set(names)) != len(names):
             raise ValueError(f"row {self.ptx} names an operand twice: {names}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Its axes are a view that no copy can be made of."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return Row, tuple((values | {"axes": dict(self.axes)}).values())
 
     def __hash__(self) -> int:
         return hash(self.ptx)  # quick, since much is looked up by rows

@@ -24,6 +24,10 @@ class Kind(enum.Enum):
     SCALE = "scale factor"
 
 
+def _named(name: str) -> ElementType:
+    return BY_NAME[name]
+
+
 @dataclass(frozen=True, slots=True)
 class ElementType:
     """An element type.
@@ -71,6 +75,12 @@ class ElementType:
 
     def __str__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """A copy is the type itself: types are compared by identity."""
+        if BY_NAME.get(self.name) is self:
+            return _named, (self.name,)
+        return ElementType, (self.name, self.bits, self.kind, self.llvm, self.storage)
 
 
 def _float(name: str, bits: int, llvm: str, storage: str) -> ElementType:

@@ -61,6 +61,10 @@ class MachineFunction:
     values: RunTimeValues | None = field(default=None, compare=False, repr=False)
     kept: dict[tuple[bool, object], object] | None = field(default=None, init=False, compare=False, repr=False)
 
+    def __getstate__(self) -> dict[str, object]:
+        """What a copy has: not what the builder and the analyses know of it, which ends with them."""
+        return self.__dict__ | {"values": None, "kept": None}
+
     @property
     def entry(self) -> MachineBlock:
         """The first block."""
