@@ -44,6 +44,14 @@ def test_each_view_of_a_layout(capsys: Printed) -> None:
     assert drawn(capsys, " 32:1") == Layout(32, 1).svg().replace("_32:_1", "32:1")
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(4, 8), (8, 4), (2, 16), (1, 32)])
+def test_a_tile_that_is_not_square(rows: int, columns: int, capsys: Printed) -> None:
+    """Thread t holds elements t, t + 8, t + 16 and t + 24, which count down the columns of the tile."""
+    found = hints(drawn(capsys, "(8,4):(1,8)", "--tile", f"{rows}x{columns}"))
+    elements = [row + rows * column for row in range(rows) for column in range(columns)]
+    assert found == [f"T{element % 8} V{element // 8}" for element in elements]
+
+
 def test_who_holds_an_operand(capsys: Printed) -> None:
     """PTX ISA 9.7.15.5.1: thread 127, lane 31 of warp 3, has the last four elements in rows 55 and 63."""
     picture = drawn(capsys, WGMMA)

@@ -36,6 +36,29 @@ def test_what_to_use_where_it_is_not_legal(capsys: Printed) -> None:
     assert "Not legal: sm_100a has no wgmma (wgmma.target). Instead: use tcgen05.mma over tensor memory." in said
 
 
+@pytest.mark.parametrize(
+    ("spelling", "native", "emulated"),
+    [
+        ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", ("sm_89", "sm_120a"), ("sm_90a", "sm_100a")),
+        ("mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32", ("sm_80", "sm_89"), ("sm_90a", "sm_100a")),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", ("sm_80", "sm_90a", "sm_100a"), ()),
+    ],
+)
+def test_what_ptxas_makes_of_it_where_the_chip_lacks_it(
+    spelling: str, native: tuple[str, ...], emulated: tuple[str, ...], capsys: Printed
+) -> None:
+    """Read off the SASS: fp8 is converted on 90 and 100, int4 is taken apart from 90 on."""
+    for target in native:
+        said = words(explained(capsys, spelling, "--target", target))
+        assert f"Legal on {target}, and the chip has it." in said
+        assert "emulated" not in said
+    for target in emulated:
+        said = words(explained(capsys, spelling, "--target", target))
+        assert f"Legal on {target}, but emulated: ptxas makes " in said
+        assert "Instead: " in said.split("but emulated")[1]
+        assert "the chip has it" not in said
+
+
 def test_who_holds_what_in_every_form_of_the_spelling(capsys: Printed) -> None:
     """PTX ISA 9.7.15.5.1: lane 4 r + q of warp w holds rows 16 w + r and 16 w + r + 8, columns 2 q and 2 q + 1."""
     said = explained(capsys, MMA)
