@@ -46,7 +46,8 @@ class Accumulator:
     """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
 
     A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
-    Until that mma its registers hold nothing: where no mma may come (a loop of no rounds), `fill` it instead.
+    Until that mma its registers hold nothing: where no mma may come (a loop of no rounds), `fill` it instead, which
+    costs a move a register. A loop after either keeps its mma in flight.
     Reading is legal only after a wait has drained the group that wrote it; the verifier finds reads that are not.
     """
 
