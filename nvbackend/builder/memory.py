@@ -165,6 +165,7 @@ class Address:
 
     def how_to_align(self, wanted: int) -> str:
         """What makes this address known to be a multiple of `wanted` bytes, for the fix of a diagnostic."""
+        check_alignment(wanted)
         stepped, shared = self._offset is not None, self.space == SHARED_SPACE
         return how_to_align(self._root, wanted, shared=shared, stepped=stepped)
 
@@ -236,6 +237,8 @@ class Address:
 
     def _access(self, count: int) -> tuple[ir.Type, int]:
         self._k._check_live()
+        if type(count) is not int:
+            raise TypeError("counts are integers")  # the boundary knows which argument of the call it is
         size = count * self.element.bits // 8
         if size not in _ACCESS_BYTES:
             rules.VECTOR_WIDTH.fail(count=count, element=self.element, bytes=size)

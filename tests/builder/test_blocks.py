@@ -269,3 +269,15 @@ def test_a_break_that_is_refused_leaves_the_loop_as_it_was() -> None:
     numbers = np.zeros(4, np.int32)
     run_on_host(k.finish(), numbers, 1)
     assert list(numbers) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("count", [0.5, 1.0, True, "1"])
+def test_a_load_that_is_refused_leaves_the_block_as_it_was(count: object) -> None:
+    k, out, a = builder()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        out.load(count)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["call.argument"]
+    out[0] = a
+    found = np.zeros(1, np.int32)
+    run_on_host(k.finish(), found, 7)
+    assert found[0] == 7
