@@ -143,12 +143,12 @@ class ClusterBarrierWithoutAWait(Mutation):
 
     found_by = ("mbarrier.not-ready", "pipeline.not-ready")
 
-    def cluster_sync(self, *, relaxed=False):
+    def cluster_sync(self, *, relaxed=False, **options):
         if self.cluster > 1:
             self.change()
             self.emit(cluster.barrier_arrive("relaxed" if relaxed else None), {})
         else:
-            super().cluster_sync(relaxed=relaxed)
+            super().cluster_sync(relaxed=relaxed, **options)
 
 
 class ClusterBarrierWithoutAnArrival(Mutation):
@@ -156,12 +156,12 @@ class ClusterBarrierWithoutAnArrival(Mutation):
 
     found_by = ("cluster.wait-alone",)
 
-    def cluster_sync(self, *, relaxed=False):
+    def cluster_sync(self, *, relaxed=False, **options):
         if self.cluster > 1:
             self.change()
             self.emit(cluster.barrier_wait(), {})
         else:
-            super().cluster_sync(relaxed=relaxed)
+            super().cluster_sync(relaxed=relaxed, **options)
 
 
 class ClusterBarrierInHalfTheThreads(Mutation):
@@ -169,13 +169,13 @@ class ClusterBarrierInHalfTheThreads(Mutation):
 
     found_by = ("cluster.divergent",)
 
-    def cluster_sync(self, *, relaxed=False):
+    def cluster_sync(self, *, relaxed=False, **options):
         if self.cluster > 1:
             self.change()
             with self.if_(self.thread_id() < self.threads // 2):
-                super().cluster_sync(relaxed=relaxed)
+                super().cluster_sync(relaxed=relaxed, **options)
         else:
-            super().cluster_sync(relaxed=relaxed)
+            super().cluster_sync(relaxed=relaxed, **options)
 
 
 class WarpThatIsNotThere(Mutation):

@@ -222,7 +222,7 @@ class DropTheBarrierBehindTheInit(Mutation):
     unseen = ("blackwell_gemm",)
     because = "right: the allocation of tensor memory has a barrier of its own"
 
-    def cluster_sync(self, *, relaxed=False):
+    def cluster_sync(self, *, relaxed=False, **options):
         self.change()
 
 
