@@ -292,6 +292,7 @@ class BuilderCore:
             machine.successors = list(dict.fromkeys(targets))
             if end is not None and len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
                 machine.sides = self._execution.sides(end.operands[0], self._elected)
+                machine.ranks = self._execution.ranks(end.operands[0])
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()

@@ -6,10 +6,11 @@ known of the block is then nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.lane_values import Lanes, LaneValues
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.provenance import same_in_all_threads, wraps
 from nvbackend.builder.regions import Region, Threads
@@ -21,41 +22,10 @@ from nvbackend.isel import facts
 from nvbackend.isel.machine import Crew, MachineBlock
 
 _THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
-_SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
+_RANK = "llvm.nvvm.read.ptx.sreg.cluster.ctarank"
 BARRIER = "barrier"
 """The operand that holds the address of an mbarrier."""
 _CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK, facts.STRIDE)
-
-Lanes = tuple[int, ...]
-"""A value of every thread of the CTA."""
-
-_BINARY: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "shl": lambda a, b: a << b,
-    "lshr": lambda a, b: a >> b,
-    "ashr": lambda a, b: a >> b,
-    **dict.fromkeys(("sdiv", "udiv"), lambda a, b: a // b),
-    **dict.fromkeys(("srem", "urem"), lambda a, b: a % b),
-}
-_RINGS = ("add", "sub", "mul")
-"""Operations that are the same for numbers with and without a sign."""
-_SHIFTS = ("shl", "lshr", "ashr")
-_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    **dict.fromkeys(("slt", "ult"), lambda a, b: a < b),
-    **dict.fromkeys(("sle", "ule"), lambda a, b: a <= b),
-    **dict.fromkeys(("sgt", "ugt"), lambda a, b: a > b),
-    **dict.fromkeys(("sge", "uge"), lambda a, b: a >= b),
-}
-_LARGEST = 1 << 31
-"""Values are taken for non-negative numbers of 31 bits: there, signed and unsigned operations agree."""
 
 
 class Execution:
@@ -64,14 +34,17 @@ class Execution:
     def __init__(self, regions: Sequence[Region], counters: Container[ir.Value]) -> None:
         self._regions = regions
         self._total = 0
-        self._found: dict[int, tuple[ir.Value, Lanes | None]] = {}
+        self._values = LaneValues(_THREAD_INDEX, 0)
+        self._ranks = LaneValues(_RANK, 0)
         self._counters = counters
         self._rounds: dict[ir.Value, tuple[int, int]] = {}
         """The first and the last value of loop counters, by their slots."""
 
-    def start(self, threads: int) -> None:
-        """All threads of the CTA enter the kernel here."""
+    def start(self, threads: int, cluster: int) -> None:
+        """All threads of the CTA enter the kernel here, in clusters of so many CTAs."""
         self._total = threads
+        self._values = LaneValues(_THREAD_INDEX, threads)
+        self._ranks = LaneValues(_RANK, cluster)
         self._regions[0].among = (1 << threads) - 1
         self._regions[0].executing = self._regions[0].crew = Threads(self._regions[0].among)
 
@@ -152,6 +125,17 @@ class Execution:
         open_to = sum(whole << start for start in range(0, self._total, WARP_SIZE) if chosen.bits >> start & whole)
         return 0, everyone & ~open_to
 
+    def ranks(self, condition: ir.Value) -> tuple[int, int]:
+        """The CTAs of the cluster, a bit each, in which `condition` certainly holds, and in which certainly not."""
+        everyone = (1 << self._ranks.total) - 1
+        holds, fails = everyone, 0
+        for one in conjuncts(condition):
+            lanes = self._ranks.lanes(one)
+            bits = 0 if lanes is None else sum(1 << rank for rank, true in enumerate(lanes) if true)
+            holds &= bits
+            fails |= 0 if lanes is None else everyone & ~bits
+        return holds, fails
+
     def _holds(self, condition: ir.Value, elected: Sequence[ir.Value]) -> Threads | None:
         found: Threads | None = None
         for one in conjuncts(condition):
@@ -165,7 +149,7 @@ class Execution:
         """The threads for which a condition holds that is no conjunction."""
         if any(condition is one for one in elected):
             return Threads(sum(1 << first for first in range(0, self._total, WARP_SIZE)), elected=True)
-        lanes = self._lanes(condition)
+        lanes = self._values.lanes(condition)
         return None if lanes is None else Threads(sum(1 << index for index, holds in enumerate(lanes) if holds))
 
     def counted(self, value: ir.Value) -> tuple[int, int] | None:
@@ -178,70 +162,7 @@ class Execution:
 
     def numbers(self, value: ir.Value) -> Lanes | None:
         """The value in each thread of the CTA; None where it is not known."""
-        return self._lanes(value) if self._total else None
-
-    def _lanes(self, value: ir.Value) -> Lanes | None:
-        """The value in each thread; what it is computed from comes first, without recursion: chains are long."""
-        waiting = [value]
-        while waiting:
-            one = waiting[-1]
-            if id(one) not in self._found:
-                source = next((each for each in _sources(one) if id(each) not in self._found), None)
-                if source is not None:
-                    waiting.append(source)
-                    continue
-                self._found[id(one)] = one, self._evaluate(one)
-            waiting.pop()
-        return self._found[id(value)][1]
-
-    def _evaluate(self, value: ir.Value) -> Lanes | None:
-        if isinstance(value, ir.Constant):
-            number = value.constant
-            return (int(number),) * self._total if isinstance(number, int) else None
-        if isinstance(value, ir.CallInstr):
-            return self._call(value)
-        if not isinstance(value, ir.Instruction):
-            return None
-        if isinstance(value, ir.CastInstr):
-            return self._cast(value)
-        if isinstance(value, ir.CompareInstr):
-            return self._elementwise(value, _COMPARE.get(value.op))
-        return self._elementwise(value, _BINARY.get(value.opname))
-
-    def _elementwise(self, value: ir.Instruction, function: Callable[[int, int], int] | None) -> Lanes | None:
-        if function is None:
-            return None
-        if len(value.operands) != 2:
-            return None
-        left, right = (self._lanes(one) for one in value.operands)
-        if left is None or right is None:
-            return None
-        least = -_LARGEST if value.opname in _RINGS else 0
-        if any(not least <= one < _LARGEST for one in (*left, *right)):
-            return None
-        if (value.opname in _DIVISIONS and 0 in right) or (value.opname in _SHIFTS and max(right) >= value.type.width):
-            return None
-        return tuple(map(function, left, right))
-
-    def _cast(self, value: ir.Instruction) -> Lanes | None:
-        """To a wider or a narrower integer that holds the number as well."""
-        if value.opname not in ("zext", "sext", "trunc"):
-            return None
-        lanes = self._lanes(value.operands[0])
-        narrow = value.operands[0].type.width if value.opname == "sext" else value.type.width
-        limit = min(_LARGEST, 1 << narrow - 1)
-        return lanes if lanes is not None and all(0 <= one < limit for one in lanes) else None
-
-    def _call(self, call: ir.CallInstr) -> Lanes | None:
-        name = getattr(call.callee, "name", "")
-        if name == _THREAD_INDEX:
-            return tuple(range(self._total))
-        if name != _SHUFFLE:
-            return None
-        value, lane = self._lanes(call.args[1]), call.args[2]
-        if value is None or not isinstance(lane, ir.Constant) or lane.constant != 0:
-            return None
-        return tuple(value[index - index % WARP_SIZE] for index in range(self._total))
+        return self._values.lanes(value) if self._total else None
 
     def facts(self, row: Row, operands: Operands) -> dict[str, int]:
         """What is known of how the threads here execute `row`, where it is one that concerns mbarriers or bulk copies.
@@ -267,7 +188,7 @@ class Execution:
         guard = operands.get(GUARD)
         if here is None or guard is None:
             return here
-        lanes = self._lanes(guard) if isinstance(guard, ir.Value) else None
+        lanes = self._values.lanes(guard) if isinstance(guard, ir.Value) else None
         if lanes is None or here.elected:
             return None
         return Threads(here.bits & sum(1 << index for index, holds in enumerate(lanes) if holds))
@@ -294,15 +215,6 @@ def _both(left: Threads, right: Threads | None) -> Threads | None:
         other = right if left.elected else left
         return Threads(left.bits & right.bits, True) if of_whole_warps(other) else None
     return Threads(left.bits & right.bits)
-
-
-def _sources(value: ir.Value) -> Sequence[ir.Value]:
-    """The values whose lanes those of `value` are computed from."""
-    if isinstance(value, ir.CallInstr):
-        return value.args[1:2] if getattr(value.callee, "name", "") == _SHUFFLE else ()
-    if isinstance(value, ir.CompareInstr) or (isinstance(value, ir.Instruction) and value.opname in _BINARY):
-        return tuple(value.operands)
-    return tuple(value.operands[:1]) if isinstance(value, ir.CastInstr) else ()
 
 
 def _is_counted(row: Row) -> bool:

@@ -72,7 +72,7 @@ class KernelBuilder(Operations):
         claim(function, self)
         self._parameters = tuple(parameters)
         self.threads, self.cluster = threads, cluster
-        self._execution.start(threads)
+        self._execution.start(threads, cluster)
         self.machine.attributes.update(threads=threads, cluster=cluster)
         entry = function.append_basic_block("entry")
         self._start(entry)

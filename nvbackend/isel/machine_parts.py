@@ -181,7 +181,8 @@ class MachineBlock:
 
     `updates` are the mutable variables that it gives another value, `constants` those of them that it leaves at a known
     one. `sides` are, where known, the threads of the CTA that certainly take the first of its two successors, and those
-    that certainly take the other, a bit each. `crew` are the threads that certainly run it together, where known.
+    that certainly take the other, a bit each; `ranks` are the same of the CTAs of the cluster. `crew` are the threads
+    that certainly run it together, where known.
     """
 
     name: str
@@ -191,4 +192,5 @@ class MachineBlock:
     updates: dict[str, Update] = field(default_factory=dict)
     constants: dict[str, int] = field(default_factory=dict)
     sides: tuple[int, int] | None = None
+    ranks: tuple[int, int] = (0, 0)
     crew: Crew | None = None

@@ -37,6 +37,7 @@ from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.descriptor_swizzle import check_swizzles
 from nvbackend.isel.protocols.group_threads import check_group_threads
+from nvbackend.isel.protocols.mbarrier.multicast import check_multicast_bytes
 from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.isel.protocols.proxy.refills import check_refills
@@ -44,7 +45,7 @@ from nvbackend.isel.protocols.proxy.unwaited_reads import check_unwaited_reads
 from nvbackend.isel.protocols.register_budget import check_register_budget
 from nvbackend.isel.protocols.shared.bounds import check_shared_bounds
 from nvbackend.isel.protocols.shared.races import check_shared_races
-from nvbackend.isel.protocols.tcgen05_protocol import check_cta_groups
+from nvbackend.isel.protocols.tcgen05_protocol import check_cta_groups, check_pairs
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.rules import WAIT_RANGE
@@ -255,11 +256,13 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_swizzles,
     check_fragments,
     check_cta_groups,
+    check_pairs,
     check_tmem_protocol,
     check_proxy_protocol,
     check_unwaited_reads,
     check_refills,
     check_multicast_masks,
+    check_multicast_bytes,
     check_shared_bounds,
     check_shared_races,
     check_group_threads,

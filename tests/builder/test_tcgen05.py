@@ -108,7 +108,7 @@ def test_every_other_operation_assembles_for_a_pair():
     k.tcgen05_st(0, "16x32bx2", [3], half_split=16)
     k.tcgen05_wait_st()
     k.tcgen05_wait_ld(k.tcgen05_ld(0, "16x32bx2", 1, pack=True, half_split=8))
-    with k.one_thread():
+    with k.one_thread(), k.if_(k.cluster_rank() == 0):
         k.tcgen05_cp(0, source, "64x128b", "warpx2::01_23", unpack="b4x16_p64", cta_group=2)
         k.tcgen05_shift(0, cta_group=2)
         k.tcgen05_commit(barrier, cta_group=2, multicast_mask=3)

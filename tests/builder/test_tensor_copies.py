@@ -54,7 +54,7 @@ def broken(call):
             {"space": "cta"},
             "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes [",
         ),
-        (2, "sm_90a", {"multicast_mask": 3}, ".mbarrier::complete_tx::bytes.multicast::cluster ["),
+        (2, "sm_90a", {"multicast_mask": 1}, ".mbarrier::complete_tx::bytes.multicast::cluster ["),
         (4, "sm_90a", {"mode": "im2col", "offsets": (1, 2)}, "4d.shared::cluster.global.im2col.mbarrier"),
         (
             3,
@@ -141,6 +141,7 @@ def test_a_tensor_map_is_changed_published_and_acquired():
     c.k.tensormap_replace(c.tile, "global_address", c.memory.bytes)
     c.k.tensormap_replace(c.tile, "global_dim", 4096, dimension=1)
     c.k.tensormap_replace(c.tile, "swizzle_mode", 3)
+    c.k.barrier()
     c.k.tensormap_publish(c.memory, c.tile)
     c.k.tensormap_release(scope="cta")
     c.k.tensormap_acquire(c.memory)

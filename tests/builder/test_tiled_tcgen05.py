@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
 import nvbackend as nvb
@@ -40,9 +42,9 @@ def build(given, a=None, b=None, *, cluster=1, columns=None, **how) -> tuple[Ker
     k.barriers_ready()
     group = mma.instruction.cta_group
     with k.tmem_alloc(columns or mma.columns, cta_group=group) as accumulators:
-        with k.one_thread(0):
+        with k.one_thread(0), k.if_(k.cluster_rank() == 0) if group == 2 else nullcontext():
             mma.accumulate(accumulators, tile_a, tile_b, accumulate=False)
-            k.tcgen05_commit(done, cta_group=group)
+            k.tcgen05_commit(done, cta_group=group, multicast_mask=0b11 if group == 2 else None)
         k.mbarrier_wait(done, 0)
     return k, products(k)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, i32, u64
+from nvbackend import f16, i32, u32, u64
 from tests.rules.example import kernel
 from tests.rules.setup import load_parts
 
@@ -162,3 +162,18 @@ def bytes_at_a_barrier_of_arrivals(k):
     full = k.mbarrier_handle(kind=nvb.MbarrierKind.TMA, expected_txn=64)  # keeps
     k.barriers_ready()
     return full
+
+
+@kernel("mbarrier.unexpected-in-peer", cluster=2)
+def copy_for_both_that_one_announces(k, x: nvb.Pointer(u32, 16)):
+    full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
+    k.barriers_ready()
+    first = k.cluster_rank() == 0
+    with k.if_((k.thread_id() == 0) & first):  # breaks
+        k.mbarrier_arrive_expect_tx(full, 512)  # breaks
+    with k.one_thread():  # keeps
+        k.mbarrier_arrive_expect_tx(full, 512)  # keeps
+    with k.if_((k.thread_id() == 0) & first):
+        k.bulk_load(tile, x, 512, full, multicast_mask=0b11)
+    k.mbarrier_wait(full, 0)
+    k.cluster_sync()

@@ -7,6 +7,7 @@ from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Coll
 from tests.rules.example import kernel, program
 from tests.rules.setup import issuing, tensor_memory
 
+PAIR = InstructionDescriptor(kind="f16", m=256, n=64, a=f16, b=f16, d=f32)
 HALF = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
 
 
@@ -58,6 +59,28 @@ def allocation_of_one_group_given_back_by_two(k):
     with tensor_memory(k, 64) as tmem, k.one_thread():
         k.tcgen05_shift(tmem, cta_group=2)  # breaks
         k.tcgen05_shift(tmem, cta_group=1)  # keeps
+
+
+@kernel("tcgen05.pair-cluster", "sm_100a")
+def pair_of_one(k):
+    group = 2  # breaks
+    group = 1  # keeps
+    with k.tmem_alloc(64, cta_group=group):
+        pass
+
+
+@kernel("tcgen05.pair-issue", "sm_100a", cluster=2)
+def product_that_both_ctas_of_a_pair_start(k):
+    done = k.mbarriers(1, arrivals=1, name="done")
+    k.barriers_ready()
+    with k.tmem_alloc(64, cta_group=2) as tmem:
+        issues = k.thread_id() == 0  # breaks
+        issues = (k.thread_id() == 0) & ((k.cluster_rank() & 1) == 0)  # keeps
+        with k.if_(issues):
+            k.tcgen05_mma(Tcgen05Request("f16", cta_group=2), tmem, 0, 0, PAIR, accumulate=False)
+            k.tcgen05_commit(done, cta_group=2, multicast_mask=0b11)
+        k.mbarrier_wait(done, 0)
+        k.tcgen05_fence_after_thread_sync()
 
 
 @program("tcgen05.seed-collector")

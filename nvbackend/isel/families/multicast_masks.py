@@ -16,16 +16,19 @@ MULTICAST_MASK = Rule(
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, ctaMask), 9.7.16 (tcgen05.commit)",
 )
 RULES = (MULTICAST_MASK,)
+_PAIR = 2
 
 
 def check_multicast_masks(function: MachineFunction) -> Iterator[Diagnostic]:
     """tma.multicast-mask where a mask is known to name no CTA, or one past the cluster that the kernel has."""
     cluster = function.attributes.get("cluster")
-    if not isinstance(cluster, int) or cluster < 2:
+    if not isinstance(cluster, int) or function.attributes.get("attached"):
         return
     for block in function.blocks.values():
         for instr in block.instructions:
             mask = instr.facts.get(facts.MASK)
+            if cluster == 1 and instr.row is not None and instr.row.axes.get("cta_group") == _PAIR:
+                continue  # that there is no pair is all that is wrong
             if mask is not None and (not mask or mask >> cluster) and instr.row is not None:
                 yield MULTICAST_MASK.diagnose(
                     at=instr.location, instruction=instr.row.ptx, mask=mask, cluster=cluster, most=(1 << cluster) - 1

@@ -78,6 +78,14 @@ WRONG_BYTES = Rule(
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {SEED}",
 )
+UNEXPECTED_IN_PEER = Rule(
+    id="mbarrier.unexpected-in-peer",
+    message="{instruction} brings bytes to the CTA of rank {rank} too, whose code announces none on {barrier}",
+    fix="announce the bytes in every CTA that gets them: take the expect_tx out of the branch over the CTA's rank, or "
+    "take the CTA out of the mask",
+    why="Each CTA's own barrier counts its bytes: a phase completes early or never, or the CTA ends too soon.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation); PTX ISA 9.7.9 (cp.async.bulk.tensor, multicast)",
+)
 PARITY_FIRST = Rule(
     id="mbarrier.parity-first",
     message="the first wait for {barrier} is for parity 1, and its first phase has parity 0",
@@ -112,6 +120,6 @@ PARITY_COUNTER = Rule(
 RULES = (
     *(UNINITIALISED, NOT_READY, DOUBLE_INIT, AFTER_INVAL, OVERWRITTEN),
     *(ARRIVALS, NO_ARRIVAL),
-    *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES),
+    *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES, UNEXPECTED_IN_PEER),
     *(PARITY_FIRST, DEADLOCK, PARITY_FIXED, PARITY_COUNTER),
 )
