@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.blocks import Asked, LiveBuilder
+from nvbackend.builder.blocks import Asked, LiveBuilder, drop_unreachable
 from nvbackend.builder.descriptor_words import words_of
 from nvbackend.builder.execution import BARRIER, Execution, conjuncts
 from nvbackend.builder.llvm_types import llvm_type
@@ -207,6 +207,7 @@ class BuilderCore:
     def _check_live(self) -> None:
         self._check_whole()
         if self._exit_kind is not None:
+            drop_unreachable(self._ir)
             rules.UNREACHABLE.fail(exit=self._exit_kind)
 
     def _check_whole(self) -> None:

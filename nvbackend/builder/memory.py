@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from nvbackend.builder import rules
@@ -16,7 +18,7 @@ from nvbackend.builder.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE,
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
-from nvbackend.isel.flow.memory_uses import IN_CLUSTER, LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
 from nvbackend.isel.target import Target
 
@@ -179,7 +181,7 @@ class Address:
         kind, size = self._access(count)
         pointer = self._pointer()
         loaded = self._k._ir.load(pointer, typ=kind, align=size)
-        self._record(LOAD_SHARED, MemoryUse.READ, size, pointer)
+        self._record(LOAD_SHARED, (MemoryUse.READ,), size, pointer)
         if count == 1:
             return [self._k._wrap(loaded, self.element)]
         parts = (self._k._ir.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
@@ -196,7 +198,7 @@ class Address:
                 packed = self._k._ir.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
         pointer = self._pointer()
         self._k._ir.store(packed, pointer, align=size)
-        self._record(STORE_SHARED, MemoryUse.WRITE, size, pointer)
+        self._record(STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
 
     def atomic(self, operation: str, value: Operand) -> Value:
         """Combine the element here with `value` in one step, as all threads of the GPU see it; what was there before.
@@ -211,19 +213,19 @@ class Address:
         given = as_value(self._k, value, self.element).ir
         pointer = self._pointer()
         old = self._k._ir.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
-        for opcode, use in ((LOAD_SHARED, MemoryUse.READ), (STORE_SHARED, MemoryUse.WRITE)):
-            self._record(opcode, use, size, pointer)
+        self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
         return self._k._wrap(old, self.element)
 
-    def _record(self, opcode: str, use: MemoryUse, size: int, pointer: ir.Value) -> None:
+    def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
         """Leave an ordinary access to shared memory in the machine form, for the analyses."""
+        place = self._k._places.of_peer(self._place) if self.space == CLUSTER_SPACE else self._place
+        touched = [] if place is None else [place.touch(use, size=size) for use in uses]
         if self.space == CLUSTER_SPACE:
-            touched = [] if self._place is None else [self._place.touch(use, size=size)]
             self._k._pseudo(IN_CLUSTER[opcode], memory=touched)
-        elif self._place is not None:
+        elif touched:
             known = swizzle_fact(pointer.operands[0], self._k._places.bits)
-            self._k._pseudo(opcode, memory=[self._place.touch(use, size=size)], facts=known)
-        elif self.space == SHARED_SPACE and use is MemoryUse.WRITE:
+            self._k._pseudo(opcode, memory=touched, facts=known)
+        elif self.space == SHARED_SPACE and MemoryUse.WRITE in uses:
             self._k._pseudo(opcode)
 
     __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
@@ -348,10 +350,8 @@ class Memory(Arithmetics):
 
     def _from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
         """An address of shared memory, this CTA's or another's, from its number."""
-        place = self._places.of_address(number)
-        if self._peers.has(number):
-            return Address(self, number, element, CLUSTER_SPACE, align, place=self._places.of_peer(place))
-        return Address(self, number, element, SHARED_SPACE, align, place=place)
+        space = CLUSTER_SPACE if self._peers.has(number) else SHARED_SPACE
+        return Address(self, number, element, space, align, place=self._places.of_address(number))
 
     def _own(self, address: Address) -> Address:
         """`address`, which must be one of this kernel's (value.kernel)."""

@@ -68,3 +68,15 @@ def test_an_unknown_target_is_refused():
     _, builder, _ = foreign()
     with pytest.raises(nvb.DiagnosticError, match=r"target\.unknown"):
         nvb.attach(builder, "hopper", threads=128)
+
+
+def test_nothing_stays_behind_an_exit():
+    module, builder, function = foreign()
+    k = nvb.attach(builder, "sm_90a", threads=128)
+    number = k.value(function.args[1], i32)
+    k.return_()
+    for call in (lambda: number + 1, lambda: number.to(f32), k.barrier, lambda: k.shared(i32, 4)[number]):
+        with pytest.raises(nvb.DiagnosticError, match=r"control\.unreachable"):
+            call()
+    assert k.verify() == ()
+    assert "ret;" in compile_ir(str(module), k.target).ptx

@@ -77,7 +77,7 @@ def test_an_atomic_in_shared_memory_is_an_access_for_the_analyses():
     k = KernelBuilder("shared", "sm_90a", threads=32)
     body(k, None)
     opcodes = [one.opcode for one in k.finish().machine.instructions()]
-    assert [one for one in opcodes if "shared" in one] == ["ld.shared", "st.shared"]
+    assert [one for one in opcodes if "shared" in one] == ["atom.shared"]
 
 
 def test_arithmetic_shows_what_an_address_is_a_multiple_of():

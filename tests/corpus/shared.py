@@ -148,6 +148,22 @@ def histogram(k, x: U32, y: U32, count: i32):
     (y + thread).atomic("add", bins[thread])
 
 
+@nvb.kernel("sm_80", threads=256)
+def counted_by_all_threads(k, x: U32, y: U32, count: i32):
+    """y[0] is how many of the first elements are odd, y[1] how many there are."""
+    counts = k.shared(u32, 2, name="counts")
+    thread = k.thread_id()
+    with k.if_(thread < 2):
+        counts[thread] = 0
+    k.barrier()
+    with k.if_(thread < count):
+        counts.atomic("add", x[thread] & 1)
+        (counts + 1).atomic("add", 1)
+    k.barrier()
+    with k.if_(thread < 2):
+        y[thread] = counts[thread]
+
+
 @nvb.kernel("sm_80", threads=128)
 def handed_over_by_named_barriers(k, x: F32, y: F32, count: i32):
     """Two warps fill, two empty: bar.arrive and bar.sync of two buffers. y is x, each 64 of it turned round."""

@@ -135,6 +135,12 @@ def test_histogram():
     assert np.array_equal(y, np.bincount(x & 255, minlength=256))
 
 
+def test_counted_by_all_threads():
+    x = np.random.default_rng(4).integers(0, 1000, 256).astype(U32)
+    _, y = run(shared.counted_by_all_threads, 1, x, np.zeros(2, U32), 200)
+    assert list(y) == [(x[:200] & 1).sum(), 200]
+
+
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_handed_over_by_named_barriers(count):
     x = normal(count, 64)

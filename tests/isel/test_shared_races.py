@@ -347,6 +347,32 @@ class TestRounds:
         assert self.looped(body) == []
 
 
+def counts(p: Program) -> None:
+    (p.buffer + p.thread // 64).atomic("add", 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rules"),
+    [
+        (counts, counts, []),
+        (Program.write, counts, [MISSING]),
+        (counts, Program.read, [MISSING]),
+        (counts, Program.write, [EARLY]),
+        (Program.read, counts, [EARLY]),
+    ],
+)
+def test_atomics_race_with_others_and_not_with_one_another(first: Step, second: Step, rules: list[str]) -> None:
+    p = Program()
+    first(p)
+    second(p)
+    assert p.rules() == rules
+    p = Program()
+    first(p)
+    p.k.barrier()
+    second(p)
+    assert p.rules() == []
+
+
 def test_an_attached_builder_says_nothing() -> None:
     p = Program()
     p.write()

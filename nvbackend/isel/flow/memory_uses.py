@@ -12,9 +12,12 @@ from nvbackend.isel.machine import MachineInstr, MemoryUse
 
 LOAD_SHARED = "ld.shared"
 STORE_SHARED = "st.shared"
+ATOMIC_SHARED = "atom.shared"
 """Pseudo-instructions that record what ordinary code reads and writes in shared memory."""
-IN_CLUSTER = {LOAD_SHARED: "ld.shared::cluster", STORE_SHARED: "st.shared::cluster"}
+IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
 """The same of the shared memory of the cluster's other CTAs."""
+_OWN_WRITES = (STORE_SHARED, ATOMIC_SHARED)
+_PEER_WRITES = tuple(IN_CLUSTER[one] for one in _OWN_WRITES)
 PEER_SPACE = "shared::cluster"
 """The space of allocations as they are in another CTA."""
 CP_ASYNC = "cp.async"
@@ -67,7 +70,7 @@ def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:
 def writes_elsewhere(instr: MachineInstr) -> bool:
     """Whether it writes to shared memory at an operand whose place is not known."""
     if instr.row is None:
-        return instr.opcode == IN_CLUSTER[STORE_SHARED] or (instr.opcode == STORE_SHARED and not instr.memory)
+        return instr.opcode in _PEER_WRITES or (instr.opcode in _OWN_WRITES and not instr.memory)
     written = _written(instr.row)
     return bool(written) and not written.issubset([touch.operand for touch in instr.memory if touch.use in _WRITES])
 

@@ -14,7 +14,7 @@ from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.flow.extents import dense_extent
-from nvbackend.isel.flow.memory_uses import LOAD_SHARED, STORE_SHARED, symbol_terms
+from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, LOAD_SHARED, STORE_SHARED, symbol_terms
 from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.proxy.accesses import Run
 
@@ -28,7 +28,7 @@ _ROWS = 8
 BULK_COPIES = ("cp.async.bulk", "cp.async.bulk.tensor", "cp.reduce.async.bulk", "cp.reduce.async.bulk.tensor")
 _READ_BY_EVERY_WARP = ("wgmma.mma_async", "b_desc")
 _OF_EACH_THREAD = (
-    *(LOAD_SHARED, STORE_SHARED, "cp.async", "st.bulk", "tensormap.replace"),
+    *(LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED, "cp.async", "st.bulk", "tensormap.replace"),
     "clusterlaunchcontrol.try_cancel",
 )
 _OF_ONE_THREAD = ("tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED
 from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch
 from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.protocols.shared.syncs import releases
@@ -57,6 +58,11 @@ class _Analysis:
         for number in numbers:
             self._last[number] = self._last.get(number, frozenset()) | state.last
         return state if numbers <= state.open else _State(_bounded(state.open | numbers), state.last)
+
+
+def is_atomic(site: Site) -> bool:
+    """Whether it reads and writes in one step, which races with other accesses and not with others such."""
+    return site.instr.opcode == ATOMIC_SHARED
 
 
 def _bounded(runs: frozenset[int]) -> frozenset[int]:
@@ -175,7 +181,7 @@ class Pairs:
                 if kind is Kind.COPY:
                     copied.append((site, touch))
                 run = latest.get(touch.object)
-                if run is not None and run.kind is kind:
+                if run is not None and run.kind is kind and is_atomic(run.site) is is_atomic(site):
                     assert isinstance(run.accesses, list)
                     run.accesses.append((site, touch))
                 else:

@@ -24,7 +24,7 @@ from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.protocols.shared import rules
 from nvbackend.isel.protocols.shared.footprints import BULK_COPIES, Footprints, Overlap
-from nvbackend.isel.protocols.shared.pairs import Pairs
+from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
 _READS = frozenset({Kind.READ, Kind.STORE, Kind.SEND, Kind.MULTIPLY, Kind.MULTIPLY_5})
@@ -87,7 +87,8 @@ class _Races:
     def find(self) -> Iterator[Race]:
         """All races, by the second access."""
         for first, second in self._pairs.find():
-            yield from self._race(first, second)
+            if not (is_atomic(first.site) and is_atomic(second.site)):
+                yield from self._race(first, second)
 
     def _race(self, first: Run, second: Run) -> Iterator[Race]:
         by, also = self._pairs.crew(first), self._pairs.crew(second)
