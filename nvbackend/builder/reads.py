@@ -104,6 +104,8 @@ class Reads:
         """The names that `code` uses."""
         known = self._codes.get(id(code))
         if known is None:
+            if len(self._codes) >= MOST_VALUES:
+                self._codes.clear()
             known = self._codes[id(code)] = code, _names(code)
         return known[1]
 

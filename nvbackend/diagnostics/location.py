@@ -121,4 +121,9 @@ def is_plumbing(frame: FrameType) -> bool:
 
 def _is_ours(module: dict[str, Any]) -> bool:
     name = module.get("__name__")
-    return isinstance(name, str) and (name in _GO_BETWEENS or name.partition(".")[0] == _PACKAGE)
+    return isinstance(name, str) and _is_our_name(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_our_name(module: str) -> bool:
+    return module in _GO_BETWEENS or module.partition(".")[0] == _PACKAGE

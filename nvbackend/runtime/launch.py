@@ -145,12 +145,14 @@ class Launches:
         except driver_errors() as error:
             _fail(error, record, history(self._device, handle))
 
-    def start(self, configuration: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]) -> None:
-        """Launch, without a check. Raises launch.failed with the driver's answer."""
+    def start(
+        self, configuration: Any, stream: Any, handle: int, record: LaunchRecord, arguments: Sequence[Any]
+    ) -> None:
+        """Launch on `stream`, the driver's form of `handle`, without a check. Raises launch.failed."""
         device = self._device
         launched = history(device, handle)
         try:
-            device.launch(device.stream(handle), configuration, self.kernel, *arguments)
+            device.launch(stream, configuration, self.kernel, *arguments)
         except driver_errors() as error:
             _fail(error, record, launched)
         if not launched or launched[-1] is not record:
@@ -189,13 +191,14 @@ class PreparedLaunch:
     ordered before the launch when it is prepared, not at each run.
     """
 
-    __slots__ = ("_arguments", "_configuration", "_handle", "_launches", "_owners", "record")
+    __slots__ = ("_arguments", "_configuration", "_handle", "_launches", "_owners", "_stream", "record")
 
     def __init__(
         self,
         *,
         launches: Launches,
         configuration: Any,
+        stream: Any,
         handle: int,
         record: LaunchRecord,
         arguments: Sequence[Any],
@@ -203,6 +206,7 @@ class PreparedLaunch:
     ) -> None:
         self._launches = launches
         self._configuration = configuration
+        self._stream = stream
         self._handle = handle
         self._arguments = arguments
         self._owners = owners
@@ -210,7 +214,7 @@ class PreparedLaunch:
 
     def run(self) -> None:
         """Launch. Returns before the kernel has run. Raises launch.failed with the driver's answer."""
-        self._launches.start(self._configuration, self._handle, self.record, self._arguments)
+        self._launches.start(self._configuration, self._stream, self._handle, self.record, self._arguments)
 
 
 @user_facing

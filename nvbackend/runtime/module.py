@@ -76,6 +76,7 @@ class LoadedKernel:
         return PreparedLaunch(
             launches=self._launches,
             configuration=configuration,
+            stream=self.device.stream(handle),
             handle=handle,
             record=record,
             arguments=self._binder.encoded(bound),
@@ -102,7 +103,8 @@ class LoadedKernel:
         """
         handle = stream_handle(stream)
         record, configuration, bound = self._checked(grid, arguments, handle)
-        self._launches.start(configuration, handle, record, self._binder.encoded(bound))
+        driver_stream = self.device.stream(handle)
+        self._launches.start(configuration, driver_stream, handle, record, self._binder.encoded(bound))
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """`kernel[grid](...)` and `kernel[grid, stream](...)`, as numba writes launches.
