@@ -177,7 +177,10 @@ class Address:
             PEER_ADDRESS.fail(instruction=instruction, operand="address")
 
     def load(self, count: int = 1) -> list[Value]:
-        """`count` consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
+        """`count` consecutive elements in one access of at most 16 bytes.
+
+        Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
+        """
         kind, size = self._access(count)
         pointer = self._pointer()
         loaded = self._k._ir.load(pointer, typ=kind, align=size)
@@ -188,7 +191,10 @@ class Address:
         return [self._k._wrap(part, self.element) for part in parts]
 
     def store(self, *values: Operand) -> None:
-        """Write consecutive elements in one access of at most 16 bytes (memory.vector, memory.alignment)."""
+        """Write consecutive elements in one access of at most 16 bytes.
+
+        Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
+        """
         kind, size = self._access(len(values))
         given = [as_value(self._k, value, self.element).ir for value in values]
         packed: ir.Value = given[0]
@@ -241,6 +247,8 @@ class Address:
         self._k._check_live()
         if type(count) is not int:
             raise TypeError("counts are integers")  # the boundary knows which argument of the call it is
+        if self.element.bits % 8:
+            rules.PART_OF_A_BYTE.fail(element=self.element, bits=self.element.bits)
         size = count * self.element.bits // 8
         if size not in _ACCESS_BYTES:
             rules.VECTOR_WIDTH.fail(count=count, element=self.element, bytes=size)

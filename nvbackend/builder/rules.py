@@ -223,6 +223,13 @@ SUB_BYTE = Rule(
     why="An address names a byte; the step would be rounded to another element.",
     reference="PTX ISA 6.4.1 (byte addressing)",
 )
+PART_OF_A_BYTE = Rule(
+    id="memory.element",
+    message="{element} elements have {bits} bits: no access reads or writes them one by one",
+    fix="access whole bytes, address.cast(nvb.u8), and unpack with >> and .to(...), or pack with << and |",
+    why="An access moves bytes: elements that share one would be read as if each had its own.",
+    reference="PTX ISA 5.2.1 (fundamental types), 6.4.1 (byte addressing)",
+)
 VECTOR_ALIGNMENT = Rule(
     id="memory.alignment",
     message="an access of {bytes} bytes needs an address that is a multiple of {bytes}; this one is known to be one of "

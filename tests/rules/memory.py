@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import e2m1, f32, u8
+from nvbackend import e2m1, f32, s4, s8, u8
 from tests.rules.example import kernel
 
 
@@ -29,6 +29,14 @@ def address_of_an_address(k, x: nvb.Pointer(f32), address: nvb.i64):
 def step_of_half_a_byte(k, x: nvb.Pointer(e2m1)):
     x = x + 3  # breaks
     x = x + 4  # keeps
+
+
+@kernel("memory.element")
+def pair_of_nibbles(k, x: nvb.Pointer(s4), out: nvb.Pointer(s8)):
+    low, high = x.load(2)  # breaks
+    both = x.cast(s8)[0]  # keeps
+    low, high = both.to(s4), (both >> 4).to(s4)  # keeps
+    out[0], out[1] = low.to(s8), high.to(s8)
 
 
 @kernel("memory.vector")
