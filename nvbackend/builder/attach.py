@@ -7,6 +7,7 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
+from nvbackend.builder.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.operands import owner_of
 from nvbackend.builder.operations import Operations
 from nvbackend.builder.owners import AGAIN, BASE, builder_of, claim, shared_faults
@@ -15,6 +16,9 @@ from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
+
+_LOCAL = ("internal", "private")
+"""The linkage of functions whose names LLVM makes fit for PTX; it leaves those that others know as they are."""
 
 
 @user_facing
@@ -41,6 +45,8 @@ class AttachedBuilder(Operations):
         _, self._warnings = checked_bounds(found, threads, cluster)
         if shared_base is not None and (type(shared_base) is not int or shared_base < 0):
             BASE.fail(given=shared_base)
+        if function.linkage not in _LOCAL and not is_ptx_name(function.name):
+            rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
         super().__init__(function.name, found, function, cached_storage=False)
         claim(function, self)
         self._ir = builder
@@ -94,8 +100,8 @@ def attach(
 
     A function has one: asked for again with the same, it is the one that there is. Its dynamic shared memory begins at
     byte `shared_base`, for what calls it or is its owner's lies in front; without that, at 0, and `verify` refuses what
-    lies there too. Raises target.unknown, kernel.bounds, cluster.size, cluster.target, attach.place, attach.again and
-    attach.shared-base.
+    lies there too. Raises target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place,
+    attach.again and attach.shared-base.
     """
     earlier = builder_of(builder.function) if isinstance(builder, ir.IRBuilder) and builder.block else None
     if earlier is None:

@@ -15,6 +15,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.memory import Address
+from nvbackend.builder.names import PREDEFINED, suggested_kernel_name
 from nvbackend.builder.operations import Operations
 from nvbackend.builder.owners import claim, shared_faults
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMapParameter, check_parameters
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 TRIPLE = "nvptx64-nvidia-cuda"
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*")
-_PREDEFINED = frozenset({"WARP_SZ"})
-"""Names that PTX has given away (PTX ISA 4.4)."""
 
 
 @user_facing
@@ -57,8 +56,8 @@ class KernelBuilder(Operations):
         parameters: Sequence[Parameter] = (),
     ) -> None:
         found = Target.parse(target)
-        if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in _PREDEFINED:
-            rules.KERNEL_NAME.fail(given=name, suggested="k" + re.sub(r"[^\w$]", "_", str(name), flags=re.ASCII))
+        if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in PREDEFINED:
+            rules.KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
         self._bounds, self._warnings = checked_bounds(found, threads, cluster, min_ctas, max_registers)
         self._max_registers = max_registers
         check_parameters(name, parameters)

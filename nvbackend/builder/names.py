@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
 
 LONGEST = 256
@@ -15,6 +17,9 @@ NAME = Rule(
     reference="LLVM Language Reference, identifiers; LLVM Value.cpp (names of local values)",
 )
 _SHOWN = 40
+PREDEFINED = frozenset({"WARP_SZ"})
+"""Names that PTX has given away (PTX ISA 4.4)."""
+_PTX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 
 
 def name_fault(given: object) -> Diagnostic | None:
@@ -35,3 +40,13 @@ def check_name(given: object) -> None:
     """Raises value.name unless `given` is a name."""
     if (fault := name_fault(given)) is not None:
         raise_all([fault])
+
+
+def is_ptx_name(text: str) -> bool:
+    """Whether PTX takes it for the name of a function (PTX ISA 4.4)."""
+    return _PTX_NAME.fullmatch(text) is not None and text not in PREDEFINED
+
+
+def suggested_kernel_name(given: object) -> str:
+    """A name for a kernel that is like the one given."""
+    return "k" + re.sub(r"[^\w$]", "_", str(given), flags=re.ASCII)

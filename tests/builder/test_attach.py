@@ -8,14 +8,17 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.builder.kernel import TRIPLE
+from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import compile_ir
+from tests.support.ptxas import assemble
+from tests.support.runtime import rules
 
 
-def foreign():
+def foreign(name="foreign"):
     module = ir.Module("foreign")
     module.triple = TRIPLE
     kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(addrspace=1), ir.IntType(32)])
-    function = ir.Function(module, kind, "foreign")
+    function = ir.Function(module, kind, name)
     function.calling_convention = "ptx_kernel"
     return module, ir.IRBuilder(function.append_basic_block("entry")), function
 
@@ -80,3 +83,46 @@ def test_nothing_stays_behind_an_exit():
             call()
     assert k.verify() == ()
     assert "ret;" in compile_ir(str(module), k.target).ptx
+
+
+NAMES = (
+    *(
+        "k",
+        "_k",
+        "$k",
+        "%k",
+        "k$1",
+        "_Z3fooPf",
+        "9k",
+        "k.1",
+        "k k",
+        "k{",
+        "_",
+        "WARP_SZ",
+        "k-1",
+        "k\0",
+        "k\n",
+        "\u00e9",
+    ),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_function_has_a_name_that_llvm_and_ptxas_take(name: str) -> None:
+    """LLVM ends its process for some of the others."""
+    module, builder, function = foreign(name)
+    builder.store(ir.Constant(ir.IntType(32), 1), function.args[0])
+    refused = rules(lambda: nvb.attach(builder, "sm_90a", threads=128))
+    builder.ret_void()
+    try:
+        ptx = compile_ir_isolated(str(module), nvb.Target.parse("sm_90a")).ptx
+        taken, said = assemble(ptx, "sm_90a")
+    except nvb.DiagnosticError as error:
+        taken, said = False, str(error)
+    assert refused == ([] if taken else ["kernel.name"]), said
+
+
+def test_a_local_function_is_renamed_by_llvm() -> None:
+    _, builder, function = foreign("helper.1")
+    function.linkage = "internal"
+    assert rules(lambda: nvb.attach(builder, "sm_90a", threads=128)) == []
