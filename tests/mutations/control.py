@@ -87,10 +87,10 @@ class BarrierInOneThread(Mutation):
 
     found_by = ("control.one-thread",)
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         self.change()
         with self.if_(self.thread_id() == 0):
-            super().barrier(identifier, threads)
+            super().barrier(identifier, threads, **options)
 
 
 class BarrierInHalfTheThreads(Mutation):
@@ -98,13 +98,13 @@ class BarrierInHalfTheThreads(Mutation):
 
     found_by = ("barrier.divergent",)
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         if threads is not None:
-            super().barrier(identifier, threads)
+            super().barrier(identifier, threads, **options)
             return
         self.change()
         with self.if_(self.thread_id() < self.threads // 2):
-            super().barrier(identifier, threads)
+            super().barrier(identifier, threads, **options)
 
 
 class BarrierForTooMany(Mutation):
@@ -112,7 +112,7 @@ class BarrierForTooMany(Mutation):
 
     found_by = ("barrier.waits",)
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         self.change()
         super().barrier(identifier, 2 * self.threads)
 
@@ -122,7 +122,7 @@ class BarrierOfNoName(Mutation):
 
     found_by = ("barrier.id",)
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         self.change()
         super().barrier(16, threads)
 

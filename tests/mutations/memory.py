@@ -308,9 +308,9 @@ class RefillWithoutABarrier(Mutation):
 
     found_by = ("proxy.refill",)
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         if self.name not in ("register_operand", "ordinary_stores") or not self.is_call("barrier", 1):
-            super().barrier(identifier, threads)
+            super().barrier(identifier, threads, **options)
 
 
 class FillBeforeItIsEmpty(Mutation):
@@ -329,9 +329,9 @@ class StoreBeforeTheOthersHaveWritten(Mutation):
 
     found_by = ("shared.missing-barrier",)
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         if self.name != "gemm" or not self.is_call("barrier", 1):
-            super().barrier(identifier, threads)
+            super().barrier(identifier, threads, **options)
 
 
 class WriteBeforeTheOthersHaveRead(Mutation):
@@ -341,9 +341,9 @@ class WriteBeforeTheOthersHaveRead(Mutation):
     unseen = ("hopper_gemm",)
     because = "the waits for full stages on the way may order it"
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         if self.target.number not in (75, 90) or self.name != "gemm" or not self.is_call("barrier", 0):
-            super().barrier(identifier, threads)
+            super().barrier(identifier, threads, **options)
 
 
 class NoBarrierInTheRing(Mutation):
@@ -352,9 +352,9 @@ class NoBarrierInTheRing(Mutation):
     unseen = ("ampere_gemm", "ada_gemm", "consumer_blackwell_gemm")
     because = "which stage it is, is known when it runs"
 
-    def barrier(self, identifier=0, threads=None):
+    def barrier(self, identifier=0, threads=None, **options):
         if self.target.number not in (80, 89, 120) or not self.is_call("barrier", 0):
-            super().barrier(identifier, threads)
+            super().barrier(identifier, threads, **options)
 
 
 class RefillBeforeTheWait(Mutation):
