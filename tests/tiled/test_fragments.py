@@ -196,3 +196,14 @@ def test_a_thread_that_is_known_at_run_time(name: str) -> None:
 def test_threads_that_take_no_part(thread: int) -> None:
     with pytest.raises(DiagnosticError, match=r"tiled-mma\.thread"):
         make_tiled_mma("SM70_8x8x4_F32F16F16F32_NT").get_slice(thread)
+
+
+@pytest.mark.parametrize("stage", [0, 1, 2])
+def test_the_fragment_of_one_stage_begins_at_its_descriptor(stage: int) -> None:
+    """A stage of 128 x 64 f16 is 16 KiB, 1024 units of 16 bytes; the second 64 rows are 1 KiB, 64 units, further on."""
+    one = make_tiled_mma("SM90_64x64x16_F16F16F16_SS<Major::MN, Major::MN>").get_slice(0)
+    tile = tile_to_shape(gmma_atom(Major.MN, Swizzle.B128, f16), (128, 64, 3))
+    part = one.partition_A(tile)(None, None, None, stage)
+    fragment = one.make_fragment_A(part)
+    assert fragment.offset == 1024 * stage
+    assert fragment.offsets()[:2] == [1024 * stage, 1024 * stage + 64]
