@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 from nvbackend import DiagnosticError, Major, SmemLayout, f16, f32, u8
 from nvbackend import Swizzle as Mode
-from nvbackend.layout import ComposedLayout, Layout, Swizzle, gmma_atom, make_ordered_layout, size, tile_to_shape
+from nvbackend.layout import (
+    ComposedLayout,
+    Layout,
+    SmemPtr,
+    Swizzle,
+    gmma_atom,
+    make_ordered_layout,
+    size,
+    tile_to_shape,
+)
 from nvbackend.tiled import TmaBox, make_tma_copy, tma_partition
 
 GLOBAL = {Major.K: Layout((1024, 512), (512, 1)), Major.MN: Layout((1024, 512), (1, 1024))}
@@ -177,3 +186,12 @@ def test_refused(mistake):
     (found,) = caught.value.diagnostics
     assert found.rule.id == rule
     assert words in str(found)
+
+
+@pytest.mark.parametrize("bits", [1, 2, 3])
+def test_a_box_is_no_wider_than_its_swizzle(bits):
+    """PTX ISA 5.5.7: the innermost dimension of a box is at most as wide as the swizzle. Rows here are 256 bytes."""
+    layout = ComposedLayout(Swizzle(bits, 4, 3), SmemPtr(16), Layout((8, 128), (128, 1)))
+    copy = make_tma_copy(f16, GLOBAL[Major.K], layout)
+    assert (copy.swizzle, copy.map_box) == (16 << bits, (1, (16 << bits) // 2))
+    assert arrived(copy, copy.boxes()) == wanted(layout)
