@@ -197,10 +197,14 @@ def test_the_epilogue_stores_every_element_where_it_belongs(columns: int, warpgr
         (128, 32, (256, 64), (Major.K, Major.K), {"negate_a": True}),
         (128, 64, (128, 64), (Major.MN, Major.K), {"negate_b": True}),
         (128, 64, (128, 64), (Major.K, Major.MN), {}),
+        (64, 16, (128, 32), (Major.K, Major.K), {}),
     ],
 )
 def test_tiles_of_tcgen05(m: int, n: int, tile: tuple[int, int], majors: tuple[Major, Major], flags: Any) -> None:
-    """Two pairs of tiles: the first overwrites what tensor memory held, the second adds. Columns are n, M outside."""
+    """Two pairs of tiles: the first overwrites what tensor memory held, the second adds.
+
+    Accumulators of 128 rows are beside each other, M first; of 64 rows two along M are in both halves of the warps.
+    """
     described = nvb.InstructionDescriptor(kind="f16", m=m, n=n, a=f16, b=f16, d=f32, **flags)
     request = nvb.Tcgen05Request("f16")
     plan = Recorded("plan", "sm_100a", threads=128).tiled_mma(request, descriptor=described, tile=tile)
@@ -223,5 +227,6 @@ def test_tiles_of_tcgen05(m: int, n: int, tile: tuple[int, int], majors: tuple[M
     along_m, along_n = tile[0] // m, tile[1] // n
     for number in range(along_m * along_n):
         row, column = number % along_m * m, number // along_m * n
-        found = tmem[:, number * n : (number + 1) * n]
+        along, first = (0, number * n) if m == 128 else (number % along_m * 16, number // along_m * n)
+        found = tmem[[along + lane for lane in products.lanes_of(m)], first : first + n]
         assert np.array_equal(found, expected[row : row + m, column : column + n]), number
