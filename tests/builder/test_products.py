@@ -110,17 +110,21 @@ def test_a_negated_operand_of_several(sign: int, flags: dict[str, bool]) -> None
     assert np.array_equal(found, sign * expected)
 
 
-@pytest.mark.parametrize("parts", [2, 4])
-def test_the_parts_of_a_split_k_begin_cleared(parts: int) -> None:
+@pytest.mark.parametrize(("parts", "fill"), [(2, 3.0), (4, None)])
+def test_the_parts_of_a_split_k_begin_cleared(parts: int, fill: float | None) -> None:
+    """What they are filled with counts once."""
+
     def split(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         acc = mma.accumulators(parts=parts)
+        if fill is not None:
+            acc.fill(fill)
         with k.wgmma():
             mma.accumulate(acc, a, b)
         acc.add_parts()
         mma.store(acc, out, mma.shape[1])
 
     found, expected = wgmma_of(WGMMA, (64, 32), 64, split)
-    assert np.array_equal(found, expected)
+    assert np.array_equal(found, expected + (fill or 0))
 
 
 def test_atoms_along_k_are_added() -> None:

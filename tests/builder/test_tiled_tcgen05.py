@@ -138,3 +138,18 @@ def test_a_in_tensor_memory():
         mma.accumulate(columns.columns(0, 128), first, b, accumulate=False)
     touches = [{touch.operand: touch.offset for touch in one.memory} for one in products(k)]
     assert [(one["a"], one["d"]) for one in touches] == [(128 + 8 * step, 0) for step in range(4)]
+
+
+@pytest.mark.parametrize(("sparse", "steps", "columns"), [(False, 4, 8), (True, 2, 8)])
+def test_a_sparse_a_in_tensor_memory_has_half_the_columns(sparse, steps, columns):
+    """Of 64 k an instruction takes 16, or 32 of which 16 are stored: two of f16 in a column of tensor memory."""
+    request = nvb.Tcgen05Request("f16", a_in_tmem=True, sparse=sparse)
+    described = nvb.InstructionDescriptor(kind="f16", m=128, n=128, a=f16, b=f16, d=f32, sparse=sparse)
+    k = KernelBuilder("tiled", "sm_100a", threads=128)
+    mma = k.tiled_mma(request, descriptor=described)
+    b = k.shared_tile(mma.smem_b(64))
+    with k.tmem_alloc(256) as accumulators, k.one_thread(0):
+        first = mma.make_fragment_A(accumulators.columns(128, 32), 64)
+        issues = mma.issues(first, mma.partition_fragment_B(b))
+    assert len(issues) == steps
+    assert [one.a.cells()[0][1] for one in issues] == [columns * step for step in range(steps)]
