@@ -127,7 +127,8 @@ def test_the_parts_of_a_split_k_begin_cleared(parts: int, fill: float | None) ->
     assert np.array_equal(found, expected + (fill or 0))
 
 
-def test_atoms_along_k_are_added() -> None:
+@pytest.mark.parametrize(("atoms", "rows"), [((1, 1, 2), 64), ((2, 1, 2), 128), ((1, 1, 4), 64)])
+def test_atoms_along_k_are_added(atoms: tuple[int, int, int], rows: int) -> None:
     def along_k(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         warpgroup = k.warpgroup_id()
         acc = mma.accumulators()
@@ -137,7 +138,7 @@ def test_atoms_along_k_are_added() -> None:
         mma.reduce(acc, buffer, warpgroup)
         mma.store(acc, out, mma.shape[1], warpgroup)
 
-    found, expected = wgmma_of(WGMMA, (64, 16), 64, along_k, atoms=(1, 1, 2))
+    found, expected = wgmma_of(WGMMA, (rows, 16), 64, along_k, atoms=atoms)
     assert np.array_equal(found, expected)
 
 

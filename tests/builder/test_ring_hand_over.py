@@ -6,6 +6,8 @@ mask or number of arrivals is a wrong element or a deadlock.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,7 @@ def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int) -> Re
                 for half in range(2):
                     row, column = half * 8 + thread // 16, thread % 16
                     out[place * ROWS * COLUMNS + row * COLUMNS + column] = whole[row, column]
+            k.barrier(consumer + 1, 128)  # one thread gives the stage back for all: wgmma's wait is such a barrier
         if in_flight:
             ring.release()
     k.finish()
@@ -175,3 +178,50 @@ def test_the_boxes_of_a_copy_are_shared_out(cluster: int) -> None:
             for column in range(64):
                 place = tile.offset(row, column % 32) + column // 32 * tile.bytes
                 assert memory[place : place + 2].view(np.uint16)[0] == matrix[40 + row, 72 + column], (rank, row)
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_a_ring_of_threads_copies_hands_every_step_over(stages: int) -> None:
+    """cp.async arrives when its group is waited for, and each thread reads what another one has copied."""
+    layout = Layout((32, 8), (8, 1))
+    k = Recorded("ring", "sm_80", threads=32, parameters=[Parameter("x", Pointer(f16)), Parameter("out", Pointer(f16))])
+    x, out = k.arguments
+    thread = k.thread_id()
+    ring = k.copy_ring(stages, x=(f16, layout))
+
+    def fetch(step: Any, stage: Any) -> None:
+        k.cp_async(stage["x"].at(thread, 0), x + (step * 256 + thread * 8), 16)
+
+    with ring.drain(STEPS, fetch) as (step, stage):
+        for column in range(8):
+            out[step * 256 + thread * 8 + column] = stage["x"][31 - thread, column]
+    k.finish()
+    source = numbers(STEPS * 32, 8)
+    found = np.zeros_like(source)
+    Cluster(k, {"x": source, "out": found}).run()
+    assert np.array_equal(found.reshape(STEPS, 32, 8), source.reshape(STEPS, 32, 8)[:, ::-1])
+
+
+@pytest.mark.parametrize("cluster", [2, 4])
+def test_the_peer_of_each_cta_is_its_neighbour_in_the_pair(cluster: int) -> None:
+    k = Recorded("peers", "sm_90a", threads=32, cluster=cluster, parameters=[Parameter("out", Pointer(nvb.i32))])
+    with k.one_thread():
+        k.arguments[0][k.cluster_rank()] = k.peer_rank()
+    k.finish()
+    found = np.full(cluster, -1, np.int32)
+    Cluster(k, {"out": found}).run()
+    assert found.tolist() == [1, 0, 3, 2][:cluster]
+
+
+@pytest.mark.parametrize("cluster", [1, 2, 4])
+def test_a_stage_that_is_fed_comes_free_in_every_cta_that_loads_it(cluster: int) -> None:
+    """The commit of tcgen05 names a CTA by a bit, and the `empty` barrier waits for one arrival of each."""
+    k = Recorded("feed", "sm_100a", threads=128, cluster=cluster)
+    ring = k.pipeline(2, 1, multicast=cluster > 1, a=TILE)
+    k.barriers_ready()
+    with k.one_thread(), ring.feed():
+        pass
+    commits = [given for row, given, _ in k.rows.values() if row.opcode == "tcgen05.commit"]
+    assert [one.get("multicast_mask") for one in commits] == [None if cluster == 1 else 2**cluster - 1]
+    counts = [given["count"] for row, given, _ in k.rows.values() if row.opcode == "mbarrier.init"]
+    assert counts == [1, 1, cluster, cluster]

@@ -16,7 +16,7 @@ import numpy as np
 
 from nvbackend.intrinsics.row import Row
 from tests.support import products
-from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread
+from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread, read
 
 _PEER_BITS = 24
 """A shared::cluster address has the rank of its CTA above these bits."""
@@ -62,6 +62,7 @@ class Cta:
     asked: list[Collective | None] = field(default_factory=list)
     arrived: list[int] = field(default_factory=list)
     mbarriers: dict[int, Mbarrier] = field(default_factory=dict)
+    groups: dict[int, list[list[tuple[int, int, int]]]] = field(default_factory=dict)
     tmem: np.ndarray = field(default_factory=lambda: np.full((128, 512), np.nan))
 
 
@@ -96,13 +97,18 @@ class Cluster:
     def run(self) -> Cluster:
         """Until every thread has ended."""
         places = [(cta, first) for cta in self.ctas for first in range(0, self.k.threads, LANES)]
+        slow = self.random.choice(self.ctas)
         while any(one is not None for cta in self.ctas for one in cta.asked):
             self.random.shuffle(places)
-            moved = sum(self._warp(cta, first) for cta, first in places)
-            if self.copies and (not moved or self.random.random() < 0.5):
+            moved = 0
+            for cta, first in places:
+                if self.random.random() < (0.1 if cta is slow else 0.7):
+                    moved += self._warp(cta, first)
+            if self.copies and self.random.random() < 0.5:
                 self._arrives(self.copies.pop(self.random.randrange(len(self.copies))))
-                moved += 1
-            assert moved, f"a deadlock: {[self._waiting(cta) for cta in self.ctas]}"
+            elif not moved and not sum(self._warp(*place) for place in places):
+                assert self.copies, f"a deadlock: {[self._waiting(cta) for cta in self.ctas]}"
+                self._arrives(self.copies.pop(self.random.randrange(len(self.copies))))
         while self.copies:
             self._arrives(self.copies.pop())
         return self
@@ -151,6 +157,9 @@ class Cluster:
         """What a thread gets for an instruction of the tensor cores, or of what brings its results to memory."""
         if row.opcode == "stmatrix":
             return self._stmatrix(cta, thread, row)
+        if row.opcode.startswith("cp.async"):
+            self._per_thread_copy(cta, thread, row, given)
+            return {}
         if row.opcode == "cvt":
             halves = np.array([given["low"], given["high"]], np.uint32).view(np.float32).astype(np.float16)
             return {"packed": [int(halves.view(np.uint32)[0])]}
@@ -174,6 +183,20 @@ class Cluster:
             if first + lane != thread:
                 cta.asked[first + lane] = _next(cta.threads[first + lane], answers[lane])
         return answers[thread - first]
+
+    def _per_thread_copy(self, cta: Cta, thread: int, row: Row, given: dict[str, Any]) -> None:
+        """PTX ISA 9.7.9.25.3: copies arrive when their thread waits for their group, and not before."""
+        groups = cta.groups.setdefault(thread, [[]])
+        if "commit_group" in row.ptx:
+            groups.append([])
+        elif "wait_group" in row.ptx:
+            while len(groups) - 1 > given["pending"]:
+                for destination, source, size in groups.pop(0):
+                    found = np.frombuffer(read(cta.memory, source, size), np.uint8)
+                    cta.memory[_SHARED][destination : destination + size] = found
+        else:
+            assert {"destination", "source"} == set(given), row.ptx
+            groups[-1].append((given["destination"], given["source"], row.axes["size"]))
 
     def _stmatrix(self, cta: Cta, thread: int, row: Row) -> dict[str, Any] | None:
         """PTX ISA 9.7.14.5.16: lane r gives the address of row r % 8 of matrix r // 8, its registers pairs of rows."""
@@ -245,6 +268,7 @@ class Cluster:
         if given.get("guard", 1) & 1 == 0:
             return {}
         owner = self.ctas[address >> _PEER_BITS] if "shared::cluster" in row.ptx else cta
+        assert any(each is not None for each in owner.asked), "an arrival at a CTA that has ended"
         one = owner.mbarriers[address & (1 << _PEER_BITS) - 1]
         if "try_wait" in row.opcode:
             return {} if one.phase != given["parity"] else None
@@ -269,6 +293,7 @@ class Cluster:
         for peer in (each for each in self.ctas if mask >> each.rank & 1):
             for place, bytes_of in zip(_swizzled(given["destination"] + where, one.swizzle), raw, strict=True):
                 peer.memory[_SHARED][place : place + len(bytes_of)] = bytes_of
+            assert any(each is not None for each in peer.asked), "a copy to a CTA that has ended"
             barrier = peer.mbarriers[given["barrier"]]
             barrier.bytes -= raw.size
             barrier.settle()
