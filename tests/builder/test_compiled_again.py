@@ -97,6 +97,13 @@ def counting() -> float:
     return float(STATE["runs"])
 
 
+SWITCH = {"on": False}
+
+
+def switching() -> None:
+    SWITCH["on"] = not SWITCH["on"]
+
+
 UNKNOWN: dict[str, Callable[[], object]] = {
     "the clock": time.perf_counter,
     "random numbers": random.random,
@@ -111,6 +118,7 @@ UNKNOWN: dict[str, Callable[[], object]] = {
     "text that is shown": lambda: print(end=""),  # noqa: T201
     "a list that grows": lambda: SEEN.append(1),
     "a count that is kept": counting,
+    "a state that comes back": switching,
     "a module by a name made at run time": lambda: getattr(MODULE, "val" + "ue"),
     "names by text": lambda: eval("STATE"),
     "all globals": lambda: globals()["STATE"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nvbackend.codegen.ptxas import Resources, assemble, parse_resources
+from nvbackend.codegen.ptxas import Assembly, Resources, assemble, interpret, parse_resources
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel.target import Target
@@ -74,6 +74,17 @@ ptxas info    : Function properties for callee
     99 bytes stack frame, 98 bytes spill stores, 97 bytes spill loads
 """
     assert parse_resources(log) == (Resources("k", 30, 2, 48, 8, 4, 12),)
+
+
+@pytest.mark.parametrize(("stores", "loads", "warned"), [(0, 0, False), (8, 0, True), (0, 12, True), (8, 12, True)])
+def test_spills_one_way_are_spills(stores: int, loads: int, warned: bool) -> None:
+    log = f"""ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    8 bytes stack frame, {stores} bytes spill stores, {loads} bytes spill loads
+ptxas info    : Used 40 registers
+"""
+    found = interpret(Assembly(b"", log), CLEAN, find_ptxas()).diagnostics
+    assert [one.rule_id for one in found] == (["ptxas.spills"] if warned else [])
 
 
 def test_spills_are_a_warning_with_their_bytes() -> None:
