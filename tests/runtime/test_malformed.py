@@ -38,12 +38,12 @@ def test_arrays_without_dimensions_that_are_no_numbers(value) -> None:
     assert rules(lambda: loaded(Scalar(f32)).launch(1, value)) == ["launch.argument-kind"]
 
 
-@pytest.mark.parametrize("brackets", [(1, 128), (1, 32), (1, 128, 0, 0), ()])
+@pytest.mark.parametrize("brackets", [(1, 128), (1, 32), (1, 3), (1, 1024), (1, 128, 0, 0), ()])
 def test_numbas_grid_and_block(brackets) -> None:
     assert rules(lambda: loaded()[brackets](*())) == ["launch.grid"]
 
 
-@pytest.mark.parametrize("brackets", [1, (1, None), (1, 0), (1, 2), ((2, 2), 0x7F00000000)])
+@pytest.mark.parametrize("brackets", [1, (1, None), (1, 0), (1, 2), (1, 1025), ((2, 2), 0x7F00000000)])
 def test_grids_and_streams(brackets) -> None:
     assert rules(lambda: loaded()[brackets](*())) == []
 
