@@ -11,7 +11,7 @@ from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.intrinsics import async_store, cache_control, cp_async, launch_control, mbarrier_phases, sync
 from nvbackend.intrinsics.types import f32, pred, s32, u32, u64
 from nvbackend.isel.families import family_rules
-from nvbackend.isel.families.memory_rules import check_read_bytes
+from nvbackend.isel.families.memory_rules import check_copy_policy, check_read_bytes
 from nvbackend.isel.variants import variant
 
 Qualifiers = tuple[str, str]
@@ -38,8 +38,9 @@ class AsyncOperations(Copies):
         """cp.async: `size` bytes (4, 8, 16; cg: 16) from global to shared memory, each thread its own.
 
         `read_bytes` are read and the rest filled with zeros, or all where the predicate `ignore` holds; `prefetch` 64,
-        128 or 256 bytes go to L2 as well. Raises instruction.variant, target.feature, async-copy.read-bytes, and
-        memory.misaligned where an address is certainly no multiple of `size`. PTX ISA 9.7.9 (cp.async).
+        128 or 256 bytes go to L2 as well. Raises instruction.variant, target.feature, async-copy.read-bytes,
+        async-copy.policy, and memory.misaligned where an address is certainly no multiple of `size`.
+        PTX ISA 9.7.9 (cp.async).
         """
         fill = "ignore" if ignore is not None else None if read_bytes is None else "bytes"
         row = variant(
@@ -56,7 +57,10 @@ class AsyncOperations(Copies):
         if ignore is not None:
             given["ignore"] = as_value(self, ignore, pred).ir
         if cache_policy is not None:
-            given["cache_policy"] = as_value(self, cache_policy, u64).ir
+            policy = as_value(self, cache_policy, u64)
+            if isinstance(policy.constant, int):
+                check_copy_policy(policy.constant)
+            given["cache_policy"] = policy.ir
         self.emit(row, given)
 
     def cp_async_commit(self) -> None:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from nvbackend.builder import rules
 from nvbackend.diagnostics import Diagnostic, gather, raise_all
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.register_budget import THREAD_REGISTERS
+from nvbackend.intrinsics.register_budget import REGISTER_FILE, THREAD_REGISTERS, launch_share
 from nvbackend.intrinsics.sync import MAX_CTA_THREADS
 from nvbackend.isel.families import family_rules
 from nvbackend.isel.target import Target
 from nvbackend.signature import LaunchBounds
+
+_MOST_CTAS, _MOST_THREADS = 32, 2048
+SM_CTAS: dict[int, int] = {
+    **dict.fromkeys((75, 86, 87, 88), 16),
+    **dict.fromkeys((89, 101, 110, 120, 121), 24),
+}
+"""CTAs that an SM can have at once, where it is not 32, by compute capability (ptxas 12.9 and 13.5)."""
+SM_THREADS: dict[int, int] = {75: 1024, **dict.fromkeys((86, 87, 88, 89, 101, 110, 120, 121), 1536)}
+"""Threads that an SM can have at once, where it is not 2048."""
 
 
 def checked_bounds(
@@ -28,6 +37,12 @@ def checked_bounds(
             lambda: family_rules.check_cluster_target(target) if cluster > 1 else None,
             lambda: _check_min_ctas(min_ctas),
             lambda: _check_max_registers(max_registers),
+        )
+    )
+    raise_all(
+        gather(
+            lambda: _check_resident(target, threads, min_ctas),
+            lambda: _check_share(threads, max_registers) if min_ctas is None else None,
         )
     )
     return LaunchBounds(threads, cluster, 0, min_ctas), family_rules.check_cluster_size(cluster)
@@ -54,6 +69,26 @@ def _check_min_ctas(min_ctas: int | None) -> None:
     if min_ctas is not None and min_ctas < 1:
         rules.LAUNCH_FACT.fail(
             fact="min_ctas", given=min_ctas, needs="at least one CTA runs on an SM", advice="use 1 or more"
+        )
+
+
+def _check_resident(target: Target, threads: int, min_ctas: int | None) -> None:
+    """How many CTAs of so many threads an SM can have at once."""
+    room = SM_THREADS.get(target.number, _MOST_THREADS)
+    most = min(SM_CTAS.get(target.number, _MOST_CTAS), room // threads)
+    if min_ctas is not None and min_ctas > most:
+        needs = f"an SM of {target} has room for {most} CTAs of {threads} threads"
+        advice = f"use {most} or less" + (", or fewer threads" if most * threads > room - threads else "")
+        rules.LAUNCH_FACT.fail(fact="min_ctas", given=min_ctas, needs=needs, advice=advice)
+
+
+def _check_share(threads: int, max_registers: int | None) -> None:
+    """ptxas gives each thread what `.maxnreg` says, also where no SM has so many registers for all of them."""
+    share = launch_share(threads)
+    if max_registers is not None and max_registers > share:
+        needs = f"an SM has {REGISTER_FILE} registers, {share} for each of {threads} threads"
+        rules.LAUNCH_FACT.fail(
+            fact="max_registers", given=max_registers, needs=needs, advice=f"use {share} or less, or fewer threads"
         )
 
 

@@ -22,7 +22,9 @@ from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES,
 from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all, user_facing
+from nvbackend.intrinsics.register_budget import launch_limit
 from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
 from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signature, TensorMap
@@ -73,6 +75,8 @@ class KernelBuilder(Operations):
         self.threads, self.cluster = threads, cluster
         self._execution.start(threads, cluster)
         self.machine.attributes.update(threads=threads, cluster=cluster)
+        if min_ctas is not None or max_registers is not None:
+            self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(threads, min_ctas, max_registers)
         entry = function.append_basic_block("entry")
         self._start(entry)
         self.arguments = [self._argument(*pair) for pair in zip(parameters, function.args, strict=True)]

@@ -20,7 +20,7 @@ from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
 from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
-from nvbackend.isel.target import Target
+from nvbackend.isel.target import LAST_IN_PTXAS_12, Target
 
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
@@ -391,8 +391,9 @@ SHARED_LIMIT: dict[int, int] = {
 
 
 def static_limit(target: Target) -> int:
-    """Static shared memory that a CTA can have, in bytes: what ptxas 13.5 takes.
+    """Static shared memory that a CTA can have, in bytes: what the newest ptxas that knows the chip takes.
 
-    It is 48 KB; on a target with the suffix `a`, as much as there is.
+    It is 48 KB; from ptxas 13 on as much as there is, on a target with the suffix `a`.
     """
-    return SHARED_LIMIT[target.number] if target.has_arch_conditional else _STATIC_LIMIT
+    whole = target.has_arch_conditional and target.number not in LAST_IN_PTXAS_12
+    return SHARED_LIMIT[target.number] if whole else _STATIC_LIMIT

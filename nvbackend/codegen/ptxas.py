@@ -13,7 +13,7 @@ from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, Severity, raise_all, user_facing
 from nvbackend.intrinsics.register_budget import THREAD_REGISTERS
 from nvbackend.intrinsics.row import PtxVersion
-from nvbackend.isel.target import Target, dotted, lowest_ptx_version
+from nvbackend.isel.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
 
 RS_WGMMA_FIXED: ToolVersion = (13, 3, 0)
 """The first ptxas that keeps the A registers of a wgmma alive until the instruction has read them."""
@@ -92,8 +92,6 @@ _ELF = b"\x7fELF"
 _MACHINE_AT = 18
 _CUDA_MACHINE = (190).to_bytes(2, "little")
 """EM_CUDA."""
-_FIRST_CHIP_OF_13 = 75
-_RENAMED_IN_13 = 101
 
 _REGISTER_A = re.compile(r"wgmma\.mma_async(?:\.sp)?\.[\w.:]+\s*\{[^}]*\}\s*,\s*\{")
 _UNKNOWN_GPU = re.compile(r"Value '\w+' is not defined for option 'gpu-name'")
@@ -290,7 +288,7 @@ def _tuple(version: str) -> PtxVersion:
 
 def _needed(target: Target) -> str:
     """Which ptxas knows `target`, in words."""
-    if target.number < _FIRST_CHIP_OF_13 or target.number == _RENAMED_IN_13:
+    if target.number in LAST_IN_PTXAS_12:
         return _LAST_12
     lowest = lowest_ptx_version(target.number, target.suffix)
     release = _RELEASE_OF_PTX.get(lowest)

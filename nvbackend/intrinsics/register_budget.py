@@ -23,6 +23,19 @@ def launch_share(threads: int) -> int:
     return REGISTER_FILE // threads // REGISTER_COUNTS.step * REGISTER_COUNTS.step
 
 
+def launch_limit(threads: int, min_ctas: int | None, max_registers: int | None) -> int:
+    """The registers that ptxas gives a thread at most.
+
+    `max_registers` alone wins over what a CTA of `threads` can have; setmaxnreg does not raise it.
+    """
+    limits = [THREAD_REGISTERS[-1]]
+    if max_registers is not None:
+        limits.append(max_registers)
+    if max_registers is None or min_ctas is not None:
+        limits.append(launch_share(threads * (min_ctas or 1)))
+    return min(limits)
+
+
 @cache
 def setmaxnreg(action: str) -> Row:
     """setmaxnreg: raise ("inc", blocks until the pool has enough) or lower ("dec") the registers of each thread.

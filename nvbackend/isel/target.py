@@ -66,8 +66,10 @@ _SUFFIX_PTX: dict[tuple[int, str], PtxVersion] = {(90, "a"): (8, 0)}
 _FAMILY_PTX: PtxVersion = (8, 8)
 _LAST_PTX: dict[int, PtxVersion] = {101: (8, 8)}
 """sm_101 became sm_110 in PTX 9.0 and is not known from there on."""
-_ASSEMBLED_PTX: dict[int, PtxVersion] = dict.fromkeys((70, 72), (8, 8))
-"""What the last ptxas that knows a chip reads: that of CUDA 12.9."""
+LAST_IN_PTXAS_12 = frozenset({70, 72, 101})
+"""Chips that no ptxas from release 13 on knows."""
+_PTX_OF_PTXAS_12: PtxVersion = (8, 8)
+"""What the last ptxas of release 12 reads."""
 
 _BY_NAME: dict[str, tuple[int, str]] = {
     f"sm_{number}{suffix}": (number, suffix) for number, (suffixes, _) in _CHIPS.items() for suffix in ("", *suffixes)
@@ -196,7 +198,8 @@ def highest_ptx_version(number: int) -> PtxVersion:
 
 def default_ptx_version(number: int) -> PtxVersion:
     """The newest PTX version for this chip that some ptxas reads."""
-    return _ASSEMBLED_PTX.get(number, highest_ptx_version(number))
+    highest = highest_ptx_version(number)
+    return min(highest, _PTX_OF_PTXAS_12) if number in LAST_IN_PTXAS_12 else highest
 
 
 def ptx_versions(number: int, suffix: str) -> tuple[PtxVersion, ...]:

@@ -53,6 +53,7 @@ from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC
 from nvbackend.isel.protocols.wgmma.unwritten import check_unwritten
 from nvbackend.isel.protocols.wmma_fragments import check_fragments, move_faults
 from nvbackend.isel.register_counts import count_faults
+from nvbackend.isel.register_room import check_register_room
 from nvbackend.isel.row_identity import row_faults
 from nvbackend.isel.target import Target, dotted, target_names
 
@@ -268,6 +269,7 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_group_threads,
     check_convergence,
     check_register_budget,
+    check_register_room,
     check_mbarrier_protocol,
     check_cluster_protocol,
 )

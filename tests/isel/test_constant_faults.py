@@ -8,12 +8,13 @@ import pytest
 
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.diagnostics import DiagnosticError, Location
-from nvbackend.intrinsics import mbarrier, mbarrier_phases, sync, tma_bulk
-from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.types import s32, u64
+from nvbackend.intrinsics import cache_control, cp_async, mbarrier, mbarrier_phases, sync, tcgen05_memory, tma_bulk
+from nvbackend.intrinsics.row import RegisterClass, Row
+from nvbackend.intrinsics.types import s32, u8, u64
 from nvbackend.isel.machine import MachineFunction, MachineInstr
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
+from nvbackend.signature import Parameter, Pointer
 
 COUNTED = sync.barrier_sync(counted=True)
 EXPECT = mbarrier.arrive_expect_tx()
@@ -77,6 +78,60 @@ def test_the_size_of_a_bulk_copy(size: str, rules: list[str]) -> None:
 def test_one_sound_instruction_does_not_stand_for_another_number() -> None:
     found = verify(function({"id": "1", "threads": "64"}, {"id": "99", "threads": "64"}, {"id": "1", "threads": "5"}))
     assert told(found) == ["barrier.id", "barrier.threads"]
+
+
+COPY = cp_async.copy("ca", 8, "bytes")
+HINTED = cp_async.copy("cg", 16, cache_hint=True)
+COPIES: list[tuple[Row, dict[str, int], str | None]] = [
+    (COPY, {"bytes": 0}, None),
+    (COPY, {"bytes": 8}, None),
+    (COPY, {"bytes": 9}, "async-copy.read-bytes"),
+    (COPY, {"bytes": 16}, "async-copy.read-bytes"),
+    (COPY, {"bytes": (1 << 32) - 1}, "async-copy.read-bytes"),
+    (HINTED, {"cache_policy": 0}, "async-copy.policy"),
+    (HINTED, {"cache_policy": 1}, None),
+    (HINTED, {"cache_policy": 0x14F0000000000000}, None),
+]
+
+
+@pytest.mark.parametrize(("row", "values", "rule"), COPIES, ids=[f"{row.opcode}-{given}" for row, given, _ in COPIES])
+def test_every_way_of_emitting_a_copy_is_held_to_what_ptxas_takes(
+    row: Row, values: dict[str, int], rule: str | None
+) -> None:
+    """By `k.instruction`, which has no checks of its own; what is built is assembled."""
+    parameters = [Parameter("x", Pointer(u8, 16))]
+    k = KernelBuilder("k", "sm_90a", threads=32, parameters=parameters)
+    tile = k.shared(u8, 512)
+    k.instruction(row, destination=tile, source=k.arguments[0], **values)
+    k.cp_async_wait()
+    if rule is None:
+        assert k.compile().cubin
+        return
+    with pytest.raises(DiagnosticError) as caught:
+        k.finish()
+    assert [one.rule_id for one in caught.value.diagnostics] == [rule]
+
+
+@pytest.mark.parametrize(
+    ("row", "values", "rule"),
+    [
+        (cache_control.clear_bulk(), {"bytes": 12}, "cache.cleared"),
+        (
+            cache_control.policy_range("L2::evict_last", None, "global"),
+            {"primary_bytes": 2, "total_bytes": 1},
+            "cache.policy-range",
+        ),
+        (tcgen05_memory.dealloc(), {"tmem": 0, "columns": 48}, "tcgen05.columns"),
+    ],
+)
+def test_siblings_on_blackwell(row: Row, values: dict[str, int], rule: str) -> None:
+    k = KernelBuilder("k", "sm_100a", threads=32, parameters=[Parameter("x", Pointer(u8, 16))])
+    places = {RegisterClass.SHARED: k.shared(u8, 512), RegisterClass.GLOBAL: k.arguments[0]}
+    address = {"address": places[row.operand("address").register]} if row.has_operand("address") else {}
+    k.instruction(row, **address, **values)
+    with pytest.raises(DiagnosticError) as caught:
+        k.finish()
+    assert rule in [one.rule_id for one in caught.value.diagnostics]
 
 
 def function(*operands: dict[str, str]) -> MachineFunction:

@@ -15,6 +15,14 @@ def threads_that_are_no_whole_warps():
     nvb.KernelBuilder("k", "sm_90a", threads=128)  # keeps
 
 
+@program("machine.register-room")
+def columns_that_no_thread_has_registers_for():
+    k = nvb.KernelBuilder("k", "sm_100a", threads=1024, parameters=[nvb.Parameter("tmem", nvb.Scalar(nvb.u32))])
+    k.tcgen05_ld(k.arguments[0], "32x32b", 128)  # breaks
+    k.tcgen05_wait_ld(k.tcgen05_ld(k.arguments[0], "32x32b", 32))  # keeps
+    return k.finish()
+
+
 @program("kernel.finished")
 def code_behind_finish():
     k = nvb.KernelBuilder("k", "sm_90a", threads=32)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import e2m1, f32, s4, s8, u8
+from nvbackend import e2m1, f32, s4, s8, u8, u64
 from tests.rules.example import kernel
 
 
@@ -88,6 +88,14 @@ def rows_of_a_matrix_at_eight_bytes(k):
 def fewer_than_no_groups(k):
     k.cp_async_wait(-1)  # breaks
     k.cp_async_wait(0)  # keeps
+
+
+@kernel("async-copy.policy", "sm_80")
+def no_policy(k, x: nvb.Pointer(u8)):
+    tile = k.shared(u8, 2048)
+    policy = k.const(0, u64)  # breaks
+    policy = k.cache_policy("L2::evict_last")  # keeps
+    k.cp_async(tile + k.thread_id() * 16, x, 16, cache_policy=policy)
 
 
 @kernel("async-copy.read-bytes", "sm_80")

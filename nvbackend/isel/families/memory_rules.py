@@ -46,6 +46,13 @@ READ_BYTES = Rule(
     why="More than the copy has is undefined behaviour.",
     reference="PTX ISA 9.7.9 (cp.async), src-size",
 )
+COPY_POLICY = Rule(
+    id="async-copy.policy",
+    message="cp.async with the cache policy 0, which is none",
+    fix="make a policy with k.cache_policy(...), or leave cache_policy out",
+    why="ptxas ends with an internal error (C7907) where it sees the 0.",
+    reference="PTX ISA 9.7.9 (createpolicy); ptxas 12.9 and 13.5",
+)
 PENDING_COPIES = Rule(
     id="async-copy.pending",
     message="{instruction} {given}: the number of groups that may stay in flight is {legal}",
@@ -73,6 +80,12 @@ def check_read_bytes(given: int, size: int) -> None:
     """Raises async-copy.read-bytes where a copy of `size` bytes is to read another number of them."""
     if not 0 <= given <= size:
         READ_BYTES.fail(size=size, given=given)
+
+
+def check_copy_policy(policy: int) -> None:
+    """Raises async-copy.policy for the number 0, which no createpolicy gives."""
+    if policy == 0:
+        COPY_POLICY.fail()
 
 
 def check_exchange(mode: str, lane: int | None, width: int) -> None:
