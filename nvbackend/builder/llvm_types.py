@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 from llvmlite import ir
@@ -20,6 +21,10 @@ _LLVM_TYPES: dict[str, ir.Type] = {
 }
 
 
+_BFLOAT_SIGNIFICAND, _BFLOAT_LEAST = 8, -133
+"""The bits of a bf16's significand, and the exponent of the last bit of its subnormal numbers."""
+
+
 class _BFloatType(ir.HalfType):  # type: ignore[misc]
     """LLVM's bfloat, which llvmlite's IR layer has no class for."""
 
@@ -35,9 +40,15 @@ class _BFloatType(ir.HalfType):  # type: ignore[misc]
         return hash("bfloat")
 
     def format_constant(self, value: float) -> str:
-        """The upper half of the f32, rounded to nearest even, in LLVM's notation for bfloat."""
+        """The nearest bf16, of two the even one, in LLVM's notation for bfloat: the upper half of an f32.
+
+        It is rounded once: by way of the nearest f32, a number beside a tie would become the tie.
+        """
+        if math.isfinite(value):
+            last = max(math.frexp(value)[1] - _BFLOAT_SIGNIFICAND, _BFLOAT_LEAST)
+            value = math.copysign(math.ldexp(round(math.ldexp(value, -last)), last), value)
         (bits,) = struct.unpack("<I", struct.pack("<f", value))
-        return f"0xR{(bits + 0x7FFF + (bits >> 16 & 1)) >> 16:04X}"
+        return f"0xR{bits >> 16:04X}"
 
 
 _BFloatType._create_instance()  # llvmlite's float types are singletons, made so

@@ -84,7 +84,8 @@ def constants(element: ElementType) -> tuple[Any, ...]:
         return _special_integers(element)
     mantissa, bias = _FLOAT_SHAPE[element.name]
     largest = math.ldexp(2.0 - math.ldexp(1.0, -mantissa), bias)
-    numbers = (*_special_floats(element), 0.1, -1 / 3, 1e-9, 2.0**-149)
+    beside_ties = [1 + 2.0**-digits + by for digits in (8, 11, 24) for by in (-(2.0**-40), 0.0, 2.0**-40)]
+    numbers = (*_special_floats(element), *beside_ties, 0.1, -1 / 3, 1e-9, 2.0**-149)
     return tuple(one for one in numbers if not math.isfinite(one) or abs(one) <= largest)
 
 

@@ -28,6 +28,7 @@ from nvbackend.intrinsics.types import (
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.scalar import numbers
 from tests.scalar.numbers import FLOATS, INTEGERS, NUMBERS
+from tests.scalar.specials import constants
 from tests.support.host import HostKernel
 from tests.support.process import python_output
 from tests.support.ptxas import refusals, witnessed
@@ -85,6 +86,20 @@ def test_what_is_known_at_build_time_is_the_same_as_what_is_not(element):
         for name, operation in (("//", operator.floordiv), ("%", operator.mod), ("-", operator.sub)):
             rows = [np.array([one.constant], numbers.dtype(element)) for one in (a, b)]
             assert operation(a, b).constant == numbers.binary(name, element, *rows)[0]
+
+
+@pytest.mark.parametrize("element", [f16, bf16, tf32, f32, f64], ids=str)
+def test_a_constant_is_rounded_once(element):
+    given = constants(element)
+    k = KernelBuilder("constants", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(element))])
+    for place, number in enumerate(given):
+        k.arguments[0][place] = k.const(number, element)
+    out = np.zeros(len(given), numbers.dtype(element))
+    HostKernel(k.finish())(out)
+    with np.errstate(all="ignore"):
+        expected = numbers.converted(f64, element, np.array(given)) if element is not f64 else np.array(given)
+    different = np.flatnonzero(~numbers.same(element, out, expected))
+    assert [(given[place], out[place], expected[place]) for place in different] == []
 
 
 @pytest.mark.parametrize(("divisor", "instructions"), [(7, "mul.hi"), (8, "shr")])
