@@ -157,8 +157,8 @@ def test_ordinary_moves_of_matrices_and_cp_async() -> None:
     k.cp_async(buffer + 16, k.arguments[3], 4)
     found = [*touches(k, "ldmatrix"), *touches(k, "stmatrix"), *touches(k, "cp.async")]
     assert [(one.use, one.offset, one.bytes) for one in found] == [
-        (MemoryUse.READ, 0, None),
-        (MemoryUse.WRITE, 16, None),
+        (MemoryUse.READ, 0, 16),  # a thread's address is that of a row: eight elements of 16 bits
+        (MemoryUse.WRITE, 16, 16),
         (MemoryUse.WRITE, 32, 4),
     ]
 

@@ -161,7 +161,7 @@ MISTAKES = {
     a_nibble: ("memory.sub-byte", "e2m1"),
     six_bits: ("tensor.registers", "6 bits do not fill a register"),
     past_the_end: ("tensor.bounds", "reaches 8192 bytes, and short has 8064"),
-    a_swizzle_from_the_middle: ("tensor.base", "allocate it with align=1024"),
+    a_swizzle_from_the_middle: ("tensor.base", "k.shared(..., align=1024)"),
     half_a_register: ("tensor.registers", "3 elements, of which 2 are in one"),
     halves_of_registers: ("tensor.registers", "elements [0, 4] are not those of one register"),
     multiple_of_nothing: ("tensor.multiple", "0 is no number"),

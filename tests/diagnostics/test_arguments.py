@@ -33,7 +33,6 @@ def builder() -> tuple:
         (lambda k, out, a: k.wgmma_wait_group(1.0), "pending is 1.0, a float, and takes int"),
         (lambda k, out, a: k.shared(), "missing a required argument: 'element'"),
         (lambda k, out, a: k.barrier(id=3), "unexpected keyword argument 'id'"),
-        (lambda k, out, a: out[1:2], "a slice, and takes Operand"),
         (lambda k, out, a: nvb.SmemLayout("K", nvb.Swizzle.B128, f16, 64, 64), "major is 'K', a str, and takes Major"),
         (lambda k, out, a: k.compile(cache="here"), "cache is 'here', a str, and takes Cache | None"),
         (lambda k, out, a: nvb.kernel("sm_90a"), "kernel: missing a required argument: 'threads'"),
@@ -47,6 +46,12 @@ def test_the_argument_is_named_at_the_users_line(call: Callable[..., object], sa
     assert says in found.message
     assert found.location is not None and found.location.file == __file__
     assert all(frame.filename == __file__ for frame in traceback.extract_tb(caught.value.__traceback__))
+
+
+def test_a_slice_is_not_an_index_of_a_pointer() -> None:
+    _, out, _ = builder()
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.kind.*slice\(1, 2, None\)"):
+        out[1:2]
 
 
 def typed(one: int, many: tuple[int, ...] = (), *rest: str, maybe: float | None = None, some: Pointer = None) -> None:  # type: ignore[assignment]

@@ -71,7 +71,7 @@ def run(seed: int, count: int, capsys: pytest.CaptureFixture[str]) -> tuple[Atte
     return attempts, statuses
 
 
-def check(attempts: Attempts, statuses: list[int]) -> None:
+def assert_kept(attempts: Attempts, statuses: list[int]) -> None:
     assert attempts.failures == {}
     assert set(statuses) == {0, FAILED}
     assert statuses.count(0) > len(statuses) // 20
@@ -81,7 +81,7 @@ def test_random_command_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    check(*run(1, COUNT, capsys))
+    assert_kept(*run(1, COUNT, capsys))
     assert {path.name for path in tmp_path.iterdir()} <= {"out.svg"}
 
 
@@ -91,4 +91,4 @@ def test_more_random_command_lines(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    check(*run(seed, LONG_COUNT // 6, capsys))
+    assert_kept(*run(seed, LONG_COUNT // 6, capsys))

@@ -102,7 +102,7 @@ def number_of(name: str, count: int) -> int:
     return count // {"ptx": 5, "atoms": 100}.get(name, 1)
 
 
-def check(attempts: Attempts) -> None:
+def assert_kept(attempts: Attempts) -> None:
     assert attempts.failures == {}
     assert attempts.answered > attempts.requests // 50
     assert attempts.requests - attempts.answered > attempts.requests // 10
@@ -110,13 +110,13 @@ def check(attempts: Attempts) -> None:
 
 @pytest.mark.parametrize("name", READERS)
 def test_thousands_of_texts(name: str) -> None:
-    check(read(name, 1, number_of(name, COUNT)))
+    assert_kept(read(name, 1, number_of(name, COUNT)))
 
 
 @pytest.mark.exhaustive(seconds=60)
 @pytest.mark.parametrize("name", READERS)
 def test_many_more_texts(name: str) -> None:
-    check(read(name, 2, number_of(name, LONG_COUNT)))
+    assert_kept(read(name, 2, number_of(name, LONG_COUNT)))
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -56,7 +56,7 @@ KEPT_AND_BROKEN: list[tuple[str, Check, object, object, str]] = [
         family_rules.check_ldmatrix_target,
         Target.parse("sm_75"),
         Target.parse("sm_72"),
-        "sm_72 at PTX 9.0 has no ldmatrix",
+        "sm_72 at PTX 8.8 has no ldmatrix",
     ),
     (
         "stmatrix.target",
