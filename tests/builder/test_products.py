@@ -184,7 +184,10 @@ def test_the_epilogue_stores_every_element_where_it_belongs(columns: int, warpgr
     output.finish()
     k.finish()
     found = np.zeros((256, 256), np.float16)
-    Cluster(k, {"c": TensorMap(found.view(np.uint16), kind.box, kind.swizzle)}).run()
+    done = Cluster(k, {"c": TensorMap(found.view(np.uint16), kind.box, kind.swizzle)}).run()
+    assert sorted(sorted(threads) for threads in done.met.values()) == [
+        list(range(128 * one, 128 * one + 128)) for one in range(warpgroups)
+    ]  # no warpgroup waits at another one's barrier
     expected = np.zeros_like(found)
     for turn in range(2):
         for thread in range(128 * warpgroups):

@@ -76,3 +76,15 @@ def test_rows_of_a_part_end_with_it():
     _, tile = tile_of(LAYOUTS[0])
     with pytest.raises(nvb.DiagnosticError, match=r"layout\.bounds"):
         tile.rows_from(0, 64).at(64, 0)
+
+
+@pytest.mark.parametrize("block", [0, 1, 3])
+@pytest.mark.parametrize("known", [True, False], ids=["a number", "a value"])
+def test_rows_of_a_block_are_those_of_the_tile(block, known):
+    layout = SmemLayout(Major.K, Swizzle.B64, f16, 128, 32)
+    k, tile = tile_of(layout)
+    number = block if known else k.thread_id()
+    part = tile.rows_from(number, 32)
+    for row, column in ((0, 0), (5, 8), (31, 24)):
+        address = part.at(row, column).bytes
+        assert evaluate(address.ir, {"tid.x": block}) == layout.offset(32 * block + row, column)

@@ -72,6 +72,8 @@ class Cluster:
     def __init__(self, k: Recorded, arguments: dict[str, Any], seed: int = 0) -> None:
         self.k, self.random = k, random.Random(seed)
         self.maps: dict[int, TensorMap] = {}
+        self.met: dict[int, set[int]] = {}
+        """The threads that have waited at each barrier, by its number."""
         starts: dict[str, int] = {}
         arrays: dict[int, np.ndarray] = {}
         for number, (name, one) in enumerate(arguments.items()):
@@ -254,6 +256,7 @@ class Cluster:
         ]
         if len(here) < given.get("threads", self.k.threads):
             return None
+        self.met.setdefault(number, set()).update(here)
         for place in here:
             if place != thread:
                 cta.asked[place] = _next(cta.threads[place], {})
