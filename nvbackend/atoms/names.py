@@ -83,7 +83,7 @@ def atom_of(
             weight_stationary=axes["weight_stationary"],
             scale_vector=axes.get("scale_vector"),
         )
-    ROW.fail(row=row.ptx, problem="it is no mma", instead="use a row of mma.sync, wgmma.mma_async or tcgen05.mma")
+    ROW.fail(row=row.ptx, problem="it is not an mma", instead="use a row of mma.sync, wgmma.mma_async or tcgen05.mma")
 
 
 def _atom_of_wgmma(row: Row, a_major: Major, b_major: Major) -> MmaAtom:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 
-_CONTRACT = "seed on the MMA atoms, Common Atom Contract"
+_CONTRACT = "tileiras documents: MMA atoms, Common Atom Contract"
 
 NAME = Rule(
     id="atom.name",
@@ -45,12 +45,12 @@ TARGET = Rule(
     id="atom.target",
     message="{atom} needs another chip or PTX version than {target} with PTX {version}",
     fix="compile for {instead}, with PTX {first} or later",
-    why="ptxas refuses the instruction; LLVM ends the process where it can not select it.",
+    why="ptxas refuses the instruction; LLVM ends the process where it cannot select it.",
     reference=_CONTRACT,
 )
 SHAPE = Rule(
     id="atom.shape",
-    message="a tile of {given} is no multiple of {atom}, which is {shape}",
+    message="a tile of {given} is not a multiple of {atom}, which is {shape}",
     fix="use a tile of {nearest}, or another atom",
     why="Elements of another tile would be multiplied, or some of this one left out.",
     reference=_CONTRACT,
@@ -88,5 +88,5 @@ LAYOUT = Rule(
     message="{given} is not the layout of {operand} of {atom}: {problem}",
     fix="{instead}",
     why="Threads would have other elements in their registers than the instruction multiplies.",
-    reference="seed on the MMA atoms, Operand Layout Grammar",
+    reference="tileiras documents: MMA atoms, Operand Layout Grammar",
 )

@@ -36,7 +36,7 @@ SEED_ARM = Rule(
     message="no arm has K = {k}, M = {m}, sparse = {sparse}, fp8 = {fp8}, trans_a = {trans_a}",
     fix="use the key of one of the seven arms: {legal}",
     why="The reference layouts are matched by their key exactly, without falling through.",
-    reference="seed on the MMA atoms, Seven-Arm Dispatch",
+    reference="tileiras documents: MMA atoms, Seven-Arm Dispatch",
 )
 
 

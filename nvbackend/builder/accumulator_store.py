@@ -26,7 +26,7 @@ _BATCH = 8
 
 STORE_TARGET = Rule(
     id="accumulator.store",
-    message="accumulator {name} of {element} can not be stored to {given!r}",
+    message="accumulator {name} of {element} cannot be stored to {given!r}",
     fix="give an address of this kernel's global memory that holds {element}, or convert: acc.values() and .to(...)",
     why="The registers would be written as another type, or to another memory.",
     reference="PTX ISA 9.7.15.5.1 (register fragments)",

@@ -63,7 +63,7 @@ def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int,
     found = None if offset is None or span == 1 else _misaligned(k, offset, span)
     if found is not None:
         behind, who = found
-        problem = f"the address lies {behind} byte(s) behind a multiple of {span} bytes{who}"
+        problem = f"the address lies {behind} byte(s) after a multiple of {span} bytes{who}"
         MISALIGNED.fail(
             what=what, problem=problem, advice=f"step by multiples of {span} bytes, or access fewer at once"
         )

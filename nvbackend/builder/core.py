@@ -144,7 +144,7 @@ class BuilderCore:
             problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
             rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
         if block.is_terminated and block.terminator in block.instructions[:place]:
-            problem, advice = "the IRBuilder stands behind its end", "emit before the block is ended, or in another one"
+            problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
             rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         latest = self._latest.get(block.name)
         if latest is not None and latest not in block.instructions[:place]:

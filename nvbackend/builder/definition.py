@@ -99,7 +99,7 @@ class KernelDefinition:
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Kernels are launched, not called: kernel.function."""
         advice = "build it, and launch it with a grid: nvb.runtime.load(kernel.compile()).launch(grid, ...)"
-        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="a kernel is no function of the host", advice=advice)
+        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="a kernel is not a function of the host", advice=advice)
 
     def __getitem__(self, grid: object) -> NoReturn:
         """As numba writes launches, and so do kernels that are loaded: kernel.function."""
@@ -180,7 +180,7 @@ def _check_function(function: Callable[..., None]) -> None:
     """kernel.function unless the function can be run to build a kernel."""
     name = getattr(function, "__name__", "the function")
     if not inspect.isfunction(function):
-        rules.KERNEL_FUNCTION.fail(kernel=name, problem="it is no Python function", advice="decorate a `def`")
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem="it is not a Python function", advice="decorate a `def`")
     if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         problem = "a generator or coroutine does not run when it is called, so the kernel would be empty"
         rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="use a plain `def` without yield and await")
@@ -193,11 +193,11 @@ def _check_function(function: Callable[..., None]) -> None:
         rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=f"write def {name}(k, ...)")
     for parameter in parameters:
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-            problem = f"{parameter} stands for parameters that the kernel does not know"
+            problem = f"{parameter} takes parameters that the kernel does not know"
             rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="name and annotate each parameter")
         if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
             problem = f"{parameter.name} is a parameter of the kernel, and its default would never be used"
-            advice = "give it at each launch; a constant of the build stands behind a *"
+            advice = "give it at each launch; write a constant of the build after a *"
             rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
 
 

@@ -58,7 +58,7 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
     if fault is not None:
         yield fault
     if not isinstance(given.element, ElementType):
-        needs, advice = "its element is no element type", "use one such as nvb.f16"
+        needs, advice = "its element is not an element type", "use one such as nvb.f16"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=repr(given.element), needs=needs, advice=advice)
     elif isinstance(given, Pointer) and not _is_power_of_two(given.align):
         needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"

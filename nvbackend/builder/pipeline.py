@@ -85,7 +85,7 @@ class Ring:
         if k._consuming not in (None, self.consumers):
             rules.RING_CONSUMERS.fail(given=self.consumers, there=k._consuming)
         if not 0 <= in_flight <= 1 or in_flight >= self.stages:
-            because = "The stage that is held back would never come free, and the producer would wait for ever."
+            because = "The stage that is held back would never come free, and the producer would wait forever."
             rules.RING.fail(stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because)
         self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
         index = self._index.value

@@ -26,8 +26,8 @@ MOST_COORDINATES = MOST_REGISTERS * REGISTER_BITS
 
 REGISTERS = Rule(
     id="tensor.registers",
-    message="{layout} of {element} from element {offset} on is no whole number of registers: {problem}",
-    fix="name whole registers: slice the modes behind the first, and retile for the copy that reads or writes them",
+    message="{layout} of {element} from element {offset} on is not a whole number of registers: {problem}",
+    fix="name whole registers: slice the modes after the first, and retile for the copy that reads or writes them",
     why="An instruction takes registers, and would get other elements with those that are meant.",
     reference="PTX ISA 9.7.14.5 (fragments)",
 )

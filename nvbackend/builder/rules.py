@@ -29,12 +29,12 @@ NO_TRUTH_VALUE = Rule(
     id="value.truth",
     message="a run-time value has no truth value while the kernel is being built",
     fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `&`, `|` and `~` instead of and, or, not",
-    why="Python's `if` would decide once, at build time, for every thread.",
+    why="Python's `if` would decide once, at build time, forevery thread.",
     reference="README.md, The promise",
 )
 NO_NUMBER = Rule(
     id="value.number",
-    message="what is known when the kernel runs is no Python number while it is being built: {error}",
+    message="what is known when the kernel runs is not a Python number while the kernel is being built: {error}",
     fix="use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.sqrt and the like for math and "
     "NumPy, an array in memory for a list",
     why="The number is known when the kernel runs, and differs between threads.",
@@ -56,7 +56,7 @@ FOREIGN_VALUE = Rule(
 )
 NOT_A_VALUE = Rule(
     id="value.kind",
-    message="{given!r} can not be used as a {element} value",
+    message="{given!r} cannot be used as a {element} value",
     fix="pass a value of this kernel, a variable, or a Python number",
     why="Only values of the kernel have a register.",
     reference="docs/guide.md, Values and variables",
@@ -71,13 +71,13 @@ UNREACHABLE = Rule(
 ELSE_WITHOUT_IF = Rule(
     id="control.else",
     message="k.else_() (or k.consumers()) does not follow the end of a k.if_() (or k.producer()) block directly",
-    fix="open it once, right after the if block, in the same block as it; what stands between goes before the if",
-    why="There is no condition it could be the other side of, and what stands between would be lost on this side.",
+    fix="open it once, right after the if block, in the same block as it; what is between goes before the if",
+    why="There is no condition it could be the other side of, and what is between would be lost on this side.",
     reference="docs/guide.md, Values and variables",
 )
 NO_LOOP = Rule(
     id="control.loop",
-    message="{exit} stands outside a loop",
+    message="{exit} is outside a loop",
     fix="use it inside `with k.range(...)` or `with k.loop()`",
     why="There is no loop to leave.",
     reference="docs/guide.md, Values and variables",
@@ -105,7 +105,7 @@ ENDLESS = Rule(
 )
 NOT_ENTERED = Rule(
     id="control.not-entered",
-    message="k.{call}(...) was called here and its block never opened: what should stand inside runs unconditionally",
+    message="k.{call}(...) was called here and its block never opened: what belongs inside runs unconditionally",
     fix="write `with k.{call}(...):` and put the code inside",
     why="The call alone emits nothing.",
     reference="docs/guide.md, Values and variables",
@@ -113,7 +113,7 @@ NOT_ENTERED = Rule(
 OPEN_BLOCK = Rule(
     id="control.open",
     message="the kernel ends while {block} is open",
-    fix="finish the kernel behind the block",
+    fix="finish the kernel after the block",
     why="The rest of the block, and what follows it, would be missing.",
     reference="docs/guide.md, Values and variables",
 )
@@ -126,7 +126,7 @@ TORN = Rule(
 )
 FINISHED = Rule(
     id="kernel.finished",
-    message="kernel {name} is finished and can not be added to",
+    message="kernel {name} is finished and cannot be added to",
     fix="emit everything before k.finish(), or inside the function that @kernel decorates",
     why="It was verified as it stood.",
     reference="docs/guide.md, A kernel is a function that builds one",
@@ -140,7 +140,7 @@ KERNEL_NAME = Rule(
 )
 KERNEL_FUNCTION = Rule(
     id="kernel.function",
-    message="{kernel} can not be built: {problem}",
+    message="{kernel} cannot be built: {problem}",
     fix="{advice}",
     why="The function runs once, with the builder, the kernel's parameters and the constants of the build.",
     reference="docs/guide.md, A kernel is a function that builds one",
@@ -266,7 +266,7 @@ TMA_SWIZZLE = Rule(
     message="tensor map {name!r} swizzles by {given} bytes; the tile it meets is laid out for {wanted}",
     fix="declare TensorMap(..., swizzle={wanted}), or choose the tile's layout with a {given}-byte swizzle",
     why="The tensor core would read other bytes than TMA wrote there: wrong numbers, no fault.",
-    reference="PTX ISA 5.5.7 (swizzling modes); seed: descriptor swizzle mismatch",
+    reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
 )
 TMA_ELEMENT = Rule(
     id="tma.element",
@@ -277,7 +277,7 @@ TMA_ELEMENT = Rule(
 )
 TMA_MULTICAST = Rule(
     id="tma.multicast",
-    message="a tile of {boxes} box(es) of {box} can not be shared out over a cluster of {cluster}",
+    message="a tile of {boxes} box(es) of {box} cannot be shared out over a cluster of {cluster}",
     fix="make the box {cluster} times smaller in its first dimension, or load without multicast",
     why="Each CTA loads its share for all; a share must be whole boxes.",
     reference="PTX ISA 9.7.9.27.1.2 (cp.async.bulk.tensor, .multicast::cluster)",
@@ -291,7 +291,7 @@ TMA_PLACE = Rule(
 )
 MBARRIER_ADDRESS = Rule(
     id="mbarrier.address",
-    message="{given!r} can not be an mbarrier, which is {bytes} bytes of shared memory at a multiple of {bytes}",
+    message="{given!r} cannot be an mbarrier, which is {bytes} bytes of shared memory at a multiple of {bytes}",
     fix="make it with k.mbarriers(count, arrivals)",
     why="The address would be cut to 32 bits, or the access would fault.",
     reference="PTX ISA 9.7.13.15 (mbarrier: size and alignment)",
@@ -319,31 +319,31 @@ RING_CONSUMERS = Rule(
 )
 RING_ROLE = Rule(
     id="pipeline.role",
-    message="ring.{call}() is for {who}, and stands in {block}",
+    message="ring.{call}() is for {who}, and is in {block}",
     fix="fill in `with k.producer(...)` or `with k.one_thread()`; drain in `with k.consumers(...)`",
-    why="The arrivals would be counted wrongly, and the other side would wait for ever or not at all.",
+    why="The arrivals would be counted wrongly, and the other side would wait forever or not at all.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
 RING_NOT_READY = Rule(
     id="pipeline.not-ready",
     message="ring.{call}() waits at mbarriers that no barrier has made visible since they were initialised",
     fix="call k.barriers_ready() between the last k.pipeline(...) and the roles",
-    why="A thread may wait at a barrier before it is initialised, and wait for ever.",
+    why="A thread may wait at a barrier before it is initialised, and wait forever.",
     reference="PTX ISA 9.7.13.15 (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
 )
 HELD = Rule(
     id="pipeline.left",
     message="{exit} leaves the ring.{call}() block before its end",
-    fix="compute the condition inside, keep it in a variable, and leave behind the block",
-    why="The end of the block gives the stage back and moves on to the next one: without it this thread stays behind "
-    "the others, waits for ever, or works on a tile that is not its own.",
+    fix="compute the condition inside, keep it in a variable, and leave after the block",
+    why="The end of the block gives the stage back and moves on to the next one: without it this thread stays after "
+    "the others, waits forever, or works on a tile that is not its own.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
 GROUP = Rule(
     id="pipeline.group",
-    message="tiles can not be walked {given} rows at a time",
+    message="tiles cannot be walked {given} rows at a time",
     fix="use a positive integer; 1 walks row by row",
-    why="The tile's place would be a quotient by zero, which is no error on the GPU: any tile may come out.",
+    why="The tile's place would be a quotient by zero, which is not an error on the GPU: any tile may come out.",
     reference="PTX ISA 9.7.1 (div, rem: division by zero)",
 )
 ROLES = Rule(
@@ -365,7 +365,7 @@ TILE_INDEX = Rule(
     id="shared.tile",
     message="tile {given} of {count}: they are numbered 0 to {last}",
     fix="use 0 to {last}, or make more of them",
-    why="What lies behind the last tile is another buffer, which would be read or overwritten.",
+    why="What follows the last tile is another buffer, which would be read or overwritten.",
     reference="README.md, The promise",
 )
 ACCUMULATOR_REGISTERS = Rule(
@@ -377,21 +377,21 @@ ACCUMULATOR_REGISTERS = Rule(
 )
 TILE_MISMATCH = Rule(
     id="mma.tile",
-    message="an A tile of {a} columns and a B tile of {b} columns can not be multiplied in steps of K = {k}",
+    message="an A tile of {a} columns and a B tile of {b} columns cannot be multiplied in steps of K = {k}",
     fix="give both tiles the same K extent, a multiple of {k}",
     why="The instruction would read past one of the tiles.",
     reference="PTX ISA 9.7.15.2 (wgmma shapes)",
 )
 ATTACH_PLACE = Rule(
     id="attach.place",
-    message="{given!r} is no llvmlite IRBuilder that stands in a block of a function",
+    message="{given!r} is not an llvmlite IRBuilder with a place in a block of a function",
     fix="position it first: ir.IRBuilder(function.append_basic_block('entry'))",
-    why="The calls are emitted where it stands.",
+    why="The calls are emitted at its place.",
     reference="llvmlite IR layer",
 )
 ATTACH_ORDER = Rule(
     id="attach.order",
-    message="the IRBuilder stands in block {block} in front of what nvbackend emitted there before",
+    message="the IRBuilder is in block {block}, before what nvbackend emitted there before",
     fix="emit each block in the order of its instructions; make another block for what comes earlier",
     why="The protocols are checked in the order of the calls: what runs earlier would be taken for what runs later.",
     reference="docs/guide.md, A kernel is a function that builds one",
@@ -400,12 +400,12 @@ ATTACH_BLOCK = Rule(
     id="attach.block",
     message="block {block}: {problem}",
     fix="{advice}",
-    why="What is emitted there is no part of the function, or is checked as the end of a way that goes on.",
+    why="What is emitted there is not part of the function, or is checked as the end of a way that goes on.",
     reference="LLVM Language Reference, terminators",
 )
 LLVM_TYPE = Rule(
     id="value.llvm-type",
-    message="an LLVM value of type {given} is no {element}, which is {wanted} in LLVM",
+    message="an LLVM value of type {given} is not of type {element}, which is {wanted} in LLVM",
     fix="name the element type that it has, or convert it with the builder it comes from",
     why="Every instruction that follows would be typed wrongly, and LLVM would refuse the module.",
     reference="LLVM Language Reference, type system",

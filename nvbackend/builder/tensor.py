@@ -46,7 +46,7 @@ ELEMENT = Rule(
 )
 MULTIPLE = Rule(
     id="tensor.multiple",
-    message="{given!r} is no number of elements that run-time strides are multiples of",
+    message="{given!r} is not a number of elements that run-time strides are multiples of",
     fix="give a positive integer, such as multiple_of=8",
     why="Accesses would be taken for aligned that are not.",
     reference="CUTLASS include/cute/numeric/integral_constant.hpp (assume)",

@@ -46,7 +46,7 @@ WHERE = Rule(
 
 TMA_ONLY = Rule(
     id="copy.tma-only",
-    message="{copy} is no copy of TMA, and was given a tensor map, `at` or `barrier`",
+    message="{copy} is not a copy by TMA, and was given a tensor map, `at` or `barrier`",
     fix="make it with make_tma_copy, or give it tensors",
     why="An instruction of threads has addresses; only TMA knows of boxes and mbarriers.",
     reference="CUTLASS include/cute/algorithm/copy.hpp",

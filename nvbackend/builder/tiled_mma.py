@@ -184,7 +184,7 @@ class TiledMmas(TiledCalls):
         if not isinstance(found, MmaAtom):
             INSTRUCTION.fail(
                 given=repr(given),
-                problem="it is no instruction",
+                problem="it is not an instruction",
                 instead="give a request such as nvb.wgmma(...), an atom, CuTe's name of one, or a TiledMMA",
             )
         if found.d_residency is Residency.TENSOR_MEMORY:

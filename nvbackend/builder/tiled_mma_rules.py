@@ -9,7 +9,7 @@ _TILED = "CUTLASS include/cute/atom/mma_atom.hpp (TiledMMA)"
 
 INSTRUCTION = Rule(
     id="mma.tiled",
-    message="{given} can not be laid over tiles: {problem}",
+    message="{given} cannot be laid over tiles: {problem}",
     fix="{instead}",
     why="It would be open which instruction multiplies a tile, or who has what of it.",
     reference=_TILED,

@@ -28,7 +28,7 @@ from nvbackend.tiled.operand import Beside
 
 ATOM = Rule(
     id="warp-mma.atom",
-    message="{mma} can not be multiplied with by the warps of this kernel: {problem}",
+    message="{mma} cannot be multiplied with by the warps of this kernel: {problem}",
     fix="{instead}",
     why="Other threads would take part than there are, or the sums be of another type than what is added to them.",
     reference="PTX ISA 9.7.14.5 (mma)",
@@ -80,7 +80,7 @@ class TiledWarpMma:
     def _check_atom(self) -> None:
         atom, threads = self.layouts.atom, self.layouts.size
         if atom.c is not atom.d:
-            problem = f"it adds {atom.c} and gives {atom.d}, so that a sum can not be added to again"
+            problem = f"it adds {atom.c} and gives {atom.d}, so that a sum cannot be added to again"
             ATOM.fail(
                 mma=atom, problem=problem, instead="take an atom whose C and D are of one type, or call k.mma_sync"
             )
@@ -409,7 +409,9 @@ class TiledWarpMma:
             problem = f"they are of {tile.element}, and {wanted} is wanted"
             self._fail(what, problem, f"a tile of {wanted}, k.tensor(address.cast({wanted}), layout)")
         if not isinstance(tile.layout, Layout):
-            self._fail(what, "they are swizzled, of which a thread's are no layout", "a layout without a swizzle")
+            self._fail(
+                what, "they are swizzled, and a thread's part of that is not a layout", "a layout without a swizzle"
+            )
 
     def _fail(self, what: str, problem: str, instead: str) -> NoReturn:
         FRAGMENT.fail(what=what, mma=self.layouts, problem=problem, instead=instead)

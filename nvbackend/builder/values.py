@@ -39,7 +39,7 @@ class Arithmetic:
     __slots__ = ()
 
     def _value(self) -> Value:
-        raise TypeError(f"{type(self).__name__} stands for no value")
+        raise TypeError(f"{type(self).__name__} is not a value")
 
     @property
     def type(self) -> ElementType:

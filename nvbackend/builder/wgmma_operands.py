@@ -58,8 +58,8 @@ FRAGMENT = Rule(
 THREADS = Rule(
     id="wgmma.threads",
     message="wgmma is executed by whole warpgroups of {warpgroup} threads; the kernel has {threads}",
-    fix="use threads={wanted}, or keep the warps behind the last whole warpgroup out by a branch on the thread's index",
-    why="The threads that are not there hold a part of the accumulator, and the instruction is undefined without them.",
+    fix="use threads={wanted}, or keep the warps after the last whole warpgroup out by a branch on the thread's index",
+    why="The missing threads hold a part of the accumulator, and the instruction is undefined without them.",
     reference="PTX ISA 9.7.15 (wgmma: warpgroup)",
 )
 

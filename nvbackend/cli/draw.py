@@ -128,7 +128,7 @@ def _indices(layout: AnyLayout) -> Picture:
 def _tile(text: str) -> tuple[int, int]:
     match = _TILE.fullmatch(text)
     if match is None:
-        rules.DRAW.fail(problem=f"--tile {text} is no pair of extents")
+        rules.DRAW.fail(problem=f"--tile {text} is not a pair of extents")
     return int(match[1]), int(match[2])
 
 

@@ -22,7 +22,7 @@ CANNOT_SELECT = Rule(
     id="llvm.cannot-select",
     message="LLVM has no instruction for this on {target} with PTX {ptx_version}: {reason}",
     fix="use what {target} has, or name the target that has it; nvbackend's selector says which",
-    why="LLVM ends the process where it can not select, so an unchecked intrinsic takes the user's program down.",
+    why="LLVM ends the process where it cannot select, so an unchecked intrinsic takes the user's program down.",
     reference="LLVM SelectionDAGISel",
 )
 DIED = Rule(

@@ -31,7 +31,7 @@ SETMAXNREG_IGNORED = _remark(
 WGMMA_EXTERN_CALL = _remark("wgmma-extern-call", "keep functions of other modules out of a kernel that uses wgmma")
 WGMMA_ACROSS_CALL = _remark(
     "wgmma-across-call",
-    "move the call in front of the wgmma fence or behind the wait, or inline the function that is called",
+    "move the call before the wgmma fence or after the wait, or inline the function that is called",
 )
 WGMMA_REGISTERS = _remark(
     "wgmma-registers",
@@ -56,7 +56,7 @@ WGMMA_ILL_FORMED = _remark(
 WGMMA_WAIT_INJECTED = _remark(
     "wgmma-wait-injected",
     "end the groups by a wait_group of your own before the accumulator is used or the kernel ends",
-    "The program uses an accumulator that is in flight; ptxas repairs it here, but not where it can not see the use.",
+    "The program uses an accumulator that is in flight; ptxas repairs it here, but not where it cannot see the use.",
 )
 WGMMA_WAIT_DIVERGENT = _remark(
     "wgmma-wait-divergent",
@@ -66,7 +66,7 @@ WGMMA_WAIT_DIVERGENT = _remark(
 WGMMA_ARRIVE_DIVERGENT = _remark(
     "wgmma-arrive-divergent",
     "put a fence before the first mma_async on every path that leads to it, and let no condition that differs between "
-    "threads of the warpgroup stand between fence and wait",
+    "threads of the warpgroup be between fence and wait",
 )
 REGISTERS_INSUFFICIENT = _remark(
     "registers-insufficient",

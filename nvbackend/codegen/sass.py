@@ -10,7 +10,7 @@ from nvbackend.diagnostics import Rule, user_facing
 
 FAILED = Rule(
     id="sass.failed",
-    message="{tool} {release} can not disassemble the cubin: {said}",
+    message="{tool} {release} cannot disassemble the cubin: {said}",
     fix="take a disassembler of the release of the ptxas that made the cubin, or a newer one",
     why="A disassembler knows no chip that is younger than itself.",
     reference="CUDA Binary Utilities (nvdisasm, cuobjdump)",

@@ -18,7 +18,7 @@ GUARD = "guard"
 def guarded(row: Row) -> Row:
     """`row` with one more input, the predicate `guard`. Only for rows without outputs that lower through asm."""
     if not isinstance(row.lowering, Asm) or row.outputs:
-        raise ValueError(f"{row.ptx} has outputs, or lowers through an intrinsic: it can not be guarded")
+        raise ValueError(f"{row.ptx} has outputs, or lowers through an intrinsic: it cannot be guarded")
     predicate = operand(GUARD, RegisterClass.PRED, meaning="the threads that execute it")
     return dataclasses.replace(
         row,

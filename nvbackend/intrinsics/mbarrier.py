@@ -167,7 +167,7 @@ def _poll(opcode: str, intrinsic: str, time_hint: bool, requires: Feature, ptx_v
         ptx_version=ptx_version,
         effects=Effect.READS_MEMORY | Effect.ORDERS,
         section=_SECTION,
-        summary="Tells whether the phase of the given parity has completed; does not block for ever.",
+        summary="Tells whether the phase of the given parity has completed; does not block forever.",
         axes={"time_hint": time_hint, "blocking": False},
     )
 

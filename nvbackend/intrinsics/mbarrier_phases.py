@@ -212,7 +212,7 @@ def wait(
         _wait_lowering(kind, phase.name, qualifiers, time_hint),
         (Feature.SM_80 if early else Feature.SM_90, _explicit(qualifiers, plain)),
         Effect.READS_MEMORY if relaxed else Effect.READS_MEMORY | Effect.ORDERS,
-        "Tells whether a phase has completed; does not block for ever.",
+        "Tells whether a phase has completed; does not block forever.",
         kind=kind,
         awaited=awaited,
         semantics=qualifiers[0] if qualifiers else None,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType, e2m1, e4m3, e5m2, f32, ue4m3, ue8m0
 
-_REFERENCE = "seed on the MMA atoms, SM100 UMMA Block-Scaled (atom_K, vecSize) Atoms"
+_REFERENCE = "tileiras documents: MMA atoms, SM100 UMMA Block-Scaled (atom_K, vecSize) Atoms"
 _ATOM_K_BIT = 32
 _FP8 = (e4m3, e5m2)
 _FP4 = (e2m1,)

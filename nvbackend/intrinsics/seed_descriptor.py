@@ -15,7 +15,7 @@ from nvbackend.intrinsics.bitfield import Field, PackedWord
 from nvbackend.intrinsics.smem_descriptor import UNIT, SmemDescriptor, Swizzle
 
 WORD = PackedWord(
-    "seed's WGMMA descriptor",
+    "tileiras's WGMMA descriptor",
     64,
     (
         Field("start_addr", 0, 14, "shared byte offset >> 4"),

@@ -11,11 +11,11 @@ import enum
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.types import ElementType, b1, bf16, e4m3, e5m2, f16, s4, s8, tf32, u4, u8
 
-_REFERENCE = "seed on tcgen05 emission, WGMMA Emission"
+_REFERENCE = "tileiras documents: tcgen05 emission, WGMMA Emission"
 
 OPERAND_B = Rule(
     id="wgmma.seed-operand-b",
-    message="the seed has no selector class for a B of type {given}",
+    message="tileiras has no selector class for a B of type {given}",
     fix="ask about one of {legal}",
     why="wgmma multiplies no such elements, so that no form of descriptor operand belongs to them.",
     reference=_REFERENCE,

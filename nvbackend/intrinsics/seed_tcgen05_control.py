@@ -16,7 +16,7 @@ from nvbackend.intrinsics.bitfield import Field, PackedWord
 _REFERENCE = "tileiras documents: tcgen05 / WGMMA / mbarrier / Cluster Emission, Control-Word Bit Layout"
 
 CONTROL_WORD = PackedWord(
-    "seed's tcgen05 control word",
+    "tileiras's tcgen05 control word",
     32,
     (
         Field("cta_group", 0, 2, "1, 2, or 3 for four CTAs; 0 is reserved", values=(1, 2, 3)),
@@ -28,7 +28,7 @@ CONTROL_WORD = PackedWord(
     _REFERENCE,
 )
 COLLECTOR_WORD = PackedWord(
-    "seed's tcgen05 collector word",
+    "tileiras's tcgen05 collector word",
     32,
     (
         Field("valid", 0, 1, "an explicit collector"),
@@ -41,9 +41,9 @@ SEED_KINDS = ("f16", "tf32", "i8", "f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4")
 
 SHARED_BIT = Rule(
     id="tcgen05.seed-collector",
-    message="ashift and collector_a = {collector} are one bit of the seed's collector word",
+    message="ashift and collector_a = {collector} are one bit of tileiras's collector word",
     fix="set ashift with FILL and no explicit collector, or leave it out",
-    why="The seed's verifier refuses words that set both: read back, one could not be told from the other.",
+    why="Tileiras's verifier refuses words that set both: read back, the two look alike.",
     reference=_REFERENCE,
 )
 

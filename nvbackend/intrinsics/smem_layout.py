@@ -300,7 +300,7 @@ class SmemLayout:
                 step=step,
                 axis=axis,
                 layout=self._name,
-                problem=f"they start at bytes {', '.join(map(str, steps))}, which is no constant stride",
+                problem=f"they start at bytes {', '.join(map(str, steps))}, which is not a constant stride",
                 advice=f"ask for the origin of each one, or make the tile {self.panel_extent} {axis} wide",
             )
         return strides.pop() if strides else 0

@@ -58,7 +58,7 @@ BOUNDS = Rule(
 )
 ORIGIN = Rule(
     id="layout.origin",
-    message="an operand can not start at ({row}, {column}) of a {layout}: steps are {row_step} and {column_step}",
+    message="an operand cannot start at ({row}, {column}) of a {layout}: steps are {row_step} and {column_step}",
     fix="start it at multiples of {row_step} rows and {column_step} columns",
     why="A descriptor points at core matrices of 8 rows of 16 bytes; from within one it would read others.",
     reference=_DESCRIPTOR,

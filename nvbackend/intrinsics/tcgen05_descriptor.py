@@ -229,7 +229,7 @@ TYPES = Rule(
 )
 MODIFIER = Rule(
     id="tcgen05.modifier",
-    message="an instruction descriptor of kind::{kind} can not say {modifier}: {reason}",
+    message="an instruction descriptor of kind::{kind} cannot say {modifier}: {reason}",
     fix="leave {modifier} out, or choose a kind or type that has it",
     why="The bit is reserved there: what the tensor core does with it is not defined.",
     reference=_REFERENCE,

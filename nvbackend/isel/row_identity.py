@@ -19,7 +19,7 @@ ROW = Rule(
     message="{instruction} is not what its axes say: its {field} is {given}, and that of the instruction is {wanted}",
     fix="take the row from the selector or from its family's module, as it is",
     why="The rules judge a row by its axes, and the rest of it is what LLVM prints.",
-    reference="seed on tcgen05 emission, End-To-End Lowering; nvbackend machine form",
+    reference="tileiras documents: tcgen05 emission, End-To-End Lowering; nvbackend machine form",
 )
 RULES = (ROW,)
 

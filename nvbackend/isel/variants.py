@@ -15,7 +15,7 @@ VARIANT = Rule(
     id="instruction.variant",
     message="there is no such {instruction}: {reason}",
     fix="use one of the values that are named, or another instruction",
-    why="ptxas refuses any other spelling, and no LLVM intrinsic stands for one.",
+    why="ptxas refuses any other spelling, and LLVM has no intrinsic for one.",
     reference="PTX ISA, the instruction's syntax; ptxas 13.5",
 )
 

@@ -61,7 +61,7 @@ TARGET_FEATURE = Rule(
     id="target.feature",
     message="{instruction} needs {missing}, which {target} does not have",
     fix="compile for {targets}, or use an instruction that {target} has",
-    why="LLVM ends the whole process where it can not select an instruction, and ptxas refuses it.",
+    why="LLVM ends the whole process where it cannot select an instruction, and ptxas refuses it.",
     reference="PTX ISA, Target ISA Notes of the instruction",
 )
 ROW_PTX_VERSION = Rule(
@@ -82,7 +82,7 @@ SUCCESSOR = Rule(
     id="machine.successor",
     message="block {block} of {function} goes on in {successor}, which the function does not have",
     fix="add the block {successor}, or take it from the successors",
-    why="The analyses follow the control flow and can not follow this one.",
+    why="The analyses follow the control flow and cannot follow this one.",
     reference="nvbackend machine form",
 )
 RULES = (TARGET_FEATURE, ROW_PTX_VERSION, IMMEDIATE, SUCCESSOR)

@@ -45,7 +45,7 @@ LANES = Rule(
 )
 ALIGNMENT = Rule(
     id="banks.alignment",
-    message="thread {thread} accesses {size} bytes at {address:g}, which is no multiple of {size}",
+    message="thread {thread} accesses {size} bytes at {address:g}, which is not a multiple of {size}",
     fix="let every thread's first element lie at a multiple of {size} bytes",
     why="The hardware faults on it.",
     reference="PTX ISA 9.7.9.8 (ld)",

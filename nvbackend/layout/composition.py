@@ -110,7 +110,7 @@ def _leaf(left: Layout, right: Layout, flat: Flat, mode: tuple[int, int], reache
             fail(place, "in the middle of a step")
         count = inner // step
         if extent % count:
-            fail(place, f"after {count} steps, of which {extent} is no multiple")
+            fail(place, f"after {count} steps, of which {extent} is not a multiple")
         reached[place] += int((count - 1) * step)
         found.append((count, step * stride))
         extent, step = extent // count, 1

@@ -11,7 +11,7 @@ INDEX = Rule(
     id="descriptor.index",
     message="coordinate {coordinate} is outside the descriptors of {shape}",
     fix="use indices within the shape, each mode from 0",
-    why="The word would point behind the tile: another operand would be multiplied, with no fault.",
+    why="The word would point past the tile: another operand would be multiplied, with no fault.",
     reference=_ITERATOR,
 )
 NO_BASE = Rule(
@@ -39,7 +39,7 @@ EXTENT = Rule(
     id="descriptor.extent",
     message="{operand}: {problem}",
     fix="{advice}",
-    why="One instruction reads that much; the rest would be left out, or read from what lies behind.",
+    why="One instruction reads that much; the rest would be left out, or read from what follows.",
     reference=_CANONICAL,
 )
 CONTIGUOUS = Rule(
@@ -65,14 +65,14 @@ STRIDE = Rule(
 )
 PATTERN = Rule(
     id="descriptor.pattern",
-    message="an operand {offset} bytes behind the start of a pattern of {swizzle} swizzle {problem}",
+    message="an operand {offset} bytes after the start of a pattern of {swizzle} swizzle {problem}",
     fix="start operands at whole patterns of {period} bytes, or inside a row of {row} bytes that they do not leave",
     why="The chunks are permuted by address bits, which would run over into the next row: other chunks are read.",
     reference=_CANONICAL,
 )
 LEADING_ADDRESS = Rule(
     id="descriptor.leading-address",
-    message="the layout of a descriptor whose LBO is an address ({given:#x}) is no layout of one operand",
+    message="the layout of a descriptor whose LBO is an address ({given:#x}) is not the layout of one operand",
     fix="ask for that of the descriptor with an LBO that is an offset (leading_is_address=False)",
     why="Its second part lies anywhere, and no stride leads there.",
     reference="PTX ISA 9.7.16.4.1 (shared memory descriptor)",

@@ -84,7 +84,7 @@ def left_inverse(layout: AnyLayout) -> AnyLayout:
     whole = joined([layout, complement(layout)])
     found = _chain(flat_modes(coalesce(whole)))
     if product(tuple(extent for extent, _ in found)) != product(tuple(leaves(whole.shape))):
-        INVERSE.fail(layout=layout, problem="a stride is no multiple of what smaller strides cover")
+        INVERSE.fail(layout=layout, problem="a stride is not a multiple of what smaller strides cover")
     return from_flat(merged(found))
 
 

@@ -240,7 +240,7 @@ def _number(place: Any, whole: Coordinate, domain: IntTuple) -> Any:
     if hasattr(place, "__index__"):
         return place.__index__()
     if not is_run_time(place):
-        COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem=f"{place!r} is no index")
+        COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem=f"{place!r} is not an index")
     return place
 
 

@@ -20,7 +20,7 @@ TILE = Rule(
     message="{layout} as a thread-value layout of a tile of {rows} x {columns}: {problem}",
     fix="give a layout of two modes, (threads, values), whose indices are row + {rows} * column; a picture of the "
     "indices themselves needs no tile",
-    why="Cells would be missing, or stand for other elements.",
+    why="Cells would be missing, or show other elements.",
     reference="CUTLASS documentation, CuTe's TV layouts; include/cute/util/print_latex.hpp",
 )
 

@@ -31,7 +31,7 @@ def upcast(layout: Layout | ComposedLayout, factor: int) -> Layout | ComposedLay
         )
 
     def fail(extent: int, stride: int) -> NoReturn:
-        problem = f"its mode of {extent} elements {stride} apart is no whole number of them"
+        problem = f"its mode of {extent} elements {stride} apart is not a whole number of them"
         RECAST.fail(what=layout, factor=factor, scale="wide", problem=problem)
 
     def wider(extent: int, stride: int) -> tuple[int, int]:

@@ -11,7 +11,7 @@ EXTENT = Rule(
     id="layout-algebra.extent",
     message="{given!r} in {what}: shapes are nested tuples of positive integers, strides of integers",
     fix="use integers that are known when the kernel is built; run-time values may be coordinates and strides",
-    why="The algebra divides and compares extents; it can not do that with numbers it does not have.",
+    why="The algebra divides and compares extents; it cannot do that with numbers it does not have.",
     reference=_LAYOUT,
 )
 LIMIT = Rule(
@@ -32,7 +32,7 @@ RUN_TIME = Rule(
     id="layout-algebra.run-time",
     message="{operation} of {layout}: a stride (?) is known at run time only",
     fix="use a layout of integers here; layouts with run-time strides can be called, divided, and composed with others",
-    why="The result depends on how the strides compare, and is no layout without knowing it.",
+    why="The result depends on how the strides compare, and is not a layout without knowing it.",
     reference=_ALGEBRA,
 )
 COORDINATE = Rule(
@@ -77,7 +77,7 @@ COMPLEMENT = Rule(
     message="{layout} has no complement: its mode {shape}:{stride} lies among what smaller strides already cover, "
     "up to {covered}",
     fix="complement a layout whose modes step over each other; filter() drops strides of 0",
-    why="What is left between such modes is no layout.",
+    why="What is left between such modes is not a layout.",
     reference=_ALGEBRA,
 )
 INVERSE = Rule(
@@ -104,7 +104,7 @@ TILE = Rule(
 )
 RECAST = Rule(
     id="layout-algebra.recast",
-    message="{what} can not be read as elements {factor} times as {scale}: {problem}",
+    message="{what} cannot be read as elements {factor} times as {scale}: {problem}",
     fix="recast to a width whose elements are whole runs of neighbours",
     why="A new element would be put together from parts that are not neighbours.",
     reference="CUTLASS include/cute/layout.hpp (upcast, downcast)",
@@ -118,7 +118,7 @@ SWIZZLE = Rule(
 )
 SWIZZLE_THROUGH = Rule(
     id="layout-algebra.swizzle-through",
-    message="{layout} composed with {swizzle} is no swizzled layout: {problem}",
+    message="{layout} composed with {swizzle} is not a swizzled layout: {problem}",
     fix="compose with a layout that maps the swizzle's two groups of bits to two groups of bits",
     why="The exclusive-or of two address bits would turn into something that is none.",
     reference="CUTLASS include/cute/swizzle_layout.hpp (composition)",

@@ -70,9 +70,7 @@ class Swizzle:
 
 def _steps(swizzle: Swizzle, factor: int, scale: str) -> int:
     if factor < 1 or factor & (factor - 1):
-        RECAST.fail(
-            what=swizzle, factor=factor, scale=scale, problem="a swizzle works on bits, and no bit stands for it"
-        )
+        RECAST.fail(what=swizzle, factor=factor, scale=scale, problem="a swizzle works on bits, and no bit is it")
     return factor.bit_length() - 1
 
 

@@ -16,17 +16,17 @@ from nvbackend.intrinsics.types import ElementType
 from nvbackend.layout.gmma import gmma_atom
 from nvbackend.layout.layout import size
 
-_NOTES = "CUTLASS WGMMA notes, The Two Independent Constraints"
+_NOTES = "CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp (GMMA layout atoms)"
 MMA_ATOM = Rule(
     id="tile.mma-atom",
-    message="{tile}: {given} {axis} are no whole number of the {step} that one instruction reads{besides}",
+    message="{tile}: {given} {axis} are not a whole number of the {step} that one instruction reads{besides}",
     fix="use {nearest} {axis}, which are whole instructions and whole swizzle atoms",
-    why="The last instruction would read behind the tile, or a part of the tile would never be multiplied.",
+    why="The last instruction would read past the tile, or a part of the tile would never be multiplied.",
     reference=f"PTX ISA 9.7.15.2 (wgmma shapes); {_NOTES}",
 )
 SWIZZLE_ATOM = Rule(
     id="tile.swizzle-atom",
-    message="{tile}: {given} {axis} are no whole number of the {step} of the swizzle atom {atom}{besides}",
+    message="{tile}: {given} {axis} are not a whole number of the {step} of the swizzle atom {atom}{besides}",
     fix="use {nearest} {axis}, which are whole swizzle atoms and whole instructions{narrower}",
     why="The swizzle permutes whole atoms; a part of one overlaps the next, and chunks are read from other places.",
     reference=f"PTX ISA 9.7.15.5.1.2 (shared memory matrix layout); {_NOTES}",
@@ -92,6 +92,6 @@ def check_tile(
 
     `check_tile(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16))` raises tile.mma-atom alone: 32 is two swizzle atoms of
     16, and half an instruction. Raises tile.mma-atom, tile.swizzle-atom, layout.major, layout.element.
-    CUTLASS WGMMA notes, The Two Independent Constraints.
+    CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp (GMMA layout atoms).
     """
     raise_all(tile_faults(major, swizzle, element, tile, instruction))

@@ -76,7 +76,7 @@ def _missing_packages() -> str | None:
         try:
             load()
         except ImportError as error:
-            return f"{package} can not be imported ({error})"
+            return f"{package} cannot be imported ({error})"
     if not hasattr(core(), "launch"):
         return "cuda-core is too old: it has no cuda.core.launch"
     return None

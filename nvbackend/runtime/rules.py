@@ -17,7 +17,7 @@ NO_GPU = Rule(
 ARCHITECTURE = Rule(
     id="launch.architecture",
     message="kernel {kernel} is compiled for {target}, which the current device ({device}, compute capability "
-    "{capability}) can not run",
+    "{capability}) cannot run",
     fix="compile it for {nearest}",
     why="The driver refuses a binary of another architecture, with an error that names neither.",
     reference="PTX ISA 11.1.2 (.target); CUDA C++ Programming Guide, Binary Compatibility",
@@ -31,7 +31,7 @@ LOAD_FAILED = Rule(
 )
 NOT_COMPILED = Rule(
     id="launch.not-compiled",
-    message="a {given} is no compiled kernel",
+    message="a {given} is not a compiled kernel",
     fix="compile it first: nvb.runtime.load(kernel.compile())",
     why="There is no code to load: PTX and cubin are made by compile().",
     reference="docs/guide.md, A kernel is a function that builds one",
@@ -123,7 +123,7 @@ SHARED_MEMORY = Rule(
 )
 STREAM = Rule(
     id="launch.stream",
-    message="a {given} is no stream",
+    message="a {given} is not a stream",
     fix="pass a numba, cuda.core, CuPy or PyTorch stream, an object with __cuda_stream__, or an integer handle",
     why="The launch would go to a stream at an arbitrary address.",
     reference="CUDA driver API, CUstream; cuda.core (__cuda_stream__)",

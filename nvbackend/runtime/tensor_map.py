@@ -32,7 +32,7 @@ _REFERENCE = "CUDA driver API, cuTensorMapEncodeTiled"
 
 ELEMENT = Rule(
     id="tensor-map.element",
-    message="tensor map {name} is of {element}, which tensor maps of plain arrays can not hold",
+    message="tensor map {name} is of {element}, which tensor maps of plain arrays cannot hold",
     fix="use one of {known}",
     why="TMA has no such element type, or expects it packed with gaps that a plain array does not have.",
     reference=_REFERENCE,
@@ -97,7 +97,7 @@ SWIZZLE = Rule(
 )
 UNAVAILABLE = Rule(
     id="tensor-map.unavailable",
-    message="cuda.core {version} can not make tensor maps",
+    message="cuda.core {version} cannot make tensor maps",
     fix="install cuda-core 1.0 or newer",
     why="TensorMapDescriptor came with cuda.core 1.0.",
     reference="cuda.core, TensorMapDescriptor",

@@ -15,14 +15,14 @@ WIDTH = Rule(
 )
 ELEMENT = Rule(
     id="copy.element",
-    message="{atom} can not be read as a copy of {element}: {problem}",
+    message="{atom} cannot be read as a copy of {element}: {problem}",
     fix="copy elements of {wanted} bits with it, or take another atom",
     why="A thread would hold parts of elements, whose other parts another thread has.",
     reference=_TILED,
 )
 THREADS = Rule(
     id="copy.threads",
-    message="{threads} threads with {values} values each are no whole number of {atom}, which has {atom_threads} "
+    message="{threads} threads with {values} values each are not a whole number of {atom}, which has {atom_threads} "
     "threads with {atom_values} values",
     fix="let the threads be a multiple of {atom_threads} and the values of {atom_values}, or take a smaller atom",
     why="An instruction would move what the layout gives to nobody.",
@@ -37,7 +37,7 @@ TILE = Rule(
 )
 FRAGMENT = Rule(
     id="copy.fragment",
-    message="a fragment {layout} can not be retiled for {atom}: {problem}",
+    message="a fragment {layout} cannot be retiled for {atom}: {problem}",
     fix="retile what the tiled MMA partitioned, with the tiled copy that was made of it",
     why="The copy would take a thread's registers for other elements.",
     reference=_TILED,
@@ -54,7 +54,7 @@ ALIGNMENT = Rule(
     id="copy.alignment",
     message="{atom} accesses {which} at multiples of {wanted} bytes, and of this tensor only {given} are known",
     fix="{instead}",
-    why="The hardware faults on an address that is no multiple of what it accesses.",
+    why="The hardware faults on an address that is not a multiple of what it accesses.",
     reference="PTX ISA 9.7.9.8 (ld), 9.7.9 (cp.async), 9.7.14 (ldmatrix)",
 )
 BOX = Rule(
@@ -66,7 +66,7 @@ BOX = Rule(
 )
 MULTICAST = Rule(
     id="copy.multicast",
-    message="CTA {cta} of {count} can not load a part of a tile of {boxes} boxes of {box}: {problem}",
+    message="CTA {cta} of {count} cannot load a part of a tile of {boxes} boxes of {box}: {problem}",
     fix="{instead}",
     why="A part of the tile would be loaded by nobody, or twice.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, .multicast::cluster)",

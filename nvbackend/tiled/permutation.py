@@ -43,7 +43,7 @@ def _checked(atom: MmaAtom, atom_layout: Layout, place: int, given: Any) -> Perm
     extent = size(given) if isinstance(given, Layout) else given
     if extent < 1 or extent % step:
         nearest = max(1, -(-extent // step)) * step
-        fail(f"its {extent} elements are no multiple of the {step} that all atoms take", f"let it have {nearest}")
+        fail(f"its {extent} elements are not a multiple of the {step} that all atoms take", f"let it have {nearest}")
     if isinstance(given, Layout):
         if sorted(given.offsets()) != list(range(extent)):
             fail(f"it does not reach every element below {extent} once", "give a layout that only changes the order")

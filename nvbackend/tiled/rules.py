@@ -26,7 +26,7 @@ TILE = Rule(
     id="tiled-mma.tile",
     message="{operand} of {given} is not filled by {mma}, which takes {step} at a time",
     fix="use a tile of {nearest}, or another atom, atom layout or permutation",
-    why="A part of the tile would be left out, or memory behind it multiplied.",
+    why="A part of the tile would be left out, or memory after it multiplied.",
     reference=_TILED,
 )
 THREAD = Rule(
@@ -59,7 +59,7 @@ GEMM = Rule(
 )
 OPERAND = Rule(
     id="tiled-mma.operand",
-    message="{given!r} is no operand of a multiplication",
+    message="{given!r} is not an operand of a multiplication",
     fix="name A, B or C; D is where C is",
     why="There would be nothing to show.",
     reference=_TILED,

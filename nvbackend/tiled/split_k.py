@@ -77,7 +77,7 @@ def split_k(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, *, scale
     parts = size(c.layout, 3) if rank(c.layout) == 4 else 1
     steps = check_fragments(tiled_mma, a, b, c, parts)
     if steps % parts:
-        problem = f"{steps} steps along K can not be dealt out to {parts} accumulators"
+        problem = f"{steps} steps along K cannot be dealt out to {parts} accumulators"
         instead = "let the accumulators' number divide the steps"
         GEMM.fail(a=a.layout, b=b.layout, c=c.layout, mma=tiled_mma, problem=problem, instead=instead)
     sums = [c(None, None, None, part) for part in range(parts)]

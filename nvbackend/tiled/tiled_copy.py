@@ -283,7 +283,7 @@ def _retiled(tiled: TiledCopy, layout: Layout) -> Layout:
     atoms = zipped_divide(order, Layout(tiled.atom.values))
     counts = tuple(map(size, fragments.modes))
     if any(size(mode) % count for mode, count in zip(layout.modes[1:], counts, strict=True)):
-        fail(f"its tiles are no multiple of the {counts} that this copy moves at once")
+        fail(f"its tiles are not a multiple of the {counts} that this copy moves at once")
     cut = zipped_divide(layout, (values, *counts))
     return make_layout(composition(cut.mode(0), atoms), *cut.mode(1).modes[1:])
 

@@ -233,7 +233,7 @@ def _shared_out(copy: TmaCopy, count: int) -> TmaCopy:
     outer = next((mode for mode in reversed(copy.order) if copy.box[mode] > 1), copy.order[0])
     extent = copy.box[outer]
     if extent % missing or (outer == copy.order[0] and copy.element.bytes_for(extent // missing) % _UNIT_BYTES):
-        problem = f"its outermost extent, {extent}, can not be cut into {missing}"
+        problem = f"its outermost extent, {extent}, cannot be cut into {missing}"
         instead = "multicast to fewer CTAs, or take a larger tile"
         MULTICAST.fail(cta=0, count=count, boxes=copy.count, box=copy.box, problem=problem, instead=instead)
     if missing == 1:

@@ -77,7 +77,7 @@ def test_what_an_atom_refuses(name: str, changed: dict[str, Any], rules: list[st
 def test_a_diagnostic_has_the_values_and_a_way_out() -> None:
     found = atom(REGISTER)
     (said,) = check_atom(found, "sm_80", replace(use_of(found), shape=(20, 8, 24)))
-    assert said.message == f"a tile of 20x8x24 is no multiple of {REGISTER}, which is 16x8x16"
+    assert said.message == f"a tile of 20x8x24 is not a multiple of {REGISTER}, which is 16x8x16"
     assert said.fix.startswith("use a tile of 32x8x32")
 
 

@@ -135,7 +135,7 @@ def test_attaching_checks_bounds_and_the_types_of_values() -> None:
         nvb.attach(place, "sm_90a", threads=100)
     assert rules_of(caught) == ["kernel.bounds"]
     k = nvb.attach(place, "sm_90a", threads=128)
-    with pytest.raises(nvb.DiagnosticError, match="type i32 is no f32") as caught:
+    with pytest.raises(nvb.DiagnosticError, match="type i32 is not of type f32") as caught:
         k.value(function.args[0], f32)
     assert rules_of(caught) == ["value.llvm-type"]
     assert k.value(function.args[0], i32).type is i32

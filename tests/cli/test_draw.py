@@ -106,7 +106,7 @@ def test_the_file_is_what_would_be_printed(capsys: Printed, tmp_path: Path) -> N
         (["(8,8):(8,1)", "--tile", "8x8", "--banks", "32"], "cli.draw", "--tile and --banks are different"),
         (["(8,8):(8,1)", "--access", "4"], "cli.draw", "--banks"),
         (["(8,8):(8,1)", "--banks", "0"], "cli.draw", "at least one bit"),
-        (["(8,8):(8,1)", "--tile", "8"], "cli.draw", "--tile 8 is no pair"),
+        (["(8,8):(8,1)", "--tile", "8"], "cli.draw", "--tile 8 is not a pair"),
         (["(8,8):(8,1)", "--tile", "4x4"], "picture.tile", "its index 16"),
         (["(8,8):(8,1)", "--banks", "x"], "cli.usage", "--banks"),
         (["(8,8):(8,1)", "--banks", "32", "--access", "4"], "banks.vector", "the elements 0, 4 of"),
@@ -121,7 +121,7 @@ def test_the_file_is_what_would_be_printed(capsys: Printed, tmp_path: Path) -> N
         ([HOPPER, "--tile", "8x8"], "cli.draw", "is an MMA atom"),
         ([HOPPER, "--atoms", "2x1"], "cli.draw", "--atoms 2x1 is not how many"),
         ([HOPPER, "--operand", "E"], "atom.operand", "has no E"),
-        ([HOPPER, "--operand", "E", "--atoms", "1x1x1"], "tiled-mma.operand", "'E' is no operand"),
+        ([HOPPER, "--operand", "E", "--atoms", "1x1x1"], "tiled-mma.operand", "'E' is not an operand"),
         (["SM90_64x20x16"], "atom.name", "SM90_64x20x16"),
     ],
 )

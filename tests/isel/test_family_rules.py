@@ -29,7 +29,7 @@ KEPT_AND_BROKEN: list[tuple[str, Check, object, object, str]] = [
         family_rules.check_setmaxnreg_target,
         Target.parse("sm_90a"),
         Target.parse("sm_90"),
-        "setmaxnreg.inc.sync.aligned.u32 is not there on sm_90 at PTX 9.0",
+        "sm_90 at PTX 9.0 does not support setmaxnreg.inc.sync.aligned.u32",
     ),
     ("barrier.id", family_rules.check_barrier_id, 15, 16, "named barriers 0 to 15, not 16"),
     ("barrier.threads", family_rules.check_barrier_threads, 96, 100, "100 threads are not a positive multiple of 32"),

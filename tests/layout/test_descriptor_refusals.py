@@ -124,12 +124,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], list[str], str]] = {
     "half a core matrix": (
         lambda: make_gmma_desc(Major.K, Layout((12, (8, 2)), (8, (1, 512))), f16),
         ["descriptor.extent"],
-        "12 rows are no whole number of 8",
+        "12 rows are not a whole number of 8",
     ),
     "a panel and a half": (
         lambda: make_gmma_desc(Major.MN, in_bytes(Layout((96, 16), (1, 64))), f16),
         ["descriptor.extent"],
-        "96 rows are no whole number of 64",
+        "96 rows are not a whole number of 64",
     ),
     "K beyond a row of 32 bytes": (
         lambda: make_gmma_desc(Major.K, in_bytes(Layout((64, (16, 2)), (16, (1, 1024))), bits=1), f16),
@@ -172,7 +172,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], list[str], str]] = {
     "a pattern's second row": (
         lambda: make_gmma_desc(Major.K, from_element(64), f16),
         ["descriptor.pattern"],
-        "128 bytes behind the start of a pattern of 128 B swizzle starts in the middle of it",
+        "128 bytes after the start of a pattern of 128 B swizzle starts in the middle of it",
     ),
     "a row's last chunk": (
         lambda: make_gmma_desc(Major.K, from_element(56), f16),

@@ -24,7 +24,7 @@ def broken(
 def test_bm_32_with_sw32_passes_one_and_fails_the_other() -> None:
     assert broken(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16)) == ["tile.mma-atom"]
     assert broken(Major.MN, Swizzle.B32, f16, (32, 64), (32, 16)) == []
-    with pytest.raises(DiagnosticError, match=r"32 rows are no whole number of the 64 .*though .* swizzle atom's 16"):
+    with pytest.raises(DiagnosticError, match=r"32 rows are not a whole number of the 64 .*though .* swizzle atom's 16"):
         check_tile(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16))
 
 
@@ -44,7 +44,7 @@ def test_fp8_with_sw128_mn_major_needs_128_rows_and_is_k_major_only() -> None:
     assert broken(Major.MN, Swizzle.B128, e4m3, (64, 64), (64, 32)) == ["layout.major", "tile.swizzle-atom"]
     assert broken(Major.MN, Swizzle.B128, e4m3, (128, 64), (64, 32)) == ["layout.major"]
     found = list(tile_faults(Major.MN, Swizzle.B128, e4m3, (64, 64), (64, 32)))[1]
-    assert "64 rows are no whole number of the 128 of the swizzle atom (_128,_8):(_1,_128)" in found.message
+    assert "64 rows are not a whole number of the 128 of the swizzle atom (_128,_8):(_1,_128)" in found.message
     assert "though a multiple of the 64 that one instruction reads" in found.message
     assert "use 128 rows" in found.fix
     assert found.fix.endswith("; or no or 64 B or 32 B swizzle")

@@ -167,7 +167,7 @@ REFUSED = {
     "three CTAs": (
         lambda: make_tma_copy(f16, GLOBAL[Major.K], K_TILE, multicast=3),
         "copy.multicast",
-        "can not be cut into 3",
+        "cannot be cut into 3",
     ),
     "two of one box": (lambda: tma_partition(make_tma_copy(f16, GLOBAL[Major.K], K_TILE), 0, 2), "copy.multicast", "2"),
     "CTA four": (

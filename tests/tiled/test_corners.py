@@ -44,8 +44,8 @@ def test_strides_of_run_time_come_last() -> None:
     ("atoms", "permutation", "words"),
     [
         ((1, 1, 1), (Layout((16, 2), (1, 0)),), "does not reach every element below 32 once"),
-        ((1, 1, 1), (24,), "24 elements are no multiple of the 16"),
-        ((1, 2, 1), (None, 8), "8 elements are no multiple of the 16"),
+        ((1, 1, 1), (24,), "24 elements are not a multiple of the 16"),
+        ((1, 2, 1), (None, 8), "8 elements are not a multiple of the 16"),
         ((1, 1, 1), ("32",), "neither an extent nor a layout"),
         ((1, 1, 1), (16, 8, 16, 1), "4 entries"),
         ((3, 1, 1), (Layout((24, 2), (2, 1)),), "no constant steps"),

@@ -186,5 +186,5 @@ def test_a_product_is_added_unless_it_is_said_otherwise(scale_d: dict[str, int])
 def test_steps_that_can_not_be_dealt_out() -> None:
     mma = make_tiled_mma(WARP)
     a, b, *_ = fragments(mma, 32, 16, 96)
-    with pytest.raises(DiagnosticError, match=r"tiled-mma\.gemm.*6 steps along K can not be dealt out to 4"):
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.gemm.*6 steps along K cannot be dealt out to 4"):
         split_k(mma, a, b, mma.get_slice(0).partition_fragment_C(Layout((32, 16, 4))))

@@ -35,7 +35,7 @@ TMA_RANK = Rule(
     message="TMA rank must be in the range 1..5",
     fix="give a tensor map of 1 to 5 dimensions and one coordinate for each; {rank} were given",
     why="The instruction exists for these ranks only, and the rank is part of its spelling.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); seed 003, TMA and Im2Col Validation",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
 )
 
 
@@ -54,8 +54,8 @@ TMA_MULTICAST_TARGET = Rule(
     id="tma.multicast-target",
     message="cluster multicast TMA requires a compatible SM target",
     fix="load without multicast, or compile for {instead}; {target} has no {instruction}",
-    why="LLVM ends the process where it can not select the instruction.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); seed 003, TMA and Im2Col Validation",
+    why="LLVM ends the process where it cannot select the instruction.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
 )
 
 
@@ -114,7 +114,7 @@ def check_register_count(registers: int) -> None:
 
 SETMAXNREG_TARGET = Rule(
     id="setmaxnreg.target",
-    message="{instruction} is not there on {target}",
+    message="{target} does not support {instruction}",
     fix="leave the register budget alone, or compile for {instead}",
     why="It belongs to the architecture- and family-specific targets: the name needs its a or f.",
     reference="PTX ISA 9.7.19 (setmaxnreg); ptxas 13.5",
@@ -305,14 +305,14 @@ LDMATRIX_TARGET = Rule(
     id="ldmatrix.target",
     message="{target} has no {instruction}",
     fix="load the fragments with ordinary shared loads, or compile for {instead}",
-    why="LLVM ends the process where it can not select the instruction.",
+    why="LLVM ends the process where it cannot select the instruction.",
     reference="PTX ISA 9.7.14 (ldmatrix)",
 )
 STMATRIX_TARGET = Rule(
     id="stmatrix.target",
     message="{target} has no {instruction}",
     fix="store the fragments with ordinary shared stores, or compile for {instead}",
-    why="LLVM ends the process where it can not select the instruction.",
+    why="LLVM ends the process where it cannot select the instruction.",
     reference="PTX ISA 9.7.14 (stmatrix)",
 )
 

@@ -23,18 +23,18 @@ TYPES = Rule(
     message="mma does not multiply {a} x {b}",
     fix="use {legal}",
     why="ptxas refuses the types; ones that it took would be read with the wrong width.",
-    reference="PTX ISA 9.7.14.2 (matrix data types); MMA Atoms SM70-SM120",
+    reference="PTX ISA 9.7.14.2 (matrix data types); ptxas 13.5",
 )
 KIND = Rule(
     id="mma.kind",
-    message="mma {a} x {b} is there with {legal}, not with {kind}",
+    message="mma {a} x {b} takes {legal}; given: {kind}",
     fix="use {legal}",
     why="The kind says how wide an element is in its register, so ptxas refuses another one, or does not look at it.",
     reference="PTX ISA 9.7.14.5.14; ptxas 13.5",
 )
 SPARSITY = Rule(
     id="mma.sparsity",
-    message="mma {product} is there with {legal}, not with {sparsity}",
+    message="mma {product} takes {legal}; given: {sparsity}",
     fix="use {legal}",
     why="ptxas knows no such instruction.",
     reference="PTX ISA 9.7.14.6.3; ptxas 13.5",
@@ -51,7 +51,7 @@ EXTENT = Rule(
     message="mma {product} has no shape {shape}",
     fix="use {legal}, and several instructions for a larger tile",
     why="ptxas knows no such shape.",
-    reference="PTX ISA 9.7.14.1 (matrix shapes); MMA Atoms SM70-SM120, Per-Arch MMA Shape Lattice",
+    reference="PTX ISA 9.7.14.1 (matrix shapes); ptxas 13.5",
 )
 ACCUMULATORS = Rule(
     id="mma.accumulators",
@@ -69,7 +69,7 @@ LAYOUTS = Rule(
 )
 SCALE = Rule(
     id="mma.scale",
-    message="mma {product} is there with {legal}, not with {given}",
+    message="mma {product} takes {legal}; given: {given}",
     fix="use {legal}",
     why="The kind says how many elements share a scale factor and how it is written; ptxas refuses the rest.",
     reference="PTX ISA 9.7.14.3 (block scaling); ptxas 13.5",
@@ -85,14 +85,14 @@ TARGET = Rule(
     id="mma.target",
     message="{target} has no mma {product}",
     fix="compile for {targets}, or use types that {target} multiplies",
-    why="LLVM ends the process on what it can not select, and ptxas refuses the instruction.",
+    why="LLVM ends the process on what it cannot select, and ptxas refuses the instruction.",
     reference="PTX ISA 9.7.14.5.14, 9.7.14.6.3 (Target ISA Notes); ptxas 13.5",
 )
 PTX_VERSION = Rule(
     id="mma.ptx-version",
     message="mma {product} needs PTX {needed} or later; {target} is compiled with PTX {given}",
     fix="leave the PTX version of the target out, or give {needed} or later",
-    why="LLVM ends the process on what it can not select, and ptxas refuses the instruction.",
+    why="LLVM ends the process on what it cannot select, and ptxas refuses the instruction.",
     reference="PTX ISA 9.7.14.5.14, 9.7.14.6.3 (PTX ISA Notes); ptxas 13.5",
 )
 IMMEDIATE = Rule(

@@ -12,7 +12,7 @@ MULTICAST_MASK = Rule(
     id="tma.multicast-mask",
     message="{instruction} goes to the CTAs of the mask {mask:#b}, in a cluster of {cluster}",
     fix="give a bit for each CTA that is to have it, by its rank: 1 to {most:#b}",
-    why="CTAs that are not there are undefined behaviour; with none, nobody's barrier completes.",
+    why="CTAs outside the cluster are undefined behaviour; with none, nobody's barrier completes.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, ctaMask), 9.7.16 (tcgen05.commit)",
 )
 RULES = (MULTICAST_MASK,)

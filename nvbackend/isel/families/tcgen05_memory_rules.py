@@ -20,7 +20,7 @@ VARIANT = Rule(
     id="tcgen05.variant",
     message="{instruction}: {reason}",
     fix="use one of these",
-    why="There is no such instruction: LLVM ends the process where it can not select it.",
+    why="There is no such instruction: LLVM ends the process where it cannot select it.",
     reference="PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.5",
 )
 READ_BEFORE_WAIT = Rule(
@@ -48,7 +48,7 @@ BOUNDS = Rule(
     id="tcgen05.bounds",
     message="{what} leave {name}, which has {columns} columns",
     fix="stay within the {columns} columns, or allocate more",
-    why="What lies behind belongs to another allocation, of another CTA as well: its accumulators are overwritten.",
+    why="What follows belongs to another allocation, of another CTA as well: its accumulators are overwritten.",
     reference="PTX ISA 9.7.16.1 (tensor memory), 9.7.16.7.1 (tcgen05.alloc)",
 )
 RULES = (COLUMNS, VARIANT, READ_BEFORE_WAIT, OPERANDS, LANES, BOUNDS)

@@ -1,7 +1,7 @@
 """What a tcgen05.mma may be: every rule with its predicate beside it, for selector and verifier alike.
 
 The legal values stand in the tables of `intrinsics.tcgen05`. Messages that one document gives word for word are the
-seed's (tcgen05 machine validation), with its spelling.
+tileiras's (tcgen05 machine validation), with its spelling.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from nvbackend.isel.target import Target, dotted, target_names
 
 __all__ = ["GATES", "RULES", "Gate", "Tcgen05Request", "violations"]
 
-_SEED = "seed on tcgen05 emission, Verifier Rules"
+_TILEIRAS = "tileiras documents: tcgen05 emission, verifier rules"
 _ISA = "PTX ISA 9.7.16.10.9.1 (tcgen05.mma)"
-_UNENCODED = "ptxas refuses the instruction; LLVM ends the process where it can not select it."
+_UNENCODED = "ptxas refuses the instruction; LLVM ends the process where it cannot select it."
 
 
 def _words(values: Iterable[object]) -> str:
@@ -120,7 +120,7 @@ INT8 = _gate(
         message="INT8 type is supported only on arch-conditional variants.",
         fix="compile for {instead}; {target} has no kind::i8 (nor has sm_103a, whose name says otherwise)",
         why=_UNENCODED,
-        reference=f"{_SEED}; ptxas 13.5",
+        reference=f"{_TILEIRAS}; ptxas 13.5",
     ),
     lambda request, target: target.has_tmem and request.of is not None and not target.has(request.of.requires),
     lambda _, target: {"target": target, "instead": _targets(Feature.TMEM_INT8)},
@@ -131,7 +131,7 @@ SPARSE_FP4 = _gate(
         message="MXF4 and MXF4NVF4 types with Sparsity are supported only on arch-conditional variants.",
         fix="use a dense A, or compile for {instead} instead of {target}",
         why=_UNENCODED,
-        reference=f"{_SEED}; ptxas 13.5",
+        reference=f"{_TILEIRAS}; ptxas 13.5",
     ),
     lambda request, target: (
         target.has_tmem and request.sparse and request.of is not None and not target.has(request.of.sparse_requires)
@@ -144,7 +144,7 @@ SCALE_VECTOR_TARGET = _gate(
         message="Explicit scale vector size is supported only on arch-conditional variants.",
         fix="use block16 or block32 (PTX 8.8), which {target} has too, or compile for {instead}",
         why=_UNENCODED,
-        reference=f"{_SEED}; ptxas 13.5",
+        reference=f"{_TILEIRAS}; ptxas 13.5",
     ),
     lambda request, target: (
         target.has_tmem and tcgen05.is_explicit(request.scale_vector) and not target.has_arch_conditional
@@ -157,7 +157,7 @@ SCALE_INPUT_TARGET = _gate(
         message="Scale input accumulator is not supported on this architecture.",
         fix="scale the accumulator where it is read, or compile for {instead} instead of {target}",
         why=_UNENCODED,
-        reference=f"{_SEED}; ptxas 13.5",
+        reference=f"{_TILEIRAS}; ptxas 13.5",
     ),
     lambda request, target: target.has_tmem and request.scale_input_d and not target.has_scale_input_accumulator,
     lambda _, target: {"target": target, "instead": _targets(Feature.SCALE_INPUT_ACCUMULATOR)},
@@ -168,7 +168,7 @@ SCALE_INPUT_KIND = _gate(
         message="Scale input accumulator can only be used with f16 and tf32 types",
         fix="leave scale_input_d out for kind::{kind}",
         why="ptxas refuses it, or takes it for kind::i8, where the PTX ISA gives it no meaning.",
-        reference=f"{_SEED}; {_ISA}",
+        reference=f"{_TILEIRAS}; {_ISA}",
     ),
     lambda request, _: request.scale_input_d and request.of is not None and not request.of.scales_input_d,
     _as_asked,
@@ -179,7 +179,7 @@ BLOCK_SCALE_KIND = _gate(
         message="Block scale is not supported for f16, tf32, f8f6f4, and i8 types",
         fix="leave block_scale out for kind::{kind}, or use one of {legal}",
         why=_UNENCODED,
-        reference=_SEED,
+        reference=_TILEIRAS,
     ),
     lambda request, _: request.block_scale and request.of is not None and not _is_scaled(request),
     lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.BLOCK_SCALED_KINDS)},
@@ -201,7 +201,7 @@ SCALE_VECTOR = _gate(
         message="scale vector size is not legal for this input family",
         fix="kind::{kind} takes {legal}, not {scale_vector}",
         why=_UNENCODED,
-        reference=f"{_SEED}; PTX ISA 9.7.16.10.7 (block scaling)",
+        reference=f"{_TILEIRAS}; PTX ISA 9.7.16.10.7 (block scaling)",
     ),
     lambda request, _: (
         request.of is not None
@@ -235,7 +235,7 @@ ASHIFT_BLOCK_SCALE = _gate(
         message="ashift is not supported with tcgen05.mma.block_scale variants",
         fix="leave ashift out for kind::{kind}, or use one of {legal}",
         why=_UNENCODED,
-        reference=_SEED,
+        reference=_TILEIRAS,
     ),
     lambda request, _: request.ashift and (request.block_scale or _is_scaled(request)),
     _dense,
@@ -246,7 +246,7 @@ ASHIFT_COLLECTOR = _gate(
         message="Cannot use collector::a::use or colletor::a::fill with ashift",
         fix="use {legal}, not {collector}",
         why="The collector holds A as it is before the shift.",
-        reference=_SEED,
+        reference=_TILEIRAS,
     ),
     lambda request, _: request.ashift and request.collector in _unshifted(),
     lambda request, _: {"collector": request.collector, "legal": _words(tcgen05.ASHIFT_COLLECTORS)},
@@ -268,7 +268,7 @@ WS_CTA_GROUP = _gate(
         message="cta_group::2 is not supported with weight stationary",
         fix="use cta_group 1",
         why=_UNENCODED,
-        reference=_SEED,
+        reference=_TILEIRAS,
     ),
     lambda request, _: request.weight_stationary and request.cta_group == tcgen05.CTA_GROUPS[-1],
     lambda _request, _target: {},
@@ -279,7 +279,7 @@ WS_KIND = _gate(
         message="Cannot use weight stationary with mxf8f6f4 and fp4 types",
         fix="use one of {legal}, not {kind}, or leave weight_stationary out",
         why=_UNENCODED,
-        reference=_SEED,
+        reference=_TILEIRAS,
     ),
     lambda request, _: request.weight_stationary and _is_scaled(request),
     _dense,
@@ -309,7 +309,7 @@ ZERO_COLUMN_MASK = _gate(
 OUTPUT_LANES = _gate(
     Rule(
         id="tcgen05.output-lanes",
-        message="kind::{kind} can not leave lanes of D as they are (disable-output-lane)",
+        message="kind::{kind} cannot leave lanes of D as they are (disable-output-lane)",
         fix="leave disable_output_lane out, or use one of {legal}",
         why=_UNENCODED,
         reference=f"{_ISA}; ptxas 13.5",

@@ -32,14 +32,14 @@ CONTROL_WORD = Rule(
     message="{instruction}: its {word} word {given} says {field} = {said}, and the instruction has {wanted}",
     fix="pack the word with control_words(row), from the very row that is emitted",
     why="One of the two is another instruction than was meant, and only the one that is printed is executed.",
-    reference="seed on tcgen05 emission, End-To-End Lowering",
+    reference="tileiras documents: tcgen05 emission, End-To-End Lowering",
 )
 NO_CONTROL_WORD = Rule(
     id="tcgen05.no-control-word",
     message="{instruction} carries no {word} word",
     fix="give the machine instruction words=control_words(row)",
-    why="Its modifiers can not be checked again after selection.",
-    reference="seed on tcgen05 emission, Control-Word Bit Layout",
+    why="Its modifiers cannot be checked again after selection.",
+    reference="tileiras documents: tcgen05 emission, Control-Word Bit Layout",
 )
 RULES = (CONTROL_WORD, NO_CONTROL_WORD)
 

@@ -29,7 +29,7 @@ ALIGNMENT = Rule(
 )
 BOX_ROW = Rule(
     id="tma.box-row",
-    message="tensor map of {instruction}: a row of the box takes {given} bytes, which is no multiple of {step}",
+    message="tensor map of {instruction}: a row of the box takes {given} bytes, which is not a multiple of {step}",
     fix="make the innermost extent of the box a multiple of {step} bytes",
     why="The driver makes no such map; the copy of a map made elsewhere faults.",
     reference=f"{PTX_TENSORS}; CUDA driver API, cuTensorMapEncodeTiled",
@@ -43,8 +43,7 @@ BOX_SWIZZLE = Rule(
 )
 START = Rule(
     id="tma.start",
-    message="{instruction}: the box starts {given} byte(s) behind a multiple of {step} bytes of the innermost "
-    "dimension",
+    message="{instruction}: the box starts {given} byte(s) after a multiple of {step} bytes of the innermost dimension",
     fix="start it at an innermost coordinate that is a multiple of {step} bytes, and move what lies elsewhere with "
     "ordinary loads and stores",
     why="The kernel stops with an illegal instruction, whether the box is loaded, prefetched, stored or reduced.",
@@ -55,7 +54,7 @@ BEFORE = Rule(
     message="{instruction}: the box starts before the tensor along {dimension}",
     fix="start it at 0 or later, and write what lies at the edge with ordinary stores; only a load may start before "
     "the tensor, and fills what lies outside of it",
-    why="The kernel stops with an illegal instruction; a box that ends behind the tensor is cut off instead.",
+    why="The kernel stops with an illegal instruction; a box that ends past the tensor is cut off instead.",
     reference="measured on an H200 (docs/divergences.md); PTX ISA 9.7.9 (cp.async.bulk.tensor) does not say so",
 )
 REDUCED_TYPE = Rule(
@@ -71,7 +70,7 @@ ONE_THREAD = Rule(
     message="{instruction} is executed by {threads} threads, and each of them copies the same box",
     fix="let one thread do it: with k.one_thread(): ...",
     why="Each thread that executes it starts a copy of its own: bytes come many times, reductions add up many times.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); seed 003, TMA and Im2Col Validation",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
 )
 
 RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, START, BEFORE, REDUCED_TYPE, ONE_THREAD)

@@ -18,7 +18,7 @@ from nvbackend.isel.families.tma_request import DIRECTIONS, TmaRequest
 from nvbackend.isel.gates import RequestGate, Values, broken_gates
 from nvbackend.isel.target import Target, dotted, target_names
 
-SEED = "seed 003, TMA and Im2Col Validation"
+TILEIRAS = "tileiras documents: TMA and im2col validation"
 
 
 def _words(values: Iterable[object]) -> str:
@@ -54,7 +54,7 @@ TARGET = Rule(
     id="tma.target",
     message="{target} has no TMA: {instruction} needs compute capability 9.0",
     fix="copy with cp.async and ordinary stores, or compile for sm_90a",
-    why="LLVM ends the process where it can not select the instruction.",
+    why="LLVM ends the process where it cannot select the instruction.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), Target ISA Notes; ptxas 13.5",
 )
 DIRECTION = Rule(
@@ -76,7 +76,7 @@ IM2COL_RANK = Rule(
     message="im2col tensor copies require at least three dimensions",
     fix="use a tensor map of 3 to 5 dimensions (channels, space, batch) in mode {mode}; this one has {rank}",
     why="A patch lies along the dimensions between channels and batch.",
-    reference=f"PTX ISA 5.5.4 (im2col mode); {SEED}",
+    reference=f"PTX ISA 5.5.4 (im2col mode); {TILEIRAS}",
 )
 ROWS_RANK = Rule(
     id="tma.rows-rank",
@@ -117,22 +117,22 @@ WIDE_TARGET = Rule(
     id="tma.wide-im2col-target",
     message="wide im2col tensor copies are not supported on this architecture",
     fix="use mode im2col, or compile for {instead}; {target} has no {mode} with this destination",
-    why="LLVM ends the process where it can not select the instruction.",
-    reference=f"PTX ISA 9.7.9 (cp.async.bulk.tensor), Target ISA Notes; ptxas 13.5; {SEED}",
+    why="LLVM ends the process where it cannot select the instruction.",
+    reference=f"PTX ISA 9.7.9 (cp.async.bulk.tensor), Target ISA Notes; ptxas 13.5; {TILEIRAS}",
 )
 ROWS_TARGET = Rule(
     id="tma.rows-target",
     message="{target} has no {mode} with this destination",
     fix="copy row by row in mode tile, or compile for {instead}",
-    why="LLVM ends the process where it can not select the instruction.",
+    why="LLVM ends the process where it cannot select the instruction.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), Target ISA Notes; ptxas 13.5",
 )
 TWO_CTA_TARGET = Rule(
     id="tma.two-cta-target",
     message="two-CTA TMA tensor copies are not supported on this architecture",
     fix="leave cta_group out, or compile for {instead}; {target} has no pairs of CTAs",
-    why="LLVM ends the process where it can not select the instruction.",
-    reference=f"PTX ISA 9.7.9 (cp.async.bulk.tensor), Target ISA Notes; {SEED}",
+    why="LLVM ends the process where it cannot select the instruction.",
+    reference=f"PTX ISA 9.7.9 (cp.async.bulk.tensor), Target ISA Notes; {TILEIRAS}",
 )
 PTX_VERSION = Rule(
     id="tma.ptx-version",

@@ -94,14 +94,14 @@ TYPES = Rule(
     message="WGMMA {expects}, not {product}",
     fix="{instead}",
     why="ptxas refuses the combination; one that it took would be read with the wrong width.",
-    reference="PTX ISA 9.7.15.3; MMA Atoms SM70-SM120, SM90 WGMMA",
+    reference="PTX ISA 9.7.15.3; ptxas 13.5",
 )
 FOUR_BIT = Rule(
     id="wgmma.four-bit",
     message="WGMMA has no s4/u4 multiplicands ({product})",
     fix="widen them to {wider} (k={k}, D of type {d}), or use mma.sync, which emulates 4-bit integers on sm_90",
     why="One document lists them; no ptxas takes them.",
-    reference="PTX ISA 9.7.15.3; ptxas 13.5; WGMMA Emission Protocol, Per-Shape Lattice",
+    reference="PTX ISA 9.7.15.3; ptxas 13.5",
 )
 _EXPECTATIONS: dict[ElementType, str] = {
     # The texts of the document on MMA atoms, which calls b1 u1 and s32 i32.
@@ -155,7 +155,7 @@ POPC = Rule(
     fix="use .{legal}.popc: popc(a ^ b) is popc(a) + popc(b) - 2 * popc(a & b); "
     "or use mma.sync, which emulates .xor.popc on sm_90",
     why="One document lists .xor.popc; no ptxas takes it for wgmma.",
-    reference="PTX ISA 9.7.15.5.2; ptxas 13.5; WGMMA Emission Protocol, Per-Shape Lattice",
+    reference="PTX ISA 9.7.15.5.2; ptxas 13.5",
 )
 
 
@@ -235,7 +235,7 @@ def _satfinite_values(request: WgmmaRequest, _: Target) -> Values:
 
 NEGATE = Rule(
     id="wgmma.negate",
-    message="WGMMA {a} x {b} can not negate an operand",
+    message="WGMMA {a} x {b} cannot negate an operand",
     fix="negate the values where they are made, or the accumulator where it is read",
     why="The instruction has no place for the sign, and would add where it should subtract.",
     reference="PTX ISA 9.7.15.5.2 (imm-scale-a, imm-scale-b)",
@@ -275,7 +275,7 @@ def _transpose_values(request: WgmmaRequest, _: Target) -> Values:
         reason = f"WGMMA reads {request.a} x {request.b} K-major only, not MN-major: 16-bit types alone can be either"
         instead = "store the operand K-major, or transpose it on its way into shared memory"
     elif request.a_in_registers and request.trans_a:
-        reason = "WGMMA can not transpose an A in registers"
+        reason = "WGMMA cannot transpose an A in registers"
         instead = "leave trans_a 0 and put each element where its fragment has it, or give A by descriptor"
     else:
         reason = "a transpose flag of WGMMA is 0 (K-major) or 1 (MN-major)"

@@ -31,7 +31,7 @@ N_STEP = Rule(
     message="WGMMA N must be a multiple of {step}, not {n}",
     fix="use n={nearest}",
     why="The instruction writes D in blocks of eight columns; no other N has an encoding.",
-    reference="PTX ISA 9.7.15.2; WGMMA Emission Protocol, Per-Shape Lattice",
+    reference="PTX ISA 9.7.15.2; ptxas 13.5",
 )
 N_RANGE = Rule(
     id="wgmma.n-range",
@@ -94,7 +94,7 @@ K_EXTENT = Rule(
     message="WGMMA K must be {legal} for {dense} {a} x {b}, not {k}",
     fix="use k={legal} in each instruction, and one instruction for each {legal} columns of A",
     why="An instruction reads 256 bits of each stored row of A; ptxas knows no shape with another K.",
-    reference="PTX ISA 9.7.15.2; WGMMA Emission Protocol, Per-Shape Lattice",
+    reference="PTX ISA 9.7.15.2; ptxas 13.5",
 )
 
 

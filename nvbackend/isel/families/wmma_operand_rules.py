@@ -49,7 +49,7 @@ ARITY = Rule(
     message="a fragment {fragment} of {shape} {element} is {count} registers a thread, not {given}",
     fix="give {count} registers of type {register}",
     why="The intrinsic has as many operands as the fragment has registers; LLVM takes any other for a function.",
-    reference="PTX ISA 9.7.14.4.1; NVVM WMMA Ops, Verification Invariants",
+    reference="PTX ISA 9.7.14.4.1",
 )
 OPAQUE = Rule(
     id="wmma.opaque",

@@ -16,7 +16,6 @@ from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest, r
 from nvbackend.isel.gates import RequestGate, Values, broken_gates
 from nvbackend.isel.target import Target, dotted, target_names
 
-SEED = "NVVM WMMA Ops"
 AnyRequest = WmmaRequest | WmmaMoveRequest
 
 
@@ -50,8 +49,8 @@ TARGET = Rule(
     id="wmma.target",
     message="{target} has no {instruction}",
     fix="use {alternative}, or compile for {first} or later",
-    why="LLVM ends the process where it can not select the instruction, and ptxas refuses it.",
-    reference=f"PTX ISA 9.7.14.4.3 to 9.7.14.4.5 (Target ISA Notes); ptxas 13.5; {SEED}, Per-Arch Availability",
+    why="LLVM ends the process where it cannot select the instruction, and ptxas refuses it.",
+    reference="PTX ISA 9.7.14.4.3 to 9.7.14.4.5 (Target ISA Notes); ptxas 13.5",
 )
 
 
@@ -102,7 +101,7 @@ TYPES = Rule(
     message="wmma.mma does not multiply {a} x {b} + {c} -> {d}",
     fix="use {instead}",
     why="No ptxas takes the combination, and LLVM takes the unknown intrinsic for an external function.",
-    reference=f"PTX ISA 9.7.14.4.5; {SEED}, Verification Invariants",
+    reference="PTX ISA 9.7.14.4.5",
 )
 _STAND_INS: dict[ElementType, str] = {
     f32: f"{tf32} multiplicands (m16n16k8)",
@@ -133,7 +132,7 @@ SHAPE = Rule(
     message="wmma.mma {a} has no shape {given}{remark}",
     fix="use {legal}",
     why="LLVM takes the unknown intrinsic for an external function, and ptxas refuses most of the others.",
-    reference=f"PTX ISA 9.7.14.2; ptxas 13.5; {SEED}, Verification Invariants",
+    reference="PTX ISA 9.7.14.2; ptxas 13.5",
 )
 _MISCOMPILED = ((16, 16, 16), (16, 16, 8))
 """Shapes of f64 that ptxas takes."""
@@ -225,7 +224,7 @@ POPC = Rule(
     message="{problem}",
     fix="{instead}",
     why="b1 counts the ones of a bit operation in place of multiplying; the operation is part of the name.",
-    reference=f"PTX ISA 9.7.14.4.5 (single-bit wmma); {SEED}, Verification Invariants",
+    reference="PTX ISA 9.7.14.4.5 (single-bit wmma)",
 )
 
 
@@ -277,7 +276,7 @@ FRAGMENT_TYPE = Rule(
     message="there is no fragment {fragment} of {shape} {element}",
     fix="use {legal}",
     why="LLVM takes the unknown intrinsic for an external function; no wmma.mma takes such a fragment.",
-    reference=f"PTX ISA 9.7.14.4.1; ptxas 13.5; {SEED}, Verification Invariants",
+    reference="PTX ISA 9.7.14.4.1; ptxas 13.5",
 )
 
 

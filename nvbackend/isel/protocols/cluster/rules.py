@@ -5,35 +5,34 @@ from __future__ import annotations
 from nvbackend.diagnostics import Rule, Severity
 
 PTX_BARRIER = "PTX ISA 9.7.13 (barrier.cluster)"
-SEED = "seed 003, Cluster Sync Emission"
 
 ARRIVED_TWICE = Rule(
     id="cluster.arrived-twice",
     message="this arrives at the cluster barrier while the arrival of {earlier} has not been waited for on some path",
     fix="put k.cluster_wait() between the two, or take one of them out",
     why="Two arrivals of a thread without a wait between them are undefined: the barrier completes too early.",
-    reference=f"{PTX_BARRIER}; {SEED}",
+    reference=PTX_BARRIER,
 )
 WAIT_ALONE = Rule(
     id="cluster.wait-alone",
-    message="this waits at the cluster barrier, and on some path no arrival stands before it",
+    message="this waits at the cluster barrier, and on some path nothing arrives before it",
     fix="put k.cluster_arrive() before it on every path, or use k.cluster_sync()",
     why="The wait is for an arrival that this thread never made: it is undefined, or does not end.",
-    reference=f"{PTX_BARRIER}; {SEED}",
+    reference=PTX_BARRIER,
 )
 ARRIVE_ALONE = Rule(
     id="cluster.arrive-alone",
     message="this arrives at the cluster barrier, and on some path the kernel ends without a wait for it",
-    fix="put k.cluster_wait() behind it, or take the arrival out",
+    fix="put k.cluster_wait() after it, or take the arrival out",
     why="The arrival orders nothing by itself: the thread goes on before its peers are there.",
-    reference=f"{PTX_BARRIER}; {SEED}",
+    reference=PTX_BARRIER,
     severity=Severity.WARNING,
 )
 EXIT_BEFORE_PEERS = Rule(
     id="cluster.exit-before-peers",
     message="CTAs of the cluster signal {barrier} of one another, and a CTA may end before the last signal has come",
     fix="wait for them before the end: ring.finish() in the producer's thread, or k.cluster_sync() in all threads",
-    why="Shared memory of a CTA that has ended is no memory any more: a late access faults, or hits another kernel's.",
+    why="Shared memory of a CTA that has ended is gone: a late access faults, or hits another kernel's.",
     reference="PTX ISA 5.1.7 (shared memory of a cluster); CUDA Programming Guide, distributed shared memory",
 )
 ACCESS_EARLY = Rule(
@@ -63,14 +62,14 @@ NO_PEER = Rule(
     message="{call} is about another CTA of the cluster, and the kernel is launched in clusters of {cluster}",
     fix="declare the cluster where the kernel is made: cluster={instead}",
     why="There is no such CTA: the address is this CTA's own or none, and nobody answers.",
-    reference=f"PTX ISA 9.7.9 (mapa), 10 (cluster_ctarank); {SEED}",
+    reference="PTX ISA 9.7.9 (mapa), 10 (cluster_ctarank)",
 )
 SCOPE = Rule(
     id="cluster.scope",
     message="a barrier of scope {given!r}",
     fix='use "cta" or "cluster"',
     why="There is no instruction for it.",
-    reference=f"{PTX_BARRIER}; {SEED}",
+    reference=PTX_BARRIER,
 )
 
 RULES = (

@@ -15,7 +15,7 @@ WARPGROUP_DIVERGENT = Rule(
 WARP_DIVERGENT = Rule(
     id="convergence.warp",
     message="{instruction} is executed by the {threads} threads of a warp together, and {branch} parts them",
-    fix="let whole warps come here: choose by k.warp_id(), or put the instruction in front of the branch and use its "
+    fix="let whole warps come here: choose by k.warp_id(), or put the instruction before the branch and use its "
     "result inside",
     why="The instruction waits for lanes that never come, or its result is undefined.",
     reference="PTX ISA 9.7 (.sync, .aligned)",
@@ -24,7 +24,7 @@ BARRIER_DIVERGENT = Rule(
     id="barrier.divergent",
     message="{instruction} waits for all threads of the CTA, and {branch} lets only some of them come here",
     fix="put it where all threads come, or count those that do: k.barrier(number, threads)",
-    why="The threads that came wait for ever.",
+    why="The threads that came wait forever.",
     reference="PTX ISA 9.7.13.1 (barrier: all threads of the CTA)",
 )
 BARRIER_SKIPPED = Rule(
@@ -39,7 +39,7 @@ CLUSTER_DIVERGENT = Rule(
     id="cluster.divergent",
     message="{instruction} is for all threads of the cluster, and {branch} lets only some of them come here",
     fix="put it where all threads of all CTAs come; for some of them use an mbarrier",
-    why="The barrier waits for threads that come to another one, or to none: for ever.",
+    why="The barrier waits for threads that come to another one, or to none: forever.",
     reference="PTX ISA 9.7.13 (barrier.cluster)",
 )
 CLUSTER_SKIPPED = Rule(

@@ -84,11 +84,11 @@ def _told(finding: Finding, sites: dict[int, Site]) -> Diagnostic:
 
 def _stuck_told(finding: Stuck) -> Diagnostic:
     waits = _notes("waits in turn", (use.site for use in finding.others))
-    reason = "every arrival on it stands behind this wait"
+    reason = "every arrival on it comes after this wait"
     if finding.have:
         reason = f"only {finding.have} of its {finding.count} arrivals can come before"
     elif waits:
-        reason += ", or behind others that wait for it in turn"
+        reason += ", or after others that wait for it in turn"
     return rules.DEADLOCK.diagnose(
         at=finding.use.site.instr.location,
         notes=_notes("arrives here", (use.site for use in finding.arrivals)) + waits,
@@ -102,7 +102,7 @@ _TO_EMPTY = (
     "where a barrier says that memory may be filled, wait first for the phase before the first, which counts as "
     "complete: parity 1, a variable that begins at 1, or phase ^ 1 of one that begins at 0"
 )
-_TO_FILL = "let the arrivals come first: in front of the wait, or in threads that do not wait for these"
+_TO_FILL = "let the arrivals come first: before the wait, or in threads that do not wait for these"
 
 
 _COUNTED = {

@@ -5,43 +5,42 @@ from __future__ import annotations
 from nvbackend.diagnostics import Rule
 
 PTX_MBARRIER = "PTX ISA 9.7.13.15"
-SEED = "seed 003, mbarrier Emission"
 
 UNINITIALISED = Rule(
     id="mbarrier.uninitialised",
     message="{instruction} uses {barrier}, {reason}",
     fix="initialise it first: k.mbarriers(count, arrivals), or k.mbarrier_init(barrier, arrivals), then "
     "k.barriers_ready()",
-    why="The memory holds what was there before: the thread waits for ever, or not at all.",
+    why="The memory holds what was there before: the thread waits forever, or not at all.",
     reference=f"{PTX_MBARRIER} (mbarrier.init)",
 )
 NOT_READY = Rule(
     id="mbarrier.not-ready",
-    message="{instruction} uses {barrier}, and on some path {missing} stands between its initialisation and this line",
-    fix="put k.barriers_ready() behind the last mbarrier.init: the fence, and a barrier of {whom}",
+    message="{instruction} uses {barrier}, and on some path {missing} is between its initialisation and this line",
+    fix="put k.barriers_ready() after the last mbarrier.init: the fence, and a barrier of {whom}",
     why="Another thread, another CTA or the async proxy may meet the barrier before it is initialised.",
-    reference=f"{PTX_MBARRIER} (mbarrier.init), 9.7.13.4 (fence.mbarrier_init); {SEED}",
+    reference=f"{PTX_MBARRIER} (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
 )
 DOUBLE_INIT = Rule(
     id="mbarrier.double-init",
     message="{barrier} is initialised here while it may be a barrier already",
     fix="initialise it once, or put mbarrier.inval before: k.mbarrier_invalidate(barrier)",
     why="Initialising a barrier in use is undefined: arrivals and waits of both lives mix.",
-    reference=f"{PTX_MBARRIER} (mbarrier.init, mbarrier.inval); {SEED}",
+    reference=f"{PTX_MBARRIER} (mbarrier.init, mbarrier.inval)",
 )
 AFTER_INVAL = Rule(
     id="mbarrier.after-inval",
     message="{instruction} uses {barrier}, which is invalidated on some path to this line",
-    fix="invalidate it behind its last use, or initialise it again before this line",
-    why="The memory is no barrier any more; the result is undefined.",
+    fix="invalidate it after its last use, or initialise it again before this line",
+    why="The memory is not a barrier any more; the result is undefined.",
     reference=f"{PTX_MBARRIER} (mbarrier.inval)",
 )
 OVERWRITTEN = Rule(
     id="mbarrier.overwritten",
     message="{instruction} writes to {barrier}, which is a barrier at this line",
     fix="end its life first, with k.mbarrier_scope(...) or k.mbarrier_invalidate(barrier) and a barrier of the CTA",
-    why="The counts of the phase are lost: threads wait for ever, or the memory is changed by late arrivals.",
-    reference=f"{PTX_MBARRIER} (mbarrier.inval); {SEED}",
+    why="The counts of the phase are lost: threads wait forever, or the memory is changed by late arrivals.",
+    reference=f"{PTX_MBARRIER} (mbarrier.inval)",
 )
 ARRIVALS = Rule(
     id="mbarrier.arrivals",
@@ -62,21 +61,21 @@ UNEXPECTED_BYTES = Rule(
     message="{instruction} completes its bytes on {barrier}, and nothing announces bytes on it",
     fix="announce them before the copy: k.mbarrier_arrive_expect_tx(barrier, bytes)",
     why="The phase completes with its arrivals, whether the bytes have come or not; then their count underflows.",
-    reference=f"{PTX_MBARRIER} (expect-tx operation); {SEED}",
+    reference=f"{PTX_MBARRIER} (expect-tx operation)",
 )
 MISSING_BYTES = Rule(
     id="mbarrier.missing-bytes",
     message="{bytes} bytes are announced on {barrier}, and no copy of the kernel completes on it",
     fix="give the copies this barrier, or arrive without bytes: k.mbarrier_arrive(barrier)",
-    why="The phase never completes, and whoever waits for it waits for ever.",
-    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {SEED}",
+    why="The phase never completes, and every waiter hangs.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
 )
 WRONG_BYTES = Rule(
     id="mbarrier.wrong-bytes",
     message="{expected} bytes are announced on {barrier} {when}, and the copies that complete on it bring {brought}",
     fix="announce {brought} bytes: what the copies bring to this CTA",
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
-    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {SEED}",
+    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
 )
 UNEXPECTED_IN_PEER = Rule(
     id="mbarrier.unexpected-in-peer",
@@ -91,14 +90,14 @@ PARITY_FIRST = Rule(
     message="the first wait for {barrier} is for parity 1, and its first phase has parity 0",
     fix="wait for parity 0 first: k.mbarrier_wait(barrier, 0), or a variable that begins at 0; each phase that follows "
     "has the other parity",
-    why="Of a barrier with no phase behind it the one before counts as complete: the wait returns at once.",
+    why="Before a barrier completes its first phase, the phase before counts as complete: the wait returns at once.",
     reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",
 )
 DEADLOCK = Rule(
     id="mbarrier.deadlock",
     message="this waits for the first phase of {barrier}, and no thread can complete it: {reason}",
     fix="{fix}",
-    why="Threads wait for one another for ever: the kernel hangs.",
+    why="Threads wait for one another forever: the kernel hangs.",
     reference=f"{PTX_MBARRIER} (phase completion; mbarrier.try_wait: phase parity)",
 )
 PARITY_FIXED = Rule(

@@ -10,7 +10,7 @@ MISSING_FENCE = Rule(
     id="proxy.missing-fence",
     message="{reader} reads {memory} through the async proxy, and {writer} wrote it through the generic proxy with no "
     "fence.proxy.async between them",
-    fix="put k.fence_proxy_async() behind {writer}, in the threads that write, and a barrier of threads behind the "
+    fix="put k.fence_proxy_async() after {writer}, in the threads that write, and a barrier of threads after the "
     "fence where other threads read",
     why="A barrier of threads does not order the two proxies: what was there before may be read.",
     reference=f"{PROXIES}; PTX ISA 9.7.13 (fence.proxy.async)",
@@ -32,7 +32,7 @@ READ_BEFORE_WAIT = Rule(
 WAITED_BY_OTHERS = Rule(
     id="proxy.waited-by-others",
     message="{reader} reads {memory} in thread {thread} too, which does not wait on {barrier}: other threads do",
-    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier() behind the "
+    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier() after the "
     "wait",
     why="A wait holds its own thread only: the others read while the bytes come. Nothing traps.",
     reference="PTX ISA 9.7.13.15.16 (mbarrier.try_wait), 8 (memory consistency model: causality order)",
@@ -48,7 +48,7 @@ STORE_NOT_COMMITTED = Rule(
     id="proxy.store-not-committed",
     message="the kernel ends with {reader} in a bulk group that was never committed, so no wait covers its read of "
     "{memory}",
-    fix="put k.tma_commit_stores() behind {reader}, and k.tma_wait_stores(reading=True) in the same thread before the "
+    fix="put k.tma_commit_stores() after {reader}, and k.tma_wait_stores(reading=True) in the same thread before the "
     "kernel ends",
     why="The shared memory may be given to the next CTA while it is read; a wait sees committed groups only.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.commit_group)",
@@ -63,9 +63,9 @@ STORE_NOT_WAITED = Rule(
 )
 REFILL = Rule(
     id="proxy.refill",
-    message="{writer} fills {memory} again, and no barrier stands between this and {reader}, by which other warps may "
+    message="{writer} fills {memory} again, and no barrier is between this and {reader}, by which other warps may "
     "still read it",
-    fix="put k.barrier() behind the wgmma.wait_group of {reader}, or let all who multiply arrive on an mbarrier and "
+    fix="put k.barrier() after the wgmma.wait_group of {reader}, or let all who multiply arrive on an mbarrier and "
     "wait for it before this line",
     why="A thread waits for its own warp's multiplies only: those of a slower warp read old, new or mixed bytes.",
     reference=f"{PROXIES}; PTX ISA 9.7.15.7.3 (wgmma.wait_group: of the executing threads)",
@@ -73,8 +73,8 @@ REFILL = Rule(
 REFILL_IN_FLIGHT = Rule(
     id="proxy.refill-in-flight",
     message="{writer} fills {memory} again while {reader} may still read it: nobody waits for an mbarrier between",
-    fix="put k.tcgen05_commit(barrier) behind {reader}, and k.mbarrier_wait(barrier, parity) before this line",
-    why="What tcgen05 issues goes on behind its instruction: it reads old, new or mixed bytes. Nothing traps.",
+    fix="put k.tcgen05_commit(barrier) after {reader}, and k.mbarrier_wait(barrier, parity) before this line",
+    why="What tcgen05 issues goes on after its instruction: it reads old, new or mixed bytes. Nothing traps.",
     reference=f"{PROXIES}; PTX ISA 9.7.16.6 (tcgen05 memory consistency: completion of asynchronous operations)",
 )
 RULES = (

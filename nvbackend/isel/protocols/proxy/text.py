@@ -35,13 +35,13 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     if told.first.kind is Kind.COPY:
         fix = f"put {_CALLS[Kind.COPY]} before this line"
         if told.ages == {0}:
-            fix = f"put k.cp_async_commit() behind {first}, and {_CALLS[Kind.COPY]} before this line"
+            fix = f"put k.cp_async_commit() after {first}, and {_CALLS[Kind.COPY]} before this line"
         return rules.COPY_READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, reason=reason, fix=fix
         )
     wait = f"put {_CALLS[told.first.kind]} before this line"
     if told.ages == {0}:
-        wait = f"close the group of {first} with a commit behind it, and {wait}"
+        wait = f"close the group of {first} with a commit after it, and {wait}"
     reads = ((f"{one.first.object.name} is read from here on", one.first.site) for one in causes)
     return rules.WRITE_IN_FLIGHT.diagnose(
         at=at,
@@ -60,7 +60,7 @@ def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:
     at, reader, memory = run.site.instr.location, _instruction(run.site, here=True), _memory([run])
     if 0 in ages:
         return rules.STORE_NOT_COMMITTED.diagnose(at=at, notes=notes, reader=reader, memory=memory)
-    reason = f"no {WAITS[Kind.STORE]} that leaves fewer than {min(ages)} groups stands between the two"
+    reason = f"no {WAITS[Kind.STORE]} that leaves fewer than {min(ages)} groups is between the two"
     return rules.STORE_NOT_WAITED.diagnose(at=at, notes=notes, reader=reader, memory=memory, reason=reason)
 
 
@@ -70,7 +70,7 @@ def _reason(meeting: Meeting) -> str:
     if age == 0:
         return f"no {COMMITS[kind]} has closed its group, so no wait covers it"
     groups = "group" if age == 1 else "groups"
-    return f"no {WAITS[kind]} that leaves fewer than {age} {groups} stands between them"
+    return f"no {WAITS[kind]} that leaves fewer than {age} {groups} is between them"
 
 
 def _instruction(site: Site, *, here: bool = False) -> str:

@@ -8,7 +8,7 @@ _MODEL = "PTX ISA 8 (memory consistency model: data races), 9.7.13 (barrier)"
 
 MISSING_BARRIER = Rule(
     id="shared.missing-barrier",
-    message="{reader} reads {memory} with no barrier of threads behind {writer}: {second} reads byte {byte}, which "
+    message="{reader} reads {memory} with no barrier of threads after {writer}: {second} reads byte {byte}, which "
     "{first} writes",
     fix="put k.barrier(), or a named barrier of the threads concerned, between the two lines",
     why="Threads do not run in step: what was there before may be read. Nothing traps.",
@@ -16,7 +16,7 @@ MISSING_BARRIER = Rule(
 )
 OVERWRITTEN_EARLY = Rule(
     id="shared.overwritten-early",
-    message="{writer} overwrites {memory} with no barrier of threads behind {reader}: {second} writes byte {byte}, "
+    message="{writer} overwrites {memory} with no barrier of threads after {reader}: {second} writes byte {byte}, "
     "which {first} may not have read yet",
     fix="put k.barrier(), or a named barrier of the threads concerned, between the two; in a loop that is a second "
     "barrier in each round",

@@ -11,7 +11,7 @@ MISSING_DEALLOC = Rule(
     id="tcgen05.missing-dealloc",
     message="the kernel may end here with the {columns} columns of {name} still allocated: {reason}",
     fix="give them back on every path: tcgen05_dealloc by the warp that allocated, or `with k.tmem_alloc(...)`",
-    why="The columns stay taken: a later CTA of the SM waits in its allocation for ever.",
+    why="The columns stay taken: a later CTA of the SM waits in its allocation forever.",
     reference=_ALLOCATION,
 )
 DOUBLE_DEALLOC = Rule(
@@ -38,14 +38,14 @@ TOTAL_COLUMNS = Rule(
 ALLOC_AFTER_RELINQUISH = Rule(
     id="tcgen05.alloc-after-relinquish",
     message="{name} is allocated after this CTA has relinquished its permit to allocate",
-    fix="relinquish behind the last allocation: k.tmem_alloc(..., relinquish=False) for all before it",
+    fix="relinquish after the last allocation: k.tmem_alloc(..., relinquish=False) for all before it",
     why="The behaviour is undefined.",
     reference=_ALLOCATION,
 )
 NOT_ALLOCATED = Rule(
     id="tcgen05.not-allocated",
     message="{instruction} accesses {name} after it was given back on some path",
-    fix="give it back behind the last access of any warp, with a barrier between",
+    fix="give it back after the last access of any warp, with a barrier between",
     why="The columns may belong to another CTA by now: its accumulators are read or overwritten.",
     reference=_ALLOCATION,
 )
@@ -58,8 +58,8 @@ MISSING_WAIT_ST = Rule(
 )
 MISSING_COMMIT = Rule(
     id="tcgen05.missing-commit",
-    message="{what}, and no tcgen05.commit is behind {mma}",
-    fix="put k.tcgen05_commit(barrier) behind the last mma, in the thread that issues it",
+    message="{what}, and no tcgen05.commit is after {mma}",
+    fix="put k.tcgen05_commit(barrier) after the last mma, in the thread that issues it",
     why="Without a commit no mbarrier tells when the mma is done: D is read too early, or freed in use.",
     reference="PTX ISA 9.7.16.12.1 (tcgen05.commit)",
 )
@@ -74,21 +74,22 @@ WRITE_IN_FLIGHT = Rule(
     id="tcgen05.write-in-flight",
     message="{instruction} overwrites columns of {name} that {mma} may still be reading or writing: no wait for its "
     "mbarrier is before it",
-    fix="commit behind the mma, and put k.mbarrier_wait(...) on the barrier of the commit before this line",
+    fix="commit after the mma, and put k.mbarrier_wait(...) on the barrier of the commit before this line",
     why="An mma goes on after its issue: it multiplies old, new or mixed columns, depending on timing. Nothing traps.",
     reference=_ORDER,
 )
 MISSING_FENCE_AFTER = Rule(
     id="tcgen05.missing-fence-after",
-    message="{instruction} reads {name} behind a wait with no tcgen05.fence::after_thread_sync between",
-    fix="put k.tcgen05_fence_after_thread_sync() behind the wait",
-    why="The load may be moved in front of the wait, which orders other memory only.",
+    message="{instruction} reads {name} after a wait with no tcgen05.fence::after_thread_sync between",
+    fix="put k.tcgen05_fence_after_thread_sync() after the wait",
+    why="The load may be moved before the wait, which orders other memory only.",
     reference="PTX ISA 9.7.16.11.1 (tcgen05.fence)",
 )
 MISSING_FENCE_BEFORE = Rule(
     id="tcgen05.missing-fence-before",
     message="{name} was read here, and another warp gives it back: no tcgen05.fence::before_thread_sync follows",
-    fix="put k.tcgen05_fence_before_thread_sync() behind the wait for the load, before that warp is told",
+    fix="put k.tcgen05_fence_before_thread_sync() after the wait for the load, before the barrier or arrival that "
+    "lets that warp go on",
     why="The barrier does not order the load: the columns may be someone else's when it reads them.",
     reference="PTX ISA 9.7.16.11.1 (tcgen05.fence)",
 )

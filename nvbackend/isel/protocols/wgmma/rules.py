@@ -5,28 +5,27 @@ from __future__ import annotations
 from nvbackend.diagnostics import Rule, Severity
 
 PTX_WGMMA = "PTX ISA 9.7.15.7"
-SEED = "tileiras documents, WGMMA Emission Protocol"
 
 READ_IN_FLIGHT = Rule(
     id="wgmma.read-in-flight",
     message="{registers} {verb} read while {mma} may still be {doing}: {reason}",
     fix="{fix}",
     why="The registers hold old, partial or new values, depending on timing. Nothing traps.",
-    reference=f"{PTX_WGMMA}.3 (wgmma.wait_group); {SEED}, Accumulator Lifetime",
+    reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )
 WRITE_IN_FLIGHT = Rule(
     id="wgmma.write-in-flight",
     message="{registers} {verb} written while {mma} may still be {doing}: {reason}",
     fix="{fix}",
     why="The mma uses or overwrites the new value, depending on timing. Nothing traps.",
-    reference=f"{PTX_WGMMA}.3 (wgmma.wait_group); {SEED}, Accumulator Lifetime",
+    reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )
 MISSING_FENCE = Rule(
     id="wgmma.missing-fence",
     message="wgmma.mma_async uses {registers} with no wgmma.fence before it on some path: {reason}",
     fix="put wgmma.fence before this line, after every ordinary access to {names}",
     why="Without the fence the tensor core may see registers from before the access, or overwrite them too early.",
-    reference=f"{PTX_WGMMA}.1 (wgmma.fence); {SEED}, The Four-Op Sequence",
+    reference=f"{PTX_WGMMA}.1 (wgmma.fence)",
 )
 SHAPE_CHANGE = Rule(
     id="wgmma.shape-change",
@@ -50,15 +49,15 @@ MISSING_COMMIT = Rule(
     message="{what}, but no wgmma.commit_group has closed the group of {mma}, which {uses}",
     fix="put wgmma.commit_group after {mma}, before {where}",
     why="A wait sees committed groups only: it returns at once, and the mma still runs.",
-    reference=f"{PTX_WGMMA}.2 (wgmma.commit_group); {SEED}, The Four-Op Sequence",
+    reference=f"{PTX_WGMMA}.2 (wgmma.commit_group)",
 )
 WAIT_LEAVES_GROUP = Rule(
     id="wgmma.wait-leaves-group",
     message="this wait_group {pending} is to hand back {registers}, but it leaves group {group}, which {uses}, "
     "in flight: {arithmetic}",
     fix="use wgmma.wait_group {enough} here",
-    why="The number says how many groups may stay in flight, not how many to wait for; the result is not there yet.",
-    reference=f"{PTX_WGMMA}.3 (wgmma.wait_group); {SEED}, Accumulator Lifetime",
+    why="The number says how many groups may stay in flight, not how many to wait for; the result is not complete yet.",
+    reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )
 MISSING_WAIT = Rule(
     id="wgmma.missing-wait",
