@@ -13,7 +13,8 @@ from nvbackend.codegen.llvm import CODE_GENERATOR_LEVEL, OPTIMISE, PRINT, TUNING
 from nvbackend.codegen.ptxas import Assembly, Cubin, assemble, check_request, interpret, is_cubin, run_ptxas
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
-from nvbackend.diagnostics import Diagnostic, user_facing
+from nvbackend.codegen.user_lines import at_user_lines
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, user_facing
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.target import Target, dotted
 from nvbackend.signature import Signature
@@ -104,7 +105,11 @@ def compile_kernel(
     ptx, optimized_ir = stages.print_ptx(ir_text, optimize)
     cubin = None
     if assemble or (assemble is None and (tool or locate("ptxas"))):
-        cubin = stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit)
+        try:
+            cubin = stages.assemble(ptx, tool or find_ptxas(), ptxas_level, register_limit)
+        except DiagnosticError as error:
+            raise DiagnosticError(at_user_lines(error.diagnostics, ptx, machine)) from None
+        cubin = replace(cubin, diagnostics=at_user_lines(cubin.diagnostics, ptx, machine))
     return CompiledKernel(
         signature=signature,
         target=target,

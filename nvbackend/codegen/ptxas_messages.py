@@ -172,7 +172,8 @@ def diagnose(log: str, ptx: str) -> list[Diagnostic]:
     for message in messages(log):
         rule = rule_of(message)
         if rule is not None:
-            found.append(rule.diagnose(text=_sentence(message), place=_quoted(message, lines), code=message.code))
+            place = _quoted(message, lines)
+            found.append(rule.diagnose(text=_sentence(message), place=place, code=message.code, line=message.line))
     return found
 
 

@@ -24,7 +24,7 @@ def broken(
 def test_bm_32_with_sw32_passes_one_and_fails_the_other() -> None:
     assert broken(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16)) == ["tile.mma-atom"]
     assert broken(Major.MN, Swizzle.B32, f16, (32, 64), (32, 16)) == []
-    with pytest.raises(DiagnosticError, match=r"32 rows are not a whole number of the 64 .*though .* swizzle atom's 16"):
+    with pytest.raises(DiagnosticError, match=r"32 rows are not a whole number of the 64 .*though .*atom's 16"):
         check_tile(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16))
 
 
