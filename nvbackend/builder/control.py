@@ -11,6 +11,7 @@ from llvmlite import ir
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.core import RETURN, BuilderCore
+from nvbackend.builder.naming import name_or
 from nvbackend.builder.numbers import Number
 from nvbackend.builder.provenance import same_in_all_threads
 from nvbackend.builder.regions import Region, Storage, Threads
@@ -41,8 +42,12 @@ class Control(BuilderCore):
 
     _last_if: _If | None = None
 
-    def var(self, initial: Operand, element: ElementType | None = None, name: str = "var") -> Variable:
-        """A mutable variable, set to `initial`. It lives in the with-block that makes it and the blocks inside."""
+    def var(self, initial: Operand, element: ElementType | None = None, name: str | None = None) -> Variable:
+        """A mutable variable, set to `initial`. It lives in the with-block that makes it and the blocks inside.
+
+        Without a `name` it is called as what it is assigned to.
+        """
+        name = name_or(name, "var", "var")
         value = as_value(self, initial, element)
         storage = self._new_storage([value.ir.type], name)
         self._write(storage, [value.ir])

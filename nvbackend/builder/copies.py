@@ -11,6 +11,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import Address
+from nvbackend.builder.naming import name_or
 from nvbackend.builder.parameters import TensorMapParameter
 from nvbackend.builder.provenance import same_in_all_threads
 from nvbackend.builder.scaling import GLOBAL_SPACE
@@ -34,11 +35,12 @@ MBARRIER_BYTES = 8
 class Copies(Threads):
     """Mbarrier and TMA calls (PTX ISA 9.7.13.15 and 9.7.9.27.1)."""
 
-    def mbarriers(self, count: int, arrivals: int, *, name: str = "mbarrier") -> Address:
+    def mbarriers(self, count: int, arrivals: int, *, name: str | None = None) -> Address:
         """`count` mbarriers in shared memory, initialised by thread 0 to `arrivals` arrivals a phase.
 
         `barriers_ready` makes them visible; no thread may use them before.
         """
+        name = name_or(name, "mbarriers", "mbarrier")
         barriers = self.shared(u64, count, align=MBARRIER_BYTES, name=name)
         self._init_all(barriers, count, arrivals)
         return barriers
@@ -63,7 +65,7 @@ class Copies(Threads):
 
     @with_block
     def mbarrier_scope(
-        self, count: int, arrivals: int, *, memory: Address | None = None, name: str = "mbarrier"
+        self, count: int, arrivals: int, *, memory: Address | None = None, name: str | None = None
     ) -> Iterator[Address]:
         """`count` mbarriers of `arrivals` arrivals a phase for the block: ready inside, no barriers any more behind it.
 
@@ -71,6 +73,7 @@ class Copies(Threads):
         of the CTA, and of its cluster, come to both ends. Behind the block, when no thread of the cluster uses them any
         more, they are invalidated and that is released to the cluster: the memory may hold something else.
         """
+        name = name_or(name, "mbarrier_scope", "mbarrier")
         barriers = self.shared(u64, count, align=MBARRIER_BYTES, name=name) if memory is None else memory.cast(u64)
         self._init_all(barriers, count, arrivals)
         self.barriers_ready()
@@ -124,15 +127,16 @@ class Copies(Threads):
             row, address = mbarrier.arrive_remote(), self.map_to_peer(address, rank)
         self.emit(guarded(row), {"barrier": address.ir, GUARD: as_value(self, when, pred).ir}, facts=known)
 
-    def shared_tiles(self, layout: SmemLayout, count: int = 1, *, name: str = "tile") -> SharedTiles:
+    def shared_tiles(self, layout: SmemLayout, count: int = 1, *, name: str | None = None) -> SharedTiles:
         """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period and for TMA."""
         align = max(layout.alignment, tma.TENSOR_ALIGNMENT)
+        name = name_or(name, "shared_tiles", "tile")
         first = self._shared(u8, layout.bytes * count, align, name, layout.bytes)
         return SharedTiles(first, layout, count)
 
-    def shared_tile(self, layout: SmemLayout, *, name: str = "tile") -> SharedTile:
+    def shared_tile(self, layout: SmemLayout, *, name: str | None = None) -> SharedTile:
         """One tile of `layout` in dynamic shared memory."""
-        return self.shared_tiles(layout, name=name).at(0)
+        return self.shared_tiles(layout, name=name_or(name, "shared_tile", "tile")).at(0)
 
     def tma_load(
         self,

@@ -294,7 +294,7 @@ class Memory(Arithmetics):
         Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past
         1024 bytes, and shared.extent.
         """
-        return self._shared(element, count, align, name, element.bytes_for(1))
+        return self._shared(element, count, align, name_or(name, "shared", "shared"), element.bytes_for(1))
 
     def _shared(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
         """As `shared`, of equal parts of `part` bytes."""

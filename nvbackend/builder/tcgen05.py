@@ -15,6 +15,7 @@ from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.memory import Address
+from nvbackend.builder.naming import name_or
 from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tcgen05_operands import (
     DescriptorWords,
@@ -82,14 +83,15 @@ class TensorMemory(Copies):
 
     @with_block
     def tmem_alloc(
-        self, columns: int, *, warp: int = 0, cta_group: int = 1, relinquish: bool = True, name: str = "tmem"
+        self, columns: int, *, warp: int = 0, cta_group: int = 1, relinquish: bool = True, name: str | None = None
     ) -> Iterator[TmemColumns]:
         """Have `columns` (32 to 512, a power of two) of tensor memory in the block; yields them to every thread.
 
-        Warp number `warp` allocates them and gives them back behind the block, which all threads of the CTA (with
+        Warp number `warp` allocates them and gives them back after the block, which all threads of the CTA (with
         cta_group 2 of the cluster) enter and leave together. `relinquish`: no other allocation follows, so other CTAs
         of the SM may have theirs. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
+        name = name_or(name, "tmem_alloc", "tmem")
         cell = self.shared(u32, 1, name=f"{name}_address")
         with self.if_(self.warp_id() == warp):
             self._tmem_allocate(cell, columns, cta_group, name)

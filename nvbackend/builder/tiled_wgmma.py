@@ -16,6 +16,7 @@ from nvbackend.builder.accumulator_store import axpby_accumulators, store_accumu
 from nvbackend.builder.accumulators import Accumulators
 from nvbackend.builder.axpby import Axpby
 from nvbackend.builder.memory import Address
+from nvbackend.builder.naming import name_or
 from nvbackend.builder.register_tensor import RegisterTensor
 from nvbackend.builder.rules import TILE_MISMATCH
 from nvbackend.builder.tensor import Cut
@@ -110,19 +111,20 @@ class TiledWgmma:
         check_tile(own, swizzle, element, (rows, k), self.layouts.atom_extents(which))
         return SmemLayout(own, swizzle, element, rows, k)
 
-    def accumulator(self, name: str = "acc") -> Accumulator:
+    def accumulator(self, name: str | None = None) -> Accumulator:
         """A warpgroup's accumulator, cleared. Raises mma.tile-accumulators where its part of the tile has several."""
         along_m, along_n = self._counts()
         if (along_m, along_n) != (1, 1):
             self._wrong_accumulators("one", "make them with mma.accumulators(), or the tile smaller")
         return self._k.accumulator(self.instruction.n, self.instruction.d, name=name)
 
-    def accumulators(self, name: str = "acc", *, parts: int = 1) -> Accumulators:
+    def accumulators(self, name: str | None = None, *, parts: int = 1) -> Accumulators:
         """All accumulators of a warpgroup, cleared: `acc[m, n]`, or `acc[m, n, part]` of the `parts` of a split K.
 
         Steps along K go to the parts in turn, so that an instruction need not wait for the sum of the one before it;
         `acc.add_parts()` adds them in the end. Raises mma.tile-accumulators for less than one part.
         """
+        name = name_or(name, "accumulators", "acc")
         if parts < 1:
             self._wrong_accumulators(f"{parts} parts", "take parts=1, or more where K is split")
         counts = (*self._counts(), parts)

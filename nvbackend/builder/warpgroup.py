@@ -9,6 +9,7 @@ from llvmlite import ir
 from nvbackend.builder.accumulator import Accumulator, Fragment
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.copies import Copies
+from nvbackend.builder.naming import name_or
 from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tile import SharedTile
 from nvbackend.builder.values import Operand, Value, as_value
@@ -25,11 +26,12 @@ from nvbackend.isel.select import select_wgmma
 class Warpgroups(Copies):
     """The wgmma calls of the builder (PTX ISA 9.7.15)."""
 
-    def accumulator(self, n: int, element: ElementType = f32, *, name: str = "acc") -> Accumulator:
+    def accumulator(self, n: int, element: ElementType = f32, *, name: str | None = None) -> Accumulator:
         """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it.
 
         Raises wgmma.accumulator where no instruction has this N or element.
         """
+        name = name_or(name, "accumulator", "acc")
         check_accumulator(name, n, element)
         registers = n // (4 if element is f16 else 2)
         register = ir.FloatType() if element is f32 else ir.IntType(32)
@@ -41,11 +43,11 @@ class Warpgroups(Copies):
         self._accumulators.append(accumulator)
         return accumulator
 
-    def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str = "a") -> Fragment:
+    def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> Fragment:
         """A of an instruction in registers: four u32 values a thread, packed as the figures of PTX ISA 9.7.15.5.1."""
         values = [as_value(self, register, u32) for register in registers]
         check_fragment(len(values))
-        block = self._register_block(name)
+        block = self._register_block(name_or(name, "fragment", "a"))
         self._pseudo("registers.write", [Touch(block, Access.WRITE)])
         return Fragment(self, block, values, element)
 

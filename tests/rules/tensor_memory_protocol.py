@@ -159,6 +159,21 @@ def columns_given_back_while_they_are_read(k):
         k.tcgen05_dealloc(cell[0], 64)
 
 
+@kernel("tcgen05.missing-barrier", "sm_100a")
+def columns_given_back_before_others_have_read(k):
+    cell = k.shared(u32, 1)
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, 64)
+    k.tcgen05_fence_before_thread_sync()
+    k.barrier()
+    k.tcgen05_fence_after_thread_sync()
+    k.tcgen05_wait_ld(k.tcgen05_ld(cell[0], "32x32b", 64))
+    k.tcgen05_fence_before_thread_sync()
+    k.barrier()  # keeps
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_dealloc(cell[0], 64)
+
+
 @kernel("tcgen05.undefined-accumulator", "sm_100a")
 def first_product_added_to_nothing(k):
     with tensor_memory(k, 64) as tmem, issuing(k):

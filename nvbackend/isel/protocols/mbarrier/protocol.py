@@ -6,6 +6,7 @@ and of what the owner of an attached IRBuilder may have emitted beside ours.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from nvbackend.diagnostics import Diagnostic, Location
@@ -133,15 +134,21 @@ def _life_told(finding: LifeFinding, sites: dict[int, Site]) -> Diagnostic:
 
 def _parity_told(finding: ParityFinding) -> Diagnostic:
     constant = finding.use.fact(facts.PARITY)
-    index = " and ".join(finding.index)
+    index = " and ".join(_plain(finding.index))
+    parity = " and ".join(_plain(finding.parity)) or "a value from before the loop"
     return finding.rule.diagnose(
         at=finding.use.site.instr.location,
         barrier=finding.use.cell,
-        parity=constant if constant is not None else " and ".join(finding.parity) or "a value from before the loop",
+        parity=parity if constant is None else constant,
         index=index,
         does=finding.does,
         when=f"where {index} begins again at 0" if index else "in each round",
     )
+
+
+def _plain(names: Iterable[str]) -> Iterable[str]:
+    """Names of variables as the user has them, without the numbers that LLVM tells equal ones apart by."""
+    return dict.fromkeys(re.sub(r"\.\d+$", "", name) for name in names)
 
 
 def _notes(text: str, sites: Iterable[Site]) -> Notes:

@@ -55,10 +55,13 @@ class Cell:
     def __str__(self) -> str:
         count = self.object.bytes // max(1, self.object.element_bytes)
         if count <= 1:
-            return f"mbarrier {self.object.name}"
+            return self._of("the mbarrier")
         if self.offset is None:
-            return f"mbarriers {self.object.name}"
-        return f"mbarrier {self.object.name}[{self.offset // self.object.element_bytes}]"
+            return self._of("the mbarriers")
+        return f"{self._of('mbarrier')}[{self.offset // self.object.element_bytes}]"
+
+    def _of(self, kind: str) -> str:
+        return kind if self.object.name == "mbarrier" else f"{kind.removeprefix('the ')} {self.object.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -128,5 +128,5 @@ def _diagnose(first: Run, second: Run) -> Diagnostic:
         notes=(("it is read from here on", reader.location),),
         writer=f"the {writer.opcode}",
         reader=f"the {reader.opcode}{line}",
-        memory=f"shared memory {first.object.name}",
+        memory=first.object.called("shared memory"),
     )

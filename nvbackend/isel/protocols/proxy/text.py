@@ -80,13 +80,14 @@ def _instruction(site: Site, *, here: bool = False) -> str:
 
 
 def _memory(runs: Iterable[Run]) -> str:
-    names = dict.fromkeys(run.object.name for run in sorted(runs, key=lambda run: run.object.id))
-    return f"shared memory {', '.join(names)}"
+    objects = list(dict.fromkeys(run.object for run in sorted(runs, key=lambda run: run.object.id)))
+    names = ", ".join(dict.fromkeys(one.name for one in objects))
+    return objects[0].called("shared memory") if len(objects) == 1 else f"shared memory {names}"
 
 
 def _barriers(run: Run) -> str:
     names = sorted({barrier.name for barrier in run.barriers if barrier is not None})
-    return f"mbarrier {', '.join(names)}" if names else "the mbarrier of the copy"
+    return f"mbarrier {', '.join(names)}" if names and names != ["mbarrier"] else "the mbarrier of the copy"
 
 
 def _notes(places: Iterable[tuple[str, Site]]) -> tuple[tuple[str, Location | None], ...]:

@@ -152,7 +152,7 @@ def _diagnose(race: Race) -> Diagnostic:
         notes=((f"it is {'written' if is_written else 'read'} here", first.location),),
         writer=before if is_written else behind,
         reader=behind if is_written else before,
-        memory=f"shared memory {race.first.object.name}",
+        memory=race.first.object.called("shared memory"),
         first=f"thread {race.overlap.first}",
         second=f"thread {race.overlap.second}",
         byte=race.overlap.byte,

@@ -93,6 +93,14 @@ MISSING_FENCE_BEFORE = Rule(
     why="The barrier does not order the load: the columns may be someone else's when it reads them.",
     reference="PTX ISA 9.7.16.11.1 (tcgen05.fence)",
 )
+MISSING_BARRIER = Rule(
+    id="tcgen05.missing-barrier",
+    message="{name} was read here, and another warp gives it back without waiting: no barrier or arrival follows the "
+    "{last}",
+    fix="put {barrier} after the {last}, where that warp comes too before it gives {name} back",
+    why="The columns may belong to another CTA while they are read: wrong numbers, and nothing traps.",
+    reference=_ALLOCATION,
+)
 UNDEFINED_ACCUMULATOR = Rule(
     id="tcgen05.undefined-accumulator",
     message="{instruction} adds to {name}, which nothing has written before",
@@ -113,5 +121,6 @@ RULES = (
     WRITE_IN_FLIGHT,
     MISSING_FENCE_AFTER,
     MISSING_FENCE_BEFORE,
+    MISSING_BARRIER,
     UNDEFINED_ACCUMULATOR,
 )

@@ -27,7 +27,9 @@ MMAS = (tcgen05.MMA, tcgen05.MMA_WS)
 _BARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 BARRIERS = ("bar.sync", "bar.red", "barrier.sync", "barrier.red", "barrier.cluster.wait")
 
-_CONCERNED = ("tcgen05.", "mbarrier.", "bar", "registers.", EXIT)
+_SIGNALS = ("bar", "mbarrier.arrive", "cp.async.mbarrier", "st.", "red", "atom")
+"""How the opcodes begin by which other warps may learn that this one has come so far."""
+_CONCERNED = ("tcgen05.", "mbarrier.", "registers.", EXIT, *_SIGNALS)
 """How the opcodes begin that change a fact."""
 
 
@@ -44,7 +46,9 @@ class Known(enum.Enum):
     UNSYNCHRONISED = "mma of other warps write it, and this one has waited for none"
     UNORDERED = "waited for, with no fence after the wait"
     UNWRITTEN = "nothing has been written to it"
-    UNTOLD = "read, with no fence after"
+    UNTOLD = "read, with neither a fence nor a barrier after"
+    PASSED = "read, with no fence before the barrier"
+    FENCED = "read and fenced, with no barrier after"
     IN_USE = "columns that an mma reads or writes"
     USED = "columns that an mma has done with on some path"
 
@@ -107,6 +111,8 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Fi
     if instr.opcode.startswith("tcgen05."):
         for one in columns(instr):
             state = _access(state, site, one, found)
+    if instr.opcode.startswith(_SIGNALS):
+        state = _signalled(state)
     handler = _HANDLERS.get(instr.opcode)
     if handler is not None:
         state = handler(state, site, around, found)
@@ -287,14 +293,24 @@ def _synchronised(state: State, site: Site, around: Surroundings) -> State:
 
 def _fence(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
     side = None if site.instr.row is None else site.instr.row.axes.get("side")
-    return _without(state, Known.UNORDERED if side == "after" else Known.UNTOLD)
+    if side == "after":
+        return _without(state, Known.UNORDERED)
+    return _turned(state, (Known.UNTOLD, Known.PASSED), lambda fact: Fact(Known.FENCED, fact.place, fact.object))
+
+
+def _signalled(state: State) -> State:
+    """After what other warps may wait for: a read that was fenced before it is over for them."""
+    state = _without(state, Known.FENCED)
+    return _turned(state, (Known.UNTOLD,), lambda fact: Fact(Known.PASSED, fact.place, fact.object))
 
 
 def _exit(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:
     for fact in sorted(state, key=lambda one: one.place):
         if fact.known is Known.OPEN and fact.object in around.owed:
             found.append(Finding(rules.MISSING_DEALLOC, site, fact))
-        elif fact.known is Known.UNTOLD:
+        elif fact.known in (Known.UNTOLD, Known.FENCED):
+            found.append(Finding(rules.MISSING_BARRIER, site, fact))
+        elif fact.known is Known.PASSED:
             found.append(Finding(rules.MISSING_FENCE_BEFORE, site, fact))
     # One commit is for all mma before it.
     issued = [fact for fact in state if fact.known is Known.ISSUED]
