@@ -11,6 +11,7 @@ from nvbackend.builder.alignment import LARGEST_ALIGNMENT, check_aligned, check_
 from nvbackend.builder.arithmetic import Arithmetics
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.names import check_name
+from nvbackend.builder.naming import name_or
 from nvbackend.builder.peers import PEER_ADDRESS
 from nvbackend.builder.places import Place
 from nvbackend.builder.provenance import swizzle_fact
@@ -28,7 +29,7 @@ _ACCESS_BYTES = (1, 2, 4, 8, 16)
 
 SHARED_EXTENT = Rule(
     id="shared.extent",
-    message="{name}: {count} elements at a multiple of {align} bytes can not be laid out",
+    message="{name}: {count} elements at a multiple of {align} bytes cannot be laid out",
     fix="ask for at least one element, at an alignment that is a power of two and no more than there is memory",
     why="The memory would overlap with what was laid out before.",
     reference="PTX ISA 5.4.5 (alignment)",
@@ -288,7 +289,7 @@ class Memory(Arithmetics):
     """The line that laid out the first of it."""
     _dynamic: ir.GlobalVariable | None = None
 
-    def shared(self, element: ElementType, count: int, *, align: int = 16, name: str = "shared") -> Address:
+    def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
         """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
 
         Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past

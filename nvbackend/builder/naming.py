@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterable, Iterator
 
 from nvbackend.diagnostics import caller_location
 
@@ -25,16 +26,25 @@ def _assigned(line: str, call: str) -> str | None:
     if f".{call}(" not in line:
         return None
     try:
-        statement = ast.parse(f"{line} pass" if line.startswith("with ") else line).body[0]
-    except (SyntaxError, ValueError, IndexError):
+        statements = ast.parse(f"{line} pass" if line.startswith("with ") else line).body
+    except (SyntaxError, ValueError):
         return None
-    target: ast.expr | None = None
-    value: ast.expr | None = None
-    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        target, value = statement.targets[0], statement.value
-    elif isinstance(statement, ast.AnnAssign):
-        target, value = statement.target, statement.value
-    elif isinstance(statement, ast.With) and len(statement.items) == 1:
-        target, value = statement.items[0].optional_vars, statement.items[0].context_expr
-    calls = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == call
-    return target.id if calls and isinstance(target, ast.Name) and target.id.isascii() else None
+    named = [target.id for target, value in _assignments(statements) if _calls(value, call)]
+    return named[0] if len(named) == 1 and line.count(f".{call}(") == 1 and named[0].isascii() else None
+
+
+def _assignments(statements: Iterable[ast.stmt]) -> Iterator[tuple[ast.Name, ast.expr]]:
+    """What is assigned to one name each, by `=` or by `with ... as`."""
+    for statement in statements:
+        pairs: list[tuple[ast.expr | None, ast.expr | None]] = []
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            pairs = [(statement.targets[0], statement.value)]
+        elif isinstance(statement, ast.AnnAssign):
+            pairs = [(statement.target, statement.value)]
+        elif isinstance(statement, ast.With):
+            pairs = [(item.optional_vars, item.context_expr) for item in statement.items]
+        yield from ((target, value) for target, value in pairs if isinstance(target, ast.Name) and value is not None)
+
+
+def _calls(value: ast.expr, call: str) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == call

@@ -38,7 +38,7 @@ PTX_VERSION_FORM = Rule(
 )
 PTX_VERSION_RANGE = Rule(
     id="target.ptx-version",
-    message="PTX version {version} can not be used with {target}: it takes {versions}",
+    message="PTX version {version} cannot be used with {target}: it takes {versions}",
     fix="leave the version out to get {default}",
     why="LLVM ends the whole process where there is no such version or it is older than the CPU; ptxas refuses others.",
     reference="PTX ISA 11.1.2 (.target), 13 (release notes)",

@@ -155,7 +155,7 @@ class Reader:
         row = self.form.width * self._chunk
         step = self.form.lines if self.form.major is Major.K else row if rows > row else self._chunk
         if rows % step:
-            problem = f"{rows} rows are no whole number of {step}"
+            problem = f"{rows} rows are not a whole number of {step}"
             advice = f"use {-(-rows // step) * step} rows"
             yield EXTENT.diagnose(operand=self._name, problem=problem, advice=advice)
         if self.form.along is None and along > row:

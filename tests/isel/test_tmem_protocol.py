@@ -241,51 +241,6 @@ def test_only_the_fence_before_a_barrier_orders_what_came_before(before: bool, e
     assert told(k) == expected
 
 
-BARRIER, FENCE = "tcgen05.missing-barrier", "tcgen05.missing-fence-before"
-
-
-@pytest.mark.parametrize(
-    ("after", "expected"),
-    [
-        ("", [BARRIER]),
-        ("f", [BARRIER]),
-        ("b", [FENCE]),
-        ("bf", [BARRIER]),
-        ("fb", []),
-        ("bfb", []),
-        ("fm", []),
-        ("m", [FENCE]),
-        ("fa", []),
-    ],
-)
-def test_following_the_advice_never_hides_what_is_still_missing(after: str, expected: list[str]) -> None:
-    """A fence alone orders nothing: f fence, b barrier, m arrival on an mbarrier, a atomic in global memory."""
-    k = new()
-    cell, done, flag = k.shared(u32, 1), k.mbarriers(1, 32), k.arguments[0]
-    with k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, 64)
-    k.barriers_ready()
-    with k.if_(k.warp_id() == 1):
-        read(k, cell[0])
-        for step in after:
-            if step == "f":
-                k.tcgen05_fence_before_thread_sync()
-            if step == "b":
-                k.barrier(1, 64)
-            if step == "m":
-                k.mbarrier_arrive(done)
-            if step == "a":
-                flag.atomic("add", 1)
-    with k.if_(k.warp_id() == 0):
-        for step in after:
-            if step == "b":
-                k.barrier(1, 64)
-            if step == "m":
-                k.mbarrier_wait(done, 0)
-        k.tcgen05_dealloc(cell[0], 64)
-    assert told(k) == expected
-
-
 def test_columns_are_given_back_at_the_address_of_the_allocation() -> None:
     for moved, expected in ((0, []), (32, ["tcgen05.dealloc-columns"])):
         k = new()

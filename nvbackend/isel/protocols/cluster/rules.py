@@ -47,7 +47,7 @@ ACCESS_LATE = Rule(
     message="{instruction} accesses the shared memory of another CTA, and on some path the kernel ends with no barrier "
     "of the cluster after it",
     fix="put k.cluster_sync() after the last access",
-    why="Shared memory of a CTA that has ended is no memory any more: a late access faults, or hits another kernel's.",
+    why="Shared memory of a CTA that has ended is gone: a late access faults, or hits another kernel's.",
     reference="CUDA Programming Guide, distributed shared memory; PTX ISA 5.1.7 (shared memory of a cluster)",
 )
 RANK = Rule(
