@@ -6,8 +6,8 @@ from nvbackend.diagnostics import Rule
 
 TYPE_MISMATCH = Rule(
     id="value.type",
-    message="{operation} takes two values of one type, not {left} and {right}",
-    fix="convert one of them: .to({left}) or .to({right})",
+    message="{problem}",
+    fix="{advice}",
     why="A conversion that nobody wrote changes rounding or sign without a trace.",
     reference="docs/guide.md, Values and variables",
 )
@@ -28,7 +28,8 @@ CONSTANT_RANGE = Rule(
 NO_TRUTH_VALUE = Rule(
     id="value.truth",
     message="a run-time value has no truth value while the kernel is being built",
-    fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `&`, `|` and `~` instead of and, or, not",
+    fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `with k.loop():` and "
+    "`k.break_if(condition)` for while; `&`, `|` and `~` instead of and, or, not",
     why="Python's `if` would decide once, at build time, forevery thread.",
     reference="README.md, The promise",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from llvmlite import ir
 
@@ -221,13 +221,28 @@ def as_value(k: Emitter, given: object, element: ElementType | None = None) -> V
         if value._k is not k:
             rules.FOREIGN_VALUE.fail(owner=value._k.name, user=k.name)
         if element is not None and value._type is not element:
-            rules.TYPE_MISMATCH.fail(operation="this place", left=element, right=value._type)
+            _wrong_type(element, value._type)
         return value
     if isinstance(given, (bool, int, float)):
         if element is None:
             element = pred if isinstance(given, bool) else s32 if isinstance(given, int) else BY_NAME["f32"]
         return constant(k, given, element)
     rules.NOT_A_VALUE.fail(given=given, element=element or "run-time")
+
+
+def _wrong_type(wanted: ElementType, given: ElementType) -> NoReturn:
+    advice = f"convert it: .to({wanted})"
+    if wanted.is_integer and not given.is_integer and given is not pred:
+        advice += ", or keep its bits: .bitcast(...); the registers of a fragment hold packed elements"
+    rules.TYPE_MISMATCH.fail(problem=f"{wanted} is wanted here, and the value is {given}", advice=advice)
+
+
+def _two_types(operation: str, left: ElementType, right: ElementType) -> NoReturn:
+    problem = f"{operation} takes two values of one type, not {left} and {right}"
+    advice = f"convert one of them: .to({left}) or .to({right})"
+    if pred in (left, right):
+        advice = "choose by the predicate: k.select(condition, a, b)"
+    rules.TYPE_MISMATCH.fail(problem=problem, advice=advice)
 
 
 def constant(k: Emitter, given: Number, element: ElementType) -> Value:
@@ -244,7 +259,7 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
     a = as_value(k, left, element if not isinstance(left, Arithmetic) else None)
     b = as_value(k, right, element if not isinstance(right, Arithmetic) else None)
     if a._type is not b._type:
-        rules.TYPE_MISMATCH.fail(operation=operation, left=a._type, right=b._type)
+        _two_types(operation, a._type, b._type)
     return a, b
 
 

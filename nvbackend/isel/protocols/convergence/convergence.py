@@ -47,7 +47,13 @@ def check_convergence(function: MachineFunction) -> list[Diagnostic]:
         if divergence.is_parted(name, Scope.GRID):
             for mistake in barriers.check(name, instr) or _parted(divergence, name, instr, needed):
                 found.setdefault(mistake.cause, mistake.diagnostic)
-    return list(found.values())
+    return list({_line_and_branch(one): one for one in reversed(found.values())}.values())[::-1]
+
+
+def _line_and_branch(diagnostic: Diagnostic) -> object:
+    """What is one mistake to the user, however often Python runs the line: the first of them is told."""
+    places = (diagnostic.location, *(place for _, place in diagnostic.notes))
+    return places if all(places) else id(diagnostic)
 
 
 def needed_scope(instr: MachineInstr) -> Scope:

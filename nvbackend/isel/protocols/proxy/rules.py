@@ -32,8 +32,8 @@ READ_BEFORE_WAIT = Rule(
 WAITED_BY_OTHERS = Rule(
     id="proxy.waited-by-others",
     message="{reader} reads {memory} in thread {thread} too, which does not wait on {barrier}: other threads do",
-    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier() after the "
-    "wait",
+    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier() after that "
+    "block",
     why="A wait holds its own thread only: the others read while the bytes come. Nothing traps.",
     reference="PTX ISA 9.7.13.15.16 (mbarrier.try_wait), 8 (memory consistency model: causality order)",
 )

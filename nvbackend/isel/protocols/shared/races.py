@@ -19,7 +19,8 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel.flow.loops import Loop
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse
+from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse, Scope
+from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.protocols.shared import rules
@@ -49,7 +50,9 @@ class Race:
 
 def check_shared_races(function: MachineFunction) -> list[Diagnostic]:
     """Every race, at its second access; what one barrier puts right is told once."""
-    return [_diagnose(race) for race in _by_cause(find_races(function))]
+    races = list(_by_cause(find_races(function)))
+    divergence = divergence_of(function) if races else None
+    return [_diagnose(race, divergence) for race in races]
 
 
 def find_races(function: MachineFunction) -> list[Race]:
@@ -142,7 +145,7 @@ def _by_cause(races: Iterable[Race]) -> Iterator[Race]:
             yield race
 
 
-def _diagnose(race: Race) -> Diagnostic:
+def _diagnose(race: Race, divergence: Divergence | None) -> Diagnostic:
     first, second = race.first.site.instr, race.second.site.instr
     is_written = race.first.kind in _WRITES
     rule = rules.MISSING_BARRIER if is_written else rules.OVERWRITTEN_EARLY
@@ -156,7 +159,21 @@ def _diagnose(race: Race) -> Diagnostic:
         first=f"thread {race.overlap.first}",
         second=f"thread {race.overlap.second}",
         byte=race.overlap.byte,
+        fix=_barrier_between(race, divergence),
     )
+
+
+def _barrier_between(race: Race, divergence: Divergence | None) -> str:
+    """Where a barrier belongs: never inside a branch that lets only some of the threads come to it."""
+    first, second = race.first.site.block, race.second.site.block
+    parting = divergence.parting(second, Scope.CTA) if divergence is not None else None
+    if divergence is None or parting is None:
+        return "put k.barrier(), or a named barrier of the threads concerned, between the two"
+    if first not in divergence.region(parting):
+        return f"put k.barrier() before {parting.described()}, where all threads come"
+    if parting.branch.uniform >= Scope.WARP:
+        return "put k.barrier(number, threads) between the two, a named barrier that counts the threads that come here"
+    return f"end the block of {parting.described()} between the two, put k.barrier() there, and open it again"
 
 
 def _named(instr: MachineInstr) -> str:

@@ -10,7 +10,7 @@ MISSING_BARRIER = Rule(
     id="shared.missing-barrier",
     message="{reader} reads {memory} with no barrier of threads after {writer}: {second} reads byte {byte}, which "
     "{first} writes",
-    fix="put k.barrier(), or a named barrier of the threads concerned, between the two lines",
+    fix="{fix}",
     why="Threads do not run in step: what was there before may be read. Nothing traps.",
     reference=_MODEL,
 )
@@ -18,8 +18,7 @@ OVERWRITTEN_EARLY = Rule(
     id="shared.overwritten-early",
     message="{writer} overwrites {memory} with no barrier of threads after {reader}: {second} writes byte {byte}, "
     "which {first} may not have read yet",
-    fix="put k.barrier(), or a named barrier of the threads concerned, between the two; in a loop that is a second "
-    "barrier in each round",
+    fix="{fix}; in a loop that is a second barrier in each round",
     why="Threads do not run in step: a slower one reads what was written for later. Nothing traps.",
     reference=_MODEL,
 )
