@@ -59,6 +59,19 @@ def test_dlpack_read_only_flag_only_exists_in_versioned_capsules() -> None:
     assert not read(Exported(numpy.zeros(4), True)).readonly
 
 
+def test_an_interface_says_whether_it_may_be_written() -> None:
+    array = FakeArray((4,), "<f4")
+    assert not read(array).readonly
+    array.__cuda_array_interface__["data"] = (0x7F0000000000, True)
+    assert read(array).readonly
+
+
+def test_only_memory_of_a_device_has_one() -> None:
+    """Of managed memory, and of the host's that CUDA knows, the driver is asked: NumPy's capsules are of the host."""
+    for device in ((3, 5), (13, 5)):
+        assert read(Exported(numpy.zeros(4), True, device)).device is None
+
+
 def test_dlpack_capsule_is_left_unconsumed_and_owned() -> None:
     owned = read(Exported(numpy.arange(4), False)).owner
     assert isinstance(owned, tuple)

@@ -290,5 +290,6 @@ def test_events_are_on_the_stream_and_given_back(monkeypatch: pytest.MonkeyPatch
     first, second = clock.mark(), clock.mark()
     assert cuda.named("cuEventRecord") == [(first, 0x77), (second, 0x77)]
     assert cuda.named("cuEventCreate") == [(0,), (0,)], "events that take the time"
+    assert clock.milliseconds(first, second) == second - first > 0
     clock.close()
     assert not cuda.events

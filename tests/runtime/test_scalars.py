@@ -120,3 +120,10 @@ def test_a_float_is_no_integer_but_an_integer_is_a_float() -> None:
     assert stored(scalar_argument(types.f32, 4)) == numpy.float32(4).tobytes()
     assert stored(scalar_argument(types.f32, ml_dtypes.bfloat16(1.5))) == numpy.float32(1.5).tobytes()
     assert stored(scalar_argument(types.bf16, ml_dtypes.bfloat16(1.5))) == ml_dtypes.bfloat16(1.5).tobytes()
+
+
+def test_packed_bits_fill_their_register() -> None:
+    assert scalar_argument(types.b1, 2**32 - 1).value == 2**32 - 1
+    assert scalar_argument(types.b1, 2).value == 2
+    for wrong in (2**32, -1):
+        assert scalar_argument(types.b1, wrong) is Misfit.RANGE

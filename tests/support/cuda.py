@@ -25,6 +25,7 @@ class CUresult(enum.IntEnum):
     CUDA_ERROR_NO_DEVICE = 100
     CUDA_ERROR_INVALID_CLUSTER_SIZE = 912
     CUDA_ERROR_INVALID_IMAGE = 200
+    CUDA_ERROR_NOT_READY = 600
     CUDA_ERROR_ILLEGAL_ADDRESS = 700
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701
 
@@ -199,6 +200,16 @@ class FakeCuda:
         if event in self.extras.get("recorded", {}):
             self.order.append((stream, self.extras["recorded"][event]))
         return (CUresult.CUDA_SUCCESS if event in self.events else CUresult.CUDA_ERROR_INVALID_VALUE,)
+
+    def _cuEventSynchronize(self, event: int) -> tuple[Any, ...]:
+        self.extras.setdefault("reached", set()).add(event)
+        return (CUresult.CUDA_SUCCESS,)
+
+    def _cuEventElapsedTime(self, start: int, end: int) -> tuple[Any, ...]:
+        # What comes before an event that is reached is reached as well.
+        if end not in self.extras.get("reached", ()):
+            return CUresult.CUDA_ERROR_NOT_READY, None
+        return CUresult.CUDA_SUCCESS, float(end - start)
 
     def _cuEventDestroy(self, event: int) -> tuple[Any, ...]:
         self.events.discard(event)
