@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32, u8, u32
+from nvbackend import f16, f32, u8, u32, u64
 
 
 def diagnostics(function: Callable, target: str = "sm_90a", cluster: int = 1) -> list[nvb.Diagnostic]:
@@ -272,3 +272,37 @@ def test_one_warp_allocates_and_gives_back(warp):
     }
     assert warps.keys() >= {"tcgen05.alloc", "tcgen05.dealloc"}
     assert set(warps.values()) == {0xFFFFFFFF << 32 * warp}
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_product_adds_to_what_was_copied(copied):
+    def kernel(k):
+        source, done = k.shared(u8, 4096, align=1024), k.mbarriers(1, arrivals=1, name="done")
+        k.barriers_ready()
+        shape = nvb.InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
+        with k.tmem_alloc(64) as tmem:
+            with k.one_thread():
+                if copied:
+                    word = k.tcgen05_smem_descriptor(source, nvb.Tcgen05SmemDescriptor(0, 16, 128))
+                    k.tcgen05_cp(tmem, word, "128x256b")
+                k.tcgen05_mma(nvb.Tcgen05Request("f16"), tmem, 0, 0, shape, accumulate=True)
+                k.tcgen05_commit(done)
+            k.mbarrier_wait(done, 0)
+            k.tcgen05_fence_after_thread_sync()
+
+    assert said(kernel, "sm_100a") == ([] if copied else ["tcgen05.undefined-accumulator"])
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_wait_at_an_unknown_address_may_be_for_any_copy(waits):
+    def kernel(k, x: nvb.Pointer(u32, 16), out: nvb.Pointer(u32), barrier: u32):
+        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
+        k.barriers_ready()
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, 512)
+            k.bulk_load(tile, x, 512, full)
+        if waits:
+            k.mbarrier_wait(k.shared_address(barrier, u64, 8), 0)
+        out[k.thread_id()] = tile[k.thread_id()]
+
+    assert ("proxy.read-before-wait" in said(kernel)) == (not waits)
