@@ -69,6 +69,8 @@ class MbarrierHandle:
 
 def made_handle(k: Copies, arrive_count: int, kind: MbarrierKind, expected_txn: int | None, tag: str) -> MbarrierHandle:
     """A handle of a new mbarrier, initialised by thread 0. Raises mbarrier.kind."""
+    if not isinstance(kind, MbarrierKind):
+        raise TypeError("the boundary says which")  # what is no kind passes for either
     if kind is MbarrierKind.TMA and expected_txn is None:
         KIND.fail(
             tag=tag,

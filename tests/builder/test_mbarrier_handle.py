@@ -130,3 +130,10 @@ def test_multicast_on_an_incompatible_target_is_told_in_the_documents_words(call
     messages = {found.rule_id: found.message for found in caught.value.diagnostics}
     assert messages["tma.multicast-target"] == "cluster multicast TMA requires a compatible SM target"
     assert set(messages) <= {"tma.target", "tma.multicast-target"}
+
+
+@pytest.mark.parametrize("kind", ["tma", None, 1])
+def test_a_kind_that_is_none_is_refused_where_the_handle_is_made(kind):
+    k = KernelBuilder("handles", "sm_90a", threads=128)
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*kind is .*takes MbarrierKind"):
+        k.mbarrier_handle(1, kind=kind)
