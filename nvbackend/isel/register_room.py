@@ -22,7 +22,7 @@ ROOM = Rule(
     message="{instruction} needs {needed} registers a thread at once; {threads} threads are launched with {limit}",
     fix="let a thread have {needed} registers: at most {most} threads an SM (threads times min_ctas) and no lower "
     "max_registers; or use a smaller N or fewer columns",
-    why="ptxas can not compile the instruction (C7602). setmaxnreg does not help: what counts is the launch.",
+    why="ptxas cannot compile the instruction (C7602). setmaxnreg does not help: what counts is the launch.",
     reference="ptxas 12.9 and 13.5 (C7602)",
 )
 RULES = (ROOM,)
