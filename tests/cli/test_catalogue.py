@@ -127,6 +127,16 @@ def test_text_of_a_target_says_why_not(capsys: Printed) -> None:
     assert printed[-1].endswith(" 0 legal on sm_100a (PTX 9.0)")
 
 
+@pytest.mark.parametrize(("target", "answer"), [("sm_89", "yes"), ("sm_90a", "emulated"), ("sm_75", "no: ")])
+def test_text_of_a_target_says_what_is_emulated(target: str, answer: str, capsys: Printed) -> None:
+    """fp8 mma of one warp: of the chip on 89, conversions on 90, and not legal before."""
+    assert main(["catalogue", "--family", "mma", "--target", target]) == 0
+    spelling = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(spelling)]
+    assert len(lines) == 1
+    assert lines[0].split("  ")[-1].startswith(answer)
+
+
 def test_a_family_may_be_named_by_its_rows(capsys: Printed) -> None:
     assert main(["catalogue", "--family", "stmatrix"]) == 0
     assert "stmatrix.sync.aligned" in capsys.readouterr().out
