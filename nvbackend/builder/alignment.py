@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.execution import Execution
 from nvbackend.builder.places import Places
 from nvbackend.builder.rules import MISALIGNED
+from nvbackend.diagnostics import printed
 
 LARGEST_ALIGNMENT = 1 << 32
 """The largest that LLVM knows."""
@@ -51,7 +52,7 @@ def check_alignment(align: int) -> None:
         raise TypeError("alignments are integers")  # the boundary knows which argument of the call that is
     if not 1 <= align <= LARGEST_ALIGNMENT or align & (align - 1):
         problem, advice = "an alignment is a power of two, in bytes, up to 2^32", "give a power of two"
-        MISALIGNED.fail(what=f"align={align}", problem=problem, advice=advice)
+        MISALIGNED.fail(what=f"align={printed(align)}", problem=problem, advice=advice)
 
 
 def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int, what: str) -> None:

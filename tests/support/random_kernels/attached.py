@@ -17,6 +17,7 @@ STATEMENTS = [*scalars.STATEMENTS, *memory.STATEMENTS, *control.EVERYWHERE]
 
 def write(w: Writer, name: str) -> str | None:
     """The module's text, None where the builder refused it."""
+    name = name or "attached"  # llvmlite has none for functions without
     module = ir.Module(name)
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER, WORD, ir.FloatType()]), name)
     function.calling_convention = "ptx_kernel"

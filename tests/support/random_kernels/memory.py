@@ -145,7 +145,7 @@ def async_copy(w: Writer) -> None:
     from_ = w.call(source.byte_offset, step)
     options = {"cache": "cg"} if size == 16 and w.chance(0.5) else {}
     if w.chance(0.2):
-        options["read_bytes"] = w.one(0, size, w.number(s32), w.value(s32))
+        options["read_bytes"] = w.one(0, size, w.call(operator.and_, thread, size - 1))
     elif w.chance(0.2):
         options["ignore"] = w.value(w.element("pred"))
     if w.chance(0.2):
