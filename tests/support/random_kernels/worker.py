@@ -115,7 +115,9 @@ def main(arguments: Sequence[str]) -> None:
             for seed, text in refused_by_ptxas(group).items():
                 next(each for each in outcomes if each.seed == seed).failure = f"ptxas refuses it: {text.strip()}"
         for each in outcomes:
-            digest = hashlib.sha256("\n".join((each.ptx, *each.trace)).encode("utf-8", "replace")).hexdigest()
+            digest = hashlib.sha256(
+                "\n".join((each.ptx, each.failure, *each.rules)).encode("utf-8", "replace")
+            ).hexdigest()
             _say({"seed": each.seed, "kind": each.kind, "verdict": each.verdict, "failure": each.failure[:2000]}
                  | {"target": each.target.name, "rules": each.rules, "digest": digest})  # fmt: skip
 
