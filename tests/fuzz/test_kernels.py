@@ -37,7 +37,7 @@ def test_two_thousand_kernels(block: int) -> None:
     check(run(block * BLOCK, (block + 1) * BLOCK), BLOCK)
 
 
-@pytest.mark.exhaustive(seconds=70)
+@pytest.mark.exhaustive(seconds=35)
 @pytest.mark.parametrize("block", range(LONG_BLOCKS))
 def test_a_hundred_thousand_kernels(block: int) -> None:
     first = FIRST_LONG + block * LONG_BLOCK
