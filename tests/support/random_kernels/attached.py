@@ -77,6 +77,9 @@ def _loop(w: Writer, builder: ir.IRBuilder, condition: ir.Value) -> None:
     counter.add_incoming(ir.Constant(WORD, 0), before)
     w.keep(w.call(w.k.value, counter, s32))
     w.some(STATEMENTS, w.rng.randint(0, 4))
+    if builder.block.is_terminated:
+        builder.position_at_end(done)
+        return
     following = builder.add(counter, ir.Constant(WORD, 1))
     counter.add_incoming(following, builder.block)
     builder.cbranch(builder.icmp_signed("<", following, ir.Constant(WORD, 10)), header, done)

@@ -143,7 +143,7 @@ def peers(w: Writer, name: str) -> None:
 def wgmma(w: Writer, name: str) -> None:
     """Tiles by TMA, multiplied by a tiled wgmma in one region or several."""
     kind, total = w.rng.choice(PRODUCTS)
-    element, n = BY_NAME[kind], w.count(8, 16, 64, 96, 128, 256)
+    element, n = BY_NAME[kind], w.one(8, 16, 64, 96, 128, 256, 0, 12)
     request = w.call(nvb.wgmma, f"m64n{n}k{256 // element.bits}", element, element, BY_NAME[total])
     given = kernel(w, name, *pointers("out"), ("n", nvb.Scalar(i32)), threads=w.one(128, 128, 256))
     if request is None or given is None:

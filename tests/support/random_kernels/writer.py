@@ -251,7 +251,9 @@ def _is_ours(function: Callable[..., Any], operands: Sequence[Any]) -> bool:
     """Whether an operator is nvbackend's: the left side has it, or a value is on the right. Else it is Python's."""
     left, right = type(operands[0]), operands[-1]
     method = f"__{function.__name__.strip('_')}__"
-    own = getattr(left, method, None) is not getattr(object, method, None)
+    own = any(method in vars(one) for one in left.__mro__[:-1])
+    if issubclass(left, (str, bytes)) and own:
+        return False  # a format of Python's
     return isinstance(right, Arithmetic) or (left.__module__.startswith("nvbackend.builder") and own)
 
 
