@@ -97,7 +97,8 @@ class Execution:
     def count(self, rounds: Sequence[ir.Value], counter: ir.Value) -> None:
         """A loop begins whose `rounds` (start, end, step) are these: do all threads run the same, and more than one?"""
         loop, around = self._regions[-1], self._regions[-2]
-        known = [one.constant for one in rounds if isinstance(one, ir.Constant)]
+        constants = [one.constant for one in rounds if isinstance(one, ir.Constant)]
+        known = [one for one in constants if type(one) is int]  # that of an address is a text
         if len(known) == len(rounds) and known[0] < known[1]:
             first, end, step = known
             self._rounds[counter] = first, first + (end - 1 - first) // step * step

@@ -281,3 +281,11 @@ def test_a_load_that_is_refused_leaves_the_block_as_it_was(count: object) -> Non
     found = np.zeros(1, np.int32)
     run_on_host(k.finish(), found, 7)
     assert found[0] == 7
+
+
+def test_a_range_from_an_address_of_shared_memory() -> None:
+    """A constant for LLVM, and no number."""
+    k, out, _ = builder()
+    with k.range(k.shared(i32, 4).bytes, 31) as i:
+        out[i] = 1
+    assert ".entry blocks" in k.finish().compile(assemble=False).ptx
