@@ -19,7 +19,7 @@ from nvbackend.builder.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE,
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
-from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.flow.memory_uses import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
 from nvbackend.isel.target import LAST_IN_PTXAS_12, Target
 
@@ -220,6 +220,8 @@ class Address:
         given = as_value(self._k, value, self.element).ir
         pointer = self._pointer()
         old = self._k._ir.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
+        if self.space == GLOBAL_SPACE:
+            self._k._pseudo(ATOMIC_GLOBAL)  # threads may order themselves by it
         self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
         return self._k._wrap(old, self.element)
 

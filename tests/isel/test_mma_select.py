@@ -196,7 +196,7 @@ def test_what_nothing_documents_is_left_out_though_ptxas_takes_it(given: MmaRequ
 
 MESSAGES = [
     (mma("m16n8k16", f16, bf16, f32), "mma.types", "mma does not multiply f16 x bf16", "A and B of f16"),
-    (mma("m16n8k32", e2m1, e2m1, f32), "mma.kind", "not with no kind", "kind::f8f6f4 or kind::mxf8f6f4"),
+    (mma("m16n8k32", e2m1, e2m1, f32), "mma.kind", "given: no kind", "kind::f8f6f4 or kind::mxf8f6f4"),
     (mma("m16n8k128", b1, b1, s32), "mma.operation", "not no operation", "use .xor.popc or .and.popc"),
     (mma("m16n8k4", f16, f16, f32), "mma.extent", "no shape m16n8k4", "use m16n8k8 or m8n8k4 or m16n8k16"),
     (mma("m16n8k16", bf16, bf16, f16), "mma.accumulators", "D of type f16", "use D and C of type f32"),
@@ -208,7 +208,7 @@ MESSAGES = [
     ),
     (mma("m16n8k16", f16, f16, f32, a_layout="col"), "mma.layouts", "not as col and col", "ldmatrix with .trans"),
     (mma("m16n8k16", f16, f16, f32, satfinite=True), "mma.satfinite", "has no .satfinite", "leave satfinite out"),
-    (mma("m16n8k16", f64, f64, f64, sparsity="sp"), "mma.sparsity", "a dense A, not with mma.sp", "use a dense A"),
+    (mma("m16n8k16", f64, f64, f64, sparsity="sp"), "mma.sparsity", "a dense A; given: mma.sp", "use a dense A"),
     (
         mma("m16n8k64", e2m1, e2m1, f32, kind="mxf4nvf4", scale=ue8m0, scale_vec=4),
         "mma.scale",

@@ -136,7 +136,7 @@ def test_every_version_is_printed_by_llvm_or_refused_before_it() -> None:
 
 def test_a_version_that_does_not_exist_is_told_with_those_that_do() -> None:
     message = _broken("sm_90", (8, 9)).message
-    assert message == "PTX version 8.9 can not be used with sm_90: it takes 7.8, 8.0 to 8.8 or 9.0"
+    assert message == "PTX version 8.9 cannot be used with sm_90: it takes 7.8, 8.0 to 8.8 or 9.0"
     assert _broken("sm_101a", (9, 0)).message.endswith("it takes 8.6 to 8.8")
     assert _broken("sm_110a", (8, 8)).message.endswith("it takes 9.0")
     assert _broken("sm_90", (10**5000, 0)).rule_id == "target.ptx-version"

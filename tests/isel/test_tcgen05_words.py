@@ -25,8 +25,11 @@ KINDS = ("f16", "tf32", "i8", "f8f6f4", "mxf8f6f4", "mxf4", "mxf4nvf4")
 
 
 def found(row: Row, words: dict[str, int], target: str = "sm_100a") -> dict[str, str]:
-    function = MachineFunction("kernel", Target.parse(target))
-    function.block("entry").instructions.append(MachineInstr(row.opcode, row, words=words))
+    function = MachineFunction("kernel", Target.parse(target), attributes={"cluster": 2})
+    entry, first, _ = (function.block(name) for name in ("entry", "first", "end"))
+    entry.successors, entry.ranks = ["first", "end"], (0b01, 0b10)  # one CTA of the pair alone issues
+    first.successors = ["end"]
+    first.instructions.append(MachineInstr(row.opcode, row, words=words))
     return {one.rule_id: one.message for one in verify(function)}
 
 

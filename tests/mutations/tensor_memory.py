@@ -20,7 +20,7 @@ class DeallocMissing(Mutation):
 class DeallocMissingOnOnePath(Mutation):
     """leave before the columns are given back, on one path"""
 
-    found_by = ("tcgen05.missing-dealloc", "tcgen05.missing-fence-before")
+    found_by = ("tcgen05.missing-dealloc", "tcgen05.missing-fence-before", "tcgen05.missing-barrier")
 
     def tcgen05_fence_before_thread_sync(self):
         self.change()

@@ -14,6 +14,8 @@ LOAD_SHARED = "ld.shared"
 STORE_SHARED = "st.shared"
 ATOMIC_SHARED = "atom.shared"
 """Pseudo-instructions that record what ordinary code reads and writes in shared memory."""
+ATOMIC_GLOBAL = "atom.global"
+"""Records an atomic of global memory: threads may wait for one another by it."""
 IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
 """The same of the shared memory of the cluster's other CTAs."""
 _OWN_WRITES = (STORE_SHARED, ATOMIC_SHARED)
