@@ -74,7 +74,9 @@ def test_memory_that_is_aligned_by_where_it_lies() -> None:
     assert (rules(first.build), rules(second.build)) == ([], [RULE])
 
 
-@pytest.mark.parametrize("wanted", [0, 3, -16, 1 << 40, 10**5000])
+@pytest.mark.parametrize(
+    "wanted", [0, 3, -16, 1 << 40, 10**5000], ids=["zero", "odd", "negative", "too-great", "unprintable"]
+)
 def test_a_check_of_what_is_no_alignment(wanted: int) -> None:
     k = nvb.KernelBuilder("k", "sm_90a", threads=32, parameters=[nvb.Parameter("p", nvb.Pointer(f32))])
     assert rules(lambda: k.arguments[0].check_aligned(wanted, "ld")) == [RULE]

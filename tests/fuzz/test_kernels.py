@@ -24,7 +24,7 @@ FIRST_LONG = 1 << 20
 SAME_AGAIN = 2 * SAME_TARGET
 
 
-def check(campaign: Campaign, kernels: int) -> None:
+def assert_campaign(campaign: Campaign, kernels: int) -> None:
     """Nothing failed, and enough was built and refused for that to mean something."""
     assert campaign.failures == {}, campaign.report()
     assert sum(campaign.counts.values()) == kernels
@@ -34,14 +34,14 @@ def check(campaign: Campaign, kernels: int) -> None:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_two_thousand_kernels(block: int) -> None:
-    check(run(block * BLOCK, (block + 1) * BLOCK), BLOCK)
+    assert_campaign(run(block * BLOCK, (block + 1) * BLOCK), BLOCK)
 
 
 @pytest.mark.exhaustive(seconds=35)
 @pytest.mark.parametrize("block", range(LONG_BLOCKS))
 def test_a_hundred_thousand_kernels(block: int) -> None:
     first = FIRST_LONG + block * LONG_BLOCK
-    check(run(first, first + LONG_BLOCK), LONG_BLOCK)
+    assert_campaign(run(first, first + LONG_BLOCK), LONG_BLOCK)
 
 
 def test_the_counts_are_those_that_are_promised() -> None:
