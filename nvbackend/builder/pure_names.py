@@ -17,10 +17,17 @@ TRUSTED = _words(
 """Modules of Python's library whose functions read nothing that changes."""
 BY_NAME = _words(
     """
-    getattr hasattr setattr delattr attrgetter methodcaller
+    getattr hasattr setattr delattr attrgetter methodcaller format format_map vars
     """
 )
-"""Functions that read attributes whose names no code has: what they read of a module is not known."""
+"""Functions and methods that read attributes whose names no code has: what they read of a module is not known."""
+NOT_FOLLOWED = _words(
+    """
+    __dict__ __globals__ __closure__ __code__ __builtins__ __subclasses__ __wrapped__ __self__ __func__ __loader__
+    __spec__ gi_frame f_globals f_locals tb_frame
+    """
+)
+"""Attributes through which code comes to what it does not name."""
 
 PURE = _words(
     """
@@ -33,7 +40,7 @@ PURE = _words(
 
 OF_EVERY_CLASS = _words(
     """
-    __dict__ __weakref__ __doc__ __module__ __qualname__ __annotations__ __dataclass_fields__ __dataclass_params__
+    __dict__ __weakref__ __module__ __qualname__
     __match_args__ __parameters__ __orig_bases__ __abstractmethods__ _abc_impl __slots__ __static_attributes__
     __firstlineno__ __annotate__ __annotate_func__ __annotations_cache__
     """

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.builder.pure_names import BY_NAME, OF_EVERY_CLASS, PURE, TRUSTED
+from nvbackend.builder.pure_names import BY_NAME, NOT_FOLLOWED, OF_EVERY_CLASS, PURE, TRUSTED
 
 _PACKAGE = __name__.partition(".")[0]
 _ATOMS = frozenset({int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType})
@@ -48,6 +48,7 @@ class _Names:
     attributes: tuple[str, ...]
     imports: tuple[str, ...]
     relative: bool
+    by_name: bool
 
 
 _GLOBAL_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -57,7 +58,7 @@ _ATTRIBUTE_OPS = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPO
 def _names(code: types.CodeType) -> _Names:
     """The names of `code`, by its instructions."""
     found: dict[str, dict[str, None]] = {"global": {}, "attribute": {}, "import": {}}
-    relative = False
+    relative = by_name = False
     todo = [code]
     while todo:
         current = todo.pop()
@@ -72,8 +73,10 @@ def _names(code: types.CodeType) -> _Names:
                 # The level and the names stand before it.
                 relative |= len(before) < 2 or before[-2].argval != 0
                 found["import"][instruction.argval] = None
+            by_name |= instruction.opname == "MATCH_CLASS"
             before = [*before[-1:], instruction]
-    return _Names(tuple(found["global"]), tuple(found["attribute"]), tuple(found["import"]), relative)
+    by_name |= not BY_NAME.isdisjoint(found["attribute"])
+    return _Names(tuple(found["global"]), tuple(found["attribute"]), tuple(found["import"]), relative, by_name)
 
 
 class Reads:
@@ -185,8 +188,12 @@ class _Walk:
             else:
                 self.value(inside)
         module = function.__globals__
-        if _trusted(module.get("__name__")):
+        name = module.get("__name__")
+        if _trusted(name):
+            if vars(function) and str(name).partition(".")[0] != _PACKAGE:
+                self.mapping(vars(function))  # a wrapper that Python's library made of a function of the user's
             return
+        self.content.append(function.__doc__)
         self.value(function.__defaults__)
         self.value(function.__kwdefaults__)
         if vars(function):
@@ -211,6 +218,10 @@ class _Walk:
         names = self._reads.names(code)
         if names.relative:
             raise UnknownRead("a relative import")
+        hidden = NOT_FOLLOWED.intersection(names.attributes)
+        if hidden:
+            raise UnknownRead(f"the attribute {min(hidden)}")
+        self._by_name |= names.by_name
         self._attributes.update(dict.fromkeys(names.attributes))
         outside = module.get("__builtins__", builtins)
         outside = vars(outside) if isinstance(outside, types.ModuleType) else outside
@@ -295,6 +306,8 @@ class _Walk:
         self.value(cls)
         if issubclass(cls, enum.Enum):
             self.identity(value)
+            if not _trusted(cls.__module__):
+                self.mapping(vars(value))
             return
         slots = [member for base in cls.__mro__ for member in vars(base).values() if type(member) is _Slot]
         if issubclass(cls, tuple):
@@ -339,6 +352,13 @@ def _partial(walk: _Walk, value: functools.partial[Any]) -> None:
     walk.mapping(value.keywords)
 
 
+def _remembering(walk: _Walk, value: Any) -> None:
+    """A function that keeps its results: what it has kept may be of another time."""
+    if not _trusted(value.__module__):
+        raise UnknownRead(f"{value.__qualname__}, which keeps its results")
+    walk.value(value.__wrapped__)
+
+
 def _nothing(_walk: _Walk, _value: object) -> None:
     """For descriptors of slots, which are their class's."""
 
@@ -359,7 +379,7 @@ _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
     types.GenericAlias: lambda walk, value: walk.items((value.__origin__, value.__args__)),
     types.UnionType: lambda walk, value: walk.items(value.__args__),
     functools.partial: _partial,
-    type(functools.lru_cache(len)): lambda walk, value: walk.value(value.__wrapped__),
+    type(functools.lru_cache(len)): _remembering,
     staticmethod: lambda walk, value: walk.value(value.__func__),
     classmethod: lambda walk, value: walk.value(value.__func__),
     property: lambda walk, value: walk.items((value.fget, value.fset, value.fdel)),

@@ -91,9 +91,18 @@ TEXTS = {
         "import enum\nclass E(enum.Enum):\n    A = 1.0\n    B = 2.0\ne = E.A\n" + BODY + "e.value",
         "e = E.B",
     ),
-    "a cached helper": (
-        "import functools\nN = 1.0\n@functools.cache\ndef h(): return N\n" + BODY + "h()",
-        "N = 2.0; h.cache_clear()",
+    "an attribute of a member": (
+        "import enum\nclass E(enum.Enum):\n    A = 1\nE.A.width = 1.0\n" + BODY + "E.A.width",
+        "E.A.width = 2.0",
+    ),
+    "a docstring": ('def h():\n    "a"\n' + BODY + "float(len(h.__doc__))", 'h.__doc__ = "ab"'),
+    "annotations of a class": (
+        "class C:\n    a: 1\n" + BODY + "float(len(C.__annotations__))",
+        'C.__annotations__["b"] = 2',
+    ),
+    "an attribute of a with-block": (
+        "import contextlib\n@contextlib.contextmanager\ndef h():\n    yield\nh.width = 1.0\n" + BODY + "h.width",
+        "h.width = 2.0",
     ),
     "a with-block's global": (
         "import contextlib\nN = 1.0\n@contextlib.contextmanager\ndef h():\n    yield N\n"
@@ -140,6 +149,35 @@ def test_what_is_read_is_compared(what: str, runs: Runs) -> None:
     after = compiled(module.kernel)
     assert after.ir == module.kernel.build().ir
     assert (after.ir, after.signature, after.target) != (before.ir, before.signature, before.target)
+
+
+CONFIG = "import types\nC = types.ModuleType('c')\nC.N = 1.0\n"
+UNFOLLOWED = {
+    "a helper that keeps its results": (
+        "import functools\n@functools.cache\ndef h(): return {'n': 1.0}\n" + BODY + "h()['n']",
+        "h().update(n=2.0)",
+    ),
+    "a module's dictionary": (CONFIG + BODY + "C.__dict__['N']", "C.N = 2.0"),
+    "an attribute by its name": ("import operator\n" + CONFIG + BODY + "operator.attrgetter('N')(C)", "C.N = 2.0"),
+    "an attribute in a format": (CONFIG + BODY + "float('{0.N}'.format(C))", "C.N = 2.0"),
+    "a pattern of a class": (
+        CONFIG
+        + HEAD
+        + "def kernel(k, out: nvb.Pointer(f32)):\n    match C:\n"
+        + "        case types.ModuleType(N=n):\n            out[0] = n",
+        "C.N = 2.0",
+    ),
+}
+"""Reads that nothing follows: such a kernel is built each time."""
+
+
+@pytest.mark.parametrize("what", UNFOLLOWED)
+def test_what_cannot_be_followed_is_built_each_time(what: str) -> None:
+    text, change = UNFOLLOWED[what]
+    module = in_module(text)
+    before = compiled(module.kernel)
+    exec(change, vars(module))
+    assert compiled(module.kernel).ir == module.kernel.build().ir != before.ir
 
 
 def test_what_is_not_read_costs_nothing(runs: Runs) -> None:
