@@ -66,7 +66,7 @@ class CompiledBefore(Unread):
             return None
         try:
             found = self._ptxas.found() if _seeks_ptxas(options) else None
-            return self._reads.of(function, inputs, options, found, cache)
+            return self._reads.of(function, inputs, (options, found, cache))
         except (UnknownRead, DiagnosticError):
             return None
 

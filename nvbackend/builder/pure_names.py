@@ -24,7 +24,7 @@ BY_NAME = _words(
 NOT_FOLLOWED = _words(
     """
     __dict__ __globals__ __closure__ __code__ __builtins__ __subclasses__ __wrapped__ __self__ __func__ __loader__
-    __spec__ gi_frame f_globals f_locals tb_frame
+    __spec__ gi_frame cr_frame ag_frame tb_frame f_back f_builtins f_globals f_locals
     """
 )
 """Attributes through which code comes to what it does not name."""

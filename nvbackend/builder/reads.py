@@ -14,7 +14,7 @@ import contextlib
 import dis
 import enum
 import functools
-import pathlib
+import os
 import struct
 import sys
 import types
@@ -87,18 +87,24 @@ class Reads:
     def __init__(self) -> None:
         self._codes: dict[int, tuple[types.CodeType, _Names]] = {}
 
-    def of(self, function: Callable[..., Any], *values: object) -> tuple[tuple[object, ...], list[object]]:
-        """The content of all that `function` reads and of `values`, and the objects that it names by their identity.
+    def of(
+        self, function: Callable[..., Any], inputs: object, settings: object
+    ) -> tuple[tuple[object, ...], list[object]]:
+        """The content of all that `function` reads, of its `inputs` and of `settings`, which it does not see, and the
+        objects that the content names by their identity.
 
+        A path in `settings` is a name: what is at it is compared elsewhere.
         Whoever keeps the content keeps those too: an identity means something as long as its object lives.
         Raises UnknownRead.
         """
         walk = _Walk(self)
         try:
-            walk.value(values)
+            walk.value(inputs)
             walk.value(function)
             walk.annotations(function)
             walk.finish()
+            walk.paths_are_names = True
+            walk.value(settings)
         except RecursionError:
             raise UnknownRead("values in values in values") from None
         return tuple(walk.content), walk.kept
@@ -120,7 +126,7 @@ def _trusted(module: object) -> bool:
 class _Walk:
     """One look at everything: `content` is what was found, in the order in which it was."""
 
-    __slots__ = ("_attributes", "_by_name", "_modules", "_reads", "_seen", "content", "kept")
+    __slots__ = ("_attributes", "_by_name", "_modules", "_reads", "_seen", "content", "kept", "paths_are_names")
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
@@ -130,6 +136,7 @@ class _Walk:
         self._by_name = False
         self.content: list[object] = []
         self.kept: list[object] = []
+        self.paths_are_names = False
 
     def value(self, value: Any) -> None:
         """Take down `value`."""
@@ -303,6 +310,12 @@ class _Walk:
         cls = type(value)
         if issubclass(cls, Unread):
             return
+        if issubclass(cls, os.PathLike):
+            if self.paths_are_names:
+                self.value(os.fspath(value))
+                return
+            # A function that has a path reads what is there, and the methods that do are Python's own.
+            raise UnknownRead(f"a {cls.__qualname__}")
         self.value(cls)
         if issubclass(cls, enum.Enum):
             self.identity(value)
@@ -385,6 +398,5 @@ _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
     property: lambda walk, value: walk.items((value.fget, value.fset, value.fdel)),
     types.MemberDescriptorType: _nothing,
     type(vars(collections.namedtuple("_Pair", "a"))["a"]): _nothing,
-    type(pathlib.Path()): lambda walk, value: walk.value(str(value)),
 }
 """How the content of a value of exactly this type is taken down."""

@@ -1,22 +1,35 @@
 """Compiling a definition again: nothing is built where all is as it was, and what is not known is built each time."""
 
+# ruff: noqa: PLW0108 (a function that reads a global is not the method that the global has)
+
 from __future__ import annotations
 
 import contextlib
+import contextvars
+import ctypes
 import dataclasses
+import datetime
 import enum
 import functools
 import importlib
+import io
 import itertools
 import math
+import mmap
 import operator
 import os
 import random
 import re
+import shelve
 import shutil
+import socket
+import tempfile
+import threading
 import time
 import types
-from collections import namedtuple
+import weakref
+import zipfile
+from collections import deque, namedtuple
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -104,6 +117,64 @@ def switching() -> None:
     SWITCH["on"] = not SWITCH["on"]
 
 
+FILE = Path(__file__)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    table: Path
+
+
+TUNED = Tuned(FILE)
+
+
+def read_by_helper() -> int:
+    return len(TUNED.table.read_bytes())
+
+
+@functools.cache
+def cached() -> float:
+    return float(STATE["runs"])
+
+
+@functools.lru_cache(maxsize=4)
+def cached_by_size(_key: int) -> float:
+    return float(STATE["runs"])
+
+
+class Thing:
+    """Something that a weak reference can be made to."""
+
+
+def generated() -> Iterator[int]:
+    yield from range(1 << 30)
+
+
+class Local(threading.local):
+    value = 1.0
+
+
+THING = Thing()
+WEAK = weakref.ref(THING)
+WEAK_VALUES = weakref.WeakValueDictionary({"a": THING})
+RUNNING = generated()
+LOCAL = threading.local()
+LOCAL.value = 1.0
+LOCAL_OF_OURS = Local()
+CONTEXT = contextvars.ContextVar("CONTEXT", default=1.0)
+DICE = random.Random(1)
+NUMPY_DICE = numpy.random.default_rng(1)
+NOW = datetime.datetime.now
+TODAY = datetime.date.today
+NUMBER_OF_C = ctypes.c_int(1)
+BYTES = bytearray(b"a")
+QUEUE = deque([1.0])
+IN_MEMORY = io.StringIO("1.0")
+MAPPED = mmap.mmap(-1, 16)
+SHELF = shelve.Shelf({})
+CYCLE = itertools.cycle((1.0, 2.0))
+
+
 UNKNOWN: dict[str, Callable[[], object]] = {
     "the clock": time.perf_counter,
     "random numbers": random.random,
@@ -124,6 +195,43 @@ UNKNOWN: dict[str, Callable[[], object]] = {
     "all globals": lambda: globals()["STATE"],
     "an exec": lambda: exec("pass"),
     "the process": os.getpid,
+    "a path's text": lambda: FILE.read_text(),
+    "a path's file": lambda: FILE.open().close(),
+    "whether a path is there": lambda: FILE.exists(),
+    "a path's size": lambda: FILE.stat().st_size,
+    "a path's folder": lambda: list(FILE.parent.glob("*.py")),
+    "a path's method": FILE.exists,
+    "a path in a dataclass": lambda: TUNED.table.exists(),
+    "a path by a helper": read_by_helper,
+    "a path that is made": lambda: Path(__file__).exists(),
+    "a path's method in a partial": functools.partial(Path.exists, FILE),
+    "a file in memory": lambda: IN_MEMORY.getvalue(),
+    "memory that is mapped": lambda: MAPPED[0],
+    "a temporary file": lambda: tempfile.gettempdir(),
+    "an archive": lambda: zipfile.is_zipfile(__file__),
+    "a shelf": lambda: SHELF.get("a"),
+    "the name of the machine": lambda: socket.gethostname(),
+    "a cache": lambda: cached(),
+    "a cache of some size": lambda: cached_by_size(1),
+    "a generator that runs": lambda: next(RUNNING),
+    "a cycle": lambda: next(CYCLE),
+    "a thread's own": lambda: LOCAL.value,
+    "a thread's own, of a class": lambda: LOCAL_OF_OURS.value,
+    "a context's variable": lambda: CONTEXT.get(),
+    "dice": lambda: DICE.random(),
+    "dice of NumPy": lambda: NUMPY_DICE.random(),
+    "dice bound by name": DICE.random,
+    "now": lambda: NOW(),
+    "today": lambda: TODAY(),
+    "the time by its class": lambda: datetime.datetime.now(),
+    "a weak reference": lambda: WEAK(),
+    "weak values": lambda: WEAK_VALUES.get("a"),
+    "a number of C": lambda: NUMBER_OF_C.value,
+    "bytes that change": lambda: BYTES[0],
+    "a queue": lambda: QUEUE[0],
+    "a module's dictionary": lambda: MODULE.__dict__["value"],
+    "a function's globals": lambda: counting.__globals__["STATE"],
+    "a class's children": lambda: Thing.__subclasses__(),
 }
 
 
@@ -139,6 +247,31 @@ def test_what_cannot_be_compared_is_run_each_time(what: str, runs: Runs) -> None
     for count in (1, 2, 3):
         compiled(kernel)
         assert runs.count == count
+
+
+def test_a_path_among_the_constants_is_read_each_time(runs: Runs, tmp_path: Path) -> None:
+    @defined
+    def kernel(k: Any, out: OUT, *, table: Path) -> None:
+        out[0] = float(table.read_text())
+
+    texts = []
+    for value in ("1.0", "2.0"):
+        (tmp_path / "table").write_text(value)
+        texts.append(compiled(kernel, constants={"table": tmp_path / "table"}).ptx)
+    assert texts[0] != texts[1]
+    assert runs.count == 2
+
+
+def test_the_environment_is_compared(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
+    @defined
+    def kernel(k: Any, out: OUT) -> None:
+        out[0] = float(os.environ["VALUE_OF_THE_TEST"])
+
+    texts = []
+    for value in ("1.0", "2.0"):
+        monkeypatch.setenv("VALUE_OF_THE_TEST", value)
+        texts.append(compiled(kernel).ptx)
+    assert texts[0] != texts[1]
 
 
 def test_values_in_values_without_end_are_run_each_time(runs: Runs) -> None:
