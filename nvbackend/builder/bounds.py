@@ -51,7 +51,7 @@ def checked_bounds(
 def _check_integer(name: str, given: object) -> None:
     optional = name in ("min_ctas", "max_registers")
     if type(given) is not int and not (optional and given is None):
-        advice = f"pass {int(given)}" if isinstance(given, (bool, float)) and given == given // 1 else "pass an integer"
+        advice = f"pass {int(given)}" if isinstance(given, float) and given == given // 1 else "pass an integer"
         rules.LAUNCH_FACT.fail(fact=name, given=repr(given), needs="it must be a Python integer", advice=advice)
 
 

@@ -31,7 +31,9 @@ def converted(
     Integers wrap around. Floats go to integers towards zero and stop at the type's ends; NaN is what cvt makes of it.
     """
     if is_packed(source) or is_packed(element):
-        advice = "use bitcast(), or a conversion instruction"
+        advice = (
+            "convert it on the host; or load and store its bits, address.cast(nvb.u8), and convert these with integers"
+        )
         rules.UNSUPPORTED_OPERATION.fail(operation=f"conversion to {element}", element=source, advice=advice)
     if element is pred:
         advice = "compare it with 0: value != 0"

@@ -61,7 +61,7 @@ def _division(element: ElementType, a: ir.Value, b: ir.Value) -> tuple[Number | 
         rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=element, advice="use / for floats")
     divisor = known_number(b, element)
     if divisor == 0:
-        rules.CONSTANT_RANGE.fail(given=0, element=element, allowed="a divisor that is not 0")
+        rules.CONSTANT_RANGE.fail(problem="division by the constant 0", allowed="a divisor that is not 0")
     return known_number(a, element), divisor
 
 

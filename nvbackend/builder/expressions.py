@@ -64,7 +64,8 @@ def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Va
     _check_arithmetic(operation, element)
     x, y = known_number(a, element), known_number(b, element)
     if operation in _SHIFTS and isinstance(y, int) and not 0 <= y < element.bits:
-        rules.CONSTANT_RANGE.fail(given=y, element=element, allowed=f"a shift from 0 to {element.bits - 1}")
+        problem = f"a shift by {y} of a type of {element.bits} bits"
+        rules.CONSTANT_RANGE.fail(problem=problem, allowed=f"a shift from 0 to {element.bits - 1}")
     if fold is not None and not element.is_float:
         if isinstance(x, int) and isinstance(y, int):
             return wrapped_constant(fold(x, y), element)

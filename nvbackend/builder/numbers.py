@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import sys
+from typing import NoReturn
 
 from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.llvm_types import llvm_type
-from nvbackend.intrinsics.types import ElementType, f16, pred, tf32
+from nvbackend.diagnostics import printed
+from nvbackend.intrinsics.types import ElementType, f16, f64, pred, tf32
 
 Number = int | float | bool
 
@@ -20,8 +22,9 @@ _LARGEST = {
 }
 """The largest finite numbers."""
 _LARGEST_TF32 = float.fromhex("0x1.ffcp127")
-_TF32_SIGNIFICAND, _TF32_LEAST = 11, -136
-"""The bits of a tf32's significand, and the exponent of the last bit of its subnormal numbers."""
+_PRECISION = {"half": (11, -24), "bfloat": (8, -133), "float": (24, -149)}
+"""The bits of the significand, and the exponent of the last bit of the subnormal numbers."""
+_TF32_PRECISION = (11, -136)
 _FLOAT_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
@@ -33,8 +36,13 @@ def llvm_constant(given: Number, element: ElementType) -> ir.Constant:
         (-(1 << element.bits - 1), (1 << element.bits - 1) - 1) if element.is_signed else (0, (1 << element.bits) - 1)
     )
     if not isinstance(given, int) or not low <= given <= high:
-        rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"an integer from {low} to {high}")
+        not_a_value(given, element, f"an integer from {low} to {high}")
     return ir.Constant(llvm_type(element), int(given))
+
+
+def not_a_value(given: Number, element: ElementType, allowed: str) -> NoReturn:
+    """Raises value.constant for a number that `element` does not hold."""
+    rules.CONSTANT_RANGE.fail(problem=f"{printed(given)} is not a value of {element}", allowed=allowed)
 
 
 def wrapped_constant(number: int, element: ElementType) -> ir.Constant:
@@ -85,14 +93,21 @@ def _float_constant(given: Number, element: ElementType) -> float:
         advice = "pack it on the host, and load it as bits"
         rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
     largest = _LARGEST_TF32 if element is tf32 else _LARGEST.get(element.llvm, sys.float_info.max)
-    if largest < abs(given) != math.inf:
-        rules.CONSTANT_RANGE.fail(given=given, element=element, allowed=f"a number from -{largest} to {largest}")
-    return _rounded_tf32(float(given)) if element is tf32 else float(given)
+    try:
+        number = _rounded(float(given), element)
+    except OverflowError:  # past the largest double
+        number = None
+    if number is None or (largest < abs(number) and math.isfinite(given)):
+        not_a_value(given, element, f"a number from -{largest} to {largest}")
+    return number
 
 
-def _rounded_tf32(number: float) -> float:
-    """The nearest number with the 11 bits of a tf32's significand, of two the one away from zero, as cvt.rna gives."""
-    if not math.isfinite(number):
+def _rounded(number: float, element: ElementType) -> float:
+    """The nearest number of `element`, of two the even one, of tf32 the one away from zero as cvt.rna gives."""
+    if element is f64 or not math.isfinite(number):
         return number
-    last = max(math.frexp(number)[1] - _TF32_SIGNIFICAND, _TF32_LEAST)
-    return math.copysign(math.ldexp(math.floor(math.ldexp(abs(number), -last) + 0.5), last), number)
+    significand, least = _TF32_PRECISION if element is tf32 else _PRECISION[element.llvm]
+    last = max(math.frexp(number)[1] - significand, least)
+    steps = math.ldexp(abs(number), -last)
+    nearest = math.floor(steps + 0.5) if element is tf32 else round(steps)
+    return math.copysign(math.ldexp(nearest, last), number)

@@ -20,7 +20,7 @@ UNSUPPORTED_OPERATION = Rule(
 )
 CONSTANT_RANGE = Rule(
     id="value.constant",
-    message="{given!r} is not a value of {element}",
+    message="{problem}",
     fix="use {allowed}",
     why="A constant that is cut to the type's width is another constant.",
     reference="PTX ISA 5.2 (types)",

@@ -6,6 +6,7 @@ from typing import Any
 
 from nvbackend.builder import rules
 from nvbackend.builder.values import Emitter, Operand, Value, as_value
+from nvbackend.diagnostics import printed
 from nvbackend.intrinsics.types import ElementType, s64, u32
 
 GLOBAL_SPACE = 1
@@ -27,8 +28,21 @@ def as_index(k: Emitter, given: Operand) -> Value:
     return index
 
 
+def _checked(index: float, unit: int, address: ElementType) -> float:
+    """`index`, a number of steps of `unit` bytes: an integer, and so many bytes fit in an address (value.constant).
+
+    The index is what the user wrote; the bytes are not.
+    """
+    half = 1 << address.bits - 1
+    low, high = -(half // unit), ((half if address.is_signed else 2 * half) - 1) // unit
+    if not isinstance(index, int) or not low <= index <= high:
+        problem = f"{printed(index)} is not an index of elements of {unit} byte(s)"
+        rules.CONSTANT_RANGE.fail(problem=problem, allowed=f"an integer from {low} to {high}")
+    return index
+
+
 def scaled(k: Emitter, index: Operand, unit: int, space: int) -> Any:
     """`index` steps of `unit` bytes: a number where it is one, else a value as wide as an address of `space`."""
     if isinstance(index, (int, float)):
-        return index * unit  # a fraction is refused where it becomes a value
+        return _checked(index, unit, address_type(space)) * unit
     return as_index(k, index).to(address_type(space)) * unit

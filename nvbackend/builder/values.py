@@ -9,9 +9,10 @@ from llvmlite import ir
 
 from nvbackend.builder import conversions, divisions, expressions, rules
 from nvbackend.builder.names import check_name
-from nvbackend.builder.numbers import Number, known_number, llvm_constant
+from nvbackend.builder.numbers import Number, is_packed, known_number, llvm_constant
 from nvbackend.builder.regions import Region
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.plain_numbers import plain_number
 from nvbackend.intrinsics.types import BY_NAME, ElementType, pred, s32, s64
 from nvbackend.isel.target import Target
 
@@ -223,6 +224,7 @@ def as_value(k: Emitter, given: object, element: ElementType | None = None) -> V
         if element is not None and value._type is not element:
             _wrong_type(element, value._type)
         return value
+    given = plain_number(given)
     if isinstance(given, (bool, int, float)):
         if element is None:
             element = pred if isinstance(given, bool) else s32 if isinstance(given, int) else BY_NAME["f32"]
@@ -232,7 +234,11 @@ def as_value(k: Emitter, given: object, element: ElementType | None = None) -> V
 
 def _wrong_type(wanted: ElementType, given: ElementType) -> NoReturn:
     advice = f"convert it: .to({wanted})"
-    if wanted.is_integer and not given.is_integer and given is not pred:
+    if wanted is pred:
+        advice = "compare it with 0: value != 0"
+    elif is_packed(wanted) or is_packed(given):
+        advice = "store bits as an integer: pointer.cast(nvb.u8)[0] = byte, pointer.cast(nvb.u16)[0] = pair"
+    elif wanted.is_integer and not given.is_integer and given is not pred:
         advice += ", or keep its bits: .bitcast(...); the registers of a fragment hold packed elements"
     rules.TYPE_MISMATCH.fail(problem=f"{wanted} is wanted here, and the value is {given}", advice=advice)
 

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder import rules
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.memory import Address
-from nvbackend.builder.numbers import Number
+from nvbackend.builder.numbers import Number, not_a_value
 from nvbackend.builder.regions import Storage
 from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.threads import Threads
@@ -271,5 +270,5 @@ def _twice(number: Number) -> int:
     try:
         (half,) = struct.unpack("<H", struct.pack("<e", number))
     except OverflowError:
-        rules.CONSTANT_RANGE.fail(given=number, element=f16, allowed=f"a number from -{_F16_MOST} to {_F16_MOST}")
+        not_a_value(number, f16, f"a number from -{_F16_MOST} to {_F16_MOST}")
     return int(half) << 16 | int(half)

@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 from nvbackend.diagnostics.arguments import too_deep, truth_values, wrong_arguments
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
+from nvbackend.diagnostics.plain_numbers import plain_numbers
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
@@ -84,9 +85,21 @@ def _covered(member: object) -> object:
     return wrapper
 
 
+def _passes_on(function: Callable[..., Any]) -> bool:
+    """Whether it takes any number of arguments, which may be the user's own things: they stay as they are."""
+    flags = inspect.unwrap(function).__code__.co_flags
+    return bool(flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
+
+
 def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
+    passes_on = _passes_on(function)
+
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
+        if not passes_on:
+            args = plain_numbers(args)
+            if kwargs:
+                kwargs = dict(zip(kwargs, plain_numbers(tuple(kwargs.values())), strict=True))
         try:
             try:
                 return function(*args, **kwargs)

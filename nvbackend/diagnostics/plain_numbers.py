@@ -1,0 +1,24 @@
+"""NumPy's numbers as Python's: an index out of `np.arange`, or an extent out of `np.prod`, is a number like others."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from typing import Any
+
+_NUMPY = "numpy"
+
+
+def plain_number(given: Any) -> Any:
+    """A NumPy integer or float as the Python number that it is; everything else as it is, NumPy's truth values too."""
+    if type(given).__module__ != _NUMPY:
+        return given
+    if isinstance(given, numbers.Integral):
+        return operator.index(given)
+    return float(given) if isinstance(given, numbers.Real) else given
+
+
+def plain_numbers(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`given` with its numbers plain, and those in its tuples; itself where all of them are."""
+    found = [tuple(map(plain_number, one)) if type(one) is tuple else plain_number(one) for one in given]
+    return tuple(found)
