@@ -78,7 +78,7 @@ def in_short(legal: Iterable[Target], every: Sequence[Target]) -> str:
     for place, target in enumerate(every):
         if target.name in names:
             later = {other.name for other in every[place:]}
-            if names == later and not target.suffix and len(later) > 1:
+            if names == later and not target.suffix:
                 return f"{target.name}+"
             break
     chips: dict[int, list[str]] = {}

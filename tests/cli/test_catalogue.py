@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from nvbackend.cli import catalogue, main
+from nvbackend.cli.verdicts import every_target, in_short
 from nvbackend.intrinsics.catalogue import FAMILIES, rows
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.target import Target, target_names
@@ -137,6 +138,16 @@ def test_text_of_a_target_says_what_is_emulated(target: str, answer: str, capsys
     assert lines[0].split("  ")[-1].startswith(answer)
 
 
+def test_json_says_what_ptxas_makes_of_a_row() -> None:
+    """fp8 mma of one warp: conversions to f16 where the chip has only HMMA, nothing where it has it or refuses it."""
+    fp8 = "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
+    found = {}
+    for target in ("sm_89", "sm_90a", "sm_75"):
+        (row,) = [one for one in _every(target) if one["ptx"] == fp8]
+        found[target] = (row["legal"], row["emulated"] and "HMMA" in row["emulated"]["expansion"])
+    assert found == {"sm_89": (True, None), "sm_90a": (True, True), "sm_75": (False, None)}
+
+
 def test_a_family_may_be_named_by_its_rows(capsys: Printed) -> None:
     assert main(["catalogue", "--family", "stmatrix"]) == 0
     assert "stmatrix.sync.aligned" in capsys.readouterr().out
@@ -155,6 +166,21 @@ def test_targets_in_short(ptx: str, where: str, capsys: Printed) -> None:
     assert main(["catalogue"]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{ptx} ")]
     assert line.endswith(f"  {where}")
+
+
+@pytest.mark.parametrize(
+    ("legal", "where"),
+    [
+        ("", "none"),
+        ("sm_121a sm_121f", "sm_121a/f"),
+        ("sm_121f", "sm_121f"),
+        ("sm_121 sm_121a sm_121f", "sm_121+"),
+        ("sm_120f sm_121 sm_121a sm_121f", "sm_120f sm_121/a/f"),
+        ("sm_121", "sm_121"),
+    ],
+)
+def test_only_all_names_of_a_chip_and_of_later_ones_are_written_with_a_plus(legal: str, where: str) -> None:
+    assert in_short(map(Target.parse, legal.split()), every_target()) == where
 
 
 def test_the_output_is_the_same_each_time(capsys: Printed) -> None:
