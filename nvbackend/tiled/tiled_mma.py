@@ -291,7 +291,7 @@ class TiledMMA:
         found = composition(Layout((self.size, 1), (1, 0)), right_inverse(whole))
         assert isinstance(found, Layout)
         threads = self._thr_layout.offsets()
-        if max(threads) >= self.size and [found(thread) for thread in threads] != list(range(self.size)):
+        if [found(thread) for thread in threads] != list(range(self.size)):
             ATOM_LAYOUT.fail(given=self._thr_layout, problem="between its threads are gaps of no constant step")
         return found
 

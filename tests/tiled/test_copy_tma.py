@@ -20,6 +20,7 @@ from nvbackend.layout import (
     size,
     tile_to_shape,
 )
+from nvbackend.layout.inttuple import Dynamic
 from nvbackend.tiled import TmaBox, make_tma_copy, tma_partition
 
 GLOBAL = {Major.K: Layout((1024, 512), (512, 1)), Major.MN: Layout((1024, 512), (1, 1024))}
@@ -126,6 +127,16 @@ def test_a_mode_in_another_order_is_boxes_of_its_runs():
     copy = make_tma_copy(f16, GLOBAL[Major.K], layout)
     assert (copy.box, copy.count) == ((1, 64), 8)
     assert arrived(copy, copy.boxes()) == wanted(layout)
+
+
+@pytest.mark.parametrize("steps", [(8, 1, 512), (1, 1, 512), (4096, 1, 512)])
+def test_strides_of_run_time_come_after_all_others(steps):
+    """As CuTe orders them, whatever they turn out to be: one of 1 is not the contiguous mode either."""
+    slow, *others = steps
+    tensor = Layout((64, 64, 4), (Dynamic(slow), *others))
+    copy = make_tma_copy(f16, tensor, Layout((2, 64, 4), (256, 1, 64)))
+    assert copy.order == (1, 2, 0)
+    assert copy.map_box == (2, 4, 64)
 
 
 def test_ctas_take_turns_at_panels():

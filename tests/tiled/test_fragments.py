@@ -10,9 +10,11 @@ import pytest
 from nvbackend import DiagnosticError, Major, Swizzle, f16, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.fragments_tcgen05 import accumulator_cell
-from nvbackend.layout import Layout, _, gmma_atom, smem_desc, tile_to_shape
+from nvbackend.layout import Layout, _, gmma_atom, size, smem_desc, tile_to_shape
 from nvbackend.signature import Parameter, Pointer, Scalar
 from nvbackend.tiled import TiledMMA, make_tiled_mma
+from nvbackend.tiled.fragment import make_fragment
+from nvbackend.tiled.operand import Operand
 from tests.support.host import run_on_host
 
 HOPPER = "SM90_64x128x16_F32F16F16_SS<Major::{a}, Major::{b}>"
@@ -141,6 +143,15 @@ def test_registers_follow_memory() -> None:
     assert one.partition_fragment_C(rows).layout == one.partition_fragment_C(columns).layout
     broadcast = one.partition_fragment_A(Layout((64, 32), (0, 1)))
     assert str(broadcast.layout) == "((_2,_2,_2),_4,_2):((_1,_0,_2),_4,_16)"
+
+
+@pytest.mark.parametrize("shape", [(8, 4), (8,), (4, 4, 2), (16, 2, 4), ((2, 2), 4, 2), 8])
+def test_a_fragment_is_made_of_a_partition(shape: Any) -> None:
+    """16 x 16 elements of A in 32 threads are 8 of each; what one instruction does not take are two more modes."""
+    atom = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN").atom
+    assert size(make_fragment(atom, Operand.A, Layout(((2, 2, 2), 4, 2))).layout) == 64
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*not the 8 elements"):
+        make_fragment(atom, Operand.A, Layout(shape))
 
 
 @pytest.mark.parametrize("element", ["uint8_t", "tf32"])
