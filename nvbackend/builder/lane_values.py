@@ -14,7 +14,13 @@ from nvbackend.intrinsics.hierarchy import WARP_SIZE
 _THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 _SHUFFLE = "llvm.nvvm.shfl.sync.idx.i32"
 Lanes = tuple[int, ...]
-"""A value at every index."""
+"""A value at every index. Numbers have a sign, predicates are 0 or 1."""
+
+
+def _toward_zero(dividend: int, divisor: int) -> int:
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient
+
 
 _BINARY: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b,
@@ -26,11 +32,13 @@ _BINARY: dict[str, Callable[[int, int], int]] = {
     "shl": lambda a, b: a << b,
     "lshr": lambda a, b: a >> b,
     "ashr": lambda a, b: a >> b,
-    **dict.fromkeys(("sdiv", "udiv"), lambda a, b: a // b),
-    **dict.fromkeys(("srem", "urem"), lambda a, b: a % b),
+    "udiv": lambda a, b: a // b,
+    "urem": lambda a, b: a % b,
+    "sdiv": _toward_zero,
+    "srem": lambda a, b: a - b * _toward_zero(a, b),
 }
-_RINGS = ("add", "sub", "mul")
-"""Operations that are the same for numbers with and without a sign."""
+_UNSIGNED = ("lshr", "udiv", "urem", "ult", "ule", "ugt", "uge")
+"""Operations that read numbers without a sign; all others read them with one, or do the same with either."""
 _SHIFTS = ("shl", "lshr", "ashr")
 _DIVISIONS = ("sdiv", "udiv", "srem", "urem")
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
@@ -41,8 +49,22 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
     **dict.fromkeys(("sgt", "ugt"), lambda a, b: a > b),
     **dict.fromkeys(("sge", "uge"), lambda a, b: a >= b),
 }
-_LARGEST = 1 << 31
-"""Values are taken for non-negative numbers of 31 bits: there, signed and unsigned operations agree."""
+
+
+def _unsigned(lanes: Lanes, width: int) -> Lanes:
+    mask = (1 << width) - 1
+    return tuple(one & mask for one in lanes)
+
+
+def _signed(lanes: Lanes, width: int) -> Lanes:
+    half = 1 << width - 1
+    mask = 2 * half - 1
+    return tuple(((one + half) & mask) - half for one in lanes)
+
+
+def _kept(lanes: Lanes, width: int) -> Lanes:
+    """The numbers as they are kept: wrapped around at their bits, with a sign; 0 and 1 for predicates."""
+    return _signed(lanes, width) if width > 1 else _unsigned(lanes, width)
 
 
 class LaneValues:
@@ -69,41 +91,42 @@ class LaneValues:
 
     def _evaluate(self, value: ir.Value) -> Lanes | None:
         if isinstance(value, ir.Constant):
-            number = value.constant
-            return (int(number),) * self.total if isinstance(number, int) else None
+            number, known = value.constant, isinstance(value.type, ir.IntType) and isinstance(value.constant, int)
+            return _kept((int(number),) * self.total, value.type.width) if known else None
         if isinstance(value, ir.CallInstr):
             return self._call(value)
-        if not isinstance(value, ir.Instruction):
+        if not isinstance(value, ir.Instruction) or not isinstance(value.type, ir.IntType):
             return None
         if isinstance(value, ir.CastInstr):
             return self._cast(value)
         if isinstance(value, ir.CompareInstr):
-            return self._elementwise(value, _COMPARE.get(value.op))
-        return self._elementwise(value, _BINARY.get(value.opname))
+            return self._elementwise(value, value.op, _COMPARE.get(value.op))
+        return self._elementwise(value, value.opname, _BINARY.get(value.opname))
 
-    def _elementwise(self, value: ir.Instruction, function: Callable[[int, int], int] | None) -> Lanes | None:
-        if function is None:
+    def _elementwise(
+        self, value: ir.Instruction, name: str, function: Callable[[int, int], int] | None
+    ) -> Lanes | None:
+        if function is None or len(value.operands) != 2:
             return None
-        if len(value.operands) != 2:
+        found = [self.lanes(one) for one in value.operands]
+        if found[0] is None or found[1] is None:
             return None
-        left, right = (self.lanes(one) for one in value.operands)
-        if left is None or right is None:
+        width = value.operands[0].type.width
+        left, right = ((_unsigned if name in _UNSIGNED else _signed)(one, width) for one in (found[0], found[1]))
+        if name in _SHIFTS:
+            right = _unsigned(right, width)
+        if (name in _SHIFTS and max(right) >= width) or (name in _DIVISIONS and not _divides(left, right, width)):
             return None
-        least = -_LARGEST if value.opname in _RINGS else 0
-        if any(not least <= one < _LARGEST for one in (*left, *right)):
-            return None
-        if (value.opname in _DIVISIONS and 0 in right) or (value.opname in _SHIFTS and max(right) >= value.type.width):
-            return None
-        return tuple(map(function, left, right))
+        result = tuple(map(function, left, right))
+        return None if _overflows(value, result, width) else _kept(result, value.type.width)
 
     def _cast(self, value: ir.Instruction) -> Lanes | None:
-        """To a wider or a narrower integer that holds the number as well."""
         if value.opname not in ("zext", "sext", "trunc"):
             return None
-        lanes = self.lanes(value.operands[0])
-        narrow = value.operands[0].type.width if value.opname == "sext" else value.type.width
-        limit = min(_LARGEST, 1 << narrow - 1)
-        return lanes if lanes is not None and all(0 <= one < limit for one in lanes) else None
+        lanes, width = self.lanes(value.operands[0]), value.operands[0].type.width
+        if lanes is None:
+            return None
+        return _kept(_signed(lanes, width) if value.opname == "sext" else _unsigned(lanes, width), value.type.width)
 
     def _call(self, call: ir.CallInstr) -> Lanes | None:
         name = getattr(call.callee, "name", "")
@@ -117,6 +140,20 @@ class LaneValues:
         if self._index != _THREAD_INDEX:
             return value
         return tuple(value[index - index % WARP_SIZE] for index in range(self.total))
+
+
+def _divides(left: Lanes, right: Lanes, width: int) -> bool:
+    """Whether every quotient is defined: that by 0 is not, nor is the least number by -1."""
+    least = -(1 << width - 1)
+    return all(b != 0 and (b != -1 or a != least) for a, b in zip(left, right, strict=True))
+
+
+def _overflows(value: ir.Instruction, result: Lanes, width: int) -> bool:
+    """Whether a result may be undefined: the instruction promises something that it does not keep, or may not keep."""
+    flags = tuple(getattr(value, "flags", ()))
+    if "nuw" in flags or "exact" in flags:
+        return True
+    return "nsw" in flags and _signed(result, width) != result
 
 
 def _sources(value: ir.Value) -> Sequence[ir.Value]:
