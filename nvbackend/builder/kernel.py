@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.bounds import checked_bounds
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.memory import Address
-from nvbackend.builder.names import PREDEFINED, suggested_kernel_name
+from nvbackend.builder.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.operations import Operations
 from nvbackend.builder.owners import claim, shared_faults
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMapParameter, check_parameters
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
 TRIPLE = "nvptx64-nvidia-cuda"
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_$]*")
 
 
 @user_facing
@@ -58,7 +56,7 @@ class KernelBuilder(Operations):
         parameters: Sequence[Parameter] = (),
     ) -> None:
         found = Target.parse(target)
-        if not isinstance(name, str) or not _IDENTIFIER.fullmatch(name) or name in PREDEFINED:
+        if not isinstance(name, str) or not is_ptx_name(name):
             rules.KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
         self._bounds, self._warnings = checked_bounds(found, threads, cluster, min_ctas, max_registers)
         self._max_registers = max_registers

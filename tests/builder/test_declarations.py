@@ -89,13 +89,20 @@ def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["WARP_SZ", "4x", "", None, "a.b", "größe", "_x"])
+@pytest.mark.parametrize("name", ["WARP_SZ", "4x", "", None, "a.b", "größe", "_", "$", "%x"])
 def test_names_that_ptx_does_not_take(name: object) -> None:
     with pytest.raises(nvb.DiagnosticError) as caught:
         declared(name=name)
     assert rules_of(caught) == ["kernel.name"]
     suggested = caught.value.diagnostics[0].values["suggested"]
     declared(name=str(suggested)).finish()
+
+
+@pytest.mark.parametrize("name", ["_gemm", "__gemm", "_1", "$a", "_$", "a$b"])
+def test_names_that_llvm_and_ptxas_take_as_they_are(name: str) -> None:
+    compiled = declared(Parameter("x", Scalar(i32)), name=name).compile(cache=nvb.Cache.disabled())
+    assert f".entry {name}(" in compiled.ptx
+    assert compiled.cubin
 
 
 @pytest.mark.parametrize("names", [("a", "a"), ("größe", 'quo"te'), ("", ""), ("ret", "%x")])
