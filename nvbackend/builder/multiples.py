@@ -68,9 +68,11 @@ class Multiples:
         A number that wrapped is divided by a power of two without a rest; by others, it may leave one.
         """
         known, number = self.divisor(value.operands[0], depth), _number(value.operands[1])
+        if value.opname in _SHIFTS and number is not None and not 0 <= number < value.type.width:
+            return 1  # the result is not defined
         if value.opname == "shl":
             return known << (number or 0)
-        if number is None or (number < 0 and value.opname in _SHIFTS):
+        if number is None:
             return 1
         if value.opname in _RESTS:
             return math.gcd(known, number)

@@ -196,19 +196,21 @@ def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: in
         return left.plus(right) if left.base is None or right.base is None else None
     if value.opname == "sub":
         return left.plus(right, -1) if right.base is None else None
-    return _product(left, right, shifted=value.opname == "shl")
+    return _product(left, right, value.type.width if value.opname == "shl" else 0)
 
 
 _SUMS = ("add", "sub", "mul", "shl")
 
 
-def _product(left: Sum, right: Sum, *, shifted: bool) -> Sum | None:
-    """A run-time sum times a constant, or shifted by one; None for other products."""
-    if not shifted and not left.terms:
+def _product(left: Sum, right: Sum, bits: int) -> Sum | None:
+    """A run-time sum times a constant, or shifted by one where it has `bits`; None for other products."""
+    if not bits and not left.terms:
         left, right = right, left
     if left.base is not None or right.base is not None or right.terms:
         return None
-    return left.times(1 << right.constant if shifted else right.constant)
+    if bits and not 0 <= right.constant < bits:
+        return None  # the result of such a shift is not defined
+    return left.times(1 << right.constant if bits else right.constant)
 
 
 def symbol_name(value: ir.Value) -> str:

@@ -8,6 +8,7 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.builder.kernel import TRIPLE
+from nvbackend.builder.multiples import Multiples
 from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import compile_ir
 from tests.support.ptxas import assemble
@@ -126,3 +127,22 @@ def test_a_local_function_is_renamed_by_llvm() -> None:
     _, builder, function = foreign("helper.1")
     function.linkage = "internal"
     assert rules(lambda: nvb.attach(builder, "sm_90a", threads=128)) == []
+
+
+@pytest.mark.parametrize("operation", ["shl", "lshr", "ashr"])
+@pytest.mark.parametrize(("bits", "amount"), [(32, -1), (32, 32), (32, 1 << 31), (64, -5), (64, 64), (64, 1 << 40)])
+def test_an_index_shifted_by_what_is_not_defined_is_not_known(operation: str, bits: int, amount: int) -> None:
+    kind = ir.IntType(bits)
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.PointerType(addrspace=1), kind]), "shifted")
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=128)
+    shared = k.shared(f32, 64)
+    index = k.value(
+        getattr(builder, operation)(function.args[1], ir.Constant(kind, amount)), nvb.s32 if bits == 32 else nvb.s64
+    )
+    shared[index] = 1.0
+    k.global_address(function.args[0], f32, 16)[index] = 1.0
+    builder.ret_void()
+    k.verify()
+    assert Multiples().divisor(index.ir) == 1
