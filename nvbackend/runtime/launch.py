@@ -100,7 +100,7 @@ def known_grid(grid: Grid) -> Grid | None:
 class Launches:
     """What one kernel's launches have in common: shapes that passed their checks, and how launches are named later."""
 
-    __slots__ = ("_device", "_records", "_shapes", "_signature", "kernel")
+    __slots__ = ("_device", "_records", "_shapes", "_signature", "_streams", "kernel")
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
         self._signature = signature
@@ -108,6 +108,18 @@ class Launches:
         self.kernel = kernel
         self._shapes: dict[Grid, tuple[tuple[int, int, int], Any]] = {}
         self._records: dict[tuple[object, ...], LaunchRecord] = {}
+        self._streams: dict[int, Any] = {}
+
+    def stream(self, handle: int) -> Any:
+        """The driver's form of the stream with this handle.
+
+        It is kept: it says the handle and nothing else, and cuda.core takes longer to make one than to launch.
+        """
+        found = self._streams.get(handle)
+        if found is None:
+            found = self._device.stream(handle)
+            _remember(self._streams, handle, found)
+        return found
 
     def shape(self, grid: Grid, problems: list[Diagnostic]) -> tuple[tuple[int, int, int], Any]:
         """The full grid and the driver's form of a launch; `problems` gets what is wrong with `grid`."""

@@ -76,7 +76,7 @@ class LoadedKernel:
         return PreparedLaunch(
             launches=self._launches,
             configuration=configuration,
-            stream=self.device.stream(handle),
+            stream=self._launches.stream(handle),
             handle=handle,
             record=record,
             arguments=self._binder.encoded(bound),
@@ -103,7 +103,7 @@ class LoadedKernel:
         """
         handle = stream_handle(stream)
         record, configuration, bound = self._checked(grid, arguments, handle)
-        driver_stream = self.device.stream(handle)
+        driver_stream = self._launches.stream(handle)
         self._launches.start(configuration, driver_stream, handle, record, self._binder.encoded(bound))
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:

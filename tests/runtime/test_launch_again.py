@@ -287,6 +287,19 @@ def test_other_streams_are_waited_for_at_each_launch() -> None:
     assert device.named("order") == [[9, 0], [9, 0], [9, 5], [7, 0]]
 
 
+def test_a_stream_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, device = loaded()
+    made: list[int] = []
+    monkeypatch.setattr(device, "stream", lambda handle: made.append(handle) or ("stream", handle))
+    for stream in (0, 5, 0, 5, None, 1, 2):
+        kernel.launch(1, stream=stream)
+        kernel.prepare(1, stream=stream).run()
+    assert made == [0, 5, 1, 2]
+    assert [stream for stream, *_ in device.named("launch")][::2] == [
+        ("stream", handle) for handle in (0, 5, 0, 5, 0, 1, 2)
+    ]
+
+
 @pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
 def test_an_array_that_was_launched_with_is_not_kept(kind: Any) -> None:
     kernel, _ = loaded(kind)
