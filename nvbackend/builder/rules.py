@@ -125,6 +125,20 @@ TORN = Rule(
     why="What should follow in the block is missing, and its end was never emitted.",
     reference="docs/guide.md, Values and variables",
 )
+LEFT = Rule(
+    id="control.left",
+    message="Python's `{statement}` leaves {block} while the kernel is built: what follows is cut off for all threads",
+    fix="{advice}",
+    why="The function runs once and emits the code of every thread; Python cannot leave it for some of them.",
+    reference="docs/guide.md, Values and variables",
+)
+NO_WITH = Rule(
+    id="control.with",
+    message="k.{call}(...) {problem}: it is a block of the kernel",
+    fix="{advice}",
+    why="Python runs the function once, when the kernel is built; a block is what a `with` statement opens.",
+    reference="docs/guide.md, Values and variables",
+)
 FINISHED = Rule(
     id="kernel.finished",
     message="kernel {name} is finished and cannot be added to",

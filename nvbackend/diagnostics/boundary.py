@@ -16,6 +16,7 @@ from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 from nvbackend.diagnostics.plain_numbers import plain_numbers
 
+_Answer = TypeVar("_Answer")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
 _MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
@@ -172,6 +173,20 @@ class _Block(AbstractContextManager[Any]):
             return self._inside.__exit__(kind, error, traceback)
         except DiagnosticError as raised:
             _cut(raised)
+            raise
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._asked(iter)
+
+    def __bool__(self) -> bool:
+        return self._asked(bool)
+
+    def _asked(self, question: Callable[[Any], _Answer]) -> _Answer:
+        """What Python's own statements ask of the block inside, which may refuse."""
+        try:
+            return question(self._inside)
+        except DiagnosticError as error:
+            _cut(error)
             raise
 
 

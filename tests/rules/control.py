@@ -26,6 +26,14 @@ def endless(k, flag: nvb.Pointer(i32)):
         flag[1] = seen
 
 
+@kernel("control.left")
+def return_of_python(k, out: nvb.Pointer(i32)):
+    with k.if_(k.thread_id() != 0):  # breaks
+        return  # breaks
+    k.return_if(k.thread_id() != 0)  # keeps
+    out[0] = 1
+
+
 @kernel("control.loop")
 def break_outside_of_a_loop(k, out: nvb.Pointer(i32), count: i32):
     k.break_if(count == 0)  # breaks
@@ -92,3 +100,11 @@ def code_behind_a_return(k, out: nvb.Pointer(i32)):
         k.return_()  # breaks
         out[0] = 1
         k.return_()  # keeps
+
+
+@kernel("control.with")
+def loop_of_python(k, out: nvb.Pointer(i32)):
+    for i in k.range(4):  # breaks
+        out[i] = i  # breaks
+    with k.range(4) as i:  # keeps
+        out[i] = i  # keeps
