@@ -98,6 +98,27 @@ def test_a_cta_that_has_left_issues_nothing():
     assert said(kernel, "sm_100a", 2) == set()
 
 
+@pytest.mark.parametrize(("cluster", "rule"), [(1, "tcgen05.pair-cluster"), (2, "tcgen05.pair-issue")])
+def test_a_kernel_without_pairs_hears_of_its_first_instruction(cluster, rule):
+    """Each further one has the same cause: one mistake is one error."""
+
+    @nvb.kernel("sm_100a", threads=128, cluster=cluster)
+    def kernel(k):
+        done = k.mbarriers(1, arrivals=2, name="done")
+        k.barriers_ready()
+        with k.tmem_alloc(64, cta_group=2) as tmem:
+            with k.one_thread():
+                k.tcgen05_mma(REQUEST, tmem, 0, 0, SHAPE, accumulate=False)
+                k.tcgen05_mma(REQUEST, tmem, 0, 0, SHAPE)
+                k.tcgen05_commit(done, cta_group=2, multicast_mask=0b11)
+            k.mbarrier_wait(done, 0)
+            k.tcgen05_fence_after_thread_sync()
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        kernel.build()
+    assert [one.rule_id for one in caught.value.diagnostics].count(rule) == 1
+
+
 # -- multicasts -----------------------------------------------------------------------------------------------------
 
 

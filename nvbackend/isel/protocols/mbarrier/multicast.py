@@ -29,11 +29,10 @@ def check_multicast_bytes(function: MachineFunction) -> Iterator[Diagnostic]:
         if expects and rank is not None and use.cell not in told and not any(one.is_remote for one in expects):
             told.add(use.cell)
             notes = tuple(("bytes are announced here", one.site.instr.location) for one in expects[:1])
-            row = use.site.instr.row
             yield rules.UNEXPECTED_IN_PEER.diagnose(
                 at=use.site.instr.location,
                 notes=notes,
-                instruction=use.site.instr.opcode if row is None else row.opcode,
+                instruction=use.site.instr.opcode,
                 rank=rank,
                 barrier=use.cell,
             )
