@@ -88,6 +88,22 @@ class Binder:
             bound.values.append(slot.bind(bound, argument, stream))
         return bound
 
+    def known(self, arguments: Sequence[object], stream: int) -> list[Any] | None:
+        """What the driver gets for `arguments` that were all found right before and wait for no other stream.
+
+        None where that is not known; `bind` finds out.
+        """
+        slots = self._slots
+        if len(arguments) != len(slots):
+            return None
+        values = []
+        for slot, argument in zip(slots, arguments):  # noqa: B905 (their lengths were compared)
+            value = slot.known(argument, stream)
+            if value is None:
+                return None
+            values.append(value)
+        return values
+
     def encoded(self, bound: Bound) -> list[Any]:
         """What the driver gets for arguments without problems; tensor maps are encoded, once for each content.
 
@@ -105,6 +121,12 @@ class _ScalarSlot:
         self._container = container(element)
         # No integer is between these where the element is not an integer.
         self._lowest, self._highest = integer_range(element) if element.is_integer else (1, 0)
+
+    def known(self, argument: object, _stream: int) -> Any:
+        if type(argument) is int and self._lowest <= argument <= self._highest:
+            return self._container(argument)
+        value = scalar_argument(self._element, argument)
+        return None if type(value) is Misfit else value
 
     def bind(self, bound: Bound, argument: object, _stream: int) -> Any:
         if type(argument) is int and self._lowest <= argument <= self._highest:
@@ -137,10 +159,8 @@ class _Known:
     encoded: Any = None
 
     def value(self) -> Any:
-        if self.plan is None:
-            return self.address
         if self.encoded is None:
-            self.encoded = self.maps.get(self.name, self.plan)
+            self.encoded = self.address if self.plan is None else self.maps.get(self.name, self.plan)
         return self.encoded
 
 
@@ -152,7 +172,18 @@ class _ArraySlot:
         self._kind = kind
         self._device = device
         self._maps = maps
-        self._known: dict[Facts, _Known] = {}
+        self._known: dict[Facts | None, _Known] = {}
+
+    def known(self, argument: object, stream: int) -> Any:
+        try:
+            known = self._known.get(array_facts(argument))
+        except TypeError:  # an extent or a dtype of a kind of its own, which is not hashable
+            return None
+        if known is None or (known.stream is not None and known.stream != stream):
+            return None
+        if known.tells_device or known.owner() is argument:
+            return known.encoded
+        return None
 
     def bind(self, bound: Bound, argument: object, stream: int) -> _Known | None:
         facts = array_facts(argument)

@@ -112,11 +112,15 @@ def array_facts(argument: Any) -> Facts | None:
     `described` makes the array of these facts and of nothing else, so that equal facts are equal arrays.
     """
     # Cheap on purpose: each launch asks each of its arrays, and compares the answer with earlier ones.
-    if getattr(argument, "data_ptr", None) is not None:
+    address = getattr(argument, "data_ptr", None)
+    if address is not None:
         try:
-            strides = argument.stride()
-            item_bytes = argument.element_size()
-            return (argument.data_ptr(), argument.shape, strides, item_bytes, argument.dtype, argument.device)
+            dtype = argument.dtype
+            is_negated = getattr(argument, "is_neg", None)
+            if is_negated is not None and is_negated():
+                # The memory has the opposite sign: z.conj().imag is such a view.
+                dtype = f"{dtype} (a negated view; resolve_neg() makes it plain)"
+            return (address(), argument.shape, argument.stride(), argument.element_size(), dtype, argument.device)
         except (AttributeError, TypeError, RuntimeError):  # no tensor; or one without a plain address, a sparse one
             pass
     # Libraries say "not this array" (a host one, a type that the interface lacks) with exceptions of their own.

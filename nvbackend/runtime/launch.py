@@ -121,10 +121,14 @@ class Launches:
             _remember(self._streams, handle, found)
         return found
 
+    def known_shape(self, grid: Grid) -> tuple[tuple[int, int, int], Any] | None:
+        """What `shape` gives for a grid that was found right before, None for others."""
+        known = known_grid(grid)
+        return None if known is None else self._shapes.get(known)
+
     def shape(self, grid: Grid, problems: list[Diagnostic]) -> tuple[tuple[int, int, int], Any]:
         """The full grid and the driver's form of a launch; `problems` gets what is wrong with `grid`."""
-        known = known_grid(grid)
-        found = None if known is None else self._shapes.get(known)
+        found = self.known_shape(grid)
         if found is not None:
             return found
         wrong = list(check_grid(self._signature, grid))
@@ -134,6 +138,7 @@ class Launches:
         full, bounds = full_grid(grid), self._signature.bounds
         configuration = Configuration(full, bounds.threads, bounds.cluster, bounds.dynamic_shared_bytes)
         found = full, self._device.configuration(configuration)
+        known = known_grid(grid)
         if known is not None:
             _remember(self._shapes, known, found)
         return found

@@ -102,9 +102,16 @@ class LoadedKernel:
         Raises the rules launch.* and tensor-map.* before anything is launched, launch.failed where the driver refuses.
         """
         handle = stream_handle(stream)
-        record, configuration, bound = self._checked(grid, arguments, handle)
-        driver_stream = self._launches.stream(handle)
-        self._launches.start(configuration, driver_stream, handle, record, self._binder.encoded(bound))
+        launches = self._launches
+        values = self._binder.known(arguments, handle)
+        shape = None if values is None else launches.known_shape(grid)
+        if values is None or shape is None:
+            record, configuration, bound = self._checked(grid, arguments, handle)
+            values = self._binder.encoded(bound)
+        else:
+            full, configuration = shape
+            record = launches.record(full)
+        launches.start(configuration, launches.stream(handle), handle, record, values)
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
         """`kernel[grid](...)` and `kernel[grid, stream](...)`, as numba writes launches.

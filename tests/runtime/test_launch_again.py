@@ -287,6 +287,44 @@ def test_other_streams_are_waited_for_at_each_launch() -> None:
     assert device.named("order") == [[9, 0], [9, 0], [9, 5], [7, 0]]
 
 
+@pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
+def test_a_negated_view_of_the_same_memory_is_refused(kind: Any) -> None:
+    """PyTorch's z.conj().imag: everything else that it says is what its base says."""
+    kernel, device = loaded(kind)
+    tensor: Any = Tensor()
+    tensor.is_neg = lambda: False
+    kernel.launch(1, tensor)
+    tensor.is_neg = lambda: True
+    [diagnostic] = broken(lambda: kernel.launch(1, tensor))
+    assert diagnostic.rule_id == "launch.dtype"
+    assert "resolve_neg()" in diagnostic.message
+    tensor.is_neg = lambda: False
+    kernel.launch(1, tensor)
+    assert len(device.named("launch")) == 2
+
+
+def test_what_is_known_is_bound_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[object] = []
+    bind = arguments.Binder.bind
+
+    def counted(binder: arguments.Binder, given: Any, stream: int) -> arguments.Bound:
+        bound.append(given)
+        return bind(binder, given, stream)
+
+    monkeypatch.setattr(arguments.Binder, "bind", counted)
+    kernel, device = loaded(MAP, POINTER, Scalar(types.s32), Scalar(types.f32))
+    tensor, array = Tensor(), FakeArray((64, 128))
+    for number in range(5):
+        kernel.launch((2, 1), tensor, array, number, number / 2)
+    assert len(bound) == 1
+    numbers = [[value.value for value in values[2:]] for *_, values in device.named("launch")]
+    assert numbers == [[0, 0], [1, 0x3F000000], [2, 0x3F800000], [3, 0x3FC00000], [4, 0x40000000]]
+    other = FakeArray((64, 128))
+    kernel.launch((2, 1), tensor, other, 0, 0.0)
+    kernel.launch((3, 1), tensor, other, 0, 0.0)
+    assert len(bound) == 3, "another object at the address, another grid"
+
+
 def test_a_stream_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, device = loaded()
     made: list[int] = []
