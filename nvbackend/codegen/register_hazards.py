@@ -25,14 +25,25 @@ _WAIT = re.compile(r"WARPGROUP\.DEPBAR\.LE gsb0, (0x[0-9a-f]+)")
 _DESTINATIONS = re.compile(r"^(?P<opcode>\S+)\s+(?:U?!?P\w+, ){0,2}R(?P<first>\d+)(?:\.\w+)*(?:,|$)")
 _FOUR = re.compile(r"\.128\b|^(?:HMMA|IMMA|BMMA|DMMA|QMMA|TEX|TLD|ATOMG?\S*\.128)|^LDSM\S*\.4\b|^LDTM")
 _TWO = re.compile(
-    r"\.(?:64|WIDE|F64|S64|U64|64H|64L)\b|^(?:DADD|DMUL|DFMA|DMNMX|CS2R|I2F|F2F|F2I|FRND|I2I)\b|^LDSM\S*\.2\b"
+    r"\.(?:64|WIDE|F64|S64|U64|64H|64L)\b|^(?:DADD|DMUL|DFMA|DMNMX|CS2R|I2F|F2F|F2I|FRND|I2I|LEPC|SYNCS)\b|^LDSM\S*\.2\b"
     r"|^(?:HFMA2|HADD2|HMUL2)\.MMA"
 )
 _WRITES_NONE = (
-    *("ST", "RED", "UBLK", "UTMA", "BAR", "SYNCS", "NANOSLEEP", "CCTL", "MEMBAR", "R2UR", "R2P", "R2B", "BPT"),
+    *("ST", "RED", "UBLK", "UTMA", "BAR", "WARPSYNC", "NANOSLEEP", "CCTL", "MEMBAR", "R2UR", "R2P", "R2B", "BPT"),
     *("ISETP", "FSETP", "DSETP", "HSETP2", "PSETP", "FCHK"),
 )
 """Opcodes whose first register is one that they read."""
+_WRITES_ONE = frozenset(
+    (
+        *("FADD", "FFMA", "FMNMX", "FMUL", "FSEL", "FSET", "FSWZADD", "MUFU", "HADD2", "HFMA2", "HMNMX2", "HMUL2"),
+        *("HSET2", "BMSK", "BREV", "FLO", "IABS", "IADD", "IADD3", "IADD32I", "IDP", "IDP4A", "IMAD", "IMNMX", "IMUL"),
+        *("ISCADD", "LEA", "LOP", "LOP3", "LOP32I", "POPC", "SHF", "SHL", "SHR", "VABSDIFF", "VABSDIFF4", "VHMNMX"),
+        *("VIADD", "VIADDMNMX", "VIMNMX", "VIMNMX3", "F2FP", "I2FP", "I2IP", "F2IP", "MOV", "MOV32I", "MOVM", "PRMT"),
+        *("SEL", "SGXT", "SHFL", "P2R", "S2R", "B2R", "BMOV", "VOTE", "MATCH", "QSPC"),
+        *("LD", "LDC", "LDG", "LDL", "LDS", "LDSM", "ATOM", "ATOMG", "ATOMS"),
+    )
+)
+"""Opcodes that write one register where their text does not name a wider type."""
 
 
 class UnreadableSass(Exception):
@@ -94,8 +105,16 @@ def written(text: str) -> range:
     if match is None or text.startswith(_WRITES_NONE):
         return range(0)
     first = int(match["first"])
-    count = 4 if _FOUR.search(match["opcode"]) else 2 if _TWO.search(match["opcode"]) else 1
-    return range(first, first + count)
+    return range(first, first + _width(match["opcode"]))
+
+
+def _width(opcode: str) -> int:
+    """The registers of a destination; four for an opcode that is not known."""
+    if _FOUR.search(opcode):
+        return 4
+    if _TWO.search(opcode):
+        return 2
+    return 1 if opcode.partition(".")[0] in _WRITES_ONE else 4
 
 
 def _written_in_flight(instruction: _Instruction, state: _State) -> Iterator[Hazard]:
