@@ -23,6 +23,9 @@ RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
 _OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
 """What Python calls the things of a kernel, where it can do nothing with them."""
+_AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
+_NO_ARRAY = "a value of one element is indexed like memory"
+_DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
 
 
 @user_facing
@@ -74,10 +77,16 @@ class KernelDefinition:
         self.name = name
         self._before = CompiledBefore()
 
-    def build(self, *, target: str | Target | None = None, **constants: Any) -> FinishedKernel:
-        """Run the function and verify what it built. Raises every diagnostic found, together."""
+    def build(
+        self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **more: Any
+    ) -> FinishedKernel:
+        """Run the function and verify what it built. Raises every diagnostic found, together.
+
+        Constants of the build are given by their names, or all of them as `constants`.
+        """
         from nvbackend.builder.kernel import KernelBuilder
 
+        given = self._together(constants, more)
         k = KernelBuilder(
             self.name,
             self.target if target is None else target,
@@ -87,12 +96,14 @@ class KernelDefinition:
             max_registers=self.max_registers,
             parameters=self.parameters(),
         )
-        self._check_constants(constants)
+        self._check_constants(given)
         try:
-            self._function(k, *k.arguments, **constants)
+            self._function(k, *k.arguments, **given)
         except TypeError as error:
             if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
                 raise
+            if _AS_AN_ARRAY.search(str(error)):
+                raise_all([rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)])
             raise_all([rules.NO_NUMBER.diagnose(at=place, error=error)])
         return k._finish(_last_line(self._function))
 
@@ -106,13 +117,27 @@ class KernelDefinition:
         advice = "load it first: nvb.runtime.load(kernel.compile())[grid](...)"
         rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="it is not compiled yet", advice=advice)
 
-    def _check_constants(self, given: dict[str, Any]) -> None:
-        """kernel.function unless `given` names constants of this kernel, and all that have no default."""
-        declared = {
+    def _declared(self) -> dict[str, bool]:
+        """The constants of the build, and of each whether it has no default."""
+        return {
             parameter.name: parameter.default is parameter.empty
             for parameter in inspect.signature(self._function).parameters.values()
             if parameter.kind is parameter.KEYWORD_ONLY
         }
+
+    def _together(self, constants: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+        """The constants given as one dictionary and those given by name (kernel.function where one is in both)."""
+        twice = sorted(set(constants or ()) & set(more))
+        if twice:
+            problem = f"its build-time constant {twice[0]!r} is given twice"
+            rules.KERNEL_FUNCTION.fail(
+                kernel=self.name, problem=problem, advice=f"give it once: {twice[0]}=..., or in constants"
+            )
+        return {**(constants or {}), **more}
+
+    def _check_constants(self, given: dict[str, Any]) -> None:
+        """kernel.function unless `given` names constants of this kernel, and all that have no default."""
+        declared = self._declared()
         known = ", ".join(declared) or "none"
         for name in given:
             if name not in declared:
@@ -128,17 +153,22 @@ class KernelDefinition:
     ) -> CompiledKernel:
         """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel.
 
+        Constants of the build are given by their names, or all of them as `constants`: so those called as an option.
         Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
         options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
         helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
         random numbers), prints, or changes what it reads is run each time, and so it is with Cache.disabled().
         """
+        from nvbackend.codegen.compiled import compile_kernel
+
+        own = self._declared().keys() - inspect.signature(compile_kernel).parameters.keys()
+        constants = self._together(constants, {name: options.pop(name) for name in list(options) if name in own})
         given = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
         return self._before.get(
             self._function,
             (given, target, constants),
             options,
-            lambda: self.build(target=target, **(constants or {})).compile(**options),
+            lambda: self.build(target=target, constants=constants).compile(**options),
         )
 
     def parameters(self) -> tuple[Parameter, ...]:

@@ -10,6 +10,7 @@ from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.execution import of_whole_warps
 from nvbackend.builder.memory import Address, Memory
+from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warp_indices import SharedIndex
 from nvbackend.intrinsics import cluster, register_budget, special_registers, sync, warp
@@ -18,9 +19,11 @@ from nvbackend.intrinsics.row import RegisterClass
 from nvbackend.intrinsics.types import f32, pred, s32, s64, u32
 from nvbackend.isel.families import family_rules
 from nvbackend.isel.protocols.cluster import rules as cluster_rules
+from nvbackend.isel.variants import VARIANT
 
 _SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
 """The values that special registers are, where not s32."""
+_AXES = ("x", "y", "z")
 
 
 class Threads(Memory):
@@ -43,15 +46,21 @@ class Threads(Memory):
 
     def thread_id(self, axis: str = "x") -> Value:
         """The thread's index in its CTA."""
-        return self.special_register(f"tid.{axis}")
+        return self._along("tid", axis)
 
     def block_id(self, axis: str = "x") -> Value:
         """The CTA's index in the grid."""
-        return self.special_register(f"ctaid.{axis}")
+        return self._along("ctaid", axis)
 
     def block_count(self, axis: str = "x") -> Value:
         """The CTAs of the grid."""
-        return self.special_register(f"nctaid.{axis}")
+        return self._along("nctaid", axis)
+
+    def _along(self, register: str, axis: str) -> Value:
+        """An index or an extent along one of the axes (instruction.variant)."""
+        if axis not in _AXES:
+            VARIANT.fail(instruction=f"%{register}", reason=f"{axis!r} is not an axis; x, y and z are")
+        return self.special_register(f"{register}.{axis}")
 
     def lane_id(self) -> Value:
         """The thread's index in its warp."""
@@ -218,6 +227,9 @@ class Threads(Memory):
         All CTAs are there between two `cluster_sync`, one before the first access and one after the last
         (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer.
         """
+        if self._own(address).space == GLOBAL_SPACE:
+            problem = "it takes an address of shared memory"
+            rules.OPERAND.fail(instruction="k.map_shared_rank", operand="address", problem=problem, given=repr(address))
         return self._from_number(self.map_to_peer(self._own(address).bytes, rank).ir, address.element, address.align)
 
     def _check_rank(self, rank: Operand) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder import rules
 from nvbackend.builder.memory import Address
 from nvbackend.builder.threads import Threads
 from nvbackend.builder.values import Operand, Value, as_value
@@ -53,6 +54,10 @@ class WarpOperations(Threads):
     def _exchange(
         self, value: Value, mode: str, lane: Operand, members: Operand, width: int
     ) -> dict[str, ir.Value | int]:
+        if value.type.bits != s32.bits:
+            problem = f"shfl.sync exchanges values of 32 bits, and this {value.type} has {value.type.bits}"
+            narrow, wide = "convert it, .to(f32) or .to(i32), and back after", "exchange its halves one by one"
+            rules.TYPE_MISMATCH.fail(problem=problem, advice=narrow if value.type.bits < s32.bits else wide)
         named, other = as_value(self, members, u32), as_value(self, lane, s32)
         check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
         here = self._execution.here()

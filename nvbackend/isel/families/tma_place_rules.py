@@ -22,8 +22,8 @@ ALIGNMENT = Rule(
     id="tma.alignment",
     message="{instruction}: its {operand} in shared memory is promised to be a multiple of {given} bytes; it must be "
     "one of {wanted}",
-    fix="ask for it where the memory comes from, k.shared(..., align={wanted}), and step by multiples of it; a step "
-    "that is known at run time keeps the promise with byte_offset(step, align={wanted})",
+    fix="ask for it where the memory comes from, k.shared(..., align={wanted}), for a tile tile.address, and step by "
+    "multiples of it; a step that is known at run time keeps the promise with byte_offset(step, align={wanted})",
     why="The copy faults at run time, or writes to the address with its low bits cut off.",
     reference="PTX ISA 9.7.9 (cp.async.bulk, cp.async.bulk.tensor: alignment of addresses)",
 )
