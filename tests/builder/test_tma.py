@@ -36,6 +36,19 @@ def test_a_tile_is_loaded_box_by_box(box, rows, columns, copies):
     k.finish()
 
 
+@pytest.mark.parametrize(("rows", "said"), [(8, []), (4, ["tma.alignment"])])
+def test_boxes_of_a_tile_begin_at_multiples_of_128(rows, said):
+    """PTX ISA 5.5: rows of 16 bytes without a swizzle, so that a box of four is 64 bytes and the next begins there."""
+    k, source, barrier = builder(nvb.TensorMap(f16, box=(rows, 8), swizzle=0))
+    found = []
+    with k.one_thread():
+        try:
+            k.tma_load(k.shared_tile(layout(8, 16, swizzle=nvb.Swizzle.NONE)), source, (0, 0), barrier)
+        except nvb.DiagnosticError as error:
+            found = [one.rule_id for one in error.diagnostics]
+    assert found == said
+
+
 def test_each_cta_of_a_cluster_loads_its_share():
     k, source, barrier = builder(nvb.TensorMap(f16, box=(64, 64)), cluster=2)
     with k.one_thread():

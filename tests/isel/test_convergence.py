@@ -41,6 +41,33 @@ def found(program, threads=256, cluster=1):
     return [one.rule_id for one in diagnostics]
 
 
+@pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
+def test_a_shuffle_gives_what_its_lanes_have(mode):
+    """Of one value of all threads that value, of others each lane its own, or each warp."""
+
+    def same(k, n, a):
+        with k.if_(k.shuffle(n, mode, 1) < 40):
+            k.barrier()
+
+    def another(k, n, a):
+        with k.if_(k.shuffle(k.thread_id(), mode, 1) < 40):
+            k.barrier()  # broken
+
+    assert found(same) == []
+    assert found(another) == ["barrier.divergent"]
+
+
+def test_nothing_is_said_of_values_that_nobody_knows():
+    def matrix(k, n, a):
+        tile = k.shared(i32, 256, align=128)
+        tile[k.thread_id()] = n
+        k.barrier()
+        with k.if_(k.ldmatrix(tile + k.lane_id() * 4, 1)[0] < 40):
+            k.barrier()
+
+    assert found(matrix) == []
+
+
 @pytest.mark.parametrize("program", KEPT, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("size", [1, 2])
 def test_groups_that_come_together_raise_no_alarm(program, size):

@@ -41,6 +41,47 @@ def found(program: Program, **options: int) -> list[str]:
     return [one.rule_id for one in diagnostics]
 
 
+def in_memory(access: Callable[..., object]) -> list[str]:
+    """What is said of an access to the four words of which the first is an mbarrier in use."""
+
+    def program(k, a, n):
+        memory = k.shared(u64, 4, align=8)
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier_init(memory, 256)
+        k.barriers_ready()
+        k.mbarrier_arrive(memory)
+        k.mbarrier_wait(memory, 0)
+        access(memory, n)
+
+    try:
+        return [one.rule_id for one in built(program).diagnostics]
+    except nvb.DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+
+
+def test_only_a_write_that_certainly_meets_an_mbarrier_overwrites_it():
+    assert in_memory(lambda memory, n: (memory + 0).store(1)) == ["mbarrier.overwritten"]
+    assert in_memory(lambda memory, n: (memory + 1).store(1)) == []
+    assert in_memory(lambda memory, n: (memory + n).store(1)) == []
+    assert in_memory(lambda memory, n: (memory + 0).load()) == []
+
+
+def test_what_leaves_an_mbarrier_arrives_in_one_phase_only():
+    """Of 96: 64 that leave and 32 complete the first phase, and the next one is of 32."""
+
+    def program(k, a, n):
+        done = k.mbarriers(1, 96, name="done")
+        k.barriers_ready()
+        with k.if_(k.warp_id() < 2):
+            k.mbarrier_arrive_state(done, drop=True)
+        k.barrier()
+        with k.if_(k.warp_id() >= 6):
+            k.mbarrier_arrive(done)
+        k.mbarrier_wait(done, 0)
+
+    assert found(program) == []
+
+
 @pytest.mark.parametrize("program", KEPT, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_right_programs_raise_no_alarm(program, cluster):
