@@ -22,6 +22,10 @@ PEER_ADDRESS = Rule(
 )
 _SUMS = ("add", "or", "xor")
 _CASTS = ("trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
+_SHIFTS = ("shl", "lshr", "ashr")
+_SHUFFLE = "llvm.nvvm.shfl.sync"
+_SHUFFLED = 1
+"""The argument of a shuffle that is the value."""
 _OFFSET_BITS = 24
 """An address in a CTA's own memory has no bit from here on that says which CTA it is."""
 _STEPS = 256
@@ -46,17 +50,17 @@ class Peers:
 
     def has(self, value: ir.Value) -> bool:
         """Whether `value` is one, as far as its arithmetic shows."""
-        seen: set[ir.Value] = set()
-        waiting = [value] if self._mapped else []
+        seen: set[tuple[ir.Value, int]] = set()
+        waiting = [(value, 0)] if self._mapped else []
         while waiting and len(seen) < _STEPS:
-            one = waiting.pop()
-            if one in self._mapped:
+            one, shift = waiting.pop()
+            if one in self._mapped and shift == 0:
                 return True
-            if one not in seen and isinstance(one, ir.Instruction):
-                seen.add(one)
-                if isinstance(one, ir.LoadInstr) and one.operands[0] in self._slots:
+            if (one, shift) not in seen and isinstance(one, ir.Instruction):
+                seen.add((one, shift))
+                if shift == 0 and isinstance(one, ir.LoadInstr) and one.operands[0] in self._slots:
                     return True
-                waiting += _origins(one)
+                waiting += _origins(one, shift)
         return False
 
     def check(self, row: Row, operands: Operands) -> None:
@@ -72,16 +76,32 @@ class Peers:
                 PEER_ADDRESS.fail(instruction=row.ptx, operand=operand.name)
 
 
-def _origins(value: ir.Instruction) -> list[ir.Value]:
-    """The operands that an address may have been moved from."""
+def _origins(value: ir.Instruction, shift: int) -> list[tuple[ir.Value, int]]:
+    """The operands that an address may have been moved from, and by how many bits each is then shifted left."""
+    if value.opname in _SHIFTS:
+        by = value.operands[1].constant if isinstance(value.operands[1], ir.Constant) else None
+        if not isinstance(by, int) or not 0 <= by < value.type.width:
+            return []
+        return [(value.operands[0], shift + (by if value.opname == "shl" else -by))]
+    return [(one, shift) for one in _unshifted_origins(value, shift)]
+
+
+def _unshifted_origins(value: ir.Instruction, shift: int) -> list[ir.Value]:
     if value.opname in _SUMS or value.opname in _CASTS:
         return list(value.operands)
-    if value.opname == "sub":
+    if value.opname in ("sub", "extractvalue"):
         return [value.operands[0]]
     if value.opname == "select":
         return list(value.operands[1:])
+    if isinstance(value, ir.CallInstr):
+        shuffles = str(getattr(value.callee, "name", "")).startswith(_SHUFFLE)
+        return [value.args[_SHUFFLED]] if shuffles else []
     if value.opname == "and":
         masks = [one.constant for one in value.operands if isinstance(one, ir.Constant)]
-        keeps = all(type(mask) is int and (mask < 0 or mask >> _OFFSET_BITS) for mask in masks)
+        keeps = all(type(mask) is int and (mask < 0 or _shifted(mask, shift) >> _OFFSET_BITS) for mask in masks)
         return list(value.operands) if masks and keeps else []
     return []
+
+
+def _shifted(number: int, shift: int) -> int:
+    return number << shift if shift >= 0 else number >> -shift

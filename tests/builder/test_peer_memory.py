@@ -87,6 +87,31 @@ def test_an_address_kept_in_a_variable():
     assert "ld.shared::cluster.b32" in compiled(body)
 
 
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda k, m: k.uniform(m),
+        lambda k, m: (m >> 4) << 4,
+        lambda k, m: ((m >> 4) & 0x0FFFFFFF) << 4,
+        lambda k, m: k.uniform((m >> 7) << 7) + 16,
+    ],
+)
+def test_an_address_that_is_shuffled_or_rounded_down(moved):
+    def body(k, out, own, peer):
+        mapped = k.map_to_peer(own.bytes, 1)
+        out[0] = k.shared_address(moved(k, mapped), f32, 4)[0]
+
+    assert "ld.shared::cluster.b32" in compiled(body)
+
+
+def test_the_rank_in_an_address_is_no_address():
+    def body(k, out, own, peer):
+        rank = k.map_to_peer(own.bytes, 1) >> 24
+        out[0] = k.shared_address(own.bytes + (rank & 4), f32, 4)[0]
+
+    assert "ld.shared.b32" in compiled(body)
+
+
 def test_a_tensor_of_a_peer():
     def body(k, out, own, peer):
         tensor = k.tensor(peer, Layout((16, 32), (32, 1)))
