@@ -118,7 +118,8 @@ class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
         faults = []
         for name, part, walker in zip(("the source", "the destination"), (source, destination), walkers, strict=True):
             if isinstance(part, Tensor) and isinstance(walker, Walker):
-                faults += access_faults(atom, part.layout, name, walker.align)
+                promise = any(term.scale is not None for term in part._terms)
+                faults += access_faults(atom, part.layout, name, walker.align, promise=promise)
         raise_all(faults)
         if where is not None:
             _check_where(atom, where)

@@ -77,10 +77,13 @@ def multiple(layout: AnyLayout) -> int:
     return math.gcd(*steps, _swizzle_run(layout))
 
 
-def access_faults(atom: CopyAtom, layout: AnyLayout, which: str, align: int) -> list[Diagnostic]:
+def access_faults(
+    atom: CopyAtom, layout: AnyLayout, which: str, align: int, *, promise: bool = False
+) -> list[Diagnostic]:
     """What keeps `atom` from accessing a thread's part of memory, ((FrgV,FrgX),Rest...), `which` names.
 
-    `align` in bytes is known of every access. Gives copy.vector and copy.alignment.
+    `align` in bytes is known of every access; `promise` says that strides known at run time may be why it is so little.
+    Gives copy.vector and copy.alignment.
     """
     plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
     element, needed = atom.element, atom.access_bytes * BYTE_BITS // atom.element.bits
@@ -102,6 +105,8 @@ def access_faults(atom: CopyAtom, layout: AnyLayout, which: str, align: int) -> 
     if align % atom.access_bytes:
         narrower = _narrower(atom, align * BYTE_BITS)
         instead = f"take {narrower}, or begin and step at multiples of {atom.access_bytes} bytes"
+        if promise:
+            instead += f"; of strides known at run time promise it: k.tensor(..., multiple_of={needed})"
         return [ALIGNMENT.diagnose(atom=atom, which=which, wanted=atom.access_bytes, given=align, instead=instead)]
     return []
 

@@ -7,7 +7,9 @@ import pytest
 import nvbackend as nvb
 from nvbackend import Major, Pointer, Swizzle, TensorMap, f16, f32, f64, i32
 from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Scalar
+from nvbackend.tiled.copy_atom import universal_copy
 
 
 def builder(cluster=1):
@@ -100,3 +102,15 @@ def test_an_option_is_not_taken_for_a_constant_of_its_name() -> None:
 def test_a_constant_is_given_once(call) -> None:
     with pytest.raises(nvb.DiagnosticError, match="'factor' is given twice"):
         call(factor=3.0, constants={"factor": 4.0})
+
+
+def test_a_copy_of_an_unknown_stride_is_told_of_the_promise() -> None:
+    def copy(k, m, h, d, a, n, **promise):
+        part = k.tensor(h, Layout(((8, 1), 8), ((1, 0), n)), **promise)
+        registers = k.register_tensor(f16, ((8, 1), 8))
+        k.copy(universal_copy(f16, 128), part, registers)
+
+    assert "multiple_of=8" in said(copy).fix
+    k = builder()
+    copy(k, *k.arguments, multiple_of=8)
+    k.finish()
