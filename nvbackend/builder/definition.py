@@ -6,11 +6,12 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from nvbackend.builder import rules
 from nvbackend.builder.compiled_again import CompiledBefore
-from nvbackend.diagnostics import Location, raise_all, user_facing
+from nvbackend.diagnostics import DiagnosticError, Location, user_facing
 from nvbackend.diagnostics.location import error_location
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target
@@ -87,15 +88,21 @@ class KernelDefinition:
         from nvbackend.builder.kernel import KernelBuilder
 
         given = self._together(constants, more)
-        k = KernelBuilder(
-            self.name,
-            self.target if target is None else target,
-            threads=self.threads,
-            cluster=self.cluster,
-            min_ctas=self.min_ctas,
-            max_registers=self.max_registers,
-            parameters=self.parameters(),
-        )
+        chosen = self.target if target is None else Target.parse(target)
+        try:
+            k = KernelBuilder(
+                self.name,
+                chosen,
+                threads=self.threads,
+                cluster=self.cluster,
+                min_ctas=self.min_ctas,
+                max_registers=self.max_registers,
+                parameters=self.parameters(),
+            )
+        except DiagnosticError as error:
+            # What is wrong is written at the function, not where it is built.
+            first = _first_line(self._function)
+            raise DiagnosticError([replace(one, location=first) for one in error.diagnostics]) from None
         self._check_constants(given)
         try:
             self._function(k, *k.arguments, **given)
@@ -103,14 +110,21 @@ class KernelDefinition:
             if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
                 raise
             if _AS_AN_ARRAY.search(str(error)):
-                raise_all([rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)])
-            raise_all([rules.NO_NUMBER.diagnose(at=place, error=error)])
+                found = rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
+            else:
+                found = rules.NO_NUMBER.diagnose(at=place, error=error)
+            raise DiagnosticError([found]) from None
         return k._finish(_last_line(self._function))
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Kernels are launched, not called: kernel.function."""
         advice = "build it, and launch it with a grid: nvb.runtime.load(kernel.compile()).launch(grid, ...)"
         rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="a kernel is not a function of the host", advice=advice)
+
+    def launch(self, *_: object, **__: object) -> NoReturn:
+        """Kernels are loaded before they are launched: kernel.function."""
+        advice = "load it first: nvb.runtime.load(kernel.compile()).launch(grid, ...)"
+        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="it is not compiled yet", advice=advice)
 
     def __getitem__(self, grid: object) -> NoReturn:
         """As numba writes launches, and so do kernels that are loaded: kernel.function."""
@@ -190,6 +204,12 @@ class KernelDefinition:
             is_text = isinstance(annotation, str)
             found[name] = _evaluated(annotation, self._function.__globals__, names) if is_text else annotation
         return found
+
+
+def _first_line(function: Callable[..., None]) -> Location:
+    """The line of the first decorator, or of the `def` where there is none."""
+    code = function.__code__
+    return Location(code.co_filename, code.co_firstlineno, code.co_name)
 
 
 def _last_line(function: Callable[..., None]) -> Location:

@@ -45,8 +45,9 @@ def user_facing(decorated: _Decorated) -> _Decorated:
     Of a class, every public function is covered, also those it inherits from classes of this package: methods, static
     and class methods, the functions of properties, operators and other dunder methods, and the with-blocks made by
     `contextlib.contextmanager`. Decorate with it outermost, above `dataclass`. A generator's own frames stay.
-    An exception of Python's own for arguments of the wrong kind becomes `call.argument`. Any other exception keeps its
-    whole traceback: that one is a bug of ours and its inside matters.
+    An exception of Python's own for arguments of the wrong kind becomes `call.argument`. One that the user's code
+    raises, run by this package, shows the user's frames too. Any other exception keeps its whole traceback: that one is
+    a bug of ours and its inside matters.
     """
     if isinstance(decorated, type):
         for name, member in _public_members(decorated).items():
@@ -110,6 +111,10 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
         except DiagnosticError as error:
             _cut(error)
             raise
+        except Exception as error:
+            if _is_of_users_code(error.__traceback__):
+                error.with_traceback(_users_frames(error.__traceback__))
+            raise
 
     return boundary
 
@@ -139,6 +144,18 @@ def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
     while traceback is not None:
         yield traceback.tb_frame
         traceback = traceback.tb_next
+
+
+def _is_of_users_code(traceback: TracebackType | None) -> bool:
+    """Whether the user's code, which this package ran, raised it: the innermost frame but for libraries is the user's.
+
+    Not where every frame is of a library: what this package called there may be wrong.
+    """
+    last = None
+    for frame in _frames(traceback):
+        if is_plumbing(frame) or _is_users(frame):
+            last = frame
+    return last is not None and not is_plumbing(last)
 
 
 def _is_users(frame: FrameType) -> bool:
