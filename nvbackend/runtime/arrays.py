@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 import re
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from nvbackend.runtime import dlpack
 ADDRESSES = 1 << 64
 """Every address is less."""
 
+_NUMBA_ARRAYS = "numba.cuda.cudadrv.devicearray"
 _KIND_NAMES = {"b": "bool", "i": "int{bits}", "u": "uint{bits}", "f": "float{bits}", "c": "complex{bits}"}
 _TYPESTR = re.compile(r"(?P<order>[<>|=])(?P<kind>[a-zA-Z])(?P<bytes>[0-9]{1,9})")
 
@@ -123,6 +125,10 @@ def array_facts(argument: Any) -> Facts | None:
             return (address(), argument.shape, argument.stride(), argument.element_size(), dtype, argument.device)
         except (AttributeError, TypeError, RuntimeError):  # no tensor; or one without a plain address, a sparse one
             pass
+    kind = type(argument)
+    if kind.__name__ == "DeviceNDArray" and kind.__module__ == _NUMBA_ARRAYS:
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            return _numba_facts(argument)
     # Libraries say "not this array" (a host one, a type that the interface lacks) with exceptions of their own.
     try:
         interface = argument.__cuda_array_interface__
@@ -132,6 +138,21 @@ def array_facts(argument: Any) -> Facts | None:
         return _interface_facts(argument, interface)
     except (AttributeError, KeyError, TypeError, ValueError):  # not what the protocol says
         return None
+
+
+def _numba_facts(array: Any) -> InterfaceFacts:
+    """What numba's array makes its interface of, which takes it longer than a launch: it looks whether it has gaps."""
+    dtype, stream = array.dtype, array.stream
+    typestr = dtype.str
+    return (
+        array.device_ctypes_pointer.value or 0,
+        False,
+        array.shape,
+        array.strides,
+        typestr,
+        dtype.name if "V" in typestr else "",
+        int(stream) if stream != 0 else None,
+    )
 
 
 def _interface_facts(argument: Any, interface: dict[str, Any]) -> InterfaceFacts:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 
 from nvbackend import runtime
 from nvbackend.intrinsics import types
 from nvbackend.runtime import arguments, tensor_map
+from nvbackend.runtime.arrays import read_array
 from nvbackend.runtime.launch import KNOWN_LAUNCHES
 from nvbackend.signature import Pointer, Scalar, TensorMap
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, broken, rules, signature
@@ -323,6 +327,26 @@ def test_what_is_known_is_bound_no_more(monkeypatch: pytest.MonkeyPatch) -> None
     kernel.launch((2, 1), tensor, other, 0, 0.0)
     kernel.launch((3, 1), tensor, other, 0, 0.0)
     assert len(bound) == 3, "another object at the address, another grid"
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dtype", "stream"),
+    [((64, 128), (256, 2), "f2", 0), ((64, 128), (512, 2), "f2", 7), ((3,), (-8,), "i8", 0), ((2, 1), (4, 4), "V4", 0)],
+)
+def test_arrays_of_numba_are_what_their_interface_says(
+    shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, stream: int
+) -> None:
+    kind = pytest.importorskip("numba.cuda.cudadrv.devicearray").DeviceNDArray
+    array = kind.__new__(kind)  # its constructor asks the driver
+    memory = SimpleNamespace(device_ctypes_pointer=ctypes.c_size_t(ADDRESS))
+    vars(array).update(shape=shape, strides=strides, dtype=numpy.dtype(dtype), stream=stream, gpu_data=memory)
+    array.ndim = len(shape)
+    view = SimpleNamespace(__cuda_array_interface__=array.__cuda_array_interface__, dtype=array.dtype)
+    found, expected = read_array(array), read_array(view)
+    assert found is not None
+    assert expected is not None
+    assert found == replace(expected, owner=array)
+    assert (found.strides, found.stream) == (strides, stream or None)
 
 
 def test_a_stream_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
