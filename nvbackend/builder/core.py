@@ -347,6 +347,8 @@ class BuilderCore:
         self._check_storage(storage)
         self._regions[-1].written.add(storage)
         self._peers.set(storage.slots, values)
+        inside = self._regions[self._regions.index(storage.region) + 1 :]
+        self._peers.check_earlier(one for one in inside if one.exit_block is not None)
         note_update(self.machine.block(self._ir.block.name), storage, values)
         if self._cached_storage:
             self._known[storage] = list(values)

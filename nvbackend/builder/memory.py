@@ -362,6 +362,8 @@ class Memory(Arithmetics):
     def _from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
         """An address of shared memory, this CTA's or another's, from its number."""
         space = CLUSTER_SPACE if self._peers.has(number) else SHARED_SPACE
+        if space == SHARED_SPACE:
+            self._peers.take_for_own(number, self._regions)
         return Address(self, number, element, space, align, place=self._places.of_address(number))
 
     def _own(self, address: Address) -> Address:

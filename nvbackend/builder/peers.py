@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.operands import values_of
+from nvbackend.builder.regions import Region
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row import RegisterClass, Role, Row
 from nvbackend.isel.flow.extents import BARRIER
@@ -38,6 +39,19 @@ class Peers:
     def __init__(self) -> None:
         self._mapped: set[ir.Value] = set()
         self._slots: set[ir.Value] = set()
+        self._own: list[tuple[ir.Value, tuple[Region, ...]]] = []
+        """What was taken for an address of the CTA's own memory, and the regions that it was made in."""
+
+    def take_for_own(self, number: ir.Value, regions: Iterable[Region]) -> None:
+        """Remember that `number`, which may be a variable's, was taken for an address of the CTA's own memory."""
+        self._own.append((number, tuple(regions)))
+
+    def check_earlier(self, loops: Iterable[Region]) -> None:
+        """Raises cluster.peer-address where a variable set in `loops` was their own address earlier in the round."""
+        around = {*loops} if self._slots else set()
+        for number, regions in self._own if around else ():
+            if not around.isdisjoint(regions) and self.has(number):
+                PEER_ADDRESS.fail(instruction="the access above in this loop, in its next round", operand="address")
 
     def map(self, value: ir.Value) -> None:
         """Remember that `value` is such an address."""

@@ -112,6 +112,28 @@ def test_the_rank_in_an_address_is_no_address():
     assert "ld.shared.b32" in compiled(body)
 
 
+def test_a_variable_that_is_a_peers_address_in_the_next_round():
+    def body(k, out, own, peer):
+        at = k.var(own.bytes)
+        with k.range(k.thread_id()) as i:
+            out[i] = k.shared_address(at.value, f32, 4)[0]
+            at.set(k.map_to_peer(own.bytes, 1))
+
+    with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
+        compiled(body)
+
+
+def test_a_variable_that_is_a_peers_address_after_its_use():
+    def body(k, out, own, peer):
+        with k.range(k.thread_id()) as i:
+            at = k.var(own.bytes)
+            out[i] = k.shared_address(at.value, f32, 4)[0]
+            at.set(k.map_to_peer(own.bytes, 1))
+            out[i + 128] = k.shared_address(at.value, f32, 4)[0]
+
+    assert {"ld.shared.b32", "ld.shared::cluster.b32"} <= {*compiled(body)}
+
+
 def test_a_tensor_of_a_peer():
     def body(k, out, own, peer):
         tensor = k.tensor(peer, Layout((16, 32), (32, 1)))
