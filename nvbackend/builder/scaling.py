@@ -33,8 +33,8 @@ def _checked(index: float, unit: int, address: ElementType) -> float:
 
     The index is what the user wrote; the bytes are not.
     """
-    half = 1 << address.bits - 1
-    low, high = -(half // unit), ((half if address.is_signed else 2 * half) - 1) // unit
+    half, bytes_ = 1 << address.bits - 1, unit or 1  # a stride may be 0: then every index is the same place
+    low, high = -(half // bytes_), ((half if address.is_signed else 2 * half) - 1) // bytes_
     if not isinstance(index, int) or not low <= index <= high:
         problem = f"{printed(index)} is not an index of elements of {unit} byte(s)"
         rules.CONSTANT_RANGE.fail(problem=problem, allowed=f"an integer from {low} to {high}")

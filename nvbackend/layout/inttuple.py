@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+from nvbackend.diagnostics import printed
 from nvbackend.layout.rules import CONGRUENT, EXTENT, LIMIT
 
 IntTuple: TypeAlias = "int | tuple[IntTuple, ...]"
@@ -94,7 +95,7 @@ def text(given: Any) -> str:
     if is_run_time(given):
         return "?"
     if isinstance(given, int):
-        return str(int(given)) if isinstance(given, Dynamic) else f"_{given}"
+        return printed(int(given)) if isinstance(given, Dynamic) else f"_{printed(given)}"
     return str(given)
 
 

@@ -168,4 +168,4 @@ def test_an_unsigned_step_back_is_in_bounds() -> None:
         s = k.shared(u32, 128)
         out[k.thread_id()] = (s + 5)[k.thread_id().to(u32) - 5]
 
-    nvb.kernel("sm_90a", threads=128)(kernel).build()
+    assert nvb.kernel("sm_90a", threads=128)(kernel).build().diagnostics == ()

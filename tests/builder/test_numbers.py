@@ -148,3 +148,13 @@ def test_no_conversion_is_advised_that_does_not_exist() -> None:
     x, _, e, _ = k.arguments
     x[0] = e.cast(nvb.u8)[0].to(i32) & 0x7F
     k.finish()
+
+
+def test_a_stride_of_nothing_takes_any_index():
+    """All columns are the same place; a number of thousands of digits is refused by its size."""
+    k = builder()
+    tensor = k.tensor(k.arguments[1], nvb.layout.Layout((8, 8), (1, 0)))
+    tensor[k.thread_id() % 8, 5] = 1.0
+    assert k.finish().diagnostics == ()
+    with pytest.raises(nvb.DiagnosticError, match="an integer of 16610 bits"):
+        tensor[0, 10**5000]

@@ -98,12 +98,12 @@ def return_in_else(k, out, n):
     out[1] = 1
 
 
-def built(function: Callable[..., None]) -> None:
+def built(function: Callable[..., None]) -> nvb.FinishedKernel:
     @nvb.kernel("sm_90a", threads=128)
     def kernel(k, out: nvb.Pointer(i32), n: i32):
         function(k, out, n)
 
-    kernel.build()
+    return kernel.build()
 
 
 LEFT = [
@@ -202,7 +202,7 @@ def other_with(k, out, n):
     "function", [not_taken, last_of_all, rest_of_the_block, functions_inside, value_at_the_end, other_with]
 )
 def test_python_that_skips_nothing_is_left_alone(function: Callable[..., None]) -> None:
-    built(function)
+    assert built(function).diagnostics == ()
 
 
 def counted_by_python(k, out, n):

@@ -12,7 +12,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import i32
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.diagnostics import Location, Severity
+from nvbackend.diagnostics import Location, Severity, gather
 from nvbackend.intrinsics import cluster, sync
 from nvbackend.isel.machine import Branch, MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
@@ -39,6 +39,20 @@ def found(program, threads=256, cluster=1):
     marked = {number for number, line in enumerate(lines, first) if MARK in line}
     assert {one.location.line for one in diagnostics} == marked, "\n".join(map(str, diagnostics))
     return [one.rule_id for one in diagnostics]
+
+
+def test_registers_come_down_from_what_the_kernel_is_launched_with():
+    """ptxas 13.5 refuses it: C7406, the count is larger than the largest of the program."""
+
+    def refused(count, **bounds):
+        k = KernelBuilder("kernel", "sm_90a", threads=256, **bounds)
+        k.decrease_registers(count)
+        return [one.rule_id for one in gather(k.finish)]
+
+    assert refused(72, min_ctas=1, max_registers=64) == ["setmaxnreg.order"]
+    assert refused(64, min_ctas=1, max_registers=64) == []
+    assert refused(136, min_ctas=2) == ["setmaxnreg.order"]
+    assert refused(128, min_ctas=2) == []
 
 
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])

@@ -15,6 +15,7 @@ from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import divergence_of
+from nvbackend.isel.register_room import LAUNCH_REGISTERS
 
 _FAMILY = "register_budget"
 _LAUNCH = 0
@@ -44,10 +45,12 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
     threads = function.attributes.get("threads")
     if not isinstance(threads, int) or not any(_is_budget(instr) for instr in function.instructions()):
         return []
+    launched = function.attributes.get(LAUNCH_REGISTERS)
+    share = min(launch_share(threads), launched) if isinstance(launched, int) else launch_share(threads)
     divergence = divergence_of(function)
     found: list[Diagnostic] = []
     for site, state in solve(function, RegisterBudget(), lambda site: _is_budget(site.instr)).visit():
-        found += _order(site.instr, state, launch_share(threads))
+        found += _order(site.instr, state, share)
         together = not divergence.is_parted(site.block, Scope.CTA)
         found += _pool(site.instr, threads, all_together=together)
         if threads % WARPGROUP_SIZE and together:

@@ -282,5 +282,8 @@ def _shown(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def _short(one: object) -> str:
-    text = f"<int of {one.bit_length()} bits>" if isinstance(one, int) and abs(one) > 1 << 128 else repr(one)
+    try:
+        text = repr(one)
+    except ValueError:  # Python prints no number of thousands of digits, also inside of other values
+        text = f"<{type(one).__name__} with a huge number>"
     return text if len(text) <= 80 else text[:77] + "..."
