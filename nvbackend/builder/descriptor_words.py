@@ -12,8 +12,8 @@ from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import Role, Row
 from nvbackend.intrinsics.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.intrinsics.tcgen05_words import control_words
-from nvbackend.isel.families.tcgen05_word_rules import INSTRUCTION_DESCRIPTOR
 from nvbackend.isel.flow.memory_uses import descriptor_use
+from nvbackend.isel.packed_words import INSTRUCTION_DESCRIPTOR
 
 _ADDRESS_FIELD = ADDRESS_MASK >> ADDRESS_SHIFT
 _UPPER = (1 << 64) - (1 << 16)

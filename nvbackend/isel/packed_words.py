@@ -10,22 +10,24 @@ from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.tcgen05 import MMA as TCGEN05_MMA
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL
-from nvbackend.isel.families.tcgen05_word_rules import (
-    INSTRUCTION_DESCRIPTOR,
-    REMEMBERED,
-    collector_word,
-    control_word,
-    instruction_descriptor,
-)
 from nvbackend.isel.machine_parts import MachineInstr
 
 Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
 
+INSTRUCTION_DESCRIPTOR = "idesc"
+"""The name of the instruction descriptor among the words of a tcgen05.mma."""
+
+_REMEMBERED = 1024
+"""So many words of each kind are remembered with what they say: those of a kernel come again and again."""
+instruction_descriptor = lru_cache(maxsize=_REMEMBERED)(InstructionDescriptor.decode)
+control_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Ctrl.decode)
+collector_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Collector.decode)
+
 _SHARED_OPERANDS = ("a_desc", "b_desc")
 _MMA_ASYNC = "wgmma.mma_async"
 _COPIED = ("tcgen05.cp", "source")
-_shared_descriptor = lru_cache(maxsize=REMEMBERED)(SmemDescriptor.decode)
-_shared_descriptor_5 = lru_cache(maxsize=REMEMBERED)(Tcgen05SmemDescriptor.decode)
+_shared_descriptor = lru_cache(maxsize=_REMEMBERED)(SmemDescriptor.decode)
+_shared_descriptor_5 = lru_cache(maxsize=_REMEMBERED)(Tcgen05SmemDescriptor.decode)
 _WORDS: dict[str, Callable[[int], Decoded]] = {
     **dict.fromkeys(_SHARED_OPERANDS, _shared_descriptor_5),
     CONTROL: control_word,

@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
 from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import Row
 from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Collector, Tcgen05Ctrl
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL, collector_of, control_of
 from nvbackend.isel.families.tcgen05_request import Tcgen05Request, request_of
 from nvbackend.isel.families.tcgen05_rules import violations
 from nvbackend.isel.families.tcgen05_shapes import shape_faults
 from nvbackend.isel.machine_parts import MachineInstr
+from nvbackend.isel.packed_words import INSTRUCTION_DESCRIPTOR, collector_word, control_word, instruction_descriptor
 from nvbackend.isel.target import Target
 
-INSTRUCTION_DESCRIPTOR = "idesc"
 FOUR_CTAS = 3
 """The control word's code for a group of four CTAs."""
 
@@ -42,12 +40,6 @@ NO_CONTROL_WORD = Rule(
     reference="tileiras documents: tcgen05 emission, Control-Word Bit Layout",
 )
 RULES = (CONTROL_WORD, NO_CONTROL_WORD)
-
-REMEMBERED = 1024
-"""So many words of each kind are remembered with what they say: those of a kernel come again and again."""
-instruction_descriptor = lru_cache(maxsize=REMEMBERED)(InstructionDescriptor.decode)
-control_word = lru_cache(maxsize=REMEMBERED)(Tcgen05Ctrl.decode)
-collector_word = lru_cache(maxsize=REMEMBERED)(Tcgen05Collector.decode)
 
 
 def word_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:
