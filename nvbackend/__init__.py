@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from nvbackend.intrinsics.seed_descriptor import TileirasDescriptor as TileirasDescriptor
     from nvbackend.intrinsics.seed_operand_b import SeedOperandB as SeedOperandB, seed_operand_b as seed_operand_b
-    from nvbackend.intrinsics.seed_tcgen05_control import (
+    from nvbackend.intrinsics.tcgen05_control import (
         SeedCollector as SeedCollector,
         Tcgen05Collector as Tcgen05Collector,
         Tcgen05Ctrl as Tcgen05Ctrl,
@@ -111,7 +111,7 @@ _NAMES: dict[str, str] = {
         "nvbackend.intrinsics.seed_block_scale": "BlockScaledAtom block_scaled_atom",
         "nvbackend.intrinsics.seed_descriptor": "TileirasDescriptor",
         "nvbackend.intrinsics.seed_operand_b": "SeedOperandB seed_operand_b",
-        "nvbackend.intrinsics.seed_tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
+        "nvbackend.intrinsics.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
         "nvbackend.intrinsics.smem_descriptor": "SmemDescriptor Swizzle",
         "nvbackend.intrinsics.smem_layout": "Major SmemLayout",
         "nvbackend.intrinsics.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.bitfield import Field, PackedWord
-from nvbackend.intrinsics.seed_block_scale import ACCUMULATOR
+from nvbackend.intrinsics.scale_triples import ACCUMULATOR
 from nvbackend.intrinsics.smem_descriptor import UNIT, advanced
 from nvbackend.intrinsics.tcgen05 import KINDS
 from nvbackend.intrinsics.types import (

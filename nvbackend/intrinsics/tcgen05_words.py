@@ -10,7 +10,7 @@ from typing import Any
 
 from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.seed_tcgen05_control import SEED_KINDS, SeedCollector, Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.tcgen05_control import SEED_KINDS, SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05_descriptor import FORMS
 
 CONTROL = "control"

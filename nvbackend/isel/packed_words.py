@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from nvbackend.intrinsics.seed_tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.tcgen05 import MMA as TCGEN05_MMA
+from nvbackend.intrinsics.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL
 from nvbackend.isel.machine_parts import MachineInstr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend.intrinsics.seed_tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05_descriptor import FORMS
 from tests.support.fuzz import Arguments, Attempts
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.seed_block_scale import factor_faults
+from nvbackend.intrinsics.scale_triples import factor_faults
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.intrinsics.tcgen05_words import scale_factors
 from nvbackend.isel.families.tcgen05_request import Tcgen05Request

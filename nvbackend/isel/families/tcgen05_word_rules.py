@@ -13,7 +13,7 @@ from typing import Any
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
 from nvbackend.intrinsics import tcgen05
 from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.seed_tcgen05_control import SeedCollector, Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.tcgen05_control import SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05_words import COLLECTOR, CONTROL, collector_of, control_of
 from nvbackend.isel.families.tcgen05_request import Tcgen05Request, request_of
 from nvbackend.isel.families.tcgen05_rules import violations

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from nvbackend import InstructionDescriptor, SmemDescriptor, Tcgen05SmemDescriptor, TileirasDescriptor
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.seed_tcgen05_control import SEED_KINDS, SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.tcgen05 import KINDS
+from nvbackend.intrinsics.tcgen05_control import SEED_KINDS, SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 
 controls = st.builds(Tcgen05Ctrl, st.integers(1, 3), st.integers(0, 6), st.integers(0, 2), st.booleans(), st.booleans())
 

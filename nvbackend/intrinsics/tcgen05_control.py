@@ -1,8 +1,8 @@
-"""The two words in which the seed on tcgen05 emission packs the modifiers of a tcgen05.mma.
+"""The two words that carry the modifiers of a tcgen05.mma through the machine form, from selector to verifier.
 
-They are one compiler's own, between its selector and its verifier ("Control-Word Bit Layout"); no instruction has them.
-They are kept so that words from such a dump can be read and written. What they say and the hardware does not (a group
-of four CTAs, a collector that fills and uses at once) stands in docs/divergences.md.
+No instruction has them. Their format is tileiras's ("Control-Word Bit Layout"), so that words of its dumps can be read
+and written. docs/divergences.md has what they can say and the hardware cannot do (a group of four CTAs, a collector
+that fills and uses at once).
 """
 
 from __future__ import annotations
