@@ -10,7 +10,6 @@ from nvbackend.atoms.contract import MmaUse, check_atom, use_of
 from nvbackend.atoms.layout_atoms import layout_atom, layout_atom_name
 from nvbackend.atoms.majors import blas_letters, majors_of
 from nvbackend.atoms.names import atom, atom_of, known_atoms
-from nvbackend.atoms.seed_names import seed_operation
 
 __all__ = [
     "BlockScale",
@@ -25,6 +24,5 @@ __all__ = [
     "layout_atom",
     "layout_atom_name",
     "majors_of",
-    "seed_operation",
     "use_of",
 ]

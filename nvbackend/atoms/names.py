@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.foreign_names import foreign
 from nvbackend.atoms.rules import NAME, NOT_HERE, ROW
-from nvbackend.atoms.seed_names import cute_name, unwrapped
 from nvbackend.atoms.umma import umma_atom
 from nvbackend.atoms.umma_names import umma_named
 from nvbackend.atoms.warp import warp_atom, warp_atoms
 from nvbackend.atoms.warpgroup import has_majors, warpgroup_atom, warpgroup_atoms
+from nvbackend.atoms.wgmma_names import cute_name, unwrapped
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics import mma, tcgen05
 from nvbackend.intrinsics.row import Row
