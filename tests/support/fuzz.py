@@ -213,7 +213,7 @@ def _parts(text: str, separator: str = ",") -> list[str]:
 def selectors() -> tuple[Callable[..., Any], ...]:
     """Every `select_*` of nvbackend.isel, whichever family it is of."""
     found: dict[str, Callable[..., Any]] = {}
-    for module in pkgutil.iter_modules(nvbackend.isel.__path__, "nvbackend.isel."):
+    for module in pkgutil.walk_packages(nvbackend.isel.__path__, "nvbackend.isel."):
         names = vars(importlib.import_module(module.name))
         found |= {name: made for name, made in names.items() if name.startswith("select_") and callable(made)}
     return tuple(found[name] for name in sorted(found))
