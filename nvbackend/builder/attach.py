@@ -84,7 +84,7 @@ class AttachedBuilder(Operations):
                 problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
                 rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         self._link()
-        return raise_all([*self._warnings, *shared_faults(self), *verify(self.machine)])
+        return raise_all([*self._warnings, *shared_faults(self), *self._peers.faults(), *verify(self.machine)])
 
 
 @user_facing

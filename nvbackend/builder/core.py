@@ -29,6 +29,7 @@ from nvbackend.diagnostics import Location, caller_location, raise_all
 from nvbackend.intrinsics.row import Effect, Role, Row
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.facts import THREADS
+from nvbackend.isel.flow.cluster_paths import CLUSTER
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import check_row
@@ -72,6 +73,12 @@ class BuilderCore:
         self._finished = False
         self._allocas: ir.Block | None = None
 
+    @property
+    def _in_cluster(self) -> bool:
+        """Whether the function is launched in clusters of several CTAs."""
+        size = self.machine.attributes.get(CLUSTER, 1)
+        return isinstance(size, int) and size > 1
+
     def _start(self, block: ir.Block) -> None:
         self._ir.position_at_end(block)
         self._homes[block] = self._regions[-1]
@@ -107,7 +114,7 @@ class BuilderCore:
         check_operands(self.function, row, operands)
         for value in values_of(operands):
             self._check_scope(value)
-        self._peers.check(row, operands)
+        self._peers.check(row, operands, in_cluster=self._in_cluster)
         results = lower(self._ir, row, operands, name)
         known = self._execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
@@ -346,9 +353,8 @@ class BuilderCore:
     def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
         self._check_storage(storage)
         self._regions[-1].written.add(storage)
-        self._peers.set(storage.slots, values)
-        inside = self._regions[self._regions.index(storage.region) + 1 :]
-        self._peers.check_earlier(one for one in inside if one.exit_block is not None)
+        if self._in_cluster:
+            self._peers.set(storage.slots, values)
         note_update(self.machine.block(self._ir.block.name), storage, values)
         if self._cached_storage:
             self._known[storage] = list(values)

@@ -113,7 +113,7 @@ class KernelBuilder(Operations):
         self._finished = True
         self._link()
         built = time.perf_counter()
-        warnings = raise_all([*self._warnings, *shared_faults(self), *verify(self.machine)])
+        warnings = raise_all([*self._warnings, *shared_faults(self), *self._peers.faults(), *verify(self.machine)])
         verified = time.perf_counter()
         text = kernel_text(self.module, self)
         timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}

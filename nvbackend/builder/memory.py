@@ -21,7 +21,9 @@ from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.types import ElementType, f32, f64, s64, u32
 from nvbackend.isel.flow.memory_uses import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine import MemoryUse
+from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target import LAST_IN_PTXAS_12, Target
+from nvbackend.isel.variants import VARIANT
 
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
@@ -351,19 +353,34 @@ class Memory(Arithmetics):
         check_alignment(align)
         return Address(self, pointer, element, GLOBAL_SPACE, align)
 
-    def shared_address(self, address: Value, element: ElementType, align: int) -> Address:
-        """An address of shared memory from its 32-bit number: of another CTA's, where `map_to_peer` made the number.
+    def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
+        """An address of shared memory from its 32-bit number.
 
-        Raises memory.misaligned for an alignment that is none.
+        It is in another CTA's where `map_to_peer` made the number. In a cluster, a number of which that does not show
+        (it is loaded, or an argument) needs the `window`: "cluster" reaches every CTA, "cta" this one alone. Raises
+        cluster.window, cluster.peer-address for a peer's in "cta", cluster.no-peer for "cluster" where there is no
+        cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
         """
         check_alignment(align)
-        return self._from_number(as_value(self, address, u32).ir, element, align)
+        number = as_value(self, address, u32).ir
+        if window is None:
+            return self._from_number(number, element, align)
+        if window not in ("cta", "cluster"):
+            VARIANT.fail(instruction="window of k.shared_address", reason=f'{window!r} is not "cta" or "cluster"')
+        if window == "cta" and self._peers.has(number):
+            PEER_ADDRESS.fail(instruction='k.shared_address(..., window="cta")', operand="address")
+        if window == "cta":
+            return Address(self, number, element, SHARED_SPACE, align, place=self._places.of_address(number))
+        if not self._in_cluster:
+            NO_PEER.fail(call='k.shared_address(..., window="cluster")', cluster=1, instead=2)
+        self._peers.map_unknown(number)
+        return Address(self, number, element, CLUSTER_SPACE, align, place=self._places.of_address(number))
 
     def _from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
         """An address of shared memory, this CTA's or another's, from its number."""
         space = CLUSTER_SPACE if self._peers.has(number) else SHARED_SPACE
-        if space == SHARED_SPACE:
-            self._peers.take_for_own(number, self._regions)
+        if space == SHARED_SPACE and self._in_cluster:
+            self._peers.check_number(number)
         return Address(self, number, element, space, align, place=self._places.of_address(number))
 
     def _own(self, address: Address) -> Address:

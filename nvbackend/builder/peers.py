@@ -1,15 +1,16 @@
-"""Addresses in the shared memory of the cluster's other CTAs: which values are some, and who may take them."""
+"""Addresses in the shared memory of the cluster's other CTAs: which values are some, and what may take them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from llvmlite import ir
 
+from nvbackend.builder.address_origins import is_unknown, origins, reaching, shifted_left
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.operands import values_of
-from nvbackend.builder.regions import Region
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
 from nvbackend.intrinsics.row import RegisterClass, Role, Row
 from nvbackend.isel.flow.extents import BARRIER
 from nvbackend.isel.flow.memory_uses import PEER_SPACE
@@ -21,16 +22,26 @@ PEER_ADDRESS = Rule(
     why="The instruction takes addresses of the CTA's own window: it faults, or accesses other memory.",
     reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
 )
-_SUMS = ("add", "or", "xor")
-_CASTS = ("trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
-_SHIFTS = ("shl", "lshr", "ashr")
-_SHUFFLE = "llvm.nvvm.shfl.sync"
-_SHUFFLED = 1
-"""The argument of a shuffle that is the value."""
-_OFFSET_BITS = 24
-"""An address in a CTA's own memory has no bit from here on that says which CTA it is."""
-_STEPS = 256
-"""So many operations back an address is followed."""
+WINDOW = Rule(
+    id="cluster.window",
+    message="k.shared_address(...) of a number that {origin}: nothing shows whether it is this CTA's or a peer's",
+    fix='say which: window="cluster" reaches every CTA of the cluster, window="cta" this one alone',
+    why="ld.shared of a peer's address accesses other memory or faults; the two are different instructions.",
+    reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
+)
+SHARED_ADDRESS = "k.shared_address"
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A number that was taken for an address of the CTA's own memory, by which operand, and where."""
+
+    number: ir.Value
+    instruction: str
+    operand: str
+    location: Location | None
+    asks: bool
+    """Whether it must show whose it is."""
 
 
 class Peers:
@@ -39,83 +50,103 @@ class Peers:
     def __init__(self) -> None:
         self._mapped: set[ir.Value] = set()
         self._slots: set[ir.Value] = set()
-        self._own: list[tuple[ir.Value, tuple[Region, ...]]] = []
-        """What was taken for an address of the CTA's own memory, and the regions that it was made in."""
-
-    def take_for_own(self, number: ir.Value, regions: Iterable[Region]) -> None:
-        """Remember that `number`, which may be a variable's, was taken for an address of the CTA's own memory."""
-        self._own.append((number, tuple(regions)))
-
-    def check_earlier(self, loops: Iterable[Region]) -> None:
-        """Raises cluster.peer-address where a variable set in `loops` was their own address earlier in the round."""
-        around = {*loops} if self._slots else set()
-        for number, regions in self._own if around else ():
-            if not around.isdisjoint(regions) and self.has(number):
-                PEER_ADDRESS.fail(instruction="the access above in this loop, in its next round", operand="address")
+        """The variables that may be such an address at some time."""
+        self._read_by: dict[ir.Value, set[ir.Value]] = {}
+        """By a variable: the variables that were set to what is computed from it."""
+        self._taken: list[_Taken] = []
 
     def map(self, value: ir.Value) -> None:
         """Remember that `value` is such an address."""
         self._mapped.add(value)
 
+    def map_unknown(self, number: ir.Value) -> None:
+        """As `map`, unless `number` shows that it is this CTA's."""
+        if not self.has(number) and is_unknown(number, self._mapped):
+            self.map(number)
+
+    def check_number(self, number: ir.Value) -> None:
+        """Raises cluster.window where nothing shows whose shared memory `number` is in, of a cluster's CTAs.
+
+        What a variable is set to later in a loop is asked by `faults`.
+        """
+        origin = is_unknown(number, self._mapped)
+        if origin:
+            WINDOW.fail(origin=origin)
+        self._taken.append(_Taken(number, SHARED_ADDRESS, "address", caller_location(), True))
+
     def set(self, slots: Iterable[ir.Value], values: Iterable[ir.Value]) -> None:
-        """A variable in `slots` is set: where it may be such an address once, it is taken for one."""
-        if self._mapped:
-            self._slots.update(slot for slot, value in zip(slots, values, strict=True) if self.has(value))
+        """A variable in `slots` is set: what is computed from it, too, may be an address that `values` are."""
+        for slot, value in zip(slots, values, strict=True):
+            if not isinstance(value.type, ir.IntType):
+                continue
+            found = {one.operands[0] for one, _ in self._walk(value) if _is_read(one)}
+            for source in found:
+                self._read_by.setdefault(source, set()).add(slot)
+            if not found.isdisjoint(self._slots) or self.has(value):
+                self._mark(slot)
+
+    def _mark(self, slot: ir.Value) -> None:
+        waiting = [slot]
+        while waiting:
+            one = waiting.pop()
+            if one not in self._slots:
+                self._slots.add(one)
+                waiting += self._read_by.get(one, ())
 
     def has(self, value: ir.Value) -> bool:
-        """Whether `value` is one, as far as its arithmetic shows."""
-        seen: set[tuple[ir.Value, int]] = set()
-        waiting = [(value, 0)] if self._mapped else []
-        while waiting and len(seen) < _STEPS:
-            one, shift = waiting.pop()
-            if one in self._mapped and shift == 0:
-                return True
-            if (one, shift) not in seen and isinstance(one, ir.Instruction):
-                seen.add((one, shift))
-                if shift == 0 and isinstance(one, ir.LoadInstr) and one.operands[0] in self._slots:
-                    return True
-                waiting += _origins(one, shift)
-        return False
+        """Whether `value` may be one, as far as its arithmetic shows, and what was set on the ways here so far."""
+        return bool(self._mapped) and any(self._is_mapped(one) and not shift for one, shift in self._walk(value))
 
-    def check(self, row: Row, operands: Operands) -> None:
+    def mapped_from(self, value: ir.Value) -> list[ir.Value]:
+        """The mapped addresses that `value` may be moved from."""
+        return [one for one, shift in self._walk(value) if self._is_mapped(one) and not shift]
+
+    def _is_mapped(self, value: ir.Value) -> bool:
+        return value in self._mapped
+
+    def _walk(self, value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
+        """The values that an address may have been moved from, and by how many bits each is then shifted left."""
+        seen = {(value, 0)}
+        waiting = [(value, 0)]
+        while waiting:
+            one, shift = waiting.pop()
+            yield one, shift
+            if one in self._mapped or not isinstance(one, ir.Instruction):
+                continue
+            if _is_read(one):
+                found = [(each, shift) for each in reaching(one)] if one.operands[0] in self._slots else []
+            else:
+                found = [(each, shift + shifted_left(one)) for each in origins(one, shift)]
+            fresh = [each for each in found if each not in seen]
+            seen.update(fresh)
+            waiting += fresh
+
+    def check(self, row: Row, operands: Operands, *, in_cluster: bool) -> None:
         """Raises cluster.peer-address where `row` wants an address of the CTA's own memory and has such a one."""
-        if not self._mapped:
-            return
-        for operand in row.operands:
+        for operand in row.operands if in_cluster else ():
             if operand.register is not RegisterClass.SHARED or operand.role is not Role.INPUT:
                 continue
             if operand.name == BARRIER and PEER_SPACE in row.ptx:
                 continue  # it is where the data goes, perhaps in another CTA; only LLVM has it in the own window
-            if any(map(self.has, values_of({operand.name: operands.get(operand.name)}))):
-                PEER_ADDRESS.fail(instruction=row.ptx, operand=operand.name)
+            for value in values_of({operand.name: operands.get(operand.name)}):
+                if self.has(value):
+                    PEER_ADDRESS.fail(instruction=row.ptx, operand=operand.name)
+                if isinstance(value, ir.Instruction):
+                    self._taken.append(_Taken(value, row.ptx, operand.name, caller_location(), False))
+
+    def faults(self) -> Iterator[Diagnostic]:
+        """What was taken for an address of the CTA's own memory, and may be a peer's in a later round of a loop."""
+        told: set[ir.Value] = set()
+        for one in self._taken if self._slots else ():
+            slots = {each.operands[0] for each, _ in self._walk(one.number) if _is_read(each)}
+            if told.isdisjoint(slots) and self.has(one.number):
+                told |= slots
+                yield PEER_ADDRESS.diagnose(at=one.location, instruction=one.instruction, operand=one.operand)
+        for one in self._taken:
+            if one.asks and (origin := is_unknown(one.number, self._mapped)):
+                yield WINDOW.diagnose(at=one.location, origin=origin)
 
 
-def _origins(value: ir.Instruction, shift: int) -> list[tuple[ir.Value, int]]:
-    """The operands that an address may have been moved from, and by how many bits each is then shifted left."""
-    if value.opname in _SHIFTS:
-        by = value.operands[1].constant if isinstance(value.operands[1], ir.Constant) else None
-        if not isinstance(by, int) or not 0 <= by < value.type.width:
-            return []
-        return [(value.operands[0], shift + (by if value.opname == "shl" else -by))]
-    return [(one, shift) for one in _unshifted_origins(value, shift)]
-
-
-def _unshifted_origins(value: ir.Instruction, shift: int) -> list[ir.Value]:
-    if value.opname in _SUMS or value.opname in _CASTS:
-        return list(value.operands)
-    if value.opname in ("sub", "extractvalue"):
-        return [value.operands[0]]
-    if value.opname == "select":
-        return list(value.operands[1:])
-    if isinstance(value, ir.CallInstr):
-        shuffles = str(getattr(value.callee, "name", "")).startswith(_SHUFFLE)
-        return [value.args[_SHUFFLED]] if shuffles else []
-    if value.opname == "and":
-        masks = [one.constant for one in value.operands if isinstance(one, ir.Constant)]
-        keeps = all(type(mask) is int and (mask < 0 or _shifted(mask, shift) >> _OFFSET_BITS) for mask in masks)
-        return list(value.operands) if masks and keeps else []
-    return []
-
-
-def _shifted(number: int, shift: int) -> int:
-    return number << shift if shift >= 0 else number >> -shift
+def _is_read(value: ir.Value) -> bool:
+    """Whether it is the value of a variable."""
+    return isinstance(value, ir.LoadInstr) and isinstance(value.operands[0], ir.AllocaInstr)

@@ -273,3 +273,176 @@ def test_without_a_cluster():
     k = builder(cluster=1)
     with pytest.raises(DiagnosticError, match=r"cluster\.no-peer"):
         k.map_shared_rank(k.shared(f32, 1), k.thread_id())
+
+
+# -- an address from memory -----------------------------------------------------------------------------------------
+
+
+def from_a_table(k, out, own, peer):
+    """The addresses of both CTAs, stored in shared memory, loaded again by an index."""
+    table = k.shared(u32, 2)
+    with k.if_(k.thread_id() == 0):
+        table[0], table[1] = own.bytes, peer.bytes
+    k.barrier()
+    return table[k.thread_id() & 1]
+
+
+WINDOW = r"cluster\.window"
+OPEN = {
+    "a table in shared memory": from_a_table,
+    "a table in global memory": lambda k, out, own, peer: out.cast(u32)[3],
+    "a vector of addresses": lambda k, out, own, peer: out.cast(u32).load(2)[1],
+    "what an atomic returns": lambda k, out, own, peer: k.shared(u32, 1).atomic("exch", peer.bytes),
+    "moved": lambda k, out, own, peer: out.cast(u32)[3] + k.thread_id().to(u32) * 4,
+    "chosen": lambda k, out, own, peer: k.select(k.thread_id() == 0, own.bytes, out.cast(u32)[3]),
+    "shuffled": lambda k, out, own, peer: k.uniform(out.cast(u32)[3]),
+    "a variable": lambda k, out, own, peer: in_a_variable(k, out.cast(u32)[3], own.bytes),
+}
+
+
+def in_a_variable(k, first, then):
+    at = k.var(first)
+    with k.if_(k.thread_id() == 0):
+        at.set(then)
+    return at.value
+
+
+@pytest.mark.parametrize("what", OPEN)
+def test_a_number_that_does_not_show_whose_it_is(what):
+    with pytest.raises(DiagnosticError, match=WINDOW):
+        compiled(lambda k, *given: k.shared_address(OPEN[what](k, *given), f32, 4)[0])
+
+
+@pytest.mark.parametrize("what", OPEN)
+@pytest.mark.parametrize(("window", "space"), [("cta", ""), ("cluster", "::cluster")])
+def test_its_window_is_named(what, window, space):
+    def body(k, out, own, peer):
+        k.shared_address(OPEN[what](k, out, own, peer), f32, 4, window=window)[0] = 1.0
+
+    assert compiled(body)[-1] == f"st.shared{space}.b32"
+
+
+def test_a_list_that_is_followed():
+    """The next address is loaded in the loop that reads at it."""
+
+    def body(k, out, own, peer, window=None):
+        at = k.var(own.bytes)
+        with k.range(4) as i:
+            node = k.shared_address(at.value, u32, 4, window=window)
+            out[i] = node[1].bitcast(f32)
+            at.set(node[0])
+
+    with pytest.raises(DiagnosticError, match=WINDOW):
+        compiled(body)
+    assert "ld.shared::cluster.b32" in compiled(lambda *given: body(*given, window="cluster"))
+
+
+KNOWN = {
+    "an offset from memory": lambda k, out, own: own.bytes + out.cast(u32)[3],
+    "an index": lambda k, out, own: k.thread_id().to(u32) * 4,
+    "a number": lambda k, out, own: k.const(1024, u32),
+    "either of two": lambda k, out, own: k.select(out[0] > 1.0, own.bytes, own.bytes + 4),
+    "a variable": lambda k, out, own: in_a_variable(k, own.bytes, own.bytes + out.cast(u32)[3]),
+    "a minimum": lambda k, out, own: k.min(own.bytes, own.bytes + 16),
+}
+
+
+@pytest.mark.parametrize("what", KNOWN)
+def test_a_number_that_shows_that_it_is_the_ctas_own(what):
+    def body(k, out, own, peer):
+        k.shared_address(KNOWN[what](k, out, own), f32, 4)[0] = 1.0
+
+    assert compiled(body)[-1:] == ["st.shared.b32"]
+
+
+def test_no_window_is_asked_for_without_a_cluster():
+    k = builder(cluster=1)
+    k.shared_address(k.arguments[0].cast(u32)[0], f32, 4)[0] = 1.0
+    k.finish()
+    alone = builder(cluster=1)
+    with pytest.raises(DiagnosticError, match=r"cluster\.no-peer"):
+        alone.shared_address(alone.const(0, u32), f32, 4, window="cluster")
+
+
+def test_a_window_that_there_is_not():
+    k = builder()
+    with pytest.raises(DiagnosticError, match=r"instruction\.variant"):
+        k.shared_address(k.const(0, u32), f32, 4, window="gpu")
+
+
+def test_a_peers_address_in_the_window_of_this_cta():
+    with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
+        compiled(lambda k, out, own, peer: k.shared_address(peer.bytes, f32, 4, window="cta"))
+
+
+def test_a_chain_of_a_thousand_steps_is_a_peers():
+    def body(k, out, own, peer):
+        at = peer.bytes
+        for _ in range(1000):
+            at = (at + 4) ^ k.thread_id().to(u32)
+        k.shared_address(at, f32, 4)[0] = 1.0
+
+    assert compiled(body)[1:] == ["st.shared::cluster.b32"]
+
+
+# -- variables that are set on some way ------------------------------------------------------------------------------
+
+
+def test_a_variable_that_is_set_back_on_the_way_to_its_use():
+    """What it is at the end of a round does not come to the loads, which have their own address in front of them."""
+
+    def body(k, out, own, peer):
+        at = k.var(own.bytes)
+        with k.range(k.thread_id()) as i:
+            with k.if_(i == 3):
+                at.set(own.bytes + 16)
+                with k.range(4) as j:
+                    out[j] = k.shared_address(at.value, f32, 4)[0]
+            at.set(peer.bytes)
+            with k.if_(i == 2):
+                out[i] = k.shared_address(at.value, f32, 4)[0]
+
+    assert {"ld.shared.b32", "ld.shared::cluster.b32"} <= {*compiled(body)}
+
+
+def test_a_variable_that_is_set_back_on_one_way_alone():
+    def body(k, out, own, peer):
+        at = k.var(own.bytes)
+        with k.range(k.thread_id()) as i:
+            with k.if_(i == 3):
+                at.set(own.bytes + 16)
+            out[i] = k.shared_address(at.value, f32, 4)[0]
+            at.set(peer.bytes)
+
+    with pytest.raises(DiagnosticError, match=r"cluster\.peer-address") as raised:
+        compiled(body)
+    assert len(raised.value.diagnostics) == 1
+
+
+def test_a_variable_that_gets_a_peers_address_from_another():
+    def body(k, out, own, peer):
+        first, second = k.var(own.bytes), k.var(own.bytes)
+        with k.range(k.thread_id()) as i:
+            out[i] = k.shared_address(second.value, f32, 4)[0]
+            second.set(first.value)
+            first.set(peer.bytes)
+
+    with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
+        compiled(body)
+
+
+def test_an_mbarrier_whose_variable_was_a_peers_before():
+    """What takes the CTA's own addresses alone takes the variable after it is set back."""
+    k = builder()
+    full = k.mbarriers(1, 128)
+    at = k.var(k.map_to_peer(full.bytes, 1))
+    at.set(full.bytes)
+    with k.range(4):
+        k.mbarrier_arrive(k.shared_address(at.value, u64, 8))
+    again = builder()
+    full = again.mbarriers(1, 128)
+    at = again.var(full.bytes)
+    with again.if_(again.thread_id() == 0):
+        at.set(again.map_to_peer(full.bytes, 1))
+    with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
+        again.mbarrier_arrive(again.shared_address(at.value, u64, 8))

@@ -62,3 +62,26 @@ def test_atomics_of_all_ctas_meet_in_one():
     given = np.random.default_rng(3).integers(0, 8, WORDS).astype(np.uint32)
     found = words(body, given, 8, threads=THREADS, cluster=CLUSTER)
     assert np.array_equal(found, np.bincount(given, minlength=8))
+
+
+def test_an_address_that_a_table_holds():
+    """The addresses of all CTAs in one array, each loaded again and read at: those of this CTA and those of peers."""
+
+    def body(k, source, out):
+        own, table = k.shared(u32, THREADS), k.shared(u32, CLUSTER)
+        own[k.thread_id()] = source[place(k)]
+        with k.if_(k.thread_id() < CLUSTER):
+            table[k.thread_id()] = k.map_to_peer(own.bytes, k.thread_id())
+        k.cluster_sync()
+        for rank in range(CLUSTER):
+            mapped = k.shared_address(table[rank], u32, 4, window="cluster")
+            out[place(k) * CLUSTER + rank] = mapped[k.thread_id()]
+        out[WORDS * CLUSTER + place(k)] = k.shared_address(own.bytes, u32, 4, window="cluster")[k.thread_id()]
+        k.cluster_sync()
+
+    given = np.random.default_rng(4).integers(0, 1 << 32, WORDS, np.uint64).astype(np.uint32)
+    columns = given.reshape(CLUSTER, THREADS)
+    wanted = np.stack([columns.T] * CLUSTER).reshape(-1)
+    found = words(body, given, WORDS * (CLUSTER + 1), threads=THREADS, cluster=CLUSTER)
+    assert np.array_equal(found[: WORDS * CLUSTER], wanted)
+    assert np.array_equal(found[WORDS * CLUSTER :], given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f32, i32, u64
+from nvbackend import f32, i32, u32, u64
 from tests.rules.example import kernel
 
 
@@ -56,6 +56,15 @@ def copy_into_the_memory_of_a_peer(k, a: nvb.Pointer(f32, align=16)):
     k.cp_async(k.map_shared_rank(own, k.peer_rank()), a, 16)  # breaks
     k.cp_async(own, a, 16)  # keeps
     k.cp_async_wait()
+
+
+@kernel("cluster.window", cluster=2)
+def address_from_a_table(k, table: nvb.Pointer(u32), out: nvb.Pointer(f32)):
+    k.cluster_sync()
+    value = k.shared_address(table[0], f32, 4)  # breaks
+    value = k.shared_address(table[0], f32, 4, window="cluster")  # keeps
+    out[0] = value[0]
+    k.cluster_sync()
 
 
 @kernel("cluster.no-peer")
