@@ -11,14 +11,13 @@ import dis
 import functools
 import linecache
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, FrameType
 
-Exit = ast.Return | ast.Break | ast.Continue
+from nvbackend.builder.python_flow import LOOPS, SCOPES, Exit, ways_out
+
 _Position = tuple[int | None, int | None, int | None, int | None]
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _EXIT = re.compile(r"\b(return|break|continue)\b")
 _SETUP = {"BEFORE_WITH", "LOAD_SPECIAL"}
 """The instructions that begin a with-block, in the versions of Python."""
@@ -26,13 +25,12 @@ _SETUP = {"BEFORE_WITH", "LOAD_SPECIAL"}
 
 @dataclass(frozen=True)
 class _With:
-    """A with-statement, the Python statements that can leave it, and the nodes around it, outermost first."""
+    """A with-statement or one of its items: the nodes around it, outermost first, and the ways out of it."""
 
     node: ast.With
-    exits: tuple[Exit, ...]
     around: tuple[ast.AST, ...]
-    calls: int
-    """Calls of `__exit__` at each end that have this place: Python gives them the item's place or the statement's."""
+    ways: tuple[Exit | None, ...]
+    """What leaves the block by each call of `__exit__` at this place, in order; None is the block's end."""
 
 
 def python_exit(frame: FrameType, *, loop: bool) -> Exit | None:
@@ -46,21 +44,14 @@ def python_exit(frame: FrameType, *, loop: bool) -> Exit | None:
     found = None if position is None else _with_statements(code).get(position)
     if found is None or position is None:
         return None
-    taken = _taken(found, _ends(code, position), frame.f_lasti)
+    ends = _ends(code, position)
+    if frame.f_lasti not in ends or len(ends) != len(found.ways):
+        return None
+    taken = found.ways[ends.index(frame.f_lasti)]
     return taken if taken is not None and _skips(taken, found, loop) else None
 
 
-def _taken(found: _With, ends: list[int], at: int) -> Exit | None:
-    exits: tuple[Exit | None, ...] = found.exits
-    if at not in ends:
-        return None
-    if not _leaves(found.node.body):
-        exits = (*exits, None)
-    elif len(ends) != len(exits) * found.calls:
-        return found.exits[0]
-    return exits[ends.index(at) // found.calls] if len(ends) == len(exits) * found.calls else None
-
-
+@functools.lru_cache(maxsize=256)
 def _ends(code: CodeType, position: _Position) -> list[int]:
     """The calls of `__exit__` without an exception, of the with-item at `position`, in the order of the source."""
     here = [one for one in dis.get_instructions(code) if one.positions is not None and tuple(one.positions) == position]
@@ -79,14 +70,19 @@ def _with_statements(code: CodeType) -> dict[_Position, _With]:
         tree = ast.parse("".join(lines))
     except (SyntaxError, ValueError):
         return {}
+    ways = ways_out(tree)
     found: dict[_Position, _With] = {}
     for node, around in _nodes(tree, ()):
-        if isinstance(node, ast.With) and (exits := tuple(_exits(node.body))):
-            places: list[ast.expr | ast.stmt] = [node, *(item.context_expr for item in node.items)]
-            for one in places:
-                place = (one.lineno, one.end_lineno, one.col_offset, one.end_col_offset)
-                found[place] = _With(node, exits, around, len(node.items) if one is node else 1)
+        if isinstance(node, ast.With) and node in ways:
+            items = node.items
+            found[_position(node)] = _With(node, around, ways[node].of_all(len(items)))
+            for item in items:
+                found[_position(item.context_expr)] = _With(node, around, ways[node].of_item(item is items[-1]))
     return found
+
+
+def _position(node: ast.expr | ast.stmt) -> _Position:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
 
 
 def _nodes(node: ast.AST, around: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST, tuple[ast.AST, ...]]]:
@@ -96,40 +92,17 @@ def _nodes(node: ast.AST, around: tuple[ast.AST, ...]) -> Iterator[tuple[ast.AST
             yield from _nodes(child, (*around, node))
 
 
-def _exits(body: Sequence[ast.AST], *, in_loop: bool = False) -> Iterator[Exit]:
-    """The statements that leave `body`, in order; of a loop in it, only `return` does."""
-    for node in body:
-        if isinstance(node, ast.Return) or (isinstance(node, (ast.Break, ast.Continue)) and not in_loop):
-            yield node
-        elif isinstance(node, _LOOPS):
-            yield from _exits(node.body, in_loop=True)
-            yield from _exits(node.orelse, in_loop=in_loop)
-        elif not isinstance(node, _SCOPES):
-            inside = ast.iter_child_nodes(node)
-            yield from _exits([one for one in inside if not isinstance(one, ast.expr)], in_loop=in_loop)
-
-
-def _leaves(body: Sequence[ast.stmt]) -> bool:
-    """Whether the end of `body` is never reached."""
-    return any(
-        isinstance(node, (ast.Return, ast.Break, ast.Continue))
-        or (isinstance(node, ast.With) and _leaves(node.body))
-        or (isinstance(node, ast.If) and _leaves(node.body) and _leaves(node.orelse))
-        for node in body
-    )
-
-
 def _skips(taken: Exit, found: _With, loop: bool) -> bool:
     """Whether something that belongs after the with-block is not run because of `taken`."""
-    if isinstance(taken, ast.Break) or (loop and not (isinstance(taken, ast.Return) and taken.value is not None)):
+    if isinstance(taken, ast.Break) or (loop and not _has_value(taken)):
         return True
     child: ast.AST = found.node
     for parent in reversed(found.around):
         if any(_counts(one, taken) for one in _following(parent, child)):
             return True
-        if isinstance(parent, _SCOPES):
+        if isinstance(parent, SCOPES):
             return False
-        if isinstance(parent, _LOOPS) and child in parent.body:
+        if isinstance(parent, LOOPS) and child in parent.body:
             return isinstance(taken, ast.Return)
         child = parent
     return False
@@ -147,6 +120,13 @@ def _following(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
 
 def _counts(statement: ast.stmt, taken: Exit) -> bool:
     """Whether skipping `statement` makes a difference."""
-    if isinstance(taken, ast.Return) and taken.value is None and isinstance(statement, ast.Return):
-        return statement.value is not None
+    if isinstance(taken, ast.Return) and not _has_value(taken) and isinstance(statement, ast.Return):
+        return _has_value(statement)
     return not isinstance(statement, ast.Pass)
+
+
+def _has_value(statement: ast.stmt) -> bool:
+    """Whether it returns anything: a bare `return` and `return None` do not."""
+    if not isinstance(statement, ast.Return) or statement.value is None:
+        return False
+    return not (isinstance(statement.value, ast.Constant) and statement.value.value is None)
