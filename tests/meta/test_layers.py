@@ -18,9 +18,13 @@ OUTSIDE = {
 }
 """What a layer may import besides the standard library and this package."""
 OUTSIDE_OF_THE_REST = frozenset({"numpy", "llvmlite", "numba", "cuda", "nvidia", "ml_dtypes"})
-HEAVY = frozenset({"numba", "cuda", "numpy", "ml_dtypes"})
-"""Never imported at the top level of a module; of LLVM see below."""
-LLVM_USERS = ("nvbackend.builder", "nvbackend.codegen")
+HEAVY = frozenset({"numba", "cuda", "ml_dtypes"})
+"""Never imported at the top level of a module; of the others see below."""
+USERS = {
+    "llvmlite": ("nvbackend.builder", "nvbackend.codegen"),
+    "numpy": ("nvbackend.builder.value_tracking",),
+}
+"""The modules that import a heavy package at their top level, which themselves are imported on use."""
 
 ALL = sources(PACKAGE)
 PROGRAMS = sources("samples", "benchmarks")
@@ -61,9 +65,10 @@ def test_heavy_packages_are_imported_on_use() -> None:
         source.module: {found.module.partition(".")[0] for found in imports(source) if not found.lazy} for source in ALL
     }
     assert {module: found for module, names in eager.items() if (found := names & HEAVY)} == {}
-    llvm = [module for module, names in eager.items() if "llvmlite" in names]
-    assert llvm
-    assert [module for module in llvm if not module.startswith(LLVM_USERS)] == []
+    for package, users in USERS.items():
+        eagerly = [module for module, names in eager.items() if package in names]
+        assert eagerly
+        assert [module for module in eagerly if not module.startswith(users)] == []
 
 
 def test_the_ptx_front_end_knows_no_builder() -> None:

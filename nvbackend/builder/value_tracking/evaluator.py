@@ -1,0 +1,58 @@
+"""The values of a function while it is built: what each is in every thread, wherever the program asks for it.
+
+What a variable holds is not known here, since that depends on the way to the place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from llvmlite import ir
+
+from nvbackend.builder.value_tracking.cta import Cta
+from nvbackend.builder.value_tracking.known import Known
+from nvbackend.builder.value_tracking.results import constant_of, inputs, result_of
+from nvbackend.isel.machine import Scope
+
+
+class Evaluator:
+    """The values over `cta`; `counters` are the slots of loop counters that are the same in all its threads."""
+
+    def __init__(self, cta: Cta, counters: Container[ir.Value] = ()) -> None:
+        self.cta = cta
+        self._counters = counters
+        self._found: dict[int, tuple[ir.Value, Known]] = {}
+
+    def known(self, value: ir.Value) -> Known:
+        """What is known of `value`. What it is computed from comes first, without recursion: chains are long."""
+        found = self._found
+        waiting = [value]
+        while waiting:
+            one = waiting[-1]
+            if id(one) in found:
+                waiting.pop()
+                continue
+            sources = self._sources(one)
+            missing = [each for each in sources if id(each) not in found]
+            if missing:
+                waiting += missing
+                continue
+            found[id(one)] = one, self._evaluate(one, [found[id(each)][1] for each in sources])
+            waiting.pop()
+        return found[id(value)][1]
+
+    def forget(self) -> None:
+        """The CTA is another one than was taken for known."""
+        self._found.clear()
+
+    def _sources(self, value: ir.Value) -> tuple[ir.Value, ...]:
+        if not isinstance(value, ir.Instruction) or isinstance(value, (ir.LoadInstr, ir.PhiInstr, ir.AllocaInstr)):
+            return ()
+        return inputs(value)
+
+    def _evaluate(self, value: ir.Value, sources: list[Known]) -> Known:
+        if isinstance(value, ir.LoadInstr):
+            return Known(certain=Scope.CTA if value.operands[0] in self._counters else Scope.THREAD)
+        if not isinstance(value, ir.Instruction):
+            return constant_of(value)
+        return result_of(value, sources, self.cta)

@@ -1,0 +1,146 @@
+"""What is known of a value: its number in each thread, as far as that is known, and over which threads it is the same.
+
+Of two scopes one is certain, the other apparent: nothing shows that threads of that scope have different values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from nvbackend.builder.value_tracking.arithmetic import Mask, Numbers, signed
+from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.isel.machine import Scope
+
+_GROUPS = ((Scope.WARPGROUP, WARPGROUP_SIZE), (Scope.WARP, WARP_SIZE))
+
+
+class Known:
+    """What is known of one value. `numbers` hold `where` that is set: everywhere for None.
+
+    `parts` are what is known of the elements of an aggregate.
+    """
+
+    __slots__ = ("_apparent", "_certain", "_signed", "numbers", "parts", "where")
+
+    def __init__(
+        self,
+        numbers: Numbers | None = None,
+        where: Mask | None = None,
+        *,
+        certain: Scope = Scope.THREAD,
+        apparent: Scope = Scope.GRID,
+        parts: tuple[Known, ...] = (),
+    ) -> None:
+        self.numbers = numbers
+        self.where = where
+        self.parts = parts
+        whole = numbers is not None and where is None
+        self._certain = None if whole else certain
+        self._apparent = None if whole else apparent
+        self._signed: tuple[int, ...] | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the number is known in every thread."""
+        return self.numbers is not None and self.where is None
+
+    @property
+    def certain(self) -> Scope:
+        """The largest scope over which the value is certainly the same."""
+        if self._certain is None:
+            assert self.numbers is not None
+            self._certain = self._apparent = _scope_of(self.numbers)
+        return self._certain
+
+    @property
+    def apparent(self) -> Scope:
+        """The largest scope over which nothing shows that it differs."""
+        if self._apparent is None:
+            return self.certain
+        return self._apparent
+
+    def equals(self, other: Known) -> bool:
+        """Whether the same is known."""
+        if self is other:
+            return True
+        if self.is_whole and other.is_whole:
+            return _are_equal(self.numbers, other.numbers)
+        return (
+            self.is_whole == other.is_whole
+            and self.certain is other.certain
+            and self.apparent is other.apparent
+            and _are_equal(self.where, other.where)
+            and _are_equal(self.numbers, other.numbers)
+            and len(self.parts) == len(other.parts)
+            and all(one.equals(another) for one, another in zip(self.parts, other.parts, strict=True))
+        )
+
+    # -- predicates ---------------------------------------------------------------------------------------------------
+
+    def holds(self) -> Mask | None:
+        """Where a predicate certainly holds; None where nothing is known of it."""
+        if self.numbers is None:
+            return None
+        holds: Mask = self.numbers != 0
+        return holds if self.where is None else holds & self.where
+
+    def fails(self) -> Mask | None:
+        """Where a predicate certainly does not hold; None where nothing is known of it."""
+        if self.numbers is None:
+            return None
+        fails: Mask = self.numbers == 0
+        return fails if self.where is None else fails & self.where
+
+    def is_one_lane(self, threads: int) -> bool:
+        """Whether a predicate holds in one lane of a warp at most."""
+        fails = self.fails()
+        if fails is None or fails.shape[2] == 1:
+            return fails is not None and bool(fails.all())
+        starts = np.arange(0, threads, WARP_SIZE)
+        return bool((np.add.reduceat(~fails, starts, axis=2, dtype=np.int64) <= 1).all())
+
+    # -- numbers ------------------------------------------------------------------------------------------------------
+
+    def per_thread(self, threads: int, width: int) -> tuple[int, ...] | None:
+        """The number in each thread, with a sign; None where one is not known, or depends on more than the thread."""
+        if self._signed is None and self.is_whole:
+            assert self.numbers is not None
+            if self.numbers.shape[:2] == (1, 1):
+                numbers = signed(self.numbers, width) if width > 1 else self.numbers
+                self._signed = tuple(np.broadcast_to(numbers, (1, 1, threads))[0, 0].tolist())
+        return self._signed
+
+
+def _are_equal(one: Numbers | None, other: Numbers | None) -> bool:
+    return one is other or (one is not None and other is not None and bool((one == other).all()))
+
+
+def _scope_of(numbers: Numbers) -> Scope:
+    leaders, ranks, threads = numbers.shape
+    if numbers.size == 1 or (numbers == numbers[:1, :1, :1]).all():
+        return Scope.GRID
+    if ranks > 1 and (numbers == numbers[:1, :, :1]).all():
+        return Scope.CTA
+    if threads == 1:
+        return Scope.WARP if leaders > 1 else Scope.CTA
+    for scope, size in _GROUPS:
+        lead = numbers[:1] if scope is Scope.WARPGROUP else numbers
+        if (numbers == np.repeat(lead[:, :, ::size], size, axis=2)[:, :, :threads]).all():
+            return scope
+    return Scope.THREAD
+
+
+def meet(found: Iterable[Known]) -> Known | None:
+    """What is known of a value that is one of these; None where there is none."""
+    joined: Known | None = None
+    for known in found:
+        if joined is None or joined is known:
+            joined = known
+        elif not joined.equals(known):
+            apparent = min(joined.apparent, known.apparent)
+            parts = zip(joined.parts, known.parts, strict=False)
+            met = tuple([one for pair in parts if (one := meet(pair)) is not None])
+            joined = Known(apparent=apparent, parts=met)
+    return joined

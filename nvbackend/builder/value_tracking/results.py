@@ -1,0 +1,158 @@
+"""What is known of an instruction's result, given what is known of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from llvmlite import ir
+
+from nvbackend.builder.value_tracking import arithmetic
+from nvbackend.builder.value_tracking.arithmetic import Mask
+from nvbackend.builder.value_tracking.calls import PURE, called
+from nvbackend.builder.value_tracking.cta import Cta
+from nvbackend.builder.value_tracking.known import Known
+from nvbackend.isel.machine import Scope
+
+_SHARED = 3
+"""The address space of a CTA's own shared memory."""
+_SAME_BITS = ("bitcast", "freeze")
+_MEMORY = ("load", "phi", "alloca", "atomicrmw", "cmpxchg")
+"""What gives two threads different values although their operands are the same."""
+_ZERO_RULES = ("and", "mul")
+
+
+def constant_of(value: ir.Value) -> Known:
+    """What is known of a value that no instruction makes: constants, addresses, parameters."""
+    if isinstance(value, ir.Constant) and isinstance(value.constant, int) and isinstance(value.type, ir.IntType):
+        return Known(arithmetic.constant(int(value.constant), value.type.width))
+    return Known(certain=Scope.GRID)
+
+
+def inputs(node: ir.Instruction) -> tuple[ir.Value, ...]:
+    """The values that an instruction is computed from."""
+    if isinstance(node, ir.PhiInstr):
+        return tuple([value for value, _ in node.incomings])
+    if isinstance(node, ir.ExtractValue):
+        return (node.aggregate,)
+    return tuple(node.args if isinstance(node, ir.CallInstr) else node.operands)
+
+
+def result_of(instruction: ir.Instruction, operands: Sequence[Known], cta: Cta) -> Known:
+    """What is known of a result, given what is known of each of the `inputs`."""
+    name = instruction.opname
+    if name == "call":
+        if not _name(instruction).startswith(PURE):
+            return called(cta, instruction, operands)
+        found = _binary(_name(instruction).split(".")[1], instruction, operands)
+    elif name == "extractvalue":
+        return _part(instruction, operands[0])
+    elif name == "select":
+        found = _selected(*operands)
+    elif name in arithmetic.CASTS or name in _SAME_BITS:
+        found = _cast(name, instruction, operands[0])
+    else:
+        found = _binary(instruction.op if name == "icmp" else name, instruction, operands)
+    if found is not None and found[1] is None:
+        return Known(found[0])
+    apparent = min((one.apparent for one in operands), default=Scope.GRID)
+    if name == "load" and getattr(instruction.operands[0].type, "addrspace", 0) == _SHARED:
+        apparent = min(apparent, Scope.CTA)
+    certain = Scope.THREAD if name in _MEMORY else min((one.certain for one in operands), default=Scope.THREAD)
+    numbers, where = found or (None, None)
+    return Known(numbers, where, certain=certain, apparent=apparent)
+
+
+def _name(call: ir.CallInstr) -> str:
+    return str(getattr(call.callee, "name", ""))
+
+
+def _part(instruction: ir.ExtractValue, aggregate: Known) -> Known:
+    indices = instruction.indices
+    if len(indices) == 1 and indices[0] < len(aggregate.parts):
+        part: Known = aggregate.parts[indices[0]]
+        return part
+    return Known(certain=aggregate.certain, apparent=aggregate.apparent)
+
+
+def _width(value: ir.Value) -> int | None:
+    return value.type.width if isinstance(value.type, ir.IntType) else None
+
+
+def _selected(condition: Known, yes: Known, no: Known) -> arithmetic.Result | None:
+    """The number of the side that is taken; of both sides, where they are the same."""
+    holds, fails = condition.holds(), condition.fails()
+    if condition.numbers is None or holds is None or fails is None:
+        if yes.numbers is None or no.numbers is None:
+            return None
+        return yes.numbers, _only(_sure(yes) & _sure(no) & (yes.numbers == no.numbers))
+    if yes.numbers is None and no.numbers is None:
+        return None
+    a = no.numbers if yes.numbers is None else yes.numbers
+    b = yes.numbers if no.numbers is None else no.numbers
+    assert a is not None
+    assert b is not None
+    numbers = np.where(condition.numbers != 0, a, b)
+    if condition.is_whole and yes.is_whole and no.is_whole:
+        return numbers, None
+    either = _sure(yes) & _sure(no) & (a == b)
+    return numbers, _only((holds & _sure(yes)) | (fails & _sure(no)) | either)
+
+
+def _sure(known: Known) -> Mask:
+    """Where a number is known."""
+    if known.numbers is None:
+        return np.zeros((1, 1, 1), bool)
+    return np.ones((1, 1, 1), bool) if known.where is None else known.where
+
+
+def _only(where: Mask) -> Mask | None:
+    return None if where.all() else where
+
+
+def _cast(name: str, instruction: ir.Instruction, operand: Known) -> arithmetic.Result | None:
+    width, to = _width(instruction.operands[0]), _width(instruction)
+    if operand.numbers is None or width is None or to is None:
+        return None
+    return arithmetic.cast(name, operand.numbers, width, to), operand.where
+
+
+def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Known]) -> arithmetic.Result | None:
+    """An operation on two integers; one of them decides where it is 0 in a product or `and`, all ones in an `or`."""
+    if len(operands) != 2 or not arithmetic.is_binary(operation):
+        return None
+    left, right = operands
+    width, to = _width(inputs(instruction)[0]), _width(instruction)
+    if width is None or to is None:
+        return None
+    if left.numbers is None or right.numbers is None:
+        return _decided(operation, left, right, width)
+    numbers, defined = arithmetic.binary(operation, left.numbers, right.numbers, width, to)
+    flags = tuple(getattr(instruction, "flags", ()))
+    if flags and (broken := arithmetic.broken(operation, flags, left.numbers, right.numbers, width)) is not None:
+        defined = ~broken if defined is None else defined & ~broken
+    if left.is_whole and right.is_whole:
+        return numbers, defined
+    where = _sure(left) & _sure(right)
+    where = where if defined is None else where & defined
+    decided = _decided(operation, left, right, width)
+    if decided is not None and decided[1] is not None:
+        numbers, where = np.where(where, numbers, decided[0]), where | decided[1]
+    elif decided is not None:
+        return decided
+    return numbers, _only(where)
+
+
+def _decided(operation: str, left: Known, right: Known, width: int) -> arithmetic.Result | None:
+    """The result where one operand is enough to know it."""
+    if operation in _ZERO_RULES:
+        number = 0
+    elif operation == "or":
+        number = (1 << width) - 1
+    else:
+        return None
+    deciding = [(one.numbers == number) & _sure(one) for one in (left, right) if one.numbers is not None]
+    if not deciding:
+        return None
+    where = deciding[0] if len(deciding) == 1 else deciding[0] | deciding[1]
+    return (arithmetic.constant(number, width), _only(where)) if where.any() else None

@@ -1,0 +1,1 @@
+"""What the evaluator knows of values, and what is asked of it."""
