@@ -16,6 +16,7 @@ from nvbackend.builder.execution import BARRIER, Execution, conjuncts
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.names import check_name
+from nvbackend.builder.operand_numbers import OperandNumbers
 from nvbackend.builder.operands import check_operands, values_of
 from nvbackend.builder.peers import Peers
 from nvbackend.builder.places import Places
@@ -54,6 +55,7 @@ class BuilderCore:
         self._execution = Execution(self._regions, self._shared_counters)
         self._register_blocks = 0
         self._places = Places()
+        self._numbers = OperandNumbers(self._execution, self._places.bits)
         self._peers = Peers()
         self._accumulators: list[Accumulator] = []
         self._known: dict[Storage, list[ir.Value]] = {}
@@ -115,7 +117,8 @@ class BuilderCore:
         for value in values_of(operands):
             self._check_scope(value)
         self._peers.check(row, operands, in_cluster=self._in_cluster)
-        results = lower(self._ir, row, operands, name)
+        self._numbers.check(row, operands)
+        results = lower(self._ir, row, self._numbers.in_registers(self._ir, row, operands), name)
         known = self._execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID

@@ -144,8 +144,8 @@ class Threads(Memory):
 
     def _barrier_operands(self, identifier: Operand, threads: Operand | None) -> dict[str, ir.Value]:
         number = as_value(self, identifier, s32)
-        for one in self._numbers_here(number):
-            family_rules.check_barrier_id(one)
+        if isinstance(number.constant, int):
+            family_rules.check_barrier_id(number.constant)
         if threads is None:
             return {"id": number.ir}
         count = as_value(self, threads, s32)
@@ -154,15 +154,6 @@ class Threads(Memory):
             if count.constant > self.threads:
                 rules.BARRIER_WAITS.fail(threads=count.constant, there=self.threads)
         return {"id": number.ir, "threads": count.ir}
-
-    def _numbers_here(self, value: Value) -> set[int]:
-        """What an integer is in the threads that are here; nothing where it is not known."""
-        if isinstance(value.constant, int):
-            return {value.constant}
-        here, numbers = self._execution.here(), self._execution.numbers(value.ir)
-        if here is None or here.elected or numbers is None:
-            return set()
-        return {number for thread, number in enumerate(numbers) if here.bits >> thread & 1}
 
     def cluster_sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".

@@ -7,6 +7,7 @@ read (the rest is filled with zeros), `ignore` true where zeros are written inst
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 from nvbackend.intrinsics.axes import chosen, spelled
@@ -47,6 +48,8 @@ def copy(
     chosen("size", size, SIZES[chosen("cache operator", cache_operator, SIZES)])
     chosen("prefetch", prefetch, PREFETCHES)
     filling = FILLS[chosen("fill", fill, FILLS)]
+    if filling is not None and fill == "bytes":
+        filling = replace(filling, legal=range(size + 1))
     hinted = cache_hint or prefetch is not None
     given = (*([filling] if filling else []), *([_POLICY] if cache_hint else []))
     name = f"llvm.nvvm.cp.async.{cache_operator}.shared.global.{size}"

@@ -66,7 +66,8 @@ class Operand:
     """An operand: `count` registers of one class (or one immediate), in the order of the constraint string.
 
     `tied` on an output means that it is read as well: its registers come back as tied inputs at the end of the
-    constraint string. `values` are the legal immediates; every immediate has them, and no register.
+    constraint string. `values` are the legal immediates; every immediate has them, and no register. `legal` are the
+    numbers that ptxas takes for a register operand that the PTX writes as a number; None where it takes any.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Operand:
     tied: bool = False
     values: Legal | None = None
     meaning: str = ""
+    legal: Legal | None = None
 
     def __post_init__(self) -> None:
         if (self.role is Role.IMMEDIATE) != bool(self.values):
@@ -87,9 +89,11 @@ def output(name: str, register: RegisterClass, count: int = 1, *, tied: bool = F
     return Operand(name, register, Role.OUTPUT, count, tied, None, meaning)
 
 
-def operand(name: str, register: RegisterClass, count: int = 1, *, meaning: str = "") -> Operand:
+def operand(
+    name: str, register: RegisterClass, count: int = 1, *, meaning: str = "", legal: Legal | None = None
+) -> Operand:
     """Registers that the instruction reads."""
-    return Operand(name, register, Role.INPUT, count, False, None, meaning)
+    return Operand(name, register, Role.INPUT, count, False, None, meaning, legal)
 
 
 def immediate(name: str, values: Legal, *, meaning: str = "") -> Operand:

@@ -11,6 +11,7 @@ from functools import cache
 
 from nvbackend.intrinsics.axes import chosen, spelled
 from nvbackend.intrinsics.features import Feature
+from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
 
 BARRIER_IDS = range(16)
@@ -30,8 +31,13 @@ PROXY_SPACES: dict[str | None, str | None] = {
 """State space of fence.proxy.async (None: all of them) and what LLVM calls it."""
 
 _ONE_WAY_PTX: PtxVersion = (8, 6)
-_ID = operand("id", RegisterClass.B32, meaning="named barrier, 0 to 15")
-_THREADS = operand("threads", RegisterClass.B32, meaning="participating threads, a multiple of 32")
+_ID = operand("id", RegisterClass.B32, meaning="named barrier, 0 to 15", legal=BARRIER_IDS)
+_THREADS = operand(
+    "threads",
+    RegisterClass.B32,
+    meaning="participating threads, a multiple of 32",
+    legal=range(WARP_SIZE, MAX_CTA_THREADS + 1, WARP_SIZE),
+)
 _MASK = operand("mask", RegisterClass.B32, meaning="one bit a lane")
 
 

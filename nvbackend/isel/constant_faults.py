@@ -64,6 +64,16 @@ _CHECKS: Mapping[str, Mapping[str, Check]] = {
 """By family and name of the operand: what raises for a value that is not legal."""
 
 
+def checked_operands(row: Row) -> tuple[str, ...]:
+    """The operands in registers whose numbers have a rule."""
+    return tuple(name for name in _CHECKS.get(row.family, ()) if row.has_operand(name))
+
+
+def check_number(row: Row, name: str, number: int, others: Constants) -> None:
+    """Raises the rule of operand `name` where it is not to be `number`, and `others` are the constants beside it."""
+    _CHECKS[row.family][name](row, {**others, name: number})
+
+
 def constants(instr: MachineInstr) -> Iterator[tuple[str, int]]:
     """The operands that have a rule of their own and are constants, with their values."""
     if instr.row is None:

@@ -75,8 +75,16 @@ class Compiled:
     error: str
 
 
-def kernel_text(row: Row, name: str = "kernel", immediates: Mapping[str, int] | None = None) -> str:
-    """The LLVM IR of a kernel `name` that executes `row` once; immediates not given are the first legal value."""
+def kernel_text(
+    row: Row,
+    name: str = "kernel",
+    immediates: Mapping[str, int] | None = None,
+    constants: Mapping[str, int] | None = None,
+) -> str:
+    """The LLVM IR of a kernel `name` that executes `row` once; immediates not given are the first legal value.
+
+    Operands in registers that `constants` names have that number, which LLVM may write as an immediate.
+    """
     module = ir.Module(name=name)
     module.triple = _TRIPLE
     memory = ir.PointerType(addrspace=1)
@@ -89,6 +97,9 @@ def kernel_text(row: Row, name: str = "kernel", immediates: Mapping[str, int] | 
     for operand in row.operands:
         if operand.role is Role.IMMEDIATE:
             operands[operand.name] = (immediates or {}).get(operand.name, _first_legal(operand))
+        elif constants and operand.name in constants:
+            number = ir.Constant(_TYPES[operand.register.llvm], constants[operand.name])
+            operands[operand.name] = [number] * operand.count
         elif operand.role is Role.INPUT or operand.tied:
             operands[operand.name] = [_read(builder, source, next(slots), operand) for _ in range(operand.count)]
     results = itertools.chain.from_iterable(lower(builder, row, operands).values())
