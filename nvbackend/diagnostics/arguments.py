@@ -68,6 +68,28 @@ def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
     return [_diagnose(name, f"{each} {problem}", signature) for each, argument in given.items() if _is_deep(argument)]
 
 
+def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
+    """The arguments of a call that are, or hold, numbers of more bits than any that makes sense."""
+    function = inspect.unwrap(function)
+    signature = inspect.signature(function)
+    name = _name(function, args)
+    return [
+        _diagnose(name, f"{each} has a number of {bits} bits, more than the {MOST_BITS} of any kernel's", signature)
+        for each, argument in signature.bind(*args, **kwargs).arguments.items()
+        if (bits := _most_bits(argument)) > MOST_BITS
+    ]
+
+
+def _most_bits(given: object) -> int:
+    """The bits of the largest integer of an argument, tuples, lists and dicts looked into."""
+    most, level = 0, [given]
+    for _ in range(MOST_DEPTH):
+        most = max([most, *(one.bit_length() for one in level if isinstance(one, int))])
+        inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = list({id(part): part for one in inside if isinstance(one, (tuple, list)) for part in one}.values())
+    return most
+
+
 def _is_deep(given: object) -> bool:
     level = [given]
     for _ in range(MOST_DEPTH):
@@ -77,6 +99,7 @@ def _is_deep(given: object) -> bool:
 
 
 MOST_DEPTH = 64
+MOST_BITS = 64
 _NUMBERS = ("int", "int | None", "float", "float | None")
 
 

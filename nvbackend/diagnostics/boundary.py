@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
-from nvbackend.diagnostics.arguments import too_deep, truth_values, wrong_arguments
+from nvbackend.diagnostics.arguments import too_deep, too_large, truth_values, wrong_arguments
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 from nvbackend.diagnostics.plain_numbers import plain_numbers
@@ -19,6 +19,8 @@ from nvbackend.diagnostics.plain_numbers import plain_numbers
 _Answer = TypeVar("_Answer")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 _PACKAGE = __name__.partition(".")[0]
+_MOST_DIGITS = "for integer string conversion"
+"""What Python says of an integer of more digits than it prints."""
 _MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
 """What Python raises inside a call that was given something of another kind."""
 
@@ -134,10 +136,24 @@ def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]
             raise DiagnosticError(found) from None
     elif not any(map(_is_users, _frames(_users_frames(error.__traceback__)))):
         found = wrong_arguments(function, args, kwargs) or truth_values(function, args, kwargs)
-        if not found and isinstance(error, WrongKind) and not is_plumbing(sys._getframe(2)):
-            found = [error.found]
+        if not found and not _is_called_by_us():
+            found = [error.found] if isinstance(error, WrongKind) else []
+            found = too_large(function, args, kwargs) if _is_too_large(error) else found
         if found:
             raise DiagnosticError(found) from None
+
+
+def _is_called_by_us() -> bool:
+    """Whether the boundary that an exception has come to lies around a call of this package's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame is not None and is_plumbing(frame)
+
+
+def _is_too_large(error: Exception) -> bool:
+    """Whether Python gave up on the size of an integer: to print it, to make a float of it, or to shift by it."""
+    return isinstance(error, OverflowError) or (isinstance(error, ValueError) and _MOST_DIGITS in str(error))
 
 
 def _frames(traceback: TracebackType | None) -> Iterator[FrameType]:
