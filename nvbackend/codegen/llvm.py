@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from nvbackend.codegen.mixed_halves import fenced, has_both
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
 from nvbackend.isel.target import Target
 
@@ -98,7 +99,7 @@ def compile_ir(ir_text: str, target: Target, *, optimize: int = 3) -> LlvmResult
     start = time.perf_counter()
     # A context of its own: named types of other modules in it would rename this one's. Both are closed here, the module
     # first: the garbage collector may take them the other way round, and LLVM would read freed memory.
-    with llvm.create_context() as context, _parse(ir_text, context) as module:
+    with llvm.create_context() as context, _parsed(ir_text, context) as module:
         _refuse_foreign(module.triple)
         module.triple = TRIPLE
         module.data_layout = str(machine.target_data)
@@ -146,6 +147,17 @@ def _parse(ir_text: str, context: Any) -> Any:
         return llvm.parse_assembly(ir_text, context)
     except RuntimeError as error:
         raise _invalid(str(error), ir_text) from None
+
+
+def _parsed(ir_text: str, context: Any) -> Any:
+    """The module of `ir_text`, in a form that LLVM compiles."""
+    import llvmlite.binding as llvm
+
+    if has_both(ir_text):
+        with llvm.create_context() as own, _parse(ir_text, own) as module:
+            _verify(module)
+            ir_text = fenced(str(module))
+    return _parse(ir_text, context)
 
 
 def _refuse_foreign(triple: str) -> None:
