@@ -136,6 +136,7 @@ class BuilderCore:
                     **known,
                     **parity_facts(operands, self._ir.block),
                     **swizzle_facts(row, operands, self._places.bits),
+                    **self._peer_facts(operands.get("destination")),
                     **(facts or {}),
                 },
                 sources=sources(row, operands),
@@ -143,6 +144,10 @@ class BuilderCore:
             )
         )
         return results
+
+    def _peer_facts(self, destination: object) -> dict[str, int]:
+        """Which CTA of the cluster an instruction writes to."""
+        return self._peers.facts(destination) if self._in_cluster and isinstance(destination, ir.Value) else {}
 
     def _check_order(self) -> None:
         """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block.

@@ -165,6 +165,19 @@ class Execution:
         """The value in each thread of the CTA; None where it is not known."""
         return self._values.lanes(value) if self._total else None
 
+    def in_each_cta(self, value: ir.Value) -> Lanes | None:
+        """The value in each CTA of the cluster, of what its rank decides, by rank; None where it is not known."""
+        return self._ranks.lanes(value) if self._total else None
+
+    def first_peers(self, rank: ir.Value) -> int | None:
+        """The CTA of this `rank` in the first round of a loop that counts it, as `facts.PEERS`; None for an unknown."""
+        found, counted = self.in_each_cta(rank), self.counted(rank)
+        if found is None and counted is not None:
+            found = (counted[0],) * self._ranks.total
+        if found is None or not all(0 <= one < self._ranks.total for one in found):
+            return None
+        return sum(1 << own * facts.MOST_CTAS + peer for own, peer in enumerate(found))
+
     def facts(self, row: Row, operands: Operands) -> dict[str, int]:
         """What is known of how the threads here execute `row`, where it is one that concerns mbarriers or bulk copies.
 

@@ -232,7 +232,7 @@ class Address:
         place = self._k._places.of_peer(self._place) if self.space == CLUSTER_SPACE else self._place
         touched = [] if place is None else [place.touch(use, size=size) for use in uses]
         if self.space == CLUSTER_SPACE:
-            self._k._pseudo(IN_CLUSTER[opcode], memory=touched)
+            self._k._pseudo(IN_CLUSTER[opcode], memory=touched, facts=self._k._peers.facts(self._base))
         elif touched:
             known = swizzle_fact(pointer.operands[0], self._k._places.bits)
             self._k._pseudo(opcode, memory=touched, facts=known)

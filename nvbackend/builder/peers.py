@@ -12,6 +12,7 @@ from nvbackend.builder.lowering import Operands
 from nvbackend.builder.operands import values_of
 from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
 from nvbackend.intrinsics.row import RegisterClass, Role, Row
+from nvbackend.isel.facts import PEERS
 from nvbackend.isel.flow.extents import BARRIER
 from nvbackend.isel.flow.memory_uses import PEER_SPACE
 
@@ -48,16 +49,23 @@ class Peers:
     """The values of one function that are addresses in other CTAs' shared memory."""
 
     def __init__(self) -> None:
-        self._mapped: set[ir.Value] = set()
+        self._mapped: dict[ir.Value, int | None] = {}
+        """With the CTAs that they are in, as `facts.PEERS`."""
         self._slots: set[ir.Value] = set()
         """The variables that may be such an address at some time."""
         self._read_by: dict[ir.Value, set[ir.Value]] = {}
         """By a variable: the variables that were set to what is computed from it."""
         self._taken: list[_Taken] = []
 
-    def map(self, value: ir.Value) -> None:
-        """Remember that `value` is such an address."""
-        self._mapped.add(value)
+    def map(self, value: ir.Value, peers: int | None = None) -> None:
+        """Remember that `value` is such an address, in the CTAs of `peers` (`facts.PEERS`), where that is known."""
+        self._mapped[value] = peers
+
+    def facts(self, address: ir.Value) -> dict[str, int]:
+        """Which CTA an `address` is in, where that is known."""
+        found = {self._mapped[one] for one, shift in self._walk(address) if one in self._mapped and not shift}
+        known = found.pop() if len(found) == 1 else None
+        return {} if known is None else {PEERS: known}
 
     def map_unknown(self, number: ir.Value) -> None:
         """As `map`, unless `number` shows that it is this CTA's."""
@@ -95,14 +103,7 @@ class Peers:
 
     def has(self, value: ir.Value) -> bool:
         """Whether `value` may be one, as far as its arithmetic shows, and what was set on the ways here so far."""
-        return bool(self._mapped) and any(self._is_mapped(one) and not shift for one, shift in self._walk(value))
-
-    def mapped_from(self, value: ir.Value) -> list[ir.Value]:
-        """The mapped addresses that `value` may be moved from."""
-        return [one for one, shift in self._walk(value) if self._is_mapped(one) and not shift]
-
-    def _is_mapped(self, value: ir.Value) -> bool:
-        return value in self._mapped
+        return bool(self._mapped) and any(one in self._mapped and not shift for one, shift in self._walk(value))
 
     def _walk(self, value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
         """The values that an address may have been moved from, and by how many bits each is then shifted left."""

@@ -96,7 +96,9 @@ class Places:
         if place.object.id not in self._of_peers:
             self._objects += 1
             own = place.object
-            self._of_peers[own.id] = replace(own, id=self._objects, name=f"{own.name} of a peer", space=PEER_SPACE)
+            self._of_peers[own.id] = replace(
+                own, id=self._objects, name=f"{own.name} of a peer", space=PEER_SPACE, twin=own.id
+            )
         return replace(place, object=self._of_peers[place.object.id])
 
     def is_address(self, value: ir.Value, place: Place | None) -> None:

@@ -28,6 +28,11 @@ class ThreadValues:
         value = self._values.get(name)
         return None if value is None else self._execution.numbers(value)
 
+    def ranks(self, name: str) -> Sequence[int] | None:
+        """The value in each CTA of the cluster; None where it is not known."""
+        value = self._values.get(name)
+        return None if value is None else self._execution.in_each_cta(value)
+
     def counted(self, name: str) -> tuple[int, int] | None:
         """The values in the first and in the last round of the loop that it counts; None where that is not known."""
         value = self._values.get(name)

@@ -206,10 +206,11 @@ class Threads(Memory):
         Raises cluster.rank for a number that is no rank, cluster.no-peer where the kernel has no cluster.
         """
         self._check_rank(rank)
-        operands = {"address": address.ir, "rank": as_value(self, rank, s32).ir}
+        number = as_value(self, rank, s32).ir
+        operands = {"address": address.ir, "rank": number}
         mapped = self.emit(cluster.mapa(), operands)["mapped"][0]
         self._places.is_address(mapped, self._places.of_address(address.ir))
-        self._peers.map(mapped)
+        self._peers.map(mapped, self._execution.first_peers(number))
         return self._wrap(mapped, u32)
 
     def map_shared_rank(self, address: Address, rank: Operand) -> Address:

@@ -31,6 +31,10 @@ WRAPS = "wraps"
 """1 where the index of the barrier is cut off: a remainder, a mask, or a choice."""
 REMOTE = "remote"
 """1 where the barrier is that of another CTA of the cluster."""
+PEERS = "peers"
+"""The CTA of the cluster whose memory it accesses, for each CTA that executes it: `peers_of` takes it apart."""
+MOST_CTAS = 16
+"""CTAs of a cluster (CUDA C++ Programming Guide, thread block clusters: 8, or 16 where that is asked for)."""
 ALIGNMENT = "alignment"
 """Bytes that the shared-memory address of a copy, or the address of a matrix, is promised to be a multiple of."""
 BOX_ROW = "box_row"
@@ -45,3 +49,8 @@ STRIDE = "stride"
 """Elements from one row (column) of a matrix to the next, where that is a constant."""
 SCALE_D = "scale_d"
 """What an mma was told to do with its accumulator, where that is a constant: 1 to add to it, 0 to overwrite it."""
+
+
+def peers_of(known: int, rank: int) -> list[int]:
+    """The ranks of the CTAs, other than its own, that the CTA of this `rank` accesses, by the fact PEERS."""
+    return [one for one in range(MOST_CTAS) if known >> rank * MOST_CTAS + one & 1 and one != rank]

@@ -56,7 +56,7 @@ class MemoryObject:
     """Memory with an identity: an allocation in shared or tensor memory. `id` is unique in the function.
 
     `element_bytes` is the size of one of its equal parts (an mbarrier, a stage), `bytes` that of the whole; tensor
-    memory counts in columns instead of bytes.
+    memory counts in columns instead of bytes. What is another CTA's is the `twin` of this CTA's own, by that one's id.
     """
 
     id: int
@@ -64,6 +64,7 @@ class MemoryObject:
     space: str
     bytes: int
     element_bytes: int
+    twin: int | None = None
 
     def __hash__(self) -> int:
         return self.id
@@ -166,6 +167,9 @@ class RunTimeValues(Protocol):
 
     def is_same(self, name: str) -> bool:
         """Whether all threads that run its block together certainly have the same value."""
+
+    def ranks(self, name: str) -> Sequence[int] | None:
+        """The value in each CTA of the cluster, where its threads all have the same; None where it is not known."""
 
     def scope(self, name: str) -> Scope:
         """The largest group of threads over which it is the same as far as anything shows, of mbarriers' addresses."""

@@ -266,7 +266,17 @@ def a_store_after_the_peer_has_ended(k, a, n):
     k.cluster_sync()
 
 
+def a_read_after_a_barrier_of_one_cta(k, a, n):
+    own = k.shared(u64, 256)
+    k.cluster_sync()
+    own[k.thread_id()] = 1
+    k.barrier()
+    k.arguments[2][0] = k.map_shared_rank(own, k.peer_rank())[k.thread_id()]  # broken
+    k.cluster_sync()
+
+
 BROKEN = [
+    ("cluster.missing-barrier", a_read_after_a_barrier_of_one_cta, 2),
     ("cluster.access-before-start", a_load_before_the_peer_has_started, 2),
     ("cluster.exit-before-access", a_store_after_the_peer_has_ended, 2),
     ("cluster.arrived-twice", arrived_twice, 2),

@@ -50,6 +50,17 @@ def load_from_a_peer_that_may_have_ended(k, out: nvb.Pointer(f32)):
     k.cluster_sync()  # keeps
 
 
+@kernel("cluster.missing-barrier", cluster=2)
+def read_of_what_a_peer_may_not_have_written(k, out: nvb.Pointer(f32)):
+    own = k.shared(f32, 128)
+    own[k.thread_id()] = 1.0
+    k.cluster_arrive("relaxed")  # breaks
+    k.cluster_arrive()  # keeps
+    k.cluster_wait()
+    out[k.thread_id()] = k.map_shared_rank(own, k.peer_rank())[k.thread_id()]
+    k.cluster_sync()
+
+
 @kernel("cluster.peer-address", cluster=2)
 def copy_into_the_memory_of_a_peer(k, a: nvb.Pointer(f32, align=16)):
     own = k.shared(f32, 128, align=16)

@@ -60,6 +60,11 @@ def _may_differ(block: MachineBlock) -> bool:
     return branch is None or branch.uniform <= Scope.CTA
 
 
+def is_avoided(path: MachineFunction, name: str) -> bool:
+    """Whether some way through the kernel, as this CTA goes, does not come by the block."""
+    return name != path.entry.name and _is_avoided(path, path.entry.name, name)
+
+
 def _is_avoided(path: MachineFunction, start: str, name: str) -> bool:
     """Whether some way from `start` to an end of the kernel goes around the block."""
     around = reachable(path, path.blocks[start].successors, without=(name,))

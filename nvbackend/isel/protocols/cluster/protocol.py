@@ -15,6 +15,7 @@ from nvbackend.isel.flow.graphs import on_cycles, postorder
 from nvbackend.isel.machine import MachineFunction, Scope
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.accesses import check_cluster_accesses
+from nvbackend.isel.protocols.cluster.exchanges import check_exchanges
 from nvbackend.isel.protocols.mbarrier.uses import Role, Use, Uses, find_uses
 
 ARRIVE = "barrier.cluster.arrive"
@@ -57,6 +58,7 @@ def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
     if isinstance(size, int) and size > 1:
         found += _early_ends(function, find_uses(function), (1 << size) - 1)
         found += check_cluster_accesses(function)
+        found += check_exchanges(function)
     return found
 
 

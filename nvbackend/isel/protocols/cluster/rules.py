@@ -50,6 +50,14 @@ ACCESS_LATE = Rule(
     why="Shared memory of a CTA that has ended is gone: a late access faults, or hits another kernel's.",
     reference="CUDA Programming Guide, distributed shared memory; PTX ISA 5.1.7 (shared memory of a cluster)",
 )
+MISSING_BARRIER = Rule(
+    id="cluster.missing-barrier",
+    message="{reader} reads {memory}, which {writer} writes in another CTA, and no barrier of the cluster orders the "
+    "two: byte {byte} in the CTA of rank {owner}",
+    fix="{fix}",
+    why="k.barrier() orders the threads of one CTA alone: the other CTA may be ahead, or not there yet. Nothing traps.",
+    reference="PTX ISA 9.7.13 (barrier.cluster), 8 (memory consistency model: data races)",
+)
 RANK = Rule(
     id="cluster.rank",
     message="rank {rank} of a cluster of {cluster} CTA(s)",
@@ -79,6 +87,7 @@ RULES = (
     EXIT_BEFORE_PEERS,
     ACCESS_EARLY,
     ACCESS_LATE,
+    MISSING_BARRIER,
     RANK,
     NO_PEER,
     SCOPE,

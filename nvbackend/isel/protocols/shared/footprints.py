@@ -14,8 +14,8 @@ from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.flow.extents import dense_extent
-from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, LOAD_SHARED, STORE_SHARED, symbol_terms
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
+from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED, symbol_terms
+from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.proxy.accesses import Run
 
 _WARP = (1 << WARP_SIZE) - 1
@@ -28,7 +28,8 @@ _ROWS = 8
 BULK_COPIES = ("cp.async.bulk", "cp.async.bulk.tensor", "cp.reduce.async.bulk", "cp.reduce.async.bulk.tensor")
 _READ_BY_EVERY_WARP = ("wgmma.mma_async", "b_desc")
 _OF_EACH_THREAD = (
-    *(LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED, "cp.async", "st.bulk", "tensormap.replace"),
+    *(LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED, *IN_CLUSTER.values()),
+    *("cp.async", "st.bulk", "tensormap.replace", "st.async", "red.async"),
     "clusterlaunchcontrol.try_cancel",
 )
 _OF_ONE_THREAD = ("tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp")
@@ -64,10 +65,10 @@ class _Footprint:
 
 
 class Footprints:
-    """The footprints of the runs of one function."""
+    """The footprints of the runs of one function, by its own values or those of one of its CTAs."""
 
-    def __init__(self, function: MachineFunction) -> None:
-        self._values = function.values
+    def __init__(self, function: MachineFunction, values: RunTimeValues | None = None) -> None:
+        self._values = values or function.values
         threads = function.attributes.get("threads")
         self._threads = threads if isinstance(threads, int) else 0
         self._offsets: dict[str, tuple[Sequence[int], Terms] | None] = {}
@@ -84,6 +85,16 @@ class Footprints:
             one, other = (self._footprint(run, crew) for run, crew in ((first, by), (second, also)))
             self._overlaps[key] = next(_overlaps(one, other, inside, fixed), None)
         return self._overlaps[key]
+
+    def common(self, first: Run, by: Crew, others: Footprints, second: Run, also: Crew) -> Overlap | None:
+        """A byte that `first` accesses, and `second` in another CTA, whose values `others` has, at the same place."""
+        one, other = self._footprint(first, by), others._footprint(second, also)
+        everybody = (1 << self._threads) - 1
+        for terms, accesses in one.accesses.items():
+            found = next(_meetings(accesses, other.accesses.get(terms, ()), everybody, same_warp=True), None)
+            if found is not None:
+                return found
+        return None
 
     def _footprint(self, run: Run, crew: Crew) -> _Footprint:
         key = (run.places, crew.bits, crew.elected)
@@ -182,8 +193,10 @@ def _overlaps(first: _Footprint, second: _Footprint, inside: int, fixed: bool) -
             yield from _meetings(accesses, second.accesses[terms], inside)
 
 
-def _meetings(first: Sequence[Access], second: Sequence[Access], inside: int) -> Iterator[Overlap]:
-    """The bytes that accesses of different warps share, all of whose threads are `inside`."""
+def _meetings(
+    first: Sequence[Access], second: Sequence[Access], inside: int, *, same_warp: bool = False
+) -> Iterator[Overlap]:
+    """The bytes that accesses of different warps share, or with `same_warp` any, all of whose threads are `inside`."""
     ordered = sorted((one for one in first if one.threads | inside == inside), key=lambda one: one.start)
     starts = [one.start for one in ordered]
     longest = max((one.end - one.start for one in ordered), default=0)
@@ -193,7 +206,7 @@ def _meetings(first: Sequence[Access], second: Sequence[Access], inside: int) ->
         for one in ordered[
             bisect.bisect_left(starts, other.start - longest + 1) : bisect.bisect_left(starts, other.end)
         ]:
-            if one.end > other.start and _warp(one.threads) != _warp(other.threads):
+            if one.end > other.start and (same_warp or _warp(one.threads) != _warp(other.threads)):
                 yield Overlap(_lowest(one.threads), _lowest(other.threads), max(one.start, other.start))
 
 

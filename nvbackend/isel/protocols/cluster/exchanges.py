@@ -1,0 +1,256 @@
+"""What a CTA reads of its shared memory and a peer writes, or the other way round, with no barrier of the cluster.
+
+All CTAs run the same program. An access of a CTA to its own memory and one of a peer to the same bytes race where one
+of them writes and, in the ways that these two CTAs take by their ranks, the barrier of the cluster orders neither
+before the other. It is said where it is certain who executes both, of which CTA a peer's address is, and which bytes
+they are; where something else may order CTAs (an mbarrier, a fence, a polled atomic), nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel import facts
+from nvbackend.isel.flow.cluster_paths import cluster_size, is_avoided, is_for_each, rank_paths
+from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, DEFINED_IN, IN_CLUSTER
+from nvbackend.isel.machine import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues, Scope
+from nvbackend.isel.protocols.cluster import rules
+from nvbackend.isel.protocols.cluster.phases import ARRIVE, START, WAIT, Phase, Phases, Places, matters, unordered
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.proxy.accesses import Kind, Run
+from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
+
+_OF_PEERS = frozenset(IN_CLUSTER.values())
+_ATOMICS = (ATOMIC_SHARED, IN_CLUSTER[ATOMIC_SHARED])
+_KINDS = {MemoryUse.READ: Kind.READ, MemoryUse.WRITE: Kind.WRITE}
+_MOST = 256
+"""So many runs of accesses to one allocation are compared."""
+
+
+@dataclass(frozen=True)
+class _Access:
+    """Accesses of one kind in one block with nothing between that orders CTAs; `peers` where they are a peer's."""
+
+    run: Run
+    peers: int | None
+
+    @property
+    def site(self) -> Site:
+        return self.run.site
+
+    @property
+    def is_atomic(self) -> bool:
+        return self.site.instr.opcode in _ATOMICS
+
+
+@dataclass(frozen=True)
+class _OfRank:
+    """The values of a function in the CTA of one rank."""
+
+    values: RunTimeValues
+    rank: int
+    threads: int
+
+    def numbers(self, name: str) -> Sequence[int] | None:
+        known, by_rank = self.values.numbers(name), self.values.ranks(name)
+        return known if known is not None or by_rank is None else (by_rank[self.rank],) * self.threads
+
+    def ranks(self, name: str) -> Sequence[int] | None:
+        return self.values.ranks(name)
+
+    def counted(self, name: str) -> tuple[int, int] | None:
+        return self.values.counted(name)
+
+    def is_same(self, name: str) -> bool:
+        """Whether all threads of the cluster have it: a parameter, or what counts a known number of rounds."""
+        return DEFINED_IN not in name or self.values.counted(name) is not None
+
+    def scope(self, name: str) -> Scope:
+        return self.values.scope(name)
+
+
+def check_exchanges(function: MachineFunction) -> Iterator[Diagnostic]:
+    """Every such race, once for each allocation, at the later of the two accesses."""
+    if function.attributes.get(ATTACHED) or function.values is None:
+        return
+    if any(instr.opcode in _OF_PEERS and facts.PEERS in instr.facts for instr in function.instructions()):
+        yield from _Search(function, function.values).find()
+
+
+class _Search:
+    """The search in one function."""
+
+    def __init__(self, function: MachineFunction, values: RunTimeValues) -> None:
+        self._function = function
+        self._sites = sites_of(function)
+        self._loops = loops_of(function)
+        self._paths = rank_paths(function)
+        threads = function.attributes.get("threads")
+        count = threads if isinstance(threads, int) else 0
+        self._footprints = [
+            Footprints(function, _OfRank(values, rank, count)) for rank in range(cluster_size(function))
+        ]
+        arrivals = [site for found in self._sites.values() for site in found if site.instr.opcode == ARRIVE]
+        self._arrivals = [site for site in arrivals if self._loops.is_reachable(site.block)]
+        self._relaxed = frozenset(site.position for site in arrivals if _is_relaxed(site))
+
+    def find(self) -> Iterator[Diagnostic]:
+        """All races, by the allocation."""
+        if not self._loops.regular or not self._all_meet():
+            return
+        own, peers = self._accesses()
+        for twin, those in peers.items():
+            found = next((one for one in self._races(own.get(twin, [])[:_MOST], those[:_MOST])), None)
+            if found is not None:
+                yield found
+
+    def _all_meet(self) -> bool:
+        """Whether all CTAs come to the same barriers of the cluster, each as often as the others."""
+        blocks = {
+            name for name, found in self._sites.items() if any(one.instr.opcode in (ARRIVE, WAIT) for one in found)
+        }
+        return all(
+            is_for_each(path, name) for path in self._distinct for name in blocks if self._loops.is_reachable(name)
+        )
+
+    @cached_property
+    def _distinct(self) -> list[MachineFunction]:
+        return list({id(path): path for path in self._paths}.values())
+
+    @cached_property
+    def _phases(self) -> dict[int, dict[int, Phase]]:
+        """The phase before each access, by path and position."""
+        repeated = frozenset(
+            name for name in self._sites if self._loops.is_reachable(name) and self._loops.innermost(name)
+        )
+        analysis = Phases(self._relaxed, repeated)
+        return {
+            id(path): {
+                site.position: state
+                for site, state in solve(path, analysis, lambda site: matters(site) or bool(site.instr.memory)).visit()
+            }
+            for path in self._distinct
+        }
+
+    def _accesses(self) -> tuple[dict[int, list[_Access]], dict[int, list[_Access]]]:
+        """The accesses of CTAs to their own memory, and to their peers', by the allocation."""
+        own: dict[int, list[_Access]] = {}
+        peers: dict[int, list[_Access]] = {}
+        for name, sites in self._sites.items():
+            if not self._loops.is_reachable(name):
+                continue
+            latest: dict[object, list[tuple[Site, MemoryTouch]]] = {}
+            for site in sites:
+                if matters(site):
+                    latest.clear()
+                known = site.instr.facts.get(facts.PEERS)
+                for touch in site.instr.memory:
+                    kind = _KINDS.get(touch.use)
+                    if kind is None or (touch.object.twin is not None and known is None):
+                        continue
+                    key = (touch.object, kind, known, site.instr.opcode)
+                    if key in latest:
+                        latest[key].append((site, touch))
+                        continue
+                    latest[key] = [(site, touch)]
+                    found = _Access(Run(site.position, kind, touch.object, latest[key]), known)
+                    twin = touch.object.twin
+                    (own if twin is None else peers).setdefault(touch.object.id if twin is None else twin, []).append(
+                        found
+                    )
+        return own, peers
+
+    def _races(self, own: Sequence[_Access], peers: Sequence[_Access]) -> Iterator[Diagnostic]:
+        for other in peers:
+            for one in own:
+                if {one.run.kind, other.run.kind} != {Kind.READ, Kind.WRITE} or (one.is_atomic and other.is_atomic):
+                    continue
+                found = next(self._overlaps(one, other), None)
+                if found is not None:
+                    yield _diagnose(one, other, *found)
+
+    def _overlaps(self, own: _Access, other: _Access) -> Iterator[tuple[Overlap, int, bool]]:
+        """A byte that both access unordered, in the memory of which CTA, and whether a relaxed arrival is to blame."""
+        assert other.peers is not None
+        by, also = (self._function.blocks[one.site.block].crew for one in (own, other))
+        if by is None or also is None:
+            return
+        for rank in range(len(self._paths)):
+            for owner in facts.peers_of(other.peers, rank):
+                known = self._is_unordered(own, owner, other, rank)
+                if known is None or not self._are_both(own, by, owner, other, also, rank):
+                    continue
+                found = self._footprints[owner].common(own.run, by, self._footprints[rank], other.run, also)
+                if found is not None:
+                    yield found, owner, known
+
+    def _is_unordered(self, own: _Access, owner: int, other: _Access, rank: int) -> bool | None:
+        """Whether only relaxed arrivals lie between; None where they are or may be ordered.
+
+        What is written for later after a relaxed barrier is let by: the reads have been executed.
+        """
+        one = self._phases[id(self._paths[owner])].get(own.site.position)
+        two = self._phases[id(self._paths[rank])].get(other.site.position)
+        if one is None or two is None or START in two.passed.waited:
+            return None  # an access before the first wait is told by itself
+        carried = self._carried(own, other)
+        if unordered(one.passed, two.passed, carried):
+            return False
+        reads, writes = (own, other) if own.run.kind is Kind.READ else (other, own)
+        is_read_later = writes.site.position < reads.site.position
+        return True if is_read_later and unordered(one.released, two.released, carried) else None
+
+    def _carried(self, own: _Access, other: _Access) -> Places:
+        """The arrivals in each round of the innermost loop around both, where both are in each round too."""
+        loop = self._loops.innermost(own.site.block)
+        while loop is not None and other.site.block not in loop.blocks:
+            above = self._loops.dominator(loop.header)
+            loop = None if above == loop.header else self._loops.innermost(above)
+        if loop is None or not all(self._loops.every_round(loop, one.site.block) for one in (own, other)):
+            return frozenset()
+        return frozenset(
+            site.position
+            for site in self._arrivals
+            if site.block in loop.blocks and self._loops.every_round(loop, site.block)
+        )
+
+    def _are_both(self, own: _Access, by: Crew, owner: int, other: _Access, also: Crew, rank: int) -> bool:
+        """Whether the owner's CTA certainly executes the one where the peer executes the other, or the reverse."""
+        here, there = own.site.block, other.site.block
+        mine, theirs = self._paths[owner], self._paths[rank]
+        together = self._loops.dominates(by.anchor, there) or self._loops.dominates(also.anchor, here)
+        if together and is_for_each(mine, here) and is_for_each(theirs, there):
+            return True
+        return not is_avoided(mine, by.anchor) and not is_avoided(theirs, also.anchor)
+
+
+def _is_relaxed(site: Site) -> bool:
+    return site.instr.row is not None and site.instr.row.axes.get("semantics") == "relaxed"
+
+
+def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_relaxed: bool) -> Diagnostic:
+    first, second = sorted((own, other), key=lambda one: one.site.position)
+    reader, writer = (own, other) if own.run.kind is Kind.READ else (other, own)
+    fix = "put k.cluster_sync() between the two, where all threads of the cluster come"
+    if is_relaxed:
+        fix = 'arrive with release: k.cluster_arrive(), in place of k.cluster_arrive("relaxed") between the two'
+    return rules.MISSING_BARRIER.diagnose(
+        at=second.site.instr.location,
+        notes=((f"it is {'written' if first is writer else 'read'} here", first.site.instr.location),),
+        reader=_named(reader),
+        writer=_named(writer),
+        memory=own.run.object.called("shared memory"),
+        byte=overlap.byte,
+        owner=owner,
+        fix=fix,
+    )
+
+
+def _named(access: _Access) -> str:
+    place = access.site.instr.location
+    return f"the {access.site.instr.opcode}" + (f" of line {place.line}" if place else "")
