@@ -30,7 +30,7 @@ class CompiledKernel:
 
     `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
     was not assembled. `diagnostics` are warnings. `timings` holds seconds by stage, and `cached` the stages whose
-    result came from the cache; neither says anything about the kernel, so both stay out of comparisons.
+    result came from the cache, in their order; neither says anything about the kernel, so both stay out of comparisons.
     """
 
     signature: Signature
@@ -42,7 +42,7 @@ class CompiledKernel:
     cubin: Cubin | None
     diagnostics: tuple[Diagnostic, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
-    cached: frozenset[str] = field(default=frozenset(), compare=False)
+    cached: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class CompiledKernel:
 
     def again(self) -> CompiledKernel:
         """The same kernel, as it is given to who compiles it again: no stage takes time, all come from a cache."""
-        return replace(self, timings=dict.fromkeys(self.timings, 0.0), cached=frozenset(self.timings))
+        return replace(self, timings=dict.fromkeys(self.timings, 0.0), cached=tuple(self.timings))
 
     def sass(self, *, tool: Tool | None = None) -> str:
         """The SASS of the cubin, which is assembled first where there is none yet.
@@ -120,7 +120,7 @@ def compile_kernel(
         cubin=cubin,
         diagnostics=cubin.diagnostics if cubin else (),
         timings=stages.timings,
-        cached=frozenset(stages.cached),
+        cached=tuple(stages.cached),
     )
 
 
@@ -132,7 +132,7 @@ class _Stages:
     target: Target
     cache: Cache
     timings: dict[str, float] = field(default_factory=dict)
-    cached: set[str] = field(default_factory=set)
+    cached: list[str] = field(default_factory=list)
 
     def print_ptx(self, ir_text: str, optimize: int) -> tuple[str, str]:
         """The PTX and the optimised IR."""
@@ -150,7 +150,7 @@ class _Stages:
         kept = self._kept(key, self._printed)
         if kept is not None:
             self.timings |= {OPTIMISE: 0.0, PRINT: time.perf_counter() - start}
-            self.cached |= {OPTIMISE, PRINT}
+            self.cached += [OPTIMISE, PRINT]
             return kept
         result = compile_ir(ir_text, self.target, optimize=optimize)
         self.timings |= result.timings
@@ -171,7 +171,7 @@ class _Stages:
         )
         assembly = self._kept(key, self._assembled)
         if assembly is not None:
-            self.cached.add(ASSEMBLE)
+            self.cached.append(ASSEMBLE)
         else:
             assembly = run_ptxas(ptx, self.target, tool, opt_level=level, register_limit=register_limit)
             self.cache.put(key, pack({"cubin": assembly.data, "log": assembly.log.encode()}))
