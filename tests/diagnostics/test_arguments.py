@@ -35,7 +35,8 @@ def builder() -> tuple:
         (lambda k, out, a: k.barrier(id=3), "unexpected keyword argument 'id'"),
         (lambda k, out, a: nvb.SmemLayout("K", nvb.Swizzle.B128, f16, 64, 64), "major is 'K', a str, and takes Major"),
         (lambda k, out, a: k.compile(cache="here"), "cache is 'here', a str, and takes Cache | None"),
-        (lambda k, out, a: nvb.kernel("sm_90a"), "kernel: missing a required argument: 'threads'"),
+        (lambda k, out, a: nvb.kernel("sm_90a"), "kernel: missing a required"),  # what follows depends on the Python
+        (lambda k, out, a: nvb.kernel("sm_90a"), "argument: 'threads'"),
     ],
 )
 def test_the_argument_is_named_at_the_users_line(call: Callable[..., object], says: str) -> None:

@@ -89,7 +89,7 @@ def cubin_that_the_driver_refuses():
 
 @program("launch.no-gpu")
 def machine_without_a_gpu():
-    with patch.dict("sys.modules", {"numba.cuda": None}):  # breaks
+    with patch.dict("sys.modules", {"cuda.bindings.driver": None}):  # breaks
         runtime.load(FakeCompiled(signature()))  # breaks
     runtime.load(FakeCompiled(signature()), device=FakeDevice())  # keeps
 
