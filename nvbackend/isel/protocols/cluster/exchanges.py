@@ -14,16 +14,17 @@ from functools import cached_property
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel import facts
-from nvbackend.isel.flow.cluster_paths import cluster_size, is_avoided, is_for_each, rank_paths
+from nvbackend.isel.flow.cluster_paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, DEFINED_IN, IN_CLUSTER
-from nvbackend.isel.machine import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues, Scope
+from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER
+from nvbackend.isel.machine import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.phases import ARRIVE, START, WAIT, Phase, Phases, Places, matters, unordered
+from nvbackend.isel.protocols.cluster.rank_values import footprints_by_rank
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.proxy.accesses import Kind, Run
-from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
+from nvbackend.isel.protocols.shared.footprints import Overlap
 
 _OF_PEERS = frozenset(IN_CLUSTER.values())
 _ATOMICS = (ATOMIC_SHARED, IN_CLUSTER[ATOMIC_SHARED])
@@ -48,32 +49,6 @@ class _Access:
         return self.site.instr.opcode in _ATOMICS
 
 
-@dataclass(frozen=True)
-class _OfRank:
-    """The values of a function in the CTA of one rank."""
-
-    values: RunTimeValues
-    rank: int
-    threads: int
-
-    def numbers(self, name: str) -> Sequence[int] | None:
-        known, by_rank = self.values.numbers(name), self.values.ranks(name)
-        return known if known is not None or by_rank is None else (by_rank[self.rank],) * self.threads
-
-    def ranks(self, name: str) -> Sequence[int] | None:
-        return self.values.ranks(name)
-
-    def counted(self, name: str) -> tuple[int, int] | None:
-        return self.values.counted(name)
-
-    def is_same(self, name: str) -> bool:
-        """Whether all threads of the cluster have it: a parameter, or what counts a known number of rounds."""
-        return DEFINED_IN not in name or self.values.counted(name) is not None
-
-    def scope(self, name: str) -> Scope:
-        return self.values.scope(name)
-
-
 def check_exchanges(function: MachineFunction) -> Iterator[Diagnostic]:
     """Every such race, once for each allocation, at the later of the two accesses."""
     if function.attributes.get(ATTACHED) or function.values is None:
@@ -90,11 +65,7 @@ class _Search:
         self._sites = sites_of(function)
         self._loops = loops_of(function)
         self._paths = rank_paths(function)
-        threads = function.attributes.get("threads")
-        count = threads if isinstance(threads, int) else 0
-        self._footprints = [
-            Footprints(function, _OfRank(values, rank, count)) for rank in range(cluster_size(function))
-        ]
+        self._footprints = footprints_by_rank(function, values)
         arrivals = [site for found in self._sites.values() for site in found if site.instr.opcode == ARRIVE]
         self._arrivals = [site for site in arrivals if self._loops.is_reachable(site.block)]
         self._relaxed = frozenset(site.position for site in arrivals if _is_relaxed(site))

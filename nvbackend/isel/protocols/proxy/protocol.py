@@ -29,6 +29,7 @@ from nvbackend.isel.protocols.proxy.state import (
     ProxyAnalysis,
 )
 from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
+from nvbackend.isel.protocols.proxy.unwaited_copies import unwaited_reads
 from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
 from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
 
@@ -79,7 +80,9 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     meetings = find_meetings(reduced)
     if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
         meetings = [meeting for meeting in meetings if meeting.first.kind is not Kind.MULTIPLY]
-    meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings)], key=_place)
+    brought = {meeting.first.object for meeting in meetings if meeting.first.kind in _BROUGHT}
+    unwaited = unwaited_reads(function, reduced.runs, brought)
+    meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
     found = [diagnose(causes) for causes in _by_cause(meetings)]
     told = {meeting.first.number for meeting in meetings}
     return found + [diagnose_exit(run, site, ages) for run, site, ages in _left_at_exit(reduced, told)]
