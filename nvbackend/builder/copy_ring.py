@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from nvbackend.builder import rules
+from nvbackend.builder import pipeline_rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.fragment_copies import inside_of
 from nvbackend.builder.tensor import Inside, Tensor
@@ -32,9 +32,9 @@ class CopyRing:
     def __init__(self, k: CopyRings, stages: int, tiles: Mapping[str, tuple[ElementType, AnyLayout]]) -> None:
         if stages < 2:
             because = "The tiles that are read and those that are filled would be the same."
-            rules.RING.fail(stages=stages, needed=2, because=because)
+            pipeline_rules.RING.fail(stages=stages, needed=2, because=because)
         if not tiles:
-            rules.RING_TILES.fail(given="none", taken="no name")
+            pipeline_rules.RING_TILES.fail(given="none", taken="no name")
         self._k = k
         self.stages = stages
         self._layouts = dict(tiles)

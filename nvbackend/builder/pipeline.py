@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nvbackend.builder import rules
+from nvbackend.builder import pipeline_rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.memory import Address
 from nvbackend.builder.roles import Roles
@@ -43,12 +43,12 @@ class Ring:
 
     def __init__(self, k: Roles, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool) -> None:
         if stages < 1:
-            rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
+            pipeline_rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
         if not layouts or not layouts.keys().isdisjoint(Stage.__slots__):
-            rules.RING_TILES.fail(given=", ".join(layouts) or "none", taken=", ".join(Stage.__slots__))
+            pipeline_rules.RING_TILES.fail(given=", ".join(layouts) or "none", taken=", ".join(Stage.__slots__))
         warpgroups = k.threads // WARPGROUP_SIZE
         if not 1 <= consumers <= warpgroups:
-            rules.RING_CONSUMERS.fail(given=consumers, there=warpgroups)
+            pipeline_rules.RING_CONSUMERS.fail(given=consumers, there=warpgroups)
         self._k = k
         self.stages = stages
         self.consumers = consumers
@@ -83,10 +83,12 @@ class Ring:
         """
         k = self._k
         if k._consuming not in (None, self.consumers):
-            rules.RING_CONSUMERS.fail(given=self.consumers, there=k._consuming)
+            pipeline_rules.RING_CONSUMERS.fail(given=self.consumers, there=k._consuming)
         if not 0 <= in_flight <= 1 or in_flight >= self.stages:
             because = "The stage that is held back would never come free, and the producer would wait forever."
-            rules.RING.fail(stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because)
+            pipeline_rules.RING.fail(
+                stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because
+            )
         self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
         index = self._index.value
         k.mbarrier_wait(self._full + index, self._phase)
@@ -121,12 +123,12 @@ class Ring:
     def _check_role(self, call: str, who: str, *, wrong: bool) -> None:
         """Raises pipeline.role in the wrong role, pipeline.not-ready where no barrier followed the set-up."""
         if wrong:
-            rules.RING_ROLE.fail(call=call, who=who, block=self._k._regions[-1].describe())
+            pipeline_rules.RING_ROLE.fail(call=call, who=who, block=self._k._regions[-1].describe())
         for instruction in reversed(list(self._k.machine.instructions())):
             if instruction.opcode in _SYNCHRONISES:
                 return
             if instruction.opcode == mbarrier.init().opcode:
-                rules.RING_NOT_READY.fail(call=call)
+                pipeline_rules.RING_NOT_READY.fail(call=call)
 
     def release(self) -> None:
         """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained."""
@@ -185,7 +187,7 @@ class Pipelines(Roles):
         Raises pipeline.group.
         """
         if type(group) is not int or group < 1:
-            rules.GROUP.fail(given=repr(group))
+            pipeline_rules.GROUP.fail(given=repr(group))
         index, height, width = (as_value(self, one, s32).to(u32) for one in (tile, rows, columns))
         in_group = width * group
         first = self._quotient(index, in_group) * group

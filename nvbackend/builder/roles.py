@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nvbackend.builder import rules
+from nvbackend.builder import pipeline_rules
 from nvbackend.builder.blocks import with_block
 from nvbackend.builder.values import Operand, Value
 from nvbackend.builder.warpgroup import Warpgroups
@@ -29,7 +29,7 @@ class Roles(Warpgroups):
         Raises pipeline.roles where the kernel has no second whole warpgroup to consume.
         """
         if self.threads % WARPGROUP_SIZE or self.threads < 2 * WARPGROUP_SIZE:
-            rules.ROLES.fail(threads=self.threads, warpgroup=WARPGROUP_SIZE, least=2 * WARPGROUP_SIZE)
+            pipeline_rules.ROLES.fail(threads=self.threads, warpgroup=WARPGROUP_SIZE, least=2 * WARPGROUP_SIZE)
         self._producer_registers = registers
         with self.if_(self.warpgroup_id() == 0):
             self.decrease_registers(registers)
@@ -64,7 +64,7 @@ class Roles(Warpgroups):
         wanted = (self._producer_registers + consumers * registers) * WARPGROUP_SIZE
         if wanted > share * self.threads:
             left = share * (consumers + 1) - self._producer_registers
-            rules.ROLE_REGISTERS.fail(
+            pipeline_rules.ROLE_REGISTERS.fail(
                 producer=self._producer_registers,
                 consumers=consumers,
                 registers=registers,

@@ -8,7 +8,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.builder.rules import RING
+from nvbackend.builder.pipeline_rules import RING
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
 
