@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from nvbackend.builder import rules
 from nvbackend.builder.compiled_again import CompiledBefore
@@ -15,6 +15,7 @@ from nvbackend.diagnostics import DiagnosticError, Location, user_facing
 from nvbackend.diagnostics.location import error_location
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.target import Target
+from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, TensorMap
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def kernel(
 
 
 @user_facing
-class KernelDefinition:
+class KernelDefinition(NotLoaded):
     """A function that builds a kernel, with its target and launch bounds."""
 
     def __init__(
@@ -116,20 +117,8 @@ class KernelDefinition:
             raise DiagnosticError([found]) from None
         return k._finish(_last_line(self._function))
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Kernels are launched, not called: kernel.function."""
-        advice = "build it, and launch it with a grid: nvb.runtime.load(kernel.compile()).launch(grid, ...)"
-        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="a kernel is not a function of the host", advice=advice)
-
-    def launch(self, *_: object, **__: object) -> NoReturn:
-        """Kernels are loaded before they are launched: kernel.function."""
-        advice = "load it first: nvb.runtime.load(kernel.compile()).launch(grid, ...)"
-        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="it is not compiled yet", advice=advice)
-
-    def __getitem__(self, grid: object) -> NoReturn:
-        """As numba writes launches, and so do kernels that are loaded: kernel.function."""
-        advice = "load it first: nvb.runtime.load(kernel.compile())[grid](...)"
-        rules.KERNEL_FUNCTION.fail(kernel=self.name, problem="it is not compiled yet", advice=advice)
+    def _stage(self) -> tuple[str, int, bool]:
+        return self.name, self.threads, False
 
     def _declared(self) -> dict[str, bool]:
         """The constants of the build, and of each whether it has no default."""

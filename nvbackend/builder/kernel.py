@@ -26,6 +26,7 @@ from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
+from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signature, TensorMap
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class KernelBuilder(Operations):
 
 @user_facing
 @dataclass(frozen=True)
-class FinishedKernel:
+class FinishedKernel(NotLoaded):
     """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings."""
 
     signature: Signature
@@ -135,6 +136,9 @@ class FinishedKernel:
     ir: str
     diagnostics: tuple[Diagnostic, ...]
     timings: dict[str, float] = dataclasses.field(compare=False)
+
+    def _stage(self) -> tuple[str, int, bool]:
+        return self.signature.name, self.signature.bounds.threads, False
 
     def compile(self, **options: Any) -> CompiledKernel:
         """PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""

@@ -17,6 +17,7 @@ from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, user_facing
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.target import Target, dotted
+from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Signature
 
 ASSEMBLE = "assemble"
@@ -25,7 +26,7 @@ ASSEMBLE = "assemble"
 
 @user_facing
 @dataclass(frozen=True)
-class CompiledKernel:
+class CompiledKernel(NotLoaded):
     """A kernel that was built: what it takes, what was selected, and every form down to the cubin.
 
     `ir` is the IR before optimisation, `optimized_ir` the one that `ptx` was printed from; `cubin` is None where it
@@ -43,6 +44,9 @@ class CompiledKernel:
     diagnostics: tuple[Diagnostic, ...] = ()
     timings: Mapping[str, float] = field(default_factory=dict, compare=False)
     cached: tuple[str, ...] = field(default=(), compare=False)
+
+    def _stage(self) -> tuple[str, int, bool]:
+        return self.name, self.signature.bounds.threads, True
 
     @property
     def name(self) -> str:

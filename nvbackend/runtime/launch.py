@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, Location, user_facing
 from nvbackend.diagnostics.location import caller_frame, location_of
+from nvbackend.launch_calls import NoLaunches
 from nvbackend.runtime.device import Configuration, CudaDevice, Device
 from nvbackend.runtime.driver import DriverError, driver_errors
 from nvbackend.runtime.rules import ASYNCHRONOUS_ERROR, GRID, LAUNCH_FAILED
@@ -201,7 +202,7 @@ def _fail(error: Exception, record: LaunchRecord, launched: History) -> NoReturn
 
 
 @user_facing
-class PreparedLaunch:
+class PreparedLaunch(NoLaunches):
     """A launch whose arguments are checked and converted; `run()` only calls the driver.
 
     It holds the arrays it was made with, so their memory stays. Work that other streams had pending on them is
@@ -228,6 +229,10 @@ class PreparedLaunch:
         self._arguments = arguments
         self._owners = owners
         self.record = record
+
+    def _not_launched(self) -> tuple[str, str, str]:
+        advice = "write prepared.run(); its grid, arguments and stream are those it was prepared with"
+        return self.record.kernel, "the launch is already prepared", advice
 
     def run(self) -> None:
         """Launch. Returns before the kernel has run. Raises launch.failed with the driver's answer."""

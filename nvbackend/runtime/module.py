@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.isel.target import Target
+from nvbackend.launch_calls import LAUNCH_CALL, NoLaunches
 from nvbackend.runtime import launch as launching
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arguments import Binder, Bound
@@ -48,7 +49,7 @@ class Compiled(Protocol):
 
 
 @user_facing
-class LoadedKernel:
+class LoadedKernel(NoLaunches):
     """A kernel on the current device. `launch(grid, ...)` or `kernel[grid, stream](...)` starts it."""
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
@@ -120,26 +121,36 @@ class LoadedKernel:
         """
         grid, stream = self._grid_and_stream(configuration if isinstance(configuration, tuple) else (configuration,))
 
-        def launch(*arguments: object) -> None:
+        @user_facing
+        def launch(*arguments: object, **named: object) -> None:
+            if named:
+                self._refuse_names(named)
             self.launch(grid, *arguments, stream=stream)
 
         return launch
 
+    def _refuse_names(self, named: Iterable[str]) -> NoReturn:
+        """launch.call: neither parameters nor options of a launch are given by name."""
+        names = ", ".join(f"{name}=..." for name in named)
+        takes = ", ".join(parameter.name for parameter in self.signature.parameters) or "nothing"
+        advice = f"pass {takes} in this order, a stream in the brackets, and constants of the build to compile()"
+        problem = "a launch takes its arguments by position"
+        LAUNCH_CALL.fail(call=f"kernel[...](..., {names})", kernel=self.name, problem=problem, advice=advice)
+
     def _grid_and_stream(self, given: tuple[Any, ...]) -> tuple[Any, Any]:
         """What stands in the brackets. Raises launch.grid for numba's (grid, block): no stream has such a handle."""
         grid, stream = (*given, None, None)[:2]
-        wrong = len(given) not in (1, 2)
-        if wrong or (type(stream) is int and CU_STREAM_PER_THREAD < stream <= self.device.limits.threads):
+        threads = isinstance(stream, tuple) or (
+            type(stream) is int and CU_STREAM_PER_THREAD < stream <= self.device.limits.threads
+        )
+        if threads or len(given) not in (1, 2):
             problem = "kernels take [grid] or [grid, stream]; the threads of a CTA are the kernel's own"
             advice = "pass the grid, a tuple of its own where it has several dimensions, and a stream or None"
             raise_all([GRID.diagnose(grid=given, kernel=self.name, problem=problem, advice=advice)])
         return grid, stream
 
-    def __call__(self, *_: object, **__: object) -> NoReturn:
-        """Launches need a grid: launch.grid."""
-        advice = "kernel.launch(grid, ...), or kernel[grid](...)"
-        raise_all([GRID.diagnose(grid="none", kernel=self.name, problem="a launch needs one", advice=advice)])
-        raise AssertionError
+    def _not_launched(self) -> tuple[str, str, str]:
+        return self.name, "a launch needs a grid", "write kernel.launch(grid, ...) or kernel[grid](...)"
 
     def synchronize(self, stream: Any = None) -> None:
         """Wait for `stream`; raises launch.asynchronous-error, naming what was launched on it, where that failed."""

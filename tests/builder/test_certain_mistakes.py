@@ -115,8 +115,8 @@ def test_kernels_are_not_called() -> None:
     @nvb.kernel("sm_90a", threads=32)
     def whole(k, n: i32): ...
 
-    assert rules(lambda: whole(3)) == ["kernel.function"]
-    assert rules(lambda: whole[1](3)) == ["kernel.function"]
+    assert rules(lambda: whole(3)) == ["launch.call"]
+    assert rules(lambda: whole[1](3)) == ["launch.call"]
 
 
 def test_parameters_of_a_kernel_have_no_defaults() -> None:

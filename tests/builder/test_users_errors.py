@@ -62,7 +62,7 @@ def test_a_definition_is_not_launched() -> None:
 
     with pytest.raises(nvb.DiagnosticError) as caught:
         kernel.launch(1)
-    assert caught.value.diagnostics[0].rule_id == "kernel.function"
+    assert caught.value.diagnostics[0].rule_id == "launch.call"
 
 
 def plain(k, x: nvb.Pointer(f32)):

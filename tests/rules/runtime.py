@@ -73,6 +73,13 @@ def launch_that_the_driver_refuses():
     kernel.launch(1)
 
 
+@program("launch.call")
+def kernel_without_a_grid():
+    kernel = runtime.load(FakeCompiled(signature()), device=FakeDevice())
+    kernel()  # breaks
+    kernel[1]()  # keeps
+
+
 @program("launch.grid")
 def grid_of_a_part_of_a_cluster():
     kernel = runtime.load(FakeCompiled(signature(cluster=4)), device=FakeDevice())

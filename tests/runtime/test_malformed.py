@@ -49,7 +49,7 @@ def test_grids_and_streams(brackets) -> None:
 
 
 def test_a_launch_without_a_grid() -> None:
-    assert rules(lambda: loaded(Scalar(i32))(3)) == ["launch.grid"]
+    assert rules(lambda: loaded(Scalar(i32))(3)) == ["launch.call"]
 
 
 @pytest.mark.parametrize("stream", [-5, True])

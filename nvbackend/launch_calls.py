@@ -1,0 +1,73 @@
+"""Launching what cannot be launched: a kernel that is not loaded yet, or a call that other libraries have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
+
+LAUNCH_CALL = Rule(
+    id="launch.call",
+    message="{call} does not launch kernel {kernel}: {problem}",
+    fix="{advice}",
+    why="Python's own error would not say which call comes first, and other libraries launch kernels by other calls.",
+    reference="docs/guide.md, A kernel is a function that builds one",
+)
+LAUNCHES = frozenset({"configure", "forall", "launch", "prepare", "run", "warmup"})
+"""Methods that launch a kernel: ours, and those of numba and Triton."""
+
+
+class NoSuchLaunch(DiagnosticError, AttributeError):
+    """For a method that an object lacks: to `hasattr` and `getattr` it is an attribute that is not there."""
+
+    __module__ = __name__.partition(".")[0]
+
+
+class NoLaunches:
+    """An object of the launch path that is not launched by the call that a user writes: launch.call says what is."""
+
+    __slots__ = ()
+    __iter__ = None
+    """Python iterates over whatever has brackets, without an end."""
+
+    def _not_launched(self) -> tuple[str, str, str]:
+        """The kernel's name, why such a call does not launch it, and what does."""
+        raise NotImplementedError
+
+    def _refused(self, call: str, *more: str) -> Diagnostic:
+        kernel, problem, advice = self._not_launched()
+        return LAUNCH_CALL.diagnose(call=call, kernel=kernel, problem=problem, advice="; ".join((advice, *more)))
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refused by launch.call."""
+        raise DiagnosticError([self._refused("kernel(...)")])
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            if name in LAUNCHES:
+                raise NoSuchLaunch([self._refused(f"kernel.{name}(...)")])
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=self)
+
+
+class NotLoaded(NoLaunches):
+    """A kernel before `nvbackend.runtime.load`."""
+
+    __slots__ = ()
+
+    def _stage(self) -> tuple[str, int, bool]:
+        """The kernel's name, the threads of its CTA, and whether it is compiled."""
+        raise NotImplementedError
+
+    def _not_launched(self) -> tuple[str, str, str]:
+        kernel, _, is_compiled = self._stage()
+        problem = "it is not loaded on a device" if is_compiled else "it is neither compiled nor loaded on a device"
+        compiled = "kernel" if is_compiled else "kernel.compile()"
+        return kernel, problem, f"load it first: nvb.runtime.load({compiled}).launch(grid, ...)"
+
+    def __getitem__(self, configuration: object) -> NoReturn:
+        """Refused by launch.call: `kernel[grid](...)` launches a loaded kernel."""
+        has_block = isinstance(configuration, tuple) and len(configuration) > 1
+        threads = [f"a CTA has the {self._stage()[1]} threads that the kernel was defined with"] if has_block else []
+        raise DiagnosticError([self._refused("kernel[...](...)", *threads)])
