@@ -35,7 +35,9 @@ class BoxCopies(Tensors, TensorCopies):
         destination: object,
         at: Sequence[Operand] | None,
         barrier: Address | None,
+        *,
         multicast: bool,
+        where: object,
     ) -> None:
         """One instruction for each box; of a multicast tile this CTA's share of them. Raises copy.boxes."""
         tensor_map, tensor, loads = _sides(copy, source, destination)
@@ -51,6 +53,8 @@ class BoxCopies(Tensors, TensorCopies):
         if loads is not (barrier is not None):
             instead = "give `barrier`, on which its bytes complete" if loads else "leave `barrier` out; commit and wait"
             fail("what is loaded completes on an mbarrier, what is stored in a bulk group", instead)
+        if where is not None:
+            fail("a box has no `where`", "leave it out: TMA fills what is outside the array, and writes none of it")
         if multicast and not loads:
             fail("what is stored has one place", "leave `multicast` out")
         shared = multicast and self.cluster > 1

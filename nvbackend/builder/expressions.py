@@ -27,24 +27,34 @@ from nvbackend.intrinsics.types import ElementType, pred, tf32
 
 
 class _Operator(NamedTuple):
-    """The IRBuilder's methods for integers and for floats, and the same on numbers of Python."""
+    """The IRBuilder's methods for integers and for floats."""
 
     integer: str | None
     floating: str | None
-    fold: Callable[[int, int], int] | None
 
 
 _OPERATORS = {
-    "+": _Operator("add", "fadd", operator.add),
-    "-": _Operator("sub", "fsub", operator.sub),
-    "*": _Operator("mul", "fmul", operator.mul),
-    "/": _Operator(None, "fdiv", None),
-    "&": _Operator("and_", None, operator.and_),
-    "|": _Operator("or_", None, operator.or_),
-    "^": _Operator("xor", None, operator.xor),
-    "<<": _Operator("shl", None, operator.lshift),
-    ">>": _Operator("lshr", None, operator.rshift),
+    "+": _Operator("add", "fadd"),
+    "-": _Operator("sub", "fsub"),
+    "*": _Operator("mul", "fmul"),
+    "/": _Operator(None, "fdiv"),
+    "&": _Operator("and_", None),
+    "|": _Operator("or_", None),
+    "^": _Operator("xor", None),
+    "<<": _Operator("shl", None),
+    ">>": _Operator("lshr", None),
 }
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
+}
+"""The operations of integers, on numbers of Python."""
 _SHIFT_SIGNED = "ashr"
 _OF_PREDICATES = "&|^"
 _SHIFTS = ("<<", ">>")
@@ -56,7 +66,7 @@ _LEAST_SHIFT, _AMOUNT = 16, 32
 
 def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
     """`a operation b`. Raises value.operation where the type has none, value.constant for a shift past its bits."""
-    integer, floating, fold = _OPERATORS[operation]
+    integer, floating = _OPERATORS[operation]
     method = floating if element.is_float else integer
     if method is None or (element is pred and operation not in _OF_PREDICATES):
         advice = "use // for integers" if operation == "/" else "convert the operands with .to() first"
@@ -66,9 +76,9 @@ def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Va
     if operation in _SHIFTS and isinstance(y, int) and not 0 <= y < element.bits:
         problem = f"a shift by {y} of a type of {element.bits} bits"
         rules.CONSTANT_RANGE.fail(problem=problem, allowed=f"a shift from 0 to {element.bits - 1}")
-    if fold is not None and not element.is_float:
+    if not element.is_float:
         if isinstance(x, int) and isinstance(y, int):
-            return wrapped_constant(fold(x, y), element)
+            return wrapped_constant(_FOLDS[operation](x, y), element)
         if _is_identity(operation, y):
             return a
         if _is_identity(operation, x) and operation in "+|^":

@@ -52,6 +52,14 @@ MULTIPLE = Rule(
     reference="CUTLASS include/cute/numeric/integral_constant.hpp (assume)",
 )
 
+BELOW = Rule(
+    id="tensor.below",
+    message="{given} bounds of coordinates in {rank} dimensions",
+    fix="give a bound for each dimension, None for one without",
+    why="What lies past the end of the dimensions left out would be read or written.",
+    reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
+)
+
 Cut: TypeAlias = "Callable[[AnyLayout], Partition]"
 """What cuts a thread's part out of a layout, such as `ThrCopy.partition_S` and `ThrMMA.partition_A`."""
 
@@ -273,7 +281,12 @@ class Coordinates:
         return tuple(added(part(coordinate), at) for part, at in zip(self._parts, self._at, strict=True))
 
     def below(self, *bounds: Operand | None) -> Inside:
-        """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`."""
+        """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`.
+
+        Raises tensor.below for a bound too few or too many.
+        """
+        if len(bounds) != len(self._parts):
+            BELOW.fail(given=len(bounds), rank=len(self._parts))
         return Inside(self, bounds)
 
     __iter__ = None
@@ -290,7 +303,7 @@ class Inside:
     def holds(self, coordinate: Any) -> Value | None:
         """Whether an element is inside, as a predicate; None where nothing bounds it."""
         found: Value | None = None
-        for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=False):
+        for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
             if bound is not None:
                 k = self.coordinates._k
                 number = as_value(k, index, s32 if isinstance(index, int) else None)
@@ -305,7 +318,7 @@ class Inside:
         """
         k = self.coordinates._k
         for place, (part, at, bound) in enumerate(
-            zip(self.coordinates._parts, self.coordinates._at, self.bounds, strict=False)
+            zip(self.coordinates._parts, self.coordinates._at, self.bounds, strict=True)
         ):
             span = cosize(part.plain.mode(0, 0))
             known = math.gcd(

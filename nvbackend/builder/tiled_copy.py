@@ -46,7 +46,7 @@ WHERE = Rule(
 
 TMA_ONLY = Rule(
     id="copy.tma-only",
-    message="{copy} is not a copy by TMA, and was given a tensor map, `at` or `barrier`",
+    message="{copy} is not a copy by TMA, and was given a tensor map, `at`, `barrier` or `multicast`",
     fix="make it with make_tma_copy, or give it tensors",
     why="An instruction of threads has addresses; only TMA knows of boxes and mbarriers.",
     reference="CUTLASS include/cute/algorithm/copy.hpp",
@@ -108,18 +108,23 @@ class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
         what is stored is in the thread's bulk group. Raises copy.boxes, copy.multicast.
         """
         if isinstance(copy, TmaCopy):
-            self._copy_boxes(copy, source, destination, at, barrier, multicast)
+            self._copy_boxes(copy, source, destination, at, barrier, multicast=multicast, where=where)
             return
-        if isinstance(source, TensorMapParameter) or isinstance(destination, TensorMapParameter) or at or barrier:
+        maps = isinstance(source, TensorMapParameter) or isinstance(destination, TensorMapParameter)
+        if maps or at is not None or barrier is not None or multicast:
             TMA_ONLY.fail(copy=copy)
         atom = copy.atom if isinstance(copy, TiledCopy) else copy
         self._check_copy(copy, atom, source, destination)
-        walkers = [Walker(part) if isinstance(part, Tensor) else part for part in (source, destination)]
+        walkers: list[Walker | RegisterTensor] = []
         faults = []
-        for name, part, walker in zip(("the source", "the destination"), (source, destination), walkers, strict=True):
-            if isinstance(part, Tensor) and isinstance(walker, Walker):
+        for name, part in (("the source", source), ("the destination", destination)):
+            if isinstance(part, Tensor):
+                walker = Walker(part)
                 promise = any(term.scale is not None for term in part._terms)
                 faults += access_faults(atom, part.layout, name, walker.align, promise=promise)
+                walkers.append(walker)
+            else:
+                walkers.append(part)
         raise_all(faults)
         if where is not None:
             _check_where(atom, where)

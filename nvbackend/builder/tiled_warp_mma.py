@@ -343,8 +343,8 @@ class TiledWarpMma:
         registers = size(acc.layout)
         sums = k.shared(acc.element, (plan.parts - 1) * registers * owners, align=16, name="partial_sums")
         v, m, n, part = self.thread.vmnk
-        inner = self.layouts.thr_layout_vmnk.modes[:3]
-        mine = v + size(inner[0]) * (m + size(inner[1]) * n)
+        threads = self.layouts.thr_layout_vmnk
+        mine = v + size(threads, 0) * (m + size(threads, 1) * n)
         places = k.tensor(sums, Layout((owners, registers, plan.parts - 1)))
         with k.if_(part > 0):
             for value in range(registers):

@@ -30,7 +30,7 @@ def _told(given: CellMap) -> Iterator[str]:
     yield paragraph(f"{given.operand} with M = {given.m}: {given.tile}")
     rows, columns = given.extents
     places = [(row, 0) for row in _shown(rows)] + [(0, column) for column in _shown(columns)[1:]]
-    cells = [f"{_pair(one)} at {_pair(given.position(*one))}" for one in dict.fromkeys(places)]
+    cells = [f"{_pair(one)} at {_pair(given.position(*one))}" for one in places]
     for start in range(0, len(cells), _A_LINE):
         yield "  " + "  ".join(cells[start : start + _A_LINE]) + "\n"
     if given.note:

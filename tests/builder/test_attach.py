@@ -82,6 +82,7 @@ def test_nothing_stays_behind_an_exit():
     for call in (lambda: number + 1, lambda: number.to(f32), k.barrier, lambda: k.shared(i32, 4)[number]):
         with pytest.raises(nvb.DiagnosticError, match=r"control\.unreachable"):
             call()
+        assert builder._anchor == len(builder.block.instructions), "where its owner would go on"
     assert k.verify() == ()
     assert "ret;" in compile_ir(str(module), k.target).ptx
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from llvmlite import ir
 
 from nvbackend import Parameter, Scalar, u32, u64
 from nvbackend.builder.bits import ONE, Bits
@@ -58,6 +59,72 @@ def test_every_form_gives_the_bit_of_the_number(x, y, steps):
                 assert (sum(ones) + len(form & ONE)) % 2 == number >> place & 1
 
 
+CONVERSIONS = st.tuples(st.sampled_from(["zext", "sext", "trunc"]), st.integers(0, 9), st.sampled_from([8, 16, 32, 64]))
+BY_NUMBER = st.tuples(
+    st.sampled_from(["shl", "lshr", "ashr", "mul", "urem", "udiv", "and_", "or_", "xor", "add", "sub"]),
+    st.integers(0, 9),
+    st.one_of(st.integers(0, 70), st.sampled_from([1, 2, 8, 16, 64, 0x380, 0xFFF0])),
+)
+OF_TWO = st.tuples(
+    st.sampled_from(["and_", "or_", "xor", "add", "sub", "mul"]), st.integers(0, 9), st.integers(0, 9).map(str)
+)
+REFERENCE = {
+    "shl": operator.lshift,
+    "lshr": operator.rshift,
+    "ashr": operator.rshift,
+    "mul": operator.mul,
+    "urem": operator.mod,
+    "udiv": operator.floordiv,
+    "and_": operator.and_,
+    "or_": operator.or_,
+    "xor": operator.xor,
+    "add": operator.add,
+    "sub": operator.sub,
+}
+
+
+def signed(number, width):
+    return number - (1 << width) if number >> width - 1 else number
+
+
+@settings(max_examples=150, deadline=None)
+@given(NUMBERS, NUMBERS, st.lists(st.one_of(CONVERSIONS, BY_NUMBER, OF_TWO), min_size=1, max_size=10))
+def test_every_form_of_integers_of_any_width(x, y, steps):
+    """The instructions themselves, of 8 to 64 bits, with a sign and without."""
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(32)] * 2), "f")
+    builder = ir.IRBuilder(function.append_basic_block())
+    values = list(zip(function.args, (x, y), strict=True))
+    for name, first, right in steps:
+        value, number = values[first % len(values)]
+        width = value.type.width
+        if name in ("zext", "sext", "trunc"):
+            if right == width or (right < width) is not (name == "trunc"):
+                continue
+            result = (signed(number, width) if name == "sext" else number) % (1 << right)
+            values.append((getattr(builder, name)(value, ir.IntType(right)), result))
+            continue
+        other, amount = values[int(right) % len(values)] if isinstance(right, str) else (None, right)
+        if other is None:
+            legal = range(width) if "sh" in name else range(1, 1 << width) if "u" in name[:1] else range(1 << width)
+            if amount not in legal:
+                continue
+            other = value.type(amount)
+        elif other.type != value.type:
+            continue
+        result = REFERENCE[name](signed(number, width) if name == "ashr" else number, amount) % (1 << width)
+        values.append((getattr(builder, name)(value, other), result))
+    is_number, bits = dict(values), Bits()
+    for value, number in values:
+        for place in range(value.type.width + 1):
+            form = bits.at(value, place)
+            if form is not None:
+                ones = [is_number[one] >> bit & 1 for one, bit in form - ONE]
+                assert (sum(ones) + len(form & ONE)) % 2 == number >> place & 1
+        mask, constant = bits.known(value)
+        assert number & mask == constant
+        assert bits.swizzle(value) in (None, 32, 64, 128)
+
+
 def test_what_is_known_of_a_sum():
     k = new()
     x, y = k.arguments
@@ -85,6 +152,7 @@ def test_the_swizzle_of_an_address(swizzled, pitch, span, start):
     assert bits.swizzle((address + row * pitch + chunk * 16).ir) is None
     assert bits.swizzle((address + layout(stage, chunk * 16)).ir) == span
     assert bits.swizzle((x + layout(row, chunk * 16)).ir) is None
+    assert bits.swizzle((address + layout(row, chunk * 16) | (x & stage & 15)).ir) is None
     elements = ComposedLayout(Swizzle(swizzled, 3, 3), 0, Layout((4096, pitch // 2), (pitch // 2, 1)))
     assert bits.swizzle((address + elements(row, chunk * 8) * 2).ir) == span
 

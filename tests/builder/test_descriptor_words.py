@@ -48,6 +48,7 @@ PACKED = {
     "or of its parts": lambda s, word: s.address.to(u64) | (word & ADDRESS) | (word & ~ADDRESS),
     "advanced": lambda s, word: (s.address.to(u64) | word) + 2,
     "advanced by a run-time number": lambda s, word: (s.address.to(u64) | word) + s.number.to(u64),
+    "advanced by a sum": lambda s, word: (s.address.to(u64) | word) + (s.number.to(u64) + (s.number * 3).to(u64)),
     "advanced twice": lambda s, word: (s.address.to(u64) | word) + s.number.to(u64) + (s.number * 3).to(u64),
 }
 

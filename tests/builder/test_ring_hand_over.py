@@ -83,6 +83,34 @@ def test_a_ring_hands_every_step_over_in_order(stages: int, cluster: int, consum
                     assert np.array_equal(found[1], b[:, columns]), (rank, step)
 
 
+class Waits(Cluster):
+    """A cluster that takes down how long each mbarrier was waited for: which phase was the last to be asked for."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.last: dict[int, int] = {}
+
+    def _mbarrier(self, cta: Any, row: Any, given: dict[str, Any]) -> dict[str, Any] | None:
+        answer = super()._mbarrier(cta, row, given)
+        if "try_wait" in row.opcode and answer is not None:
+            self.last[given["barrier"]] = given["parity"]
+        return answer
+
+
+@pytest.mark.parametrize("stages", [2, 3])
+def test_at_the_end_every_stage_has_come_back(stages: int) -> None:
+    """Of steps s, s + stages, ...: the phase of `empty` that the last of them ends, and so does that of `full`."""
+    k = ring_kernel(stages, 1, 1, 0)
+    a, b = numbers(ROWS, STEPS * COLUMNS), numbers(ROWS, STEPS * COLUMNS)
+    maps = {name: TensorMap(each, (ROWS, COLUMNS), 32) for name, each in (("a", a), ("b", b))}
+    waits = Waits(k, {**maps, "out": np.zeros(STEPS * 2 * ROWS * COLUMNS, np.uint16)})
+    waits.run()
+    rounds = [len(range(stage, STEPS, stages)) for stage in range(stages)]
+    expected = [(count - 1) % 2 for count in rounds]
+    found = [waits.last[barrier] for barrier in sorted(waits.last)]
+    assert found == expected * 2
+
+
 COPIES = {
     "one box": ((16, 16), Major.K, Swizzle.B32, (16, 16), 1),
     "boxes of half the rows": ((32, 16), Major.K, Swizzle.B32, (16, 16), 1),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32, i32
 from nvbackend.builder.kernel import TRIPLE, KernelBuilder
+from nvbackend.builder.owners import shared_faults
 from nvbackend.codegen.llvm import compile_ir
 
 VOID = ir.FunctionType(ir.VoidType(), [])
@@ -71,6 +75,30 @@ def test_another_builder_of_the_same_function(change):
         given["builder"] = ir.IRBuilder(place.block)
     with pytest.raises(DiagnosticError, match=r"attach\.again"):
         nvb.attach(given.pop("builder"), given.pop("target"), **given)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 5).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.tuples(*[st.integers(0, n - 1)] * 2)))))
+def test_all_that_call_one_another_are_found(graph):
+    """Functions that all lay out byte 0 on, which call one another, in circles too; the closure is Warshall."""
+    count, calls = graph
+    home = module()
+    places = [function(home, f"f{one}") for one in range(count)]
+    builders = [attach(place) for place in places]
+    for k in builders:
+        fill(k, 32)
+    for caller, callee in sorted(calls):
+        places[caller].call(places[callee].function, [])
+    reach = set(calls)
+    for via, start, end in itertools.product(range(count), repeat=3):
+        if (start, via) in reach and (via, end) in reach:
+            reach.add((start, end))
+    for one, k in enumerate(builders):
+        others = [other for other in range(count) if other != one]
+        expected = [(f"function f{other}", "which it calls") for other in others if (one, other) in reach]
+        expected += [(f"function f{other}", "which calls it") for other in others if (other, one) in reach]
+        found = [(found.values["other"], found.values["relation"]) for found in shared_faults(k)]
+        assert sorted(found) == sorted(expected)
 
 
 def test_the_builder_of_a_kernel_is_its_only_one():

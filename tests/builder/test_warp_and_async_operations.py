@@ -162,6 +162,8 @@ def test_what_has_no_instruction_is_refused_at_the_call():
         lambda: k.vote("most", lane < 1),
         lambda: k.match("any", lane.to(f32).to(s32).to(u8)),
         lambda: k.warp_reduce("mul", lane),
+        lambda: k.warp_reduce("and", lane.to(f32)),
+        lambda: k.warp_reduce("xor", lane < 1),
         lambda: k.ldmatrix(u.shared, 3),
         lambda: k.stmatrix(u.shared, []),
         lambda: k.cp_async(u.shared, u.out, 12),

@@ -109,5 +109,9 @@ def test_what_lies_where_in_tensor_memory(capsys: Printed) -> None:
     assert "(32,0) at (0,1,0) (64,0) at (0,2,0) (127,0) at (31,3,0) the same again 32, 64 and 96 lanes" in first
     assert "metadata with M = 128: (row, chunk) of the 128 rows of A in a CTA, a chunk of 4 elements" in first
     assert "(0,8) at (0,1,0) (0,15) at (0,1,28)" in first
+    assert "(0,1) at (0,0,1)" in first, "the next column of D is the next of tensor memory"
+    assert "(0,1) at (0,0,4)" in first, "a chunk of metadata has four bits"
+    cells = re.findall(r"\(\d+,\d+\) at", first.split("scale_a with")[0])
+    assert len(set(cells)) == len(cells) == 12, "no element of D twice"
     assert "M = 64" not in said
     assert [line for line in said.splitlines() if len(line) > 110] == []

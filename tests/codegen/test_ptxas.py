@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nvbackend.codegen.ptxas import Assembly, Resources, assemble, interpret, parse_resources
+from nvbackend.codegen.ptxas import Assembly, Resources, assemble, interpret, is_cubin, parse_resources
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel.target import Target
@@ -31,6 +31,15 @@ TWO_KERNELS = """.version 8.0
   st.global.u32 [%a], %r; bar.sync 3; ret; }
 .visible .entry second() .maxnreg 24 { bar.sync 0; ret; }
 """
+
+
+@pytest.mark.parametrize("machine", [0, 62, 190, 190 << 8, 191])
+@pytest.mark.parametrize("magic", [b"\x7fELF", b"\x7fELG", b"ELF\x7f", b""])
+def test_a_cubin_is_an_elf_image_for_cuda(magic: bytes, machine: int) -> None:
+    """ELF-64: 16 bytes of identification, the type in two, the machine in two more; EM_CUDA is 190 (elf.h)."""
+    data = magic.ljust(4, b"\0") + bytes(12) + (2).to_bytes(2, "little") + machine.to_bytes(2, "little") + bytes(44)
+    assert is_cubin(data) is (magic == b"\x7fELF" and machine == 190)
+    assert not is_cubin(data[:18])
 
 
 def rules_of(caught: pytest.ExceptionInfo[DiagnosticError]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import pytest
 
@@ -140,6 +140,35 @@ def test_an_alias_that_is_a_text_stands_for_what_it_says() -> None:
     assert [found.values["problem"] for found in wrong_arguments(call, ([1],), {})] == [
         "one is [1], a list, and takes Alias"
     ]
+
+
+Mode: Any = Literal["a", "b"]
+Element = TypeVar("Element", bound=int)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "given", "problems"),
+    [
+        ("Mode", 3, []),
+        ("Literal['a', 'b']", 3, []),
+        ("Element", "text", []),
+        ("no_such_module.Kind", 3, []),
+        ("nvb.no_such_kind", 3, []),
+        ("NoSuchKind", 3, ["one is 3, a int, and takes NoSuchKind"]),
+        ("Callable[[int], int] | None", len, []),
+        ("Callable[[int], int] | None", 3, ["one is 3, a int, and takes Callable[[int], int] | None"]),
+        ("type[int]", int, []),
+        ("type[int]", 3, ["one is 3, a int, and takes type[int]"]),
+        ("traceback.FrameSummary", 3, ["one is 3, a int, and takes traceback.FrameSummary"]),
+    ],
+)
+def test_what_an_annotation_says_of_an_argument(annotation: str, given: object, problems: list[str]) -> None:
+    """A form of typing says nothing, nor does a module that is not loaded; a name that no program has fits nothing."""
+
+    def call(one: object) -> None: ...
+
+    call.__annotations__["one"] = annotation
+    assert [found.values["problem"] for found in wrong_arguments(call, (given,), {})] == problems
 
 
 def test_a_truth_value_is_blamed_where_a_call_stopped_at_nothing_else() -> None:

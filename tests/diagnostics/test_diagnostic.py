@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import string
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -35,6 +36,29 @@ def test_text_holds_severity_id_values_place_notes_fix_and_reference() -> None:
         "  fix: round N up to 16",
         "  see: PTX ISA 9.7.15",
     ]
+
+
+def chain(count: int, name: str = "caller") -> tuple[Location, ...]:
+    return tuple(Location(f"<{name}>", line, "f") for line in range(1, count + 1))
+
+
+@pytest.mark.parametrize("count", range(13))
+def test_of_many_callers_both_ends_are_shown(count: int) -> None:
+    """All of up to eight; of more the first six, how many are left out, and the last."""
+    shown = str(STEP.diagnose(at=replace(NOWHERE, callers=chain(count)), n=9, step=8, up=16)).splitlines()[2:-2]
+    first = range(1, count + 1) if count <= 8 else range(1, 7)
+    expected = [f"  called from <caller>:{line}" for line in first]
+    if count > 8:
+        expected += [f"  called through {count - 7} more lines", f"  called from <caller>:{count}"]
+    assert shown == expected
+
+
+@pytest.mark.parametrize(("callers", "shown"), [(chain(2), 0), (chain(3), 3), (chain(2, "other"), 2), ((), 0)])
+def test_a_note_shows_its_callers_where_they_are_others(callers: tuple[Location, ...], shown: int) -> None:
+    at, note = replace(NOWHERE, callers=chain(2)), replace(NOWHERE, callers=callers)
+    lines = str(STEP.diagnose(at=at, notes=(("here", note),), n=9, step=8, up=16)).splitlines()
+    assert lines[4:6] == ["  note: here", "    at <no such file>:7"]
+    assert lines[6:-2] == [f"    called from {one}" for one in callers[:shown]]
 
 
 def test_text_leaves_out_what_there_is_not() -> None:

@@ -115,6 +115,17 @@ def an_end_in_the_middle_of_a_vector(k, a: nvb.Pointer(f16), n: i32):
     k.copy(copy, part, k.register_tensor(f16, part.shape), where=inside)
 
 
+@kernel("tensor.below", "sm_80")
+def the_bound_of_the_rows_alone(k, a: nvb.Pointer(f16), n: i32):
+    copy = make_tiled_copy(universal_copy(f16), Layout((16, 8), (8, 1)))
+    mine = copy.get_slice(k.thread_id())
+    part = k.tensor(a, Layout((16, 64), (64, 1))).partition(mine.partition_S)
+    places = k.identity_tensor((16, 64)).partition(mine.partition_S)
+    inside = places.below(n)  # breaks
+    inside = places.below(n, 64)  # keeps
+    k.copy(copy, part, k.register_tensor(f16, part.shape), where=inside)
+
+
 @kernel("tensor.base", "sm_90a")
 def a_swizzled_tile_at_any_place(k):
     memory = k.shared(f16, 64 * 64, align=128)  # breaks

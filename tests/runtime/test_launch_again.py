@@ -106,6 +106,23 @@ def test_the_same_array_is_checked_once(
     assert again == [first] * 4
 
 
+@pytest.mark.parametrize("kind", [MAP, POINTER], ids=["map", "pointer"])
+def test_another_array_at_the_same_address_is_asked_for_its_device_alone(
+    kind: Any, monkeypatch: pytest.MonkeyPatch, encoded: list[tensor_map.TensorMapPlan]
+) -> None:
+    """What its interface says was checked; only its memory may have gone to another device in between."""
+    kernel, device = loaded(kind, kind)
+    asked: list[int] = []
+    monkeypatch.setattr(device, "ordinal_of", lambda pointer: asked.append(pointer) or 0)
+    first, others = FakeArray((64, 128)), [FakeArray((64, 128)) for _ in range(5)]
+    for other in others:
+        kernel.launch(3, first, other)
+    assert len(asked) == 1 + len(others)
+    assert len(encoded) == (1 if kind is MAP else 0)
+    kernel.launch(3, first, others[-1])
+    assert len(asked) == 1 + len(others)
+
+
 TORCH_CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"pointer": ADDRESS + 2}, "address"),
     ({"shape": (64, 128, 1), "strides": (128, 1, 1)}, "rank"),

@@ -1,0 +1,50 @@
+"""Tables and paragraphs of plain text, against their words and widths counted here."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nvbackend.cli.text import WIDTH, columns, count, paragraph
+
+WORD = st.text("abc-", min_size=1, max_size=WIDTH + 20)
+CELL = st.text("ab", max_size=6)
+WIDTHS = st.integers(1, 4)
+
+
+def lines_of(words: list[str], indent: str) -> list[str]:
+    """Each line takes as many words as it has room for, and one in any case."""
+    lines: list[str] = []
+    for word in words:
+        if lines and len(f"{lines[-1]} {word}") <= WIDTH:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(indent + word)
+    return lines
+
+
+@settings(max_examples=100)
+@given(st.lists(WORD, max_size=12), st.sampled_from(["", "  "]))
+def test_words_of_a_paragraph_are_left_whole(words: list[str], indent: str) -> None:
+    said = paragraph("\n ".join(words), indent)
+    assert said.endswith("\n")
+    assert said.splitlines() == (lines_of(words, indent) or [""])
+
+
+@settings(max_examples=100)
+@given(WIDTHS.flatmap(lambda width: st.lists(st.lists(CELL, min_size=width, max_size=width), min_size=1, max_size=5)))
+def test_cells_begin_one_below_another(rows: list[list[str]]) -> None:
+    begins = [0]
+    for place in range(len(rows[0]) - 1):
+        begins.append(begins[-1] + max(len(row[place]) for row in rows) + 2)
+    expected = []
+    for row in rows:
+        line = [" "] * (begins[-1] + 6)
+        for begin, cell in zip(begins, row, strict=True):
+            line[begin : begin + len(cell)] = cell
+        expected.append("".join(line).rstrip() + "\n")
+    assert list(columns(rows)) == expected
+
+
+def test_one_thing_and_several() -> None:
+    assert [count(number, "row") for number in range(3)] == ["0 rows", "1 row", "2 rows"]
