@@ -110,8 +110,9 @@ class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
         if isinstance(copy, TmaCopy):
             self._copy_boxes(copy, source, destination, at, barrier, multicast=multicast, where=where)
             return
-        maps = isinstance(source, TensorMapParameter) or isinstance(destination, TensorMapParameter)
-        if maps or at is not None or barrier is not None or multicast:
+        if isinstance(source, TensorMapParameter) or isinstance(destination, TensorMapParameter):
+            TMA_ONLY.fail(copy=copy)
+        if at is not None or barrier is not None or multicast:
             TMA_ONLY.fail(copy=copy)
         atom = copy.atom if isinstance(copy, TiledCopy) else copy
         self._check_copy(copy, atom, source, destination)

@@ -127,6 +127,23 @@ def to_half_the_tile():
     load(scene)
 
 
+def to_rows_at_a_run_time_distance():
+    scene = Scene(mode=Mode.NONE)
+    scene.tile = scene.k.tensor(scene.ring.address, Layout((128, 64), (scene.k.thread_id() * 8, 1)))
+    load(scene)
+
+
+def a_bounded_load():
+    scene = Scene()
+    load(scene, where=scene.k.identity_tensor((128, 64)).below(100, None))
+
+
+def threads_to_all():
+    scene = Scene(cluster=2)
+    copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
+    scene.k.copy(copy, scene.tile, scene.tile, multicast=True)
+
+
 def two_maps():
     scene = Scene()
     scene.k.copy(scene.copy, scene.map, scene.map, at=(0, 0), barrier=scene.full)
@@ -171,6 +188,9 @@ MISTAKES = {
     of_pixels: ("copy.boxes", "declare the map as"),
     to_another_layout: ("copy.boxes", "the tensor is another than it was made for"),
     to_half_the_tile: ("copy.boxes", "the tensor is another than it was made for"),
+    to_rows_at_a_run_time_distance: ("copy.boxes", "the tensor is another than it was made for"),
+    a_bounded_load: ("copy.boxes", "leave it out: TMA fills what is outside"),
+    threads_to_all: ("copy.tma-only", "`multicast`"),
     two_maps: ("copy.boxes", "one of them is a map and the other a tensor"),
     nowhere: ("copy.boxes", "give an index for each of the 2 modes"),
     too_few_indices: ("copy.boxes", "give an index for each of the 2 modes"),

@@ -167,6 +167,11 @@ UNFOLLOWED = {
         + "        case types.ModuleType(N=n):\n            out[0] = n",
         "C.N = 2.0",
     ),
+    "a method of a list": ("L = [1.0]\nG = L.copy\n" + BODY + "G()[0]", "L[0] = 2.0"),
+    "a method of an array": (
+        "import array\nL = array.array('d', [1.0])\nG = L.tolist\n" + BODY + "G()[0]",
+        "L[0] = 2.0",
+    ),
 }
 """Reads that nothing follows: such a kernel is built each time."""
 

@@ -9,6 +9,7 @@ from nvbackend import bf16, f16
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.signature import Parameter
 from tests.support.barriers import barrier_of_somebody
+from tests.support.ir_addresses import condition_of, evaluate
 
 
 def builder(tensor_map, cluster=1):
@@ -34,6 +35,14 @@ def test_a_tile_is_loaded_box_by_box(box, rows, columns, copies):
         k.tma_load(k.shared_tile(layout(rows, columns)), source, (0, 0), barrier)
     assert len(loads(k)) == copies
     k.finish()
+
+
+def test_one_thread_prefetches_the_maps():
+    k, source, _ = builder(nvb.TensorMap(f16, box=(64, 64)))
+    k.tma_prefetch_maps(source)
+    (prefetch,) = (one for block in k.function.blocks for one in block.instructions if "prefetch.tensormap" in str(one))
+    condition = condition_of(prefetch)
+    assert [thread for thread in range(128) if evaluate(condition, {"tid.x": thread})] == [0]
 
 
 @pytest.mark.parametrize(("rows", "said"), [(8, []), (4, ["tma.alignment"])])

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, raise_all
+from nvbackend.diagnostics.diagnostic import printed
 
 STEP = Rule(
     id="wgmma.n-step",
@@ -36,6 +37,21 @@ def test_text_holds_severity_id_values_place_notes_fix_and_reference() -> None:
         "  fix: round N up to 16",
         "  see: PTX ISA 9.7.15",
     ]
+
+
+class Silent:
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+def test_values_without_a_text_are_shown_by_their_size_or_kind() -> None:
+    """Python does not print integers of more than 4300 digits; 10**5000 has 16610 bits."""
+    assert printed(10**5000) == "an integer of 16610 bits"
+    assert printed(Silent()) == "a Silent"
+    assert printed("text") == "'text'"
+    assert STEP.diagnose(n=10**5000, step=8, up=Silent()).fix == "round N up to a Silent"
 
 
 def chain(count: int, name: str = "caller") -> tuple[Location, ...]:
