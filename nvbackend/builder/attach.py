@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
+
 from llvmlite import ir
 
 from nvbackend.builder import rules
@@ -10,15 +13,21 @@ from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.operands import owner_of
 from nvbackend.builder.operations import Operations
-from nvbackend.builder.owners import AGAIN, BASE, builder_of, claim, shared_faults
+from nvbackend.builder.owned_code import FollowingBuilder, is_transparent, late_code
+from nvbackend.builder.owners import AGAIN, BASE, builder_of, claim, is_kernel, shared_faults
 from nvbackend.builder.values import Value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType
+from nvbackend.isel import facts
+from nvbackend.isel.machine import MachineBlock, MachineFunction
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.target import Target
 from nvbackend.isel.verify import verify
 
 _LOCAL = ("internal", "private")
 """The linkage of functions whose names LLVM makes fit for PTX; it leaves those that others know as they are."""
+_OF_THREADS = (facts.THREADS, facts.THREAD, facts.WARPS)
+"""Facts of which threads execute an instruction."""
 
 
 @user_facing
@@ -49,11 +58,17 @@ class AttachedBuilder(Operations):
             rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
         super().__init__(function.name, found, function, cached_storage=False)
         claim(function, self)
-        self._ir = builder
+        self._ir = self._following = FollowingBuilder(builder, super()._check_live)
         self._declares_base = shared_base is not None
         self._shared_start = self._shared_bytes = shared_base or 0
         self.threads, self.cluster = threads, cluster
         self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
+        entry = function.entry_basic_block
+        self._knows_threads = builder.block is entry and all(one is entry for one in function.blocks)
+        if self._knows_threads:
+            self._execution.start(threads, cluster)
+            self._homes[entry] = self._regions[0]
+            self._execution.enter(self.machine.block(entry.name))
 
     @property
     def shared_bytes(self) -> int:
@@ -72,19 +87,50 @@ class AttachedBuilder(Operations):
             rules.LLVM_TYPE.fail(given=value.type, element=element, wanted=llvm_type(element))
         return Value(self, value, element, self._regions[0])
 
+    def _check_live(self) -> None:
+        super()._check_live()
+        if self._ir.block not in self._homes:
+            self._execution.forget()
+
     def verify(self) -> tuple[Diagnostic, ...]:
         """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
 
-        Raises attach.shared too, where a caller, a callee or an array `extern .shared` has the same shared memory.
-        Returns the warnings.
+        A kernel of which the rest only computes, branches and accesses memory that is not shared is judged as one of
+        KernelBuilder. Raises attach.shared too, where a caller, a callee or an array `extern .shared` has the same
+        shared memory, shared.size with the owner's static arrays, and attach.threads. Returns the warnings.
         """
         self._check_blocks()
         for block in self.function.blocks:
             if block.name in self.machine.blocks and not block.is_terminated:
                 problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
                 rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
+        raise_all(list(late_code(self.function)))
         self._link()
-        return raise_all([*self._warnings, *shared_faults(self), *self._peers.faults(), *verify(self.machine)])
+        return raise_all([*self._warnings, *shared_faults(self), *self._peers.faults(), *verify(self._judged())])
+
+    def _judged(self) -> MachineFunction:
+        """The machine form as far as it may be believed: without who executes what, where others have a say in it."""
+        emitted = self._following.emitted
+        whole = self._knows_threads and not self._declares_base and is_kernel(self.function)
+        found = copy(self.machine)
+        found.kept = None
+        if whole and is_transparent(self.function, emitted, self._homes):
+            found.attributes = {**self.machine.attributes, ATTACHED: False}
+        else:
+            found.blocks = {name: _of_unknown_threads(block) for name, block in self.machine.blocks.items()}
+        found.values = self.machine.values
+        return found
+
+
+def _of_unknown_threads(block: MachineBlock) -> MachineBlock:
+    """The block with nothing said of which threads execute it."""
+    instructions = [
+        replace(one, facts={name: fact for name, fact in one.facts.items() if name not in _OF_THREADS})
+        if one.facts
+        else one
+        for one in block.instructions
+    ]
+    return replace(block, instructions=instructions, crew=None)
 
 
 @user_facing
@@ -109,7 +155,7 @@ def attach(
     if not isinstance(earlier, AttachedBuilder):
         AGAIN.fail(function=earlier.name, problem="that is a KernelBuilder, whose calls are these")
     given = {
-        "another IRBuilder": builder is earlier._ir,
+        "another IRBuilder": builder is earlier._following.owner,
         "another target": Target.parse(target) == earlier.target,
         "another number of threads": threads == earlier.threads,
         "another cluster": cluster == earlier.cluster,

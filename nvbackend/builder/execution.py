@@ -48,6 +48,11 @@ class Execution:
         self._regions[0].among = (1 << threads) - 1
         self._regions[0].executing = self._regions[0].crew = Threads(self._regions[0].among)
 
+    def forget(self) -> None:
+        """Who comes to the open regions is no longer known: somebody else has made the blocks on the way."""
+        for region in self._regions:
+            region.executing = region.crew = region.among = None
+
     def here(self, skip: int = 0) -> Threads | None:
         """The threads that are in the innermost region, `skip` of them left out."""
         return self._regions[-1 - skip].executing

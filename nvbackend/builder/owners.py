@@ -13,6 +13,7 @@ from llvmlite import ir
 from nvbackend.builder.scaling import SHARED_SPACE
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 
+_LOCAL = ("internal", "private")
 _BUILDER = "_nvbackend_builder"
 """The attribute of an llvmlite function that holds the builder it has."""
 
@@ -61,6 +62,19 @@ def claim(function: ir.Function, builder: Builder) -> None:
     if builder_of(function) is not None:
         AGAIN.fail(function=function.name, problem="this would be another")
     setattr(function, _BUILDER, builder)
+
+
+def is_kernel(function: ir.Function) -> bool:
+    """Whether it can only be a kernel: it returns nothing, others see it, and nothing in its module calls it."""
+    if function.linkage in _LOCAL or not isinstance(function.function_type.return_type, ir.VoidType):
+        return False
+    return not any(
+        one is function
+        for other in function.module.functions
+        for block in other.blocks
+        for instr in block.instructions
+        for one in (*instr.operands, getattr(instr, "callee", None))
+    )
 
 
 def shared_faults(k: Builder) -> Iterator[Diagnostic]:

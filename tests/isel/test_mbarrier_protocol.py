@@ -93,6 +93,8 @@ def test_what_an_attached_builder_does_not_see_is_not_missed():
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     k = nvb.attach(builder, "sm_90a", threads=128)
     full = k.shared(u64, 1, align=8)
+    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)])
+    builder.asm(kind, "mbarrier.init.shared.b64 [$0], 128;", "r", [full.bytes.ir], side_effect=True)
     k.mbarrier_arrive_expect_tx(full, BYTES)
     k.mbarrier_wait(full, 0)
     builder.ret_void()

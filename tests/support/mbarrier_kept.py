@@ -149,7 +149,7 @@ def memory_that_is_a_barrier_for_a_while(k, a, n):
 
 
 def barrier_of_the_caller(k, a, n):
-    full = k.shared_address(n.to(nvb.u32), u64, 8)
+    full = k.shared_address(n.to(nvb.u32), u64, 8, window="cta")
     k.mbarrier_arrive(full)
     k.mbarrier_wait(full, 0)
 

@@ -89,7 +89,7 @@ def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: 
 
 def filled_by_copies_alone(function: MachineFunction) -> frozenset[int]:
     """The allocations, by id, that cp.async and nothing else writes to; none where a place is not known."""
-    if "attached" in function.attributes or any(map(writes_elsewhere, function.instructions())):
+    if function.attributes.get("attached") or any(map(writes_elsewhere, function.instructions())):
         return frozenset()
     written: dict[bool, set[int]] = {False: set(), True: set()}
     for instr in function.instructions():

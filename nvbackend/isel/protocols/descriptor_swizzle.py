@@ -40,7 +40,7 @@ def check_swizzles(function: MachineFunction) -> list[Diagnostic]:
     maps without one, whose bytes may lie as they are read in global memory already; and where the place of some write
     is not known.
     """
-    if "attached" in function.attributes:
+    if function.attributes.get("attached"):
         return []
     reads = [(instr, *read) for instr in function.instructions() if instr.memory for read in _reads(instr)]
     fills = _fills(function) if reads else None
