@@ -14,9 +14,9 @@ from nvbackend.builder.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.operands import owner_of
 from nvbackend.builder.operations import Operations
 from nvbackend.builder.owned_code import FollowingBuilder, is_transparent, late_code
-from nvbackend.builder.owners import AGAIN, BASE, builder_of, claim, is_kernel, shared_faults
+from nvbackend.builder.owners import AGAIN, BASE, builder_of, claim, is_kernel, owner_faults
 from nvbackend.builder.values import Value
-from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
 from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel import facts
 from nvbackend.isel.machine import MachineBlock, MachineFunction
@@ -59,12 +59,13 @@ class AttachedBuilder(Operations):
         super().__init__(function.name, found, function, cached_storage=False)
         claim(function, self)
         self._ir = self._following = FollowingBuilder(builder, super()._check_live)
+        self._attached = caller_location()
         self._declares_base = shared_base is not None
         self._shared_start = self._shared_bytes = shared_base or 0
         self.threads, self.cluster = threads, cluster
         self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
         entry = function.entry_basic_block
-        self._knows_threads = builder.block is entry and all(one is entry for one in function.blocks)
+        self._knows_threads = builder.block is entry
         if self._knows_threads:
             self._execution.start(threads, cluster)
             self._homes[entry] = self._regions[0]
@@ -106,7 +107,7 @@ class AttachedBuilder(Operations):
                 rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         raise_all(list(late_code(self.function)))
         self._link()
-        return raise_all([*self._warnings, *shared_faults(self), *self._peers.faults(), *verify(self._judged())])
+        return raise_all([*self._warnings, *owner_faults(self), *self._peers.faults(), *verify(self._judged())])
 
     def _judged(self) -> MachineFunction:
         """The machine form as far as it may be believed: without who executes what, where others have a say in it."""

@@ -16,7 +16,7 @@ from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.memory import Address
 from nvbackend.builder.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.operations import Operations
-from nvbackend.builder.owners import claim, shared_faults
+from nvbackend.builder.owners import claim, owner_faults
 from nvbackend.builder.parameters import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, TensorMapParameter, check_parameters
 from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Value
@@ -114,7 +114,7 @@ class KernelBuilder(Operations):
         self._finished = True
         self._link()
         built = time.perf_counter()
-        warnings = raise_all([*self._warnings, *shared_faults(self), *self._peers.faults(), *verify(self.machine)])
+        warnings = raise_all([*self._warnings, *owner_faults(self), *self._peers.faults(), *verify(self.machine)])
         verified = time.perf_counter()
         text = kernel_text(self.module, self)
         timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}

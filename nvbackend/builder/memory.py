@@ -292,6 +292,8 @@ class Memory(Arithmetics):
     _first_shared: Location | None = None
     """The line that laid out the first of it."""
     _dynamic: ir.GlobalVariable | None = None
+    _attached: Location | None = None
+    """The line that attached the builder to somebody's function."""
 
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
         """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.

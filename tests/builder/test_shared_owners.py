@@ -214,3 +214,123 @@ def test_a_name_that_the_owner_has_taken():
     place.ret_void()
     assert k.verify() == ()
     assert k._dynamic is not array
+
+
+# -- what else a module shows ----------------------------------------------------------------------------------------
+
+
+def called_indirectly(owner, caller: ir.IRBuilder, callee: ir.Function, how: str) -> None:
+    if how == "a table":
+        kind = ir.ArrayType(callee.type, 1)
+        table = ir.GlobalVariable(owner, kind, "table")
+        table.initializer = ir.Constant(kind, [callee])
+        place = caller.gep(table, [ir.Constant(ir.IntType(32), 0)] * 2)
+        caller.call(caller.load(place), [])
+    else:
+        slot = caller.alloca(callee.type)
+        caller.store(callee, slot)
+        caller.call(caller.load(slot), [])
+
+
+@pytest.mark.parametrize("how", ["a table", "a variable"])
+@pytest.mark.parametrize("base", [None, 512])
+def test_a_callee_by_an_indirect_call(how, base):
+    owner = module()
+    callee, caller = function(owner, "callee"), function(owner, "caller", kernel=True)
+    outer = attach(caller)
+    fill(outer, 128)
+    inner = attach(callee, **({} if base is None else {"shared_base": base}))
+    fill(inner, 256)
+    called_indirectly(owner, caller, callee.function, how)
+    callee.ret_void()
+    caller.ret_void()
+    for k in (inner, outer):
+        if base is None:
+            assert broken(k) == ["attach.shared"]
+        else:
+            assert k.verify() == ()
+
+
+def test_an_indirect_call_reaches_no_function_of_another_type():
+    owner = module()
+    caller = function(owner, "caller", kernel=True)
+    outer = attach(caller)
+    fill(outer, 128)
+    taken = ir.Function(owner, ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "taken")
+    inner = attach(ir.IRBuilder(taken.append_basic_block("entry")))
+    fill(inner, 256)
+    inner._ir.ret_void()
+    caller.store(taken, caller.alloca(taken.type))
+    one = ir.Function(owner, VOID, "one")
+    ir.IRBuilder(one.append_basic_block("entry")).ret_void()
+    called_indirectly(owner, caller, one, "a variable")
+    caller.ret_void()
+    assert outer.verify() == ()
+
+
+@pytest.mark.parametrize(("callees", "cluster"), [(128, 1), (256, 1), (128, 2)])
+def test_a_callee_of_another_number_of_threads(callees, cluster):
+    owner = module()
+    callee, caller = function(owner, "callee"), function(owner, "caller", kernel=True)
+    outer, inner = attach(caller), nvb.attach(callee, "sm_90a", threads=callees, cluster=cluster)
+    caller.call(callee.function, [])
+    for one in (callee, caller):
+        one.ret_void()
+    for k in (outer, inner):
+        if (callees, cluster) == (128, 1):
+            assert k.verify() == ()
+        else:
+            assert broken(k) == ["attach.threads"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "is_broken"),
+    [
+        ({"maxntidx": 128}, False),
+        ({"maxntidx": 64}, True),
+        ({"maxntidx": 64, "maxntidy": 2}, False),
+        ({"maxntidx": 256}, False),
+        ({"reqntidx": 256}, True),
+        ({"reqntidx": 128, "reqntidy": 1}, False),
+        ({"kernel": 1}, False),
+    ],
+)
+def test_launch_bounds_of_the_owner(bounds, is_broken):
+    owner = module()
+    place = function(owner, "f", kernel=True)
+    k = attach(place)
+    place.ret_void()
+    for name, number in bounds.items():
+        note = owner.add_metadata([place.function, name, ir.Constant(ir.IntType(32), number)])
+        owner.add_named_metadata("nvvm.annotations", note)
+    if is_broken:
+        assert broken(k) == ["attach.threads"]
+    else:
+        assert k.verify() == ()
+
+
+@pytest.mark.parametrize("static", [24 * 1024, 40 * 1024])
+@pytest.mark.parametrize("user", ["itself", "callee", "nobody"])
+def test_static_arrays_of_the_owner_beside_dynamic_memory(static, user):
+    """ptxas knows nothing of the dynamic part, and the launch would fail: 227 KB are what there is (sm_90)."""
+    owner = module()
+    array = ir.GlobalVariable(owner, ir.ArrayType(ir.ArrayType(ir.IntType(32), 4), static // 16), "a", addrspace=3)
+    array.linkage, array.initializer, array.align = "internal", ir.Constant(array.value_type, ir.Undefined), 16
+    places = {name: function(owner, name, kernel=name == "itself") for name in ("callee", "itself", "nobody")}
+    k = attach(places["itself"])
+    fill(k, 200 * 1024 // 4)
+    touch(places[user], array)
+    places["itself"].call(places["callee"].function, [])
+    for one in places.values():
+        one.ret_void()
+    if static == 40 * 1024 and user != "nobody":
+        assert broken(k) == ["shared.size"]
+    else:
+        assert k.verify() == ()
+
+
+def test_static_memory_of_the_kernel_itself_is_counted_once():
+    k = KernelBuilder("k", "sm_90a", threads=128)
+    k.shared_static(f32, 6 * 1024)[k.thread_id()] = 1.0
+    fill(k, 200 * 1024 // 4)
+    k.finish()

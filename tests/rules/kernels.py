@@ -163,6 +163,20 @@ def callee_in_the_memory_of_its_caller():
     inner.verify()
 
 
+@program("attach.threads")
+def callee_of_more_threads_than_its_caller():
+    module = ir.Module()
+    caller, callee = (ir.Function(module, ir.FunctionType(ir.VoidType(), []), name) for name in ("caller", "callee"))
+    outside, inside = (ir.IRBuilder(function.append_basic_block()) for function in (caller, callee))
+    nvb.attach(outside, "sm_90a", threads=128)
+    inner = nvb.attach(inside, "sm_90a", threads=256)  # breaks
+    inner = nvb.attach(inside, "sm_90a", threads=128)  # keeps
+    inside.ret_void()
+    outside.call(callee, [])
+    outside.ret_void()
+    inner.verify()
+
+
 @kernel("accumulator.store")
 def accumulator_to_another_type(k, out: nvb.Pointer(f16, align=8)):
     acc = k.accumulator(64)
