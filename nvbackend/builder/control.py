@@ -34,6 +34,7 @@ class _If:
     before: Known
     others: Threads | None
     rest: Threads | None
+    elsewhere: Threads | None
     anchor: str | None
 
 
@@ -63,16 +64,18 @@ class Control(BuilderCore):
         before = dict(self._known)
         chosen, others = self._execution.split(test.ir, self._elected)
         crew, rest = self._execution.part(test.ir, self._elected)
+        in_cluster, elsewhere = self._execution.split_cluster(test.ir, self._elected)
         anchor = None if crew is rest else self._regions[-1].anchor or branch.parent.name
         with self._region("if") as region:
             region.alone = self._is_alone(test.ir)
             region.executing, region.crew, region.anchor = chosen, crew, anchor
+            region.in_cluster = in_cluster
             self._execution.narrow(test.ir, self._elected, holds=True)
             self._enter(then, before)
             yield
             self._branch(merge)
         self._enter(merge, _unchanged(before, region))
-        self._last_if = _If(branch, test.ir, merge, region, before, others, rest, anchor)
+        self._last_if = _If(branch, test.ir, merge, region, before, others, rest, elsewhere, anchor)
 
     @with_block
     def else_(self) -> Iterator[None]:
@@ -85,6 +88,7 @@ class Control(BuilderCore):
         last.branch.operands[2] = otherwise
         with self._region("else") as region:
             region.executing, region.crew, region.anchor = last.others, last.rest, last.anchor
+            region.in_cluster = last.elsewhere
             self._execution.narrow(last.test, self._elected, holds=False)
             self._enter(otherwise, last.before)
             yield
@@ -120,6 +124,7 @@ class Control(BuilderCore):
         before = dict(self._known)
         with self._region("range") as region:
             region.executing = self._execution.here(skip=1)
+            region.in_cluster = self._regions[-2].in_cluster
             self._execution.count(rounds, counter._storage.slots[0])
             self._enter(header)
             self._branch_if(counter.value < last, body, done, rounds)
@@ -141,6 +146,7 @@ class Control(BuilderCore):
         before = dict(self._known)
         with self._region("loop") as region:
             region.executing = self._execution.here(skip=1)
+            region.in_cluster = self._regions[-2].in_cluster
             region.exit_block, region.next_block = done, body
             self._enter(body)
             yield

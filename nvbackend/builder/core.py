@@ -12,12 +12,14 @@ from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
 from nvbackend.builder.blocks import Asked, LiveBuilder, drop_unreachable
 from nvbackend.builder.descriptor_words import words_of
-from nvbackend.builder.execution import BARRIER, Execution, conjuncts
+from nvbackend.builder.execution import BARRIER, Execution
+from nvbackend.builder.lane_values import conjuncts
 from nvbackend.builder.llvm_types import llvm_type
 from nvbackend.builder.lowering import Operands, declare, lower
 from nvbackend.builder.names import check_name
 from nvbackend.builder.operand_numbers import OperandNumbers
 from nvbackend.builder.operands import check_operands, values_of
+from nvbackend.builder.peer_ranks import PeerRanks
 from nvbackend.builder.peers import Peers
 from nvbackend.builder.places import Places
 from nvbackend.builder.provenance import note_update, parity_facts, sources, swizzle_facts
@@ -57,6 +59,7 @@ class BuilderCore:
         self._places = Places()
         self._numbers = OperandNumbers(self._execution, self._places.bits)
         self._peers = Peers()
+        self._peer_ranks = PeerRanks(self._peers)
         self._accumulators: list[Accumulator] = []
         self._known: dict[Storage, list[ir.Value]] = {}
         self._dirty: dict[Storage, None] = {}
@@ -118,6 +121,8 @@ class BuilderCore:
             self._check_scope(value)
         self._peers.check(row, operands, in_cluster=self._in_cluster)
         self._numbers.check(row, operands)
+        of_cluster = self._execution.of_cluster
+        reach = None if of_cluster is None else self._peer_ranks.reach(of_cluster, row, operands)
         results = lower(self._ir, row, self._numbers.in_registers(self._ir, row, operands), name)
         known = self._execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
@@ -140,6 +145,7 @@ class BuilderCore:
                     **(facts or {}),
                 },
                 sources=sources(row, operands),
+                reach=reach,
                 location=caller_location(),
             )
         )

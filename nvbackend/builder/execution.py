@@ -6,14 +6,15 @@ known of the block is then nothing.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.lane_values import Lanes, LaneValues
+from nvbackend.builder.cluster_execution import THREAD_INDEX, ClusterExecution, rank_values
+from nvbackend.builder.lane_values import Lanes, LaneValues, conjuncts
 from nvbackend.builder.lowering import Operands
 from nvbackend.builder.provenance import same_in_all_threads, wraps
-from nvbackend.builder.regions import Region, Threads
+from nvbackend.builder.regions import Region, Threads, in_both
 from nvbackend.intrinsics import wmma
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
@@ -21,8 +22,6 @@ from nvbackend.intrinsics.row import Role, Row
 from nvbackend.isel import facts
 from nvbackend.isel.machine import Crew, MachineBlock
 
-_THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
-_RANK = "llvm.nvvm.read.ptx.sreg.cluster.ctarank"
 BARRIER = "barrier"
 """The operand that holds the address of an mbarrier."""
 _CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK, facts.STRIDE)
@@ -34,8 +33,10 @@ class Execution:
     def __init__(self, regions: Sequence[Region], counters: Container[ir.Value]) -> None:
         self._regions = regions
         self._total = 0
-        self._values = LaneValues(_THREAD_INDEX, 0)
-        self._ranks = LaneValues(_RANK, 0)
+        self._values = LaneValues(THREAD_INDEX, 0)
+        self._ranks = rank_values(0)
+        self.of_cluster: ClusterExecution | None = None
+        """The same of all CTAs of a cluster, where there are several."""
         self._counters = counters
         self._rounds: dict[ir.Value, tuple[int, int]] = {}
         """The first and the last value of loop counters, by their slots."""
@@ -43,8 +44,9 @@ class Execution:
     def start(self, threads: int, cluster: int) -> None:
         """All threads of the CTA enter the kernel here, in clusters of so many CTAs."""
         self._total = threads
-        self._values = LaneValues(_THREAD_INDEX, threads)
-        self._ranks = LaneValues(_RANK, cluster)
+        self._values = LaneValues(THREAD_INDEX, threads)
+        self._ranks = rank_values(cluster)
+        self.of_cluster = ClusterExecution(self._regions, threads, cluster) if cluster > 1 else None
         self._regions[0].among = (1 << threads) - 1
         self._regions[0].executing = self._regions[0].crew = Threads(self._regions[0].among)
 
@@ -67,7 +69,7 @@ class Execution:
         """Some threads go to the end of `target`: who stays in the blocks inside it is not followed."""
         for index in reversed(range(len(self._regions))):
             region = self._regions[index]
-            region.executing = region.crew = None
+            region.executing = region.crew = region.in_cluster = None
             if region.exit_block is not None:
                 for block in region.entered:
                     block.crew = None  # in another round, those that left are missing from the start
@@ -84,6 +86,10 @@ class Execution:
             return None, None
         kept = Threads(here.bits & chosen.bits, chosen.elected)
         return kept, here.without(kept)
+
+    def split_cluster(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[Threads | None, Threads | None]:
+        """As `split`, of the threads of all CTAs of the cluster."""
+        return (None, None) if self.of_cluster is None else self.of_cluster.split(condition, elected)
 
     def part(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[Threads | None, Threads | None]:
         """Those of the crew here that certainly come to either side of a branch together; None for what is not known.
@@ -146,7 +152,7 @@ class Execution:
         found: Threads | None = None
         for one in conjuncts(condition):
             holding = self._holds_alone(one, elected)
-            found = holding if found is None else _both(found, holding)
+            found = holding if found is None else in_both(found, holding)
             if found is None:
                 return None
         return found
@@ -213,29 +219,6 @@ class Execution:
         return Threads(here.bits & sum(1 << index for index, holds in enumerate(lanes) if holds))
 
 
-def conjuncts(condition: ir.Value) -> Iterator[ir.Value]:
-    """The conditions that all hold where `condition` does, each once."""
-    waiting, seen = [condition], {id(condition)}
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, ir.Instruction) and one.opname == "and":
-            parts = [each for each in reversed(one.operands) if id(each) not in seen]
-            seen.update(map(id, parts))
-            waiting += parts
-        else:
-            yield one
-
-
-def _both(left: Threads, right: Threads | None) -> Threads | None:
-    """The threads of both; None where some lane of a warp is elected and not all lanes have the other condition."""
-    if right is None or (left.elected and right.elected):
-        return None
-    if left.elected or right.elected:
-        other = right if left.elected else left
-        return Threads(left.bits & right.bits, True) if of_whole_warps(other) else None
-    return Threads(left.bits & right.bits)
-
-
 def _is_counted(row: Row) -> bool:
     return any(operand.name == BARRIER for operand in row.operands) or row.family in ("tma", "cluster")
 
@@ -248,12 +231,3 @@ def _constants(row: Row, operands: Operands) -> dict[str, int]:
         if operand.name in _CONSTANTS and operand.role is not Role.OUTPUT and isinstance(number, int):
             known[operand.name] = number
     return known
-
-
-def of_whole_warps(threads: Threads) -> bool:
-    """Whether they are all threads of the warps that they are in."""
-    whole = (1 << WARP_SIZE) - 1
-    if threads.elected:
-        return False
-    parts = (threads.bits >> start & whole for start in range(0, threads.bits.bit_length(), WARP_SIZE))
-    return all(part in (0, whole) for part in parts)

@@ -1,11 +1,11 @@
-"""Integers over an index, each evaluated at all of its values: the thread in its CTA, or the CTA in its cluster.
+"""Integers over an index, each evaluated at all of its values: the thread in its CTA, the CTA in its cluster, or both.
 
 What is computed from anything else than the index and constants is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
@@ -68,10 +68,14 @@ def _kept(lanes: Lanes, width: int) -> Lanes:
 
 
 class LaneValues:
-    """The values of one function over the special register that `index` reads, which is below `total`."""
+    """The values of one function over the special register that `index` reads, which counts up to `total`.
 
-    def __init__(self, index: str, total: int) -> None:
+    `known` are the lanes of other special registers, and of `index` itself where it counts otherwise.
+    """
+
+    def __init__(self, index: str, total: int, known: Mapping[str, Lanes] | None = None) -> None:
         self._index = index
+        self._known = {index: tuple(range(total)), **(known or {})}
         self.total = total
         self._found: dict[int, tuple[ir.Value, Lanes | None]] = {}
 
@@ -97,8 +101,8 @@ class LaneValues:
             return self._call(value)
         if not isinstance(value, ir.Instruction) or not isinstance(value.type, ir.IntType):
             return None
-        if isinstance(value, ir.CastInstr):
-            return self._cast(value)
+        if isinstance(value, (ir.CastInstr, ir.SelectInstr)):
+            return self._cast(value) if isinstance(value, ir.CastInstr) else self._select(value)
         if isinstance(value, ir.CompareInstr):
             return self._elementwise(value, value.op, _COMPARE.get(value.op))
         return self._elementwise(value, value.opname, _BINARY.get(value.opname))
@@ -128,12 +132,16 @@ class LaneValues:
             return None
         return _kept(_signed(lanes, width) if value.opname == "sext" else _unsigned(lanes, width), value.type.width)
 
+    def _select(self, value: ir.Instruction) -> Lanes | None:
+        chosen, yes, no = (self.lanes(one) for one in value.operands)
+        if chosen is None or yes is None or no is None:
+            return None
+        return tuple(one if holds else other for holds, one, other in zip(chosen, yes, no, strict=True))
+
     def _call(self, call: ir.CallInstr) -> Lanes | None:
         name = getattr(call.callee, "name", "")
-        if name == self._index:
-            return tuple(range(self.total))
         if name != _SHUFFLE:
-            return None
+            return self._known.get(name)
         value, lane = self.lanes(call.args[1]), call.args[2]
         if value is None or not isinstance(lane, ir.Constant) or lane.constant != 0:
             return None
@@ -160,6 +168,21 @@ def _sources(value: ir.Value) -> Sequence[ir.Value]:
     """The values whose lanes those of `value` are computed from."""
     if isinstance(value, ir.CallInstr):
         return value.args[1:2] if getattr(value.callee, "name", "") == _SHUFFLE else ()
-    if isinstance(value, ir.CompareInstr) or (isinstance(value, ir.Instruction) and value.opname in _BINARY):
+    if isinstance(value, (ir.CompareInstr, ir.SelectInstr)):
+        return tuple(value.operands)
+    if isinstance(value, ir.Instruction) and value.opname in _BINARY:
         return tuple(value.operands)
     return tuple(value.operands[:1]) if isinstance(value, ir.CastInstr) else ()
+
+
+def conjuncts(condition: ir.Value) -> Iterator[ir.Value]:
+    """The conditions that all hold where `condition` does, each once."""
+    waiting, seen = [condition], {id(condition)}
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ir.Instruction) and one.opname == "and":
+            parts = [each for each in reversed(one.operands) if id(each) not in seen]
+            seen.update(map(id, parts))
+            waiting += parts
+        else:
+            yield one

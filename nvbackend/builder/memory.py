@@ -264,6 +264,8 @@ class Address:
 
     def _pointer(self) -> ir.Value:
         builder = self._k._ir
+        if self.space == CLUSTER_SPACE and (execution := self._k._execution.of_cluster) is not None:
+            self._k._peer_ranks.check(execution, self.bytes.ir, {})
         if self.space != GLOBAL_SPACE:
             return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=self.space))
         self._k._check_scope(self._base)

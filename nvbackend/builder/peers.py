@@ -31,6 +31,7 @@ WINDOW = Rule(
     reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
 )
 SHARED_ADDRESS = "k.shared_address"
+_MOVES = ("add", "sub", "trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +52,32 @@ class Peers:
     def __init__(self) -> None:
         self._mapped: dict[ir.Value, int | None] = {}
         """With the CTAs that they are in, as `facts.PEERS`."""
+        self._ranks: dict[ir.Value, ir.Value] = {}
+        """The rank that each was mapped to."""
         self._slots: set[ir.Value] = set()
         """The variables that may be such an address at some time."""
         self._read_by: dict[ir.Value, set[ir.Value]] = {}
         """By a variable: the variables that were set to what is computed from it."""
         self._taken: list[_Taken] = []
 
-    def map(self, value: ir.Value, peers: int | None = None) -> None:
+    def map(self, value: ir.Value, peers: int | None = None, rank: ir.Value | None = None) -> None:
         """Remember that `value` is such an address, in the CTAs of `peers` (`facts.PEERS`), where that is known."""
         self._mapped[value] = peers
+        if rank is not None:
+            self._ranks[value] = rank
+
+    def rank_of(self, value: ir.Value) -> ir.Value | None:
+        """The rank of the CTA that an address is in: of one that was mapped and moved since; None for any other."""
+        found, waiting, seen = [], [value] if self._ranks else [], {value}
+        while waiting:
+            one = waiting.pop()
+            if one in self._mapped:
+                found.append(self._ranks.get(one))
+            elif isinstance(one, ir.Instruction) and one.opname in _MOVES:
+                fresh = [each for each in one.operands if each not in seen]
+                seen.update(fresh)
+                waiting += fresh
+        return found[0] if len(found) == 1 else None
 
     def facts(self, address: ir.Value) -> dict[str, int]:
         """Which CTA an `address` is in, where that is known."""

@@ -44,6 +44,25 @@ class Threads:
         return Threads(self.bits & ~others.bits)
 
 
+def in_both(left: Threads, right: Threads | None) -> Threads | None:
+    """The threads of both; None where some lane of a warp is elected and not all lanes have the other condition."""
+    if right is None or (left.elected and right.elected):
+        return None
+    if left.elected or right.elected:
+        other = right if left.elected else left
+        return Threads(left.bits & right.bits, True) if of_whole_warps(other) else None
+    return Threads(left.bits & right.bits)
+
+
+def of_whole_warps(threads: Threads) -> bool:
+    """Whether they are all threads of the warps that they are in."""
+    whole = (1 << WARP_SIZE) - 1
+    if threads.elected:
+        return False
+    parts = (threads.bits >> start & whole for start in range(0, threads.bits.bit_length(), WARP_SIZE))
+    return all(part in (0, whole) for part in parts)
+
+
 class Region:
     """A with-block of the kernel. Values made in it may be used while it is open."""
 
@@ -56,6 +75,7 @@ class Region:
         "executing",
         "exit_block",
         "held",
+        "in_cluster",
         "kind",
         "left",
         "location",
@@ -79,6 +99,8 @@ class Region:
         """The blocks inside it whose end has work to do, so that no thread may leave them early; with their places."""
         self.executing: Threads | None = None
         """The threads of the CTA that are in it, where they are known."""
+        self.in_cluster: Threads | None = None
+        """The same of all CTAs of the cluster, one after the other (`cluster_execution`)."""
         self.among: int | None = None
         """A bit for each thread of the CTA that may come to it; None where that is not known."""
         self.crew: Threads | None = None

@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.blocks import with_block
-from nvbackend.builder.execution import of_whole_warps
 from nvbackend.builder.memory import Address, Memory
+from nvbackend.builder.regions import of_whole_warps
 from nvbackend.builder.scaling import GLOBAL_SPACE
 from nvbackend.builder.values import Operand, Value, as_value
 from nvbackend.builder.warp_indices import SharedIndex
@@ -210,7 +210,7 @@ class Threads(Memory):
         operands = {"address": address.ir, "rank": number}
         mapped = self.emit(cluster.mapa(), operands)["mapped"][0]
         self._places.is_address(mapped, self._places.of_address(address.ir))
-        self._peers.map(mapped, self._execution.first_peers(number))
+        self._peers.map(mapped, self._execution.first_peers(number), number)
         return self._wrap(mapped, u32)
 
     def map_shared_rank(self, address: Address, rank: Operand) -> Address:

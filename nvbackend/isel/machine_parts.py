@@ -119,6 +119,22 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
+class Reach:
+    """Whose mbarriers an instruction reaches, each time that its block runs; all by the rank of the CTA it runs in.
+
+    `threads` are how many execute it, its guard included. `targets` are the CTAs of the cluster whose mbarrier they may
+    reach, a bit each, `certain` those that they do reach where any of them executes it, and `counts` how many of them
+    reach that of each CTA. `masks` are those of a multicast as they are given. None is what is not known.
+    """
+
+    threads: tuple[int | None, ...]
+    targets: tuple[int | None, ...]
+    certain: tuple[int, ...]
+    counts: tuple[tuple[int, ...] | None, ...]
+    masks: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class MachineInstr:
     """One selected instruction, or a pseudo-instruction (row None) that only records accesses.
 
@@ -127,7 +143,7 @@ class MachineInstr:
     registers, for print, `registers` counts them, where that is known; `touches` are the accesses to registers that
     asynchronous instructions use as well, `memory` those to allocations. `facts` are numbers known at build time that
     are no operand, by the names of `isel.facts`; `sources` the mutable variables that an operand is computed from,
-    where all of them are known.
+    where all of them are known. `reach` is there where the mbarrier may be that of another CTA of a cluster.
     """
 
     opcode: str
@@ -140,6 +156,7 @@ class MachineInstr:
     memory: tuple[MemoryTouch, ...] = ()
     facts: Mapping[str, int] = field(default_factory=dict)
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    reach: Reach | None = None
     location: Location | None = None
 
 

@@ -37,7 +37,6 @@ from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.descriptor_swizzle import check_swizzles
 from nvbackend.isel.protocols.group_threads import check_group_threads
-from nvbackend.isel.protocols.mbarrier.multicast import check_multicast_bytes
 from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.isel.protocols.proxy.refills import check_refills
@@ -263,7 +262,6 @@ PROTOCOLS: tuple[Protocol, ...] = (
     check_unwaited_reads,
     check_refills,
     check_multicast_masks,
-    check_multicast_bytes,
     check_shared_bounds,
     check_shared_races,
     check_group_threads,

@@ -62,6 +62,14 @@ def cast(b: ir.IRBuilder, name: str, value: Known, width: int) -> Known:
     return made, read(read(value[1], sign).astype(f"{sign}{width // 8}"), "u")
 
 
+def selected(b: ir.IRBuilder, index: Known, limit: int, yes: Known, no: Known) -> Known:
+    """`yes` below a limit of the index, and `no` from it on."""
+    made = b.select(b.icmp_unsigned("<", index[0], ir.Constant(index[0].type, limit)), yes[0], no[0])
+    if index[1] is None or yes[1] is None or no[1] is None:
+        return made, None
+    return made, np.where(index[1] < limit, yes[1], no[1])
+
+
 @st.composite
 def programs(draw: st.DrawFn) -> list[Known]:
     """Ten operations on the thread's index, on constants and on one another, then two comparisons."""
@@ -89,6 +97,8 @@ def programs(draw: st.DrawFn) -> list[Known]:
         else:
             name = draw(st.sampled_from([*RINGS, *SHIFTS, *DIVISIONS]))
             values.append(binary(b, name, *draw(st.permutations([one, other(width)]))))
+    yes = draw(st.sampled_from(values))
+    values.append(selected(b, values[0], draw(st.integers(0, THREADS)), yes, other(yes[0].type.width)))
     for sign, left in zip("iu", draw(st.permutations(values)), strict=False):
         right, sort = other(left[0].type.width), draw(st.sampled_from(list(COMPARISONS)))
         made = (b.icmp_signed if sign == "i" else b.icmp_unsigned)(sort, left[0], right[0])

@@ -59,21 +59,6 @@ def test_bytes_are_those_of_all_threads_and_all_ctas(announcing, announced, copy
     assert said(with_parameter(kernel, "x", nvb.Pointer(u32, 16)), cluster=cluster) == wrong
 
 
-def test_bytes_of_a_mask_of_some_ctas_are_not_known():
-    """Which CTAs get which copies is not worked out: nothing is said, right or wrong."""
-
-    def kernel(k, x: nvb.Pointer(u32, 16)):
-        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 512, align=128)
-        k.barriers_ready()
-        with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 96)
-            k.bulk_load(tile, x, 48, full, multicast_mask=0b011)
-        k.mbarrier_wait(full, 0)
-        k.cluster_sync()
-
-    assert said(kernel, cluster=3) == []
-
-
 @pytest.mark.parametrize("count", [1, 3, 5, 64, 96, 97, 128])
 def test_arrivals_are_those_of_all_threads(count):
     """96 threads arrive once, and one of them is all that a count of 1 would be."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, i32, u32, u64
+from nvbackend import f16, f32, i32, u32, u64
 from tests.rules.example import kernel
 from tests.rules.setup import load_parts
 
@@ -176,4 +176,60 @@ def copy_for_both_that_one_announces(k, x: nvb.Pointer(u32, 16)):
     with k.if_((k.thread_id() == 0) & first):
         k.bulk_load(tile, x, 512, full, multicast_mask=0b11)
     k.mbarrier_wait(full, 0)
+    k.cluster_sync()
+
+
+@kernel("mbarrier.missing-in-peer", cluster=2)
+def copy_for_one_that_both_wait_for(k, x: nvb.Pointer(u32, 16)):
+    full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
+    k.barriers_ready()
+    first = k.thread_id() == 0
+    with k.if_(first):
+        k.mbarrier_arrive_expect_tx(full, 512)
+    with k.if_(first & (k.cluster_rank() == 0)):
+        k.bulk_load(tile, x, 512, full, multicast_mask=0b01)  # breaks
+        k.bulk_load(tile, x, 512, full, multicast_mask=0b11)  # keeps
+    k.mbarrier_wait(full, 0)
+    k.cluster_sync()
+
+
+@kernel("mbarrier.wrong-in-peer", cluster=2)
+def second_copy_for_one_cta_alone(k, x: nvb.Pointer(u32, 16)):
+    full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 256, align=128)
+    k.barriers_ready()
+    first = k.thread_id() == 0
+    with k.if_(first):
+        k.mbarrier_arrive_expect_tx(full, 1024)
+    with k.if_(first & (k.cluster_rank() == 0)):
+        k.bulk_load(tile, x, 512, full, multicast_mask=0b11)
+        k.bulk_load(tile + 128, x, 512, full, multicast_mask=0b01)  # breaks
+        k.bulk_load(tile + 128, x, 512, full, multicast_mask=0b11)  # keeps
+    k.mbarrier_wait(full, 0)
+    k.cluster_sync()
+
+
+@kernel("mbarrier.no-arrival-in-peer", "sm_100a", cluster=2)
+def commit_of_a_pair_that_both_wait_for(k):
+    request = nvb.Tcgen05Request("f16", cta_group=2)
+    shape = nvb.InstructionDescriptor(kind="f16", m=256, n=64, a=f16, b=f16, d=f32)
+    done = k.mbarriers(1, arrivals=1, name="done")
+    k.barriers_ready()
+    with k.tmem_alloc(64, cta_group=2) as tmem:
+        with k.if_(k.cluster_rank() == 0), k.one_thread():
+            k.tcgen05_mma(request, tmem, 0, 0, shape, accumulate=False)
+            k.tcgen05_commit(done, cta_group=2)  # breaks
+            k.tcgen05_commit(done, cta_group=2, multicast_mask=0b11)  # keeps
+        k.mbarrier_wait(done, 0)
+        k.tcgen05_fence_after_thread_sync()
+
+
+@kernel("mbarrier.arrivals-in-peer", cluster=2)
+def arrival_of_one_more_that_never_comes(k):
+    done = k.mbarriers(1, arrivals=2, name="done")
+    k.barriers_ready()
+    first = k.thread_id() == 0
+    k.mbarrier_arrive_peer(done, 0, when=first)
+    k.mbarrier_arrive_peer(done, 1, when=first & (k.cluster_rank() == 0))  # breaks
+    k.mbarrier_arrive_peer(done, 1, when=first)  # keeps
+    k.mbarrier_wait(done, 0)
     k.cluster_sync()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Target, bf16, f16, f32, i32, u8
+from nvbackend import Target, bf16, f16, f32, i32, u8, u64
 from nvbackend.isel.families.family_rules import check_tma_multicast_target
 from nvbackend.isel.families.tma_request import TmaRequest
 from nvbackend.isel.families.tma_rules import select_tma
@@ -218,6 +218,20 @@ def number_of_the_phase_as_its_parity(k, matrix: MATRIX):
         k.tma_load(tile, matrix, (0, 0), full)
     k.mbarrier_wait(full, 2)  # breaks
     k.mbarrier_wait(full, 0)  # keeps
+
+
+@kernel("tma.barrier-cta", BLACKWELL, cluster=2)
+def box_that_a_peer_counts(k, matrix: MATRIX):
+    tile, full = load_parts(k)
+    with k.one_thread():
+        with k.if_(k.cluster_rank() == 0):
+            k.mbarrier_arrive_expect_tx(full, 2 * tile.layout.bytes)
+        leaders = k.shared_address(k.map_to_peer(full.bytes, 0), u64, 8)
+        k.tma_load_box(tile.address, matrix, (0, 0), leaders)  # breaks
+        k.tma_load_box(tile.address, matrix, (0, 0), leaders, cta_group=2)  # keeps
+    with k.if_(k.cluster_rank() == 0):
+        k.mbarrier_wait(full, 0)
+    k.cluster_sync()
 
 
 @kernel("tma.multicast-mask", cluster=2)

@@ -19,7 +19,7 @@ from tests.support import products
 from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread, read
 
 _PEER_BITS = 24
-"""A shared::cluster address has the rank of its CTA above these bits."""
+"""A mapped address has the rank of its CTA, plus 1, above these bits; one of the own window has nothing there."""
 _MAPS = 1 << 40
 
 
@@ -144,9 +144,11 @@ class Cluster:
         elif name == "barrier.cluster.arrive":
             cta.arrived[thread] += 1
         elif name == "mapa":
-            answer = {"mapped": [given["rank"] << _PEER_BITS | given["address"]]}
+            answer = {"mapped": [given["rank"] + 1 << _PEER_BITS | given["address"]]}
         elif name.startswith("mbarrier."):
             answer = self._mbarrier(cta, row, given)
+        elif name == "cp.async.bulk":
+            self.copies.append((cta, row, given))
         elif name == "cp.async.bulk.tensor":
             self.copies.append((cta, row, given))
             if row.axes["direction"] != "load":
@@ -239,7 +241,8 @@ class Cluster:
         if row.opcode == "tcgen05.mma":
             products.tcgen05(row, given, cta.memory[_SHARED], cta.tmem)
         elif row.opcode == "tcgen05.commit":
-            cta.mbarriers[given["barrier"]].arrive()
+            for peer in self._reached(cta, given):
+                peer.mbarriers[given["barrier"]].arrive()
         elif row.opcode == "tcgen05.alloc":
             cta.memory[_SHARED][given["address"] : given["address"] + 4] = 0
 
@@ -270,31 +273,52 @@ class Cluster:
             return {}
         if given.get("guard", 1) & 1 == 0:
             return {}
-        owner = self.ctas[address >> _PEER_BITS] if "shared::cluster" in row.ptx else cta
+        owner = self._owner(cta, address)
         assert any(each is not None for each in owner.asked), "an arrival at a CTA that has ended"
         one = owner.mbarriers[address & (1 << _PEER_BITS) - 1]
         if "try_wait" in row.opcode:
             return {} if one.phase != given["parity"] else None
         one.bytes += given.get("bytes", 0)
-        one.arrive()
+        if "arrive" in row.opcode:
+            one.arrive()
         return {}
+
+    def _owner(self, cta: Cta, address: int) -> Cta:
+        """The CTA in whose memory a thread of `cta` has this address."""
+        return self.ctas[(address >> _PEER_BITS) - 1] if address >> _PEER_BITS else cta
+
+    def _reached(self, cta: Cta, given: dict[str, Any]) -> list[Cta]:
+        """The CTAs of a multicast, or the own one."""
+        mask = given.get("multicast_mask", 1 << cta.rank)
+        assert 0 < mask < 1 << len(self.ctas), "a mask of CTAs that are not there"
+        return [each for each in self.ctas if mask >> each.rank & 1]
 
     def _arrives(self, copy: tuple[Cta, Row, dict[str, Any]]) -> None:
         """Move a box, and complete its bytes on the mbarrier of each CTA that gets it."""
         cta, row, given = copy
+        if row.opcode == "cp.async.bulk":
+            raw = np.frombuffer(read(cta.memory, given["source"], given["bytes"]), np.uint8).reshape(1, -1)
+            self._brought(cta, given, np.array([given["destination"]]), raw)
+            return
         one = self.maps[given["tensor_map"]]
         where, indices = _box(one, given["coordinates"])
         if row.axes["direction"] != "load":
             self._stored(cta, one, given["source"], where, indices)
             return
-        mask = given.get("multicast_mask", 1 << cta.rank)
-        assert 0 < mask < 1 << len(self.ctas)
         inside = [index is not None for index in indices]
         values = np.zeros(len(indices), one.array.dtype)
         values[inside] = [one.array[index] for index in indices if index is not None]
-        raw = values.view(np.uint8).reshape(len(indices), -1)
-        for peer in (each for each in self.ctas if mask >> each.rank & 1):
-            for place, bytes_of in zip(_swizzled(given["destination"] + where, one.swizzle), raw, strict=True):
+        self._brought(
+            cta,
+            given,
+            _swizzled(given["destination"] + where, one.swizzle),
+            values.view(np.uint8).reshape(len(indices), -1),
+        )
+
+    def _brought(self, cta: Cta, given: dict[str, Any], places: np.ndarray, raw: np.ndarray) -> None:
+        """Write what was read to each CTA that gets it, and complete its bytes there."""
+        for peer in self._reached(cta, given):
+            for place, bytes_of in zip(places, raw, strict=True):
                 peer.memory[_SHARED][place : place + len(bytes_of)] = bytes_of
             assert any(each is not None for each in peer.asked), "a copy to a CTA that has ended"
             barrier = peer.mbarriers[given["barrier"]]

@@ -12,14 +12,18 @@ from collections.abc import Iterable
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel import facts
 from nvbackend.isel.flow.dataflow import Site, solve
-from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.flow.loops import Loops, loops_of
 from nvbackend.isel.machine import MachineFunction
 from nvbackend.isel.protocols.mbarrier import rules
-from nvbackend.isel.protocols.mbarrier.counts import CountFinding, Counts
+from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck
+from nvbackend.isel.protocols.mbarrier.finding import CountFinding
 from nvbackend.isel.protocols.mbarrier.first import Firsts
 from nvbackend.isel.protocols.mbarrier.life import LifeAnalysis, LifeFinding, some_thread
 from nvbackend.isel.protocols.mbarrier.parity import Parities, ParityFinding
+from nvbackend.isel.protocols.mbarrier.peer_arrivals import PeerArrivals
+from nvbackend.isel.protocols.mbarrier.reach import Reaches
+from nvbackend.isel.protocols.mbarrier.transactions import Transactions
 from nvbackend.isel.protocols.mbarrier.uses import Uses, find_uses
 
 Notes = tuple[tuple[str, Location | None], ...]
@@ -39,8 +43,8 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
     loops = loops_of(function)
     found: list[Finding] = list(_life(some_thread(function, loops), uses, size))
     if loops.regular:
-        counts, firsts = Counts(uses, loops, size, function.values), Firsts(function, uses, loops)
-        found += counts.findings()
+        counts, firsts = Counts(uses, loops, function.values), Firsts(function, uses, loops)
+        found += _sums(function, uses, loops, counts, firsts)
         found += Parities(function, uses, loops, counts, firsts).findings()
         found += Deadlocks(function, uses, loops, counts, firsts).findings()
     found.sort(key=lambda one: _site(one).position)
@@ -51,6 +55,19 @@ def _life(function: MachineFunction, uses: Uses, cluster: int) -> Iterable[LifeF
     analysis = LifeAnalysis(uses, cluster)
     for site, state in solve(function, analysis, analysis.matters).visit():
         yield from analysis.findings(state, site)
+
+
+def _sums(
+    function: MachineFunction, uses: Uses, loops: Loops, counts: Counts, firsts: Firsts
+) -> Iterable[CountFinding]:
+    """The arrivals and bytes of each barrier that only instructions of this form touch."""
+    reaches = Reaches(function, loops)
+    transactions = Transactions(uses, loops, reaches, function.values)
+    peers = PeerArrivals(uses, reaches, counts, firsts)
+    for cell in uses.cells:
+        if cell.object not in uses.escaped:
+            found = [*counts.findings(cell), *transactions.findings(cell)]
+            yield from found or peers.findings(cell)
 
 
 def _once(found: Iterable[Finding]) -> Iterable[Finding]:
@@ -112,6 +129,11 @@ _COUNTED = {
     rules.UNEXPECTED_BYTES.id: "",
     rules.MISSING_BYTES.id: "",
     rules.WRONG_BYTES.id: "bytes come from here",
+    rules.UNEXPECTED_IN_PEER.id: "bytes are announced here",
+    rules.MISSING_IN_PEER.id: "bytes come from here",
+    rules.WRONG_IN_PEER.id: "bytes come from here",
+    rules.NO_ARRIVAL_IN_PEER.id: "arrives here",
+    rules.ARRIVALS_IN_PEER.id: "arrives here",
 }
 _NEVER = {
     "never": "which no mbarrier.init of the kernel has made a barrier",

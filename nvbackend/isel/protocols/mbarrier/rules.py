@@ -77,13 +77,46 @@ WRONG_BYTES = Rule(
     why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
 )
+PTX_MULTICAST = "PTX ISA 9.7.9 (cp.async.bulk.tensor, multicast)"
 UNEXPECTED_IN_PEER = Rule(
     id="mbarrier.unexpected-in-peer",
-    message="{instruction} brings bytes to the CTA of rank {rank} too, whose code announces none on {barrier}",
+    message="the CTA of rank {rank} gets bytes and announces none on {barrier}: {copies}",
     fix="announce the bytes in every CTA that gets them: take the expect_tx out of the branch over the CTA's rank, or "
     "take the CTA out of the mask",
     why="Each CTA's own barrier counts its bytes: a phase completes early or never, or the CTA ends too soon.",
-    reference=f"{PTX_MBARRIER} (expect-tx operation); PTX ISA 9.7.9 (cp.async.bulk.tensor, multicast)",
+    reference=f"{PTX_MBARRIER} (expect-tx operation); {PTX_MULTICAST}",
+)
+MISSING_IN_PEER = Rule(
+    id="mbarrier.missing-in-peer",
+    message="the CTA of rank {rank} announces {bytes} bytes on {barrier}, and no copy brings it any: {copies}",
+    fix="put the CTA into the mask: bit {rank}; or announce bytes in the CTAs alone that a copy goes to",
+    why="Each CTA's own barrier counts its bytes: its phase never completes, and every waiter of that CTA hangs.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {PTX_MULTICAST}",
+)
+WRONG_IN_PEER = Rule(
+    id="mbarrier.wrong-in-peer",
+    message="the CTA of rank {rank} announces {expected} bytes on {barrier} {when}, and the copies of the cluster "
+    "bring it {brought}: {copies}",
+    fix="announce {brought} bytes in that CTA, or change the masks: each CTA that issues a copy brings its bytes to "
+    "every CTA of the mask",
+    why="Too many, and the phase never completes; too few, and it completes before the bytes are there.",
+    reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation); {PTX_MULTICAST}",
+)
+NO_ARRIVAL_IN_PEER = Rule(
+    id="mbarrier.no-arrival-in-peer",
+    message="the CTA of rank {rank} waits for a phase of {barrier}, and no arrival reaches it: {others}",
+    fix="let the arrival reach that CTA too: multicast_mask= of a tcgen05.commit with bit {rank}, or "
+    "k.mbarrier_arrive_peer(barrier, {rank}, when=...)",
+    why="Each CTA has a barrier of its own at the same place; an arrival is on one, unless it is multicast.",
+    reference=f"{PTX_MBARRIER} (phase completion); PTX ISA 9.7.16 (tcgen05.commit, multicast)",
+)
+ARRIVALS_IN_PEER = Rule(
+    id="mbarrier.arrivals-in-peer",
+    message="{barrier} is initialised to {count} arrival(s) a phase, and {total} reach(es) the CTA of rank {rank}: "
+    "{others}",
+    fix="let {count} arrival(s) reach that CTA, or initialise the barrier to as many as come",
+    why="A phase completes too late, never, or several times while others wait for one: a hang, or stale data.",
+    reference=f"{PTX_MBARRIER} (mbarrier.init, phase completion)",
 )
 PARITY_FIRST = Rule(
     id="mbarrier.parity-first",
@@ -119,6 +152,7 @@ PARITY_COUNTER = Rule(
 RULES = (
     *(UNINITIALISED, NOT_READY, DOUBLE_INIT, AFTER_INVAL, OVERWRITTEN),
     *(ARRIVALS, NO_ARRIVAL),
-    *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES, UNEXPECTED_IN_PEER),
+    *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES),
+    *(UNEXPECTED_IN_PEER, MISSING_IN_PEER, WRONG_IN_PEER, NO_ARRIVAL_IN_PEER, ARRIVALS_IN_PEER),
     *(PARITY_FIRST, DEADLOCK, PARITY_FIXED, PARITY_COUNTER),
 )
