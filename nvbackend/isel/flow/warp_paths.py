@@ -54,8 +54,9 @@ def _of_a_part(function: MachineFunction, block: MachineBlock) -> tuple[str, ...
 
 def ways(block: MachineBlock) -> Iterator[tuple[str, int]]:
     """The successors of `block`, each with the threads, a bit each, that certainly go another way."""
-    kept = (block.sides[1], block.sides[0]) if block.sides is not None and len(block.successors) > 1 else (0, 0)
-    return zip(block.successors, kept, strict=False)
+    if block.sides is None or len(block.successors) < 2:
+        return ((successor, 0) for successor in block.successors)
+    return zip(block.successors, reversed(block.sides), strict=True)
 
 
 def everyone(function: MachineFunction) -> int:

@@ -229,8 +229,8 @@ def some_thread(function: MachineFunction, loops: Loops) -> MachineFunction:
 
 def _leads(function: MachineFunction, loops: Loops, start: str, end: str, without: str) -> bool:
     """Whether there is a way from `start` to `end`, both behind `without`, that does not come through that block."""
-    if loops.is_entered_from(end, without):
-        return False  # told at once, where the search would go through all the rest of the function
+    if start == without or loops.is_entered_from(end, without):
+        return False  # the latter told at once, where the search would go through all the rest of the function
     seen, waiting = {start, without}, [start]
     while waiting:
         for successor in function.blocks[waiting.pop()].successors:
