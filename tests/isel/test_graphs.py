@@ -145,15 +145,15 @@ def size(loop: Loop) -> int:
 def back_edges(graph: Graph, finished: list[str]) -> Iterator[tuple[str, str]]:
     """The edges that go against a reverse postorder; which ones of a regular graph is the same in each."""
     rank = {block: index for index, block in enumerate(reversed(finished))}
-    for block in rank:
+    for block, place in rank.items():
         for successor in graph[block]:
-            if rank[successor] <= rank[block]:
+            if rank[successor] <= place:
                 yield block, successor
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_first_time_that_a_block_is_entered(seed: int) -> None:
-    """From `other` alone: no way that has not been there before comes from elsewhere, the start of the kernel neither."""
+    """From `other` alone: no way that has not been in the block before comes to it from elsewhere."""
     for graph, _ in graphs(seed):
         loops, known = Loops(function_of(graph)), walked(graph, [entry(graph)])
         for block in known - {entry(graph)}:
