@@ -28,12 +28,14 @@ def wait(flipped: int) -> MachineInstr:
 
 
 def function_of(chance: random.Random, *, sides: bool) -> MachineFunction:
-    """Up to eight blocks; some set the variable, some of these to a known value, and some wait by what it was before."""
+    """Up to eight blocks; some set the variable, some of these to a known value; some wait by what it was."""
     names = [f"b{index}" for index in range(chance.randint(2, 8))]
     function = MachineFunction("f", Target.parse("sm_90a"), attributes={"threads": THREADS})
     for name in names:
         block = function.block(name)
-        block.successors = chance.sample(names, min(len(names), chance.choice((0, 1, 2, 2, 2) if sides else (0, 1, 1, 2, 2))))
+        block.successors = chance.sample(
+            names, min(len(names), chance.choice((0, 1, 2, 2, 2) if sides else (0, 1, 1, 2, 2)))
+        )
         if chance.random() < 0.4:
             value = chance.choice(VALUES)
             block.updates["x"] = Update.SET

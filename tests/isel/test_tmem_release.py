@@ -52,3 +52,19 @@ def test_following_the_advice_never_hides_what_is_still_missing(after: str, expe
                 k.mbarrier_wait(done, 0)
         k.tcgen05_dealloc(cell[0], 64)
     assert [one.rule_id for one in gather(k.finish)] == expected
+
+
+@pytest.mark.parametrize(("always", "expected"), [(True, []), (False, ["tcgen05.missing-dealloc"])])
+def test_the_warp_that_gives_back_for_another_does_so_on_every_path(always: bool, expected: list[str]) -> None:
+    k = nvb.KernelBuilder("kernel", "sm_100a", threads=64, parameters=[nvb.Parameter("n", nvb.Scalar(u32))])
+    cell, n = k.shared(u32, 1), k.arguments[0]
+    with k.if_(k.warp_id() == 0):
+        k.tcgen05_alloc(cell, 64)
+    k.barriers_ready()
+    with k.if_(k.warp_id() == 1):
+        if always:
+            k.tcgen05_dealloc(cell[0], 64)
+        else:
+            with k.if_(n > 1):
+                k.tcgen05_dealloc(cell[0], 64)
+    assert [one.rule_id for one in gather(k.finish)] == expected

@@ -102,3 +102,24 @@ def test_the_place_and_the_thread() -> None:
     assert found.location is not None
     assert "tile[k.thread_id()]" in found.location.source
     assert [text for text, _ in found.notes] == ["the copy is issued here"]
+
+
+def test_reads_of_one_block_are_told_once() -> None:
+    """What waits for the first of them waits for all; another block is another matter."""
+
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16)):
+        tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarriers(1, 1, name="full")
+        k.barriers_ready()
+        with k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, BYTES)
+            k.tma_load_box(tile, matrix, (0, 0), full)
+        with k.if_(k.warp_id() == 0):
+            k.mbarrier_wait(full, 0)
+        out[k.thread_id()] = tile[k.thread_id()]
+        out[k.thread_id() + 128] = tile[k.thread_id() + 128]
+        with k.if_(k.warp_id() == 3):
+            out[k.thread_id() + 256] = tile[k.thread_id() + 256]
+
+    found = [one for one in broken(kernel.build) if one.rule_id == RULE]
+    assert ["+" in one.location.source for one in found if one.location] == [False, True]

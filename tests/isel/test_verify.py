@@ -151,3 +151,4 @@ def test_legal_values_in_words(values: Iterable[int], words: str) -> None:
 def test_targets_in_words() -> None:
     assert targets_with(Feature.WGMMA) == "sm_90a"
     assert targets_with(Feature.BLOCK_SCALED_MMA) == "one of sm_120a, sm_120f, sm_121a, sm_121f"
+    assert targets_with(Feature.TMEM_INT8) == "one of sm_100a, sm_101a, sm_110a"

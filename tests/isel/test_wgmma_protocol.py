@@ -248,3 +248,21 @@ def test_an_mma_whose_registers_have_no_name_is_told_in_whole_sentences(left_out
     (found,) = check_wgmma_protocol(function)
     assert "its registers" in found.message
     assert not {"  ", " ,"} & {found.message[at : at + 2] for at in range(len(found.message))}
+
+
+def test_one_fence_for_two_mma_names_all_that_was_accessed() -> None:
+    message, _, notes = only(
+        """
+        entry
+          fence
+          write p
+          write q
+          mma p
+          mma q
+          commit
+          wait 0 p q
+          ret
+        """
+    )
+    assert "p, q at line 4, line 5" in message
+    assert [line for _, line in notes] == [4, 5]

@@ -6,8 +6,10 @@ describes them, one path at a time. The analysis must report an instruction if a
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -248,3 +250,49 @@ def test_what_is_told_is_found_and_nothing_is_told_twice(program: dict[str, tupl
     assert len(told) == len(set(told))
     assert places <= found
     assert {rule for _, rule in places} == {rule for _, rule in found}
+
+
+def seeded(seed: int) -> dict[str, tuple[list[str], list[Line]]]:
+    """The same by chance alone, with chains that go on from block to block and waits that leave what is shared."""
+    chance = random.Random(seed)
+    names = [f"b{index}" for index in range(chance.randint(1, 5))]
+    program, number = {}, 1
+    for name in names:
+        ways = chance.sample(names, min(len(names), chance.choice((0, 1, 1, 2))))
+        body = [line for _ in range(chance.randint(0, 3)) for line in sentence(chance)] + [["ret"]] * (not ways)
+        program[name] = (ways, [(number + index, one) for index, one in enumerate(body, start=1)])
+        number += len(body) + 1
+    return program
+
+
+def sentence(chance: random.Random) -> list[list[str]]:
+    """A line, or a fence and its mma."""
+    accumulator, shape = chance.choice("pq"), chance.choice(("64", "64", "64", "128"))
+    mma = ["mma", accumulator, shape, *(["f"] if chance.random() < 0.3 else [])]
+    drained = [one for one in "pq" if chance.random() < 0.4]
+    access = [chance.choice(("read", "write")), chance.choice("pqf")]
+    wait = ["wait", chance.choice("00112"), *drained]
+    return chance.choice(
+        (
+            [mma],
+            [mma],
+            [["fence"]],
+            [["commit"]],
+            [["commit"], wait],
+            [wait],
+            [access],
+            [["fence"], mma],
+            [mma, ["fence"]],
+        )
+    )
+
+
+@pytest.mark.parametrize("first", range(0, 900, 300))
+def test_the_analysis_finds_it_in_programs_by_chance(first: int) -> None:
+    for seed in range(first, first + 300):
+        program = seeded(seed)
+        oracle = Oracle(program)
+        if oracle.states < MOST_STATES:
+            found = find_mistakes(Program(text_of(program)).function)
+            places = {(one.site.instr.location.line, one.rule.id) for one in found if one.site.instr.location}
+            assert places == oracle.broken, text_of(program)

@@ -57,8 +57,8 @@ def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRe
         **axes,
         trans_a=given.get("trans_a", 0),
         trans_b=given.get("trans_b", 0),
-        negate_a=given.get("scale_a", 1) < 0,
-        negate_b=given.get("scale_b", 1) < 0,
+        negate_a=given.get("scale_a") == -1,
+        negate_b=given.get("scale_b") == -1,
         selector=given.get("selector", 0),
     )
 

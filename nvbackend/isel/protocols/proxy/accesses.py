@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.types import ElementType
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.extents import BARRIER, dense_extent
 from nvbackend.isel.flow.finished import kept_of_text
@@ -196,7 +197,8 @@ def _counted(instr: MachineInstr, touch: MemoryTouch) -> int:
     m, n, k = _shape(instr.row)
     rows, element = (m, instr.row.axes["a"]) if touch.operand == "a_desc" else (n, instr.row.axes["b"])
     stored = k // 2 if touch.operand == "a_desc" and instr.row.axes["sparse"] else k
-    return min(touch.bytes, rows * stored * int(getattr(element, "bits", 0)) // 8)
+    assert isinstance(element, ElementType)
+    return min(touch.bytes, rows * stored * element.bits // 8)
 
 
 def _shape(row: Row) -> tuple[int, int, int]:

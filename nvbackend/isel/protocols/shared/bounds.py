@@ -15,7 +15,7 @@ from operator import add
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.guard import GUARD
 from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.isel.flow.loops import Loop, Loops, loops_of
+from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.flow.memory_uses import PEER_SPACE, defining_blocks, symbol_terms
 from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.shared.rules import BOUNDS
@@ -153,26 +153,21 @@ class _Bounds:
         if not counters:
             return True
         loops = loops_of(self._function)
-        if not loops.regular or not loops.is_reachable(block):
+        if not loops.regular:
             return False
         found = {loop.header: loop for loop in map(loops.innermost, _blocks(counters)) if loop is not None}
         if len(found) != len(counters):
             return False
         for loop in sorted(found.values(), key=lambda one: len(one.blocks)):
-            if block not in loop.blocks or not loops.every_round(loop, block) or not self._runs_to_its_end(loop, loops):
+            if block not in loop.blocks or not loops.every_round(loop, block) or not self._runs_to_its_end(loop):
                 return False
             block = loop.header
         return True
 
-    def _runs_to_its_end(self, loop: Loop, loops: Loops) -> bool:
+    def _runs_to_its_end(self, loop: Loop) -> bool:
         """Whether the only way out of the loop is that of its header."""
-        blocks = self._function.blocks
-        return all(
-            one in loop.blocks
-            for name in loop.blocks
-            if name != loop.header and loops.is_reachable(name)
-            for one in blocks[name].successors
-        )
+        inside = loop.blocks - {loop.header}
+        return all(loop.blocks.issuperset(self._function.blocks[name].successors) for name in inside)
 
 
 def _blocks(counters: Sequence[str]) -> Iterator[str]:

@@ -66,4 +66,4 @@ def _columns(row: Row, name: str, half_split: int, descriptor: InstructionDescri
 
 def accumulates(enable: str) -> bool | None:
     """Whether an mma whose `enable_d` is printed so adds to D; None where that is decided at run time."""
-    return {"true": True, "1": True, "-1": True, "false": False, "0": False}.get(enable.lower())
+    return {"true": True, "1": True, "false": False, "0": False}.get(enable)

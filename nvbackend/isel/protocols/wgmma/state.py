@@ -209,10 +209,6 @@ def _in_flight(
 
 def _end_chain(state: WgmmaState) -> WgmmaState:
     """Something other than an mma or a fence stands here: a fence on one side of it orders more than a chain."""
-    if not state.fences and not state.chain and state.chain_may_be_empty:
-        return state
-    if not state.fences:
-        return state._replace(chain=frozenset(), chain_may_be_empty=True)
     fences = {
         fence: replace(ordered, chained=frozenset()) if ordered.chained else ordered
         for fence, ordered in state.fences.items()
