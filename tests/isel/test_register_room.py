@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import re
 
 import pytest
@@ -11,13 +12,13 @@ import nvbackend as nvb
 from nvbackend import e4m3, f16, f32, f64, s8, s32, u32
 from nvbackend.builder.bounds import SM_CTAS, SM_THREADS
 from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.intrinsics import mma, register_budget, tcgen05_memory, wgmma
+from nvbackend.intrinsics import mma, register_budget, tcgen05_memory, wgmma, wmma
 from nvbackend.intrinsics.row import Row
 from nvbackend.isel.register_room import registers_needed
 from nvbackend.isel.target import Target, dotted, target_names
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.ptxas import assemble, witnessed
-from tests.support.rows import compile_batch, kernel_text, newest_target
+from tests.support.rows import compile_batch, joined, kernel_text, newest_target
 
 WIDE_F64 = [row for row in mma.rows() if row.axes["a"] is f64 and mma.instruction_of(row).shape[0] == 16]
 ROWS: list[Row] = [
@@ -42,12 +43,72 @@ def test_the_least_limit_is_that_of_ptxas() -> None:
     texts = compile_batch([(kernel_text(row, "k"), target) for row, target in zip(ROWS, targets, strict=True)])
     for row, target, text in zip(ROWS, targets, texts, strict=True):
         assert text.ptx, text.error
-        needed = registers_needed(row)
+        needed = registers_needed(row, target)
         verdicts = []
         for limit in (needed - 1, needed):
             limited = re.sub(r"(\.entry k\([^)]*\))", rf"\1 .maxnreg {limit}", text.ptx)
             verdicts.append(assemble(limited, target.name)[0])
         assert verdicts == [False, True], (row.ptx, needed)
+
+
+SMALL_PRODUCTS = [row for row in (*mma.rows(), *wmma.rows()) if row.opcode == wmma.MMA or row.family == mma.FAMILY]
+CHIPS = ("sm_75", "sm_80", "sm_120a")
+
+
+def limited(ptx: str, registers: int) -> str:
+    return re.sub(r"(\.entry \w+\([^)]*\))", rf"\1 .maxnreg {registers}", ptx)
+
+
+def products(target: Target) -> list[Row]:
+    """The mma and wmma of a chip, one of those that differ in more than layouts and roundings."""
+    found: dict[object, Row] = {}
+    for row in SMALL_PRODUCTS:
+        if target.has(row.requires) and row.ptx_version <= target.ptx_version:
+            axes = ("shape", "a", "c", "d", "sparsity", "kind", "operation")
+            found.setdefault((row.opcode, *(row.axes.get(name) for name in axes)), row)
+    return list(found.values())
+
+
+def wrong_limits(name: str, share: float) -> list[str]:
+    """The products of which ptxas asks for other limits than we state; refusals are tried of a share of them."""
+    target, rng = Target.parse(name), random.Random(name)
+    rows = products(target)
+    assert len(rows) > 10
+    texts = [one.ptx for one in compile_batch([(kernel_text(row, f"k{at}"), target) for at, row in enumerate(rows)])]
+    needed = [registers_needed(row, target) for row in rows]
+    least = register_budget.REGISTER_COUNTS[0]
+    kept = [limited(text, max(least, count)) for text, count in zip(texts, needed, strict=True)]
+    fine, said = assemble(joined(kept), name)
+    tried = [at for at, count in enumerate(needed) if count > least and rng.random() < share]
+    taken = [at for at in tried if assemble(limited(texts[at], needed[at] - 1), name)[0]]
+    return [*([] if fine else [said]), *(f"{rows[at].ptx} takes fewer than {needed[at]}" for at in taken)]
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_the_least_limits_of_mma_and_wmma(name: str) -> None:
+    assert wrong_limits(name, 0.05) == []
+
+
+@pytest.mark.exhaustive(seconds=10)
+@pytest.mark.parametrize("name", [one.name for one in witnessed()])
+def test_every_least_limit_of_mma_and_wmma(name: str) -> None:
+    assert wrong_limits(name, 1.0) == []
+
+
+def test_a_product_without_the_registers_is_refused_where_it_is_built() -> None:
+    def multiplied(limit: int) -> FinishedKernel:
+        k = KernelBuilder("k", "sm_80", threads=32, max_registers=limit, parameters=[Parameter("out", Pointer(f32))])
+        word = k.thread_id().bitcast(u32)
+        product = k.mma_sync(nvb.mma("m16n8k16", f16, f16, f32), [word] * 4, [word] * 2, [0.0] * 4)
+        for place, value in enumerate(product):
+            k.arguments[0][place] = value
+        return k.finish()
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        multiplied(27)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["machine.register-room"]
+    assert caught.value.diagnostics[0].location.function == "multiplied"  # type: ignore[union-attr]
+    assert multiplied(28).compile().cubin is not None
 
 
 def loaded(columns: int, **bounds: int) -> FinishedKernel:
