@@ -27,7 +27,7 @@ _ADDRESS_BITS = 32
 _FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()
 _DEPTH = 12
 """How many operations back a sum is followed. What lies beyond counts as a value of its own."""
-_STRUCTURAL = {"and": "&", "lshr": ">>", "ashr": ">>", "urem": "%", "udiv": "/"}
+_STRUCTURAL = {"and": "&", "lshr": ">>>", "ashr": ">>", "urem": "%", "udiv": "/"}
 """Operations by a constant that are the same value wherever they are written."""
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from nvbackend import KernelBuilder, attach, f16, f32, i32, u8, u32, u64, wgmma
+from nvbackend.builder.places import symbol_name
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor
@@ -221,3 +222,13 @@ def test_symbols_can_be_taken_apart(terms: dict[str, int]) -> None:
     text = symbol_text(terms)
     assert sorted(factor for _, factor in symbol_terms(text)) == sorted(terms.values())
     assert len({name for name, _ in symbol_terms(text)}) == len(terms)
+
+
+def test_shifts_with_and_without_the_sign_are_two_symbols() -> None:
+    """The same bits read as s32 and as u32: of a negative number the one is shifted ones in, the other zeros."""
+    k = builder()
+    n = k.arguments[1]
+    signed, unsigned = symbol_name(((n >> 30) & 15).ir), symbol_name(((n.to(u32) >> 30) & 15).ir)
+    assert signed != unsigned
+    assert symbol_name(((n >> 30) & 15).ir) == signed
+    assert symbol_name(((n.to(u32) >> 30) & 15).ir) == unsigned
