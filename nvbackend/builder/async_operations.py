@@ -204,14 +204,10 @@ class AsyncOperations(Copies):
         """bar.red: wait for the CTA, or for `threads` of it, as `barrier` does, and combine their predicates.
 
         The number of threads where `predicate` holds (popc, a u32), or whether it holds in all (and) or any (or).
-        Raises barrier.id, barrier.threads, instruction.variant. PTX ISA 9.7.13.1.
+        Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd, instruction.variant. PTX ISA 9.7.13.1.
         """
-        family_rules.check_barrier_id(identifier)
         row = variant("bar.red", sync.barrier_reduce, operation, counted=threads is not None, aligned=aligned)
-        given: dict[str, ir.Value | int] = {"id": identifier, "predicate": as_value(self, predicate, pred).ir}
-        if threads is not None:
-            family_rules.check_barrier_threads(threads)
-            given["threads"] = threads
+        given = {**self._barrier_operands(identifier, threads), "predicate": as_value(self, predicate, pred).ir}
         return self._wrap(self.emit(row, given)["result"][0], u32 if operation == "popc" else pred)
 
     def fence(self, semantics: str = "acq_rel", scope: str = "gpu") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from llvmlite import ir
@@ -130,7 +131,7 @@ class Threads(Memory):
         """Wait at barrier `identifier` (0 to 15) for the whole CTA, or for `threads` of it (a multiple of 32).
 
         Without `aligned` (barrier.sync instead of bar.sync) the threads of a warp need not execute it together. Raises
-        barrier.id, barrier.threads, barrier.waits. PTX ISA 9.7.13.1.
+        barrier.id, barrier.threads, barrier.waits, barrier.crowd. PTX ISA 9.7.13.1.
         """
         row = sync.barrier_sync(counted=threads is not None, aligned=aligned)
         self.emit(row, self._barrier_operands(identifier, threads))
@@ -138,7 +139,7 @@ class Threads(Memory):
     def barrier_arrive(self, identifier: Operand, threads: Operand, *, aligned: bool = True) -> None:
         """bar.arrive: arrive at barrier `identifier` (0 to 15) that `threads` threads in all are for, and go on.
 
-        Raises barrier.id, barrier.threads, barrier.waits. PTX ISA 9.7.13.1.
+        Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd. PTX ISA 9.7.13.1.
         """
         self.emit(sync.barrier_arrive(aligned=aligned), self._barrier_operands(identifier, threads))
 
@@ -153,7 +154,19 @@ class Threads(Memory):
             family_rules.check_barrier_threads(count.constant)
             if count.constant > self.threads:
                 rules.BARRIER_WAITS.fail(threads=count.constant, there=self.threads)
+            family_rules.check_barrier_crowd(count.constant, self._coming_to(number))
         return {"id": number.ir, "threads": count.ir}
+
+    def _coming_to(self, barrier: Value) -> int:
+        """The most threads here that certainly come to one barrier, whose number is `barrier`; 0 where not known."""
+        here = self._execution.here()
+        if here is None or here.elected:
+            return 0
+        if isinstance(barrier.constant, int):
+            return here.count
+        numbers = self._execution.numbers(barrier.ir) or ()
+        coming = Counter(number for thread, number in enumerate(numbers) if here.bits >> thread & 1)
+        return max(coming.values(), default=0)
 
     def cluster_sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".

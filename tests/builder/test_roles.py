@@ -73,6 +73,44 @@ def test_a_warp_that_there_is_not(warp):
     assert caught.value.diagnostics[0].rule_id == "kernel.warp"
 
 
+def of_first_warps(k, warps, number, threads, **options):
+    with k.if_(k.warp_id() < warps):
+        k.barrier(number(k), threads, **options)
+
+
+@pytest.mark.parametrize(
+    ("warps", "number", "threads", "coming"),
+    [
+        (2, lambda k: 1, 32, 64),
+        (4, lambda k: 1, 96, 128),
+        (4, lambda k: k.warp_id() // 2, 32, 64),
+        (4, lambda k: k.warp_id(), 32, 0),
+        (2, lambda k: 1, 64, 0),
+        (2, lambda k: 1, 128, 0),
+        (4, lambda k: k.block_id(), 32, 0),
+    ],
+)
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_barrier_is_for_all_that_come_to_it(warps, number, threads, coming, aligned):
+    k = builder()
+    if not coming:
+        of_first_warps(k, warps, number, threads, aligned=aligned)
+        return
+    with pytest.raises(nvb.DiagnosticError, match=f"{coming} threads come .* every {threads} of them") as caught:
+        of_first_warps(k, warps, number, threads, aligned=aligned)
+    assert caught.value.diagnostics[0].rule_id == "barrier.crowd"
+
+
+def test_all_that_arrive_or_reduce_are_counted_too():
+    for call in (
+        lambda k: k.barrier_arrive(1, 64),
+        lambda k: k.barrier_reduce("popc", k.thread_id() > 3, 1, threads=64),
+    ):
+        with pytest.raises(nvb.DiagnosticError, match="128 threads come") as caught:
+            call(builder())
+        assert caught.value.diagnostics[0].rule_id == "barrier.crowd"
+
+
 def test_a_barrier_waits_for_threads_that_there_are():
     builder(256).barrier(1, 256)
     with pytest.raises(nvb.DiagnosticError, match="waits for 256 threads; the CTA has 128") as caught:

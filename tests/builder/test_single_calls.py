@@ -44,8 +44,8 @@ def test_barriers_fences_and_grids():
     k.mbarrier_expect_tx(u.barrier, 64)
     k.mbarrier_complete_tx(u.barrier, 64, scope="cluster", rank=0)
     k.mbarrier_invalidate(u.barrier)
-    k.barrier_arrive(3, 64)
-    k.barrier(3, 64, aligned=False)
+    k.barrier_arrive(3, 128)
+    k.barrier(3, 128, aligned=False)
     k.warp_sync()
     k.cluster_arrive("relaxed")
     k.cluster_wait()
@@ -61,7 +61,7 @@ def test_barriers_fences_and_grids():
         "mbarrier.arrive_drop.shared::cta.b64 _, [",
         "mbarrier.arrive.noComplete.shared.b64 %",
         "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [",
-        *("mbarrier.inval.shared.b64 [", "bar.arrive 3, 64;", "barrier.sync 3, 64;", "bar.warp.sync -1;"),
+        *("mbarrier.inval.shared.b64 [", "bar.arrive 3, 128;", "barrier.sync 3, 128;", "bar.warp.sync -1;"),
         *("barrier.cluster.arrive.relaxed.aligned;", "barrier.cluster.wait.aligned;"),
         "fence.acquire.sync_restrict::shared::cluster.cluster;",
         *("fence.proxy.alias;", "membar.gl;", "griddepcontrol.wait;", "nanosleep.u32 20;"),

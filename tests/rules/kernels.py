@@ -75,15 +75,22 @@ def seventeenth_barrier(k):
 
 
 @kernel("barrier.threads")
-def barrier_of_half_a_warp(k):
-    k.barrier(1, 16)  # breaks
-    k.barrier(1, 32)  # keeps
+def barrier_of_three_warps_and_a_half(k):
+    k.barrier(1, 112)  # breaks
+    k.barrier(1, 128)  # keeps
 
 
 @kernel("barrier.waits")
 def barrier_for_more_threads_than_there_are(k):
     k.barrier(1, 256)  # breaks
     k.barrier(1, 128)  # keeps
+
+
+@kernel("barrier.crowd")
+def two_warps_at_a_barrier_of_one(k):
+    with k.if_(k.warp_id() < 2):
+        k.barrier(1, 32)  # breaks
+        k.barrier(1, 64)  # keeps
 
 
 @kernel("setmaxnreg.range")

@@ -171,13 +171,13 @@ def _wait(u: Bench, row: Row) -> None:
 
 
 def _bar(u: Bench, row: Row) -> None:
-    counted = [64] if row.axes["counted"] else []
+    counted = [128] if row.axes["counted"] else []
     call = u.k.barrier_arrive if row.opcode.endswith("arrive") else u.k.barrier
     call(1, *counted, aligned=row.axes["aligned"])
 
 
 def _bar_reduce(u: Bench, row: Row) -> None:
-    threads = {"threads": 64} if row.axes["counted"] else {}
+    threads = {"threads": 128} if row.axes["counted"] else {}
     u.k.barrier_reduce(row.axes["operation"], u.values[pred], 1, **threads, aligned=row.axes["aligned"])
 
 

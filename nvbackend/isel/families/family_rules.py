@@ -166,6 +166,21 @@ def check_barrier_threads(threads: int) -> None:
         BARRIER_THREADS.fail(threads=threads, warp=WARP_SIZE, most=sync.MAX_CTA_THREADS)
 
 
+BARRIER_CROWD = Rule(
+    id="barrier.crowd",
+    message="{coming} threads come to this barrier, and it opens for every {threads} of them",
+    fix="count all threads that come here: threads={coming}; or give each group a barrier of its own number",
+    why="It opens when the first {threads} have come, whichever these are, and does not wait for the others.",
+    reference="PTX ISA 9.7.13.1 (barrier)",
+)
+
+
+def check_barrier_crowd(threads: int, coming: int) -> None:
+    """Raises barrier.crowd where `coming` threads come to a barrier that is for fewer."""
+    if coming > threads:
+        BARRIER_CROWD.fail(coming=coming, threads=threads)
+
+
 MBARRIER_COUNT = Rule(
     id="mbarrier.count",
     message="an mbarrier expects {lowest} to {highest} arrivals a phase, not {count}",
@@ -330,7 +345,7 @@ def check_stmatrix_target(target: Target) -> None:
 RULES: tuple[Rule, ...] = (
     *(TMA_RANK, TMA_MULTICAST_TARGET, TMA_BULK_SIZE),
     *(SETMAXNREG_RANGE, SETMAXNREG_TARGET),
-    *(BARRIER_ID, BARRIER_THREADS),
+    *(BARRIER_ID, BARRIER_THREADS, BARRIER_CROWD),
     *(MBARRIER_COUNT, MBARRIER_EXPECT_TX, MBARRIER_PARITY),
     SPECIAL_REGISTER,
     *(CLUSTER_SIZE, CLUSTER_PORTABLE_SIZE, CLUSTER_TARGET),
