@@ -14,9 +14,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import bf16, f16, f32, s8, s32, u32
-from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar
+from tests.support.axpby import product, warpgroup_kernel
 from tests.support.cta_interpreter import Recorded, run
 from tests.support.host import run_on_host
 
@@ -72,17 +72,10 @@ def test_every_element_of_wgmma(d, c, out, alpha, beta, known, own_c) -> None:
     if own_c is False and c is not out:
         c = out
     scalar = s32 if (d, c, out) == (s32, s32, s32) else f32
-    parameters = [
-        Parameter("out", Pointer(out)),
-        Parameter("c", Pointer(c)),
-        Parameter("alpha", Scalar(scalar)),
-        Parameter("beta", Scalar(scalar)),
-        Parameter("thread", Scalar(s32)),
-    ]
-    k = KernelBuilder("axpby", "sm_90a", threads=128, parameters=parameters)
+    factor = Scalar(scalar)
+    k = warpgroup_kernel(out=Pointer(out), c=Pointer(c), alpha=factor, beta=factor, thread=Scalar(s32))
     to, of, a, b, thread = k.arguments
-    mma = k.tiled_mma(nvb.wgmma(f"m64n{N}k{32 if d is s32 else 16}", *((s8, s8) if d is s32 else (f16, f16)), d))
-    acc = mma.accumulator()
+    mma, acc = product(k, N, d)
     accumulated(acc, thread)
     factors = (alpha, beta) if known else (a, b)
     more = {"c": of, "c_stride": N + 2} if own_c else {}
@@ -104,11 +97,9 @@ def test_every_element_of_wgmma(d, c, out, alpha, beta, known, own_c) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_c_counts_for_nothing_where_beta_is_zero(known: bool) -> None:
-    parameters = [Parameter("out", Pointer(f32)), Parameter("beta", Scalar(f32)), Parameter("thread", Scalar(s32))]
-    k = KernelBuilder("axpby", "sm_90a", threads=128, parameters=parameters)
+    k = warpgroup_kernel(out=Pointer(f32), beta=Scalar(f32), thread=Scalar(s32))
     out, beta, thread = k.arguments
-    mma = k.tiled_mma(nvb.wgmma(f"m64n{N}k16", f16, f16, f32))
-    acc = mma.accumulator()
+    mma, acc = product(k, N)
     accumulated(acc, thread)
     mma.axpby(2.0, acc, 0 if known else beta, out, N)
     finished = k.finish()
@@ -162,9 +153,8 @@ def test_every_element_of_warps(element: nvb.ElementType, call: str) -> None:
 
 @pytest.mark.parametrize(("d", "c", "out"), [(f32, s32, s32), (s32, s32, f32), (f32, f32, s8)], ids=str)
 def test_types_that_do_not_go_together(d, c, out) -> None:
-    parameters = [Parameter("out", Pointer(out)), Parameter("c", Pointer(c))]
-    k = KernelBuilder("axpby", "sm_90a", threads=128, parameters=parameters)
-    mma = k.tiled_mma(nvb.wgmma(f"m64n{N}k{32 if d is s32 else 16}", *((s8, s8) if d is s32 else (f16, f16)), d))
+    k = warpgroup_kernel(out=Pointer(out), c=Pointer(c))
+    mma, acc = product(k, N, d)
     with pytest.raises(nvb.DiagnosticError) as caught:
-        mma.axpby(1, mma.accumulator(), 1, k.arguments[0], N, c=k.arguments[1])
+        mma.axpby(1, acc, 1, k.arguments[0], N, c=k.arguments[1])
     assert [one.rule_id for one in caught.value.diagnostics] == ["epilogue.axpby-types"]

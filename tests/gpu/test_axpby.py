@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import nvbackend as nvb
-from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.smem_descriptor import Swizzle
 from nvbackend.intrinsics.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.types import f16, f32, u32
-from nvbackend.signature import Parameter, Pointer, Scalar
+from nvbackend.signature import Pointer, Scalar
+from tests.support.axpby import product, warpgroup_kernel
 from tests.support.wgmma_kernel import fill
 
 pytestmark = pytest.mark.gpu((9, 0))
@@ -27,21 +26,13 @@ def test_the_linear_epilogue_is_numpys(d, beta, own_c) -> None:
     from nvbackend import runtime
 
     layouts = [SmemLayout(Major.K, Swizzle.B32, f16, rows, K) for rows in (64, N)]
-    parameters = [
-        Parameter("a", Pointer(u32)),
-        Parameter("b", Pointer(u32)),
-        Parameter("d", Pointer(d)),
-        Parameter("c", Pointer(f32)),
-        Parameter("alpha", Scalar(f32)),
-        Parameter("beta", Scalar(f32)),
-    ]
-    k = KernelBuilder("axpby", "sm_90a", threads=128, parameters=parameters)
+    words = Pointer(u32)
+    k = warpgroup_kernel(a=words, b=words, d=Pointer(d), c=Pointer(f32), alpha=Scalar(f32), beta=Scalar(f32))
     a, b, to, of, alpha, by = k.arguments
     tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
     k.fence_proxy_async()
     k.barrier()
-    mma = k.tiled_mma(nvb.wgmma(f"m64n{N}k{K}", f16, f16, f32))
-    acc = mma.accumulator()
+    mma, acc = product(k, N)
     with k.wgmma():
         mma.accumulate(acc, *tiles)
     mma.axpby(alpha, acc, by, to, STRIDE, **({"c": of} if own_c else {}))
@@ -56,8 +47,8 @@ def test_the_linear_epilogue_is_numpys(d, beta, own_c) -> None:
     kernel = runtime.load(k.compile())
     kernel.launch(1, *(cuda.to_device(one) for one in images), result, cuda.to_device(addend), 0.5, beta)
     kernel.synchronize()
-    product = 0.5 * (matrices[0].astype(np.float64) @ matrices[1].astype(np.float64).T)
+    numbers = 0.5 * (matrices[0].astype(np.float64) @ matrices[1].astype(np.float64).T)
     expected = before.copy()
     c = 0 if beta == 0 else (addend if own_c else before)[:, :N].astype(np.float64)
-    expected[:, :N] = product + beta * c
+    expected[:, :N] = numbers + beta * c
     assert np.array_equal(result.copy_to_host(), expected, equal_nan=True)
