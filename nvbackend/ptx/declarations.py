@@ -162,4 +162,4 @@ def _initial(reader: Reader) -> Operand:
             if elements:
                 reader.must(",")
             elements.append(_initial(reader))
-    return Vector(tuple(elements), position)
+    return Vector(tuple(elements), position=position)

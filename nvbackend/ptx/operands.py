@@ -36,7 +36,7 @@ def operand(reader: Reader) -> Operand:
     """An operand of an instruction: also a pair of destinations such as `%r1|%p1`."""
     position = reader.position
     first = _single(reader)
-    return Pair(first, _single(reader), position) if reader.skips("|") else first
+    return Pair(first, _single(reader), position=position) if reader.skips("|") else first
 
 
 def _single(reader: Reader) -> Operand:
@@ -49,13 +49,13 @@ def _single(reader: Reader) -> Operand:
             return _address(reader)
         if token.text == "{":
             reader.take()
-            return Vector(operands(reader, "}"), position)
+            return Vector(operands(reader, "}"), position=position)
         if token.text == "(":
             reader.take()
-            return Arguments(operands(reader, ")"), position)
+            return Arguments(operands(reader, ")"), position=position)
         if token.text == "!" and reader.after_next.kind == "name":
             reader.take()
-            return Negated(Name(reader.name(), position), position)
+            return Negated(Name(reader.name(), position=position), position=position)
     return constant(reader)
 
 
@@ -83,8 +83,8 @@ def _symbol(reader: Reader) -> Operand:
         reader.must(")")
     offset = _offset(reader)
     if generic or offset is not None:
-        return Sum(Name(text, position), offset or 0, generic, position)
-    return Name(text, position)
+        return Sum(Name(text, position=position), offset or 0, generic, position=position)
+    return Name(text, position=position)
 
 
 def _offset(reader: Reader) -> int | None:
@@ -99,7 +99,7 @@ def _address(reader: Reader) -> Address:
     reader.must("[")
     base: Name | Integer
     if reader.next.kind == "name":
-        base = Name(reader.name(), position)
+        base = Name(reader.name(), position=position)
         offset = _offset(reader) or 0
     else:
         base, offset = Integer(integer(reader), position=position), 0
@@ -107,9 +107,9 @@ def _address(reader: Reader) -> Address:
     if reader.skips(","):
         place = reader.position
         reader.must("{")
-        coordinates = Vector(operands(reader, "}"), place)
+        coordinates = Vector(operands(reader, "}"), position=place)
     reader.must("]")
-    return Address(base, offset, coordinates, position)
+    return Address(base, offset, coordinates, position=position)
 
 
 def constant(reader: Reader) -> Integer | Float:
@@ -123,7 +123,7 @@ def constant(reader: Reader) -> Integer | Float:
     if reader.next.kind not in ("integer", "symbol"):
         reader.fail(AN_OPERAND)
     unsigned = reader.next.text.endswith("U")
-    return Integer(integer(reader), unsigned, position)
+    return Integer(integer(reader), unsigned, position=position)
 
 
 def _float(text: str, negative: bool, position: Position) -> Float:
@@ -134,7 +134,7 @@ def _float(text: str, negative: bool, position: Position) -> Float:
         bits, width = int(text[2:], 16), 64
     else:
         bits, width = struct.unpack("<Q", struct.pack("<d", float(text)))[0], 64
-    return Float(bits ^ (1 << (width - 1)) if negative else bits, width, position)
+    return Float(bits ^ (1 << (width - 1)) if negative else bits, width, position=position)
 
 
 def integer(reader: Reader, tightest: int = 0) -> int:

@@ -82,7 +82,7 @@ def _function(reader: Reader, linkage: str) -> Function:
         body = block(reader)
     else:
         reader.must(";")
-    return Function(name, is_entry, found, results, tuple(directives), body, linkage, position)
+    return Function(name, is_entry, found, results, tuple(directives), body, linkage, position=position)
 
 
 def _directives(reader: Reader) -> tuple[Directive, ...]:
@@ -103,7 +103,7 @@ def _directives(reader: Reader) -> tuple[Directive, ...]:
             reader.take()
         else:
             reader.unknown_directive(_OF_A_FUNCTION)
-        found.append(Directive(name, values, position))
+        found.append(Directive(name, values, position=position))
     return tuple(found)
 
 
@@ -113,7 +113,7 @@ def _file(reader: Reader) -> File:
     index, name, stamp = reader.integer(), reader.string(), []
     while reader.skips(","):
         stamp.append(reader.integer())
-    return File(index, name, tuple(stamp), position)
+    return File(index, name, tuple(stamp), position=position)
 
 
 def _section(reader: Reader) -> Section:
@@ -128,7 +128,7 @@ def _section(reader: Reader) -> Section:
         reader.take()
     end = reader.must("}").offset
     lines = (line.partition("//")[0].strip() for line in reader.text.text[start + 1 : end].splitlines())
-    return Section(name, tuple(line for line in lines if line), position)
+    return Section(name, tuple(line for line in lines if line), position=position)
 
 
 def _alias(reader: Reader) -> Alias:
@@ -138,7 +138,7 @@ def _alias(reader: Reader) -> Alias:
     reader.must(",")
     function = reader.name()
     reader.must(";")
-    return Alias(name, function, position)
+    return Alias(name, function, position=position)
 
 
 _OTHER_ITEMS: dict[str, Callable[[Reader], Item]] = {

@@ -34,7 +34,7 @@ def block(reader: Reader) -> Block:
     with reader.nested():
         while not reader.skips("}"):
             found.extend(_statement(reader))
-    return Block(tuple(found), position)
+    return Block(tuple(found), position=position)
 
 
 def _statement(reader: Reader) -> tuple[Statement, ...]:
@@ -58,13 +58,13 @@ def _guarded(reader: Reader) -> Instruction:
     reader.must("@")
     negated = reader.skips("!")
     place = reader.position
-    return _instruction(reader, Guard(Name(reader.name("a predicate register"), place), negated), position)
+    return _instruction(reader, Guard(Name(reader.name("a predicate register"), position=place), negated), position)
 
 
 def _instruction(reader: Reader, guard: Guard | None, position: Position | None = None) -> Instruction:
     position = position or reader.position
     opcode = reader.name("an instruction")
-    return Instruction(opcode, operands(reader, ";"), guard, position)
+    return Instruction(opcode, operands(reader, ";"), guard, position=position)
 
 
 def _named(reader: Reader) -> Label | BranchTargets | Prototype:
@@ -79,13 +79,13 @@ def _named(reader: Reader) -> Label | BranchTargets | Prototype:
         while reader.skips(","):
             targets.append(_name(reader))
         reader.must(";")
-        return BranchTargets(name, tuple(targets), directive == ".calltargets", position)
+        return BranchTargets(name, tuple(targets), directive == ".calltargets", position=position)
     if directive == ".callprototype":
         reader.take()
         return _prototype(reader, name, position)
     if reader.next.kind == "dotted" and not begins_a_declaration(reader) and directive not in (".loc", ".pragma"):
         reader.unknown_directive(_AFTER_A_LABEL)
-    return Label(name, position)
+    return Label(name, position=position)
 
 
 def _prototype(reader: Reader, name: str, position: Position) -> Prototype:
@@ -94,12 +94,12 @@ def _prototype(reader: Reader, name: str, position: Position) -> Prototype:
     found = parameters(reader)
     noreturn = reader.skips(".noreturn")
     reader.must(";")
-    return Prototype(name, results, found, noreturn, position)
+    return Prototype(name, results, found, noreturn, position=position)
 
 
 def _name(reader: Reader) -> Name:
     position = reader.position
-    return Name(reader.name(), position)
+    return Name(reader.name(), position=position)
 
 
 def _loc(reader: Reader) -> Loc:
@@ -112,14 +112,14 @@ def _loc(reader: Reader) -> Loc:
         what = reader.name("function_name or inlined_at")
         if what == "function_name":
             place = reader.position
-            name = Name(reader.name(), place)
+            name = Name(reader.name(), position=place)
             function = Sum(name, reader.integer(), position=place) if reader.skips("+") else name
         elif what == "inlined_at":
             inlined_at = (reader.integer(), reader.integer(), reader.integer())
         else:
             reader.fail("function_name or inlined_at")
     reader.skips(";")
-    return Loc(file, line, column, function, inlined_at, position)
+    return Loc(file, line, column, function, inlined_at, position=position)
 
 
 def pragma(reader: Reader) -> Pragma:
@@ -130,7 +130,7 @@ def pragma(reader: Reader) -> Pragma:
     while reader.skips(","):
         texts.append(reader.string())
     reader.must(";")
-    return Pragma(tuple(texts), position)
+    return Pragma(tuple(texts), position=position)
 
 
 _BY_FIRST_TOKEN: dict[str, Callable[[Reader], Statement]] = {

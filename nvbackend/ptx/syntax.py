@@ -16,89 +16,84 @@ class Position:
     column: int
 
 
-_START = Position(1, 1)
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What was read at a place; one that is made by hand is at the text's start."""
+
+    position: Position = field(default=Position(1, 1), compare=False, repr=False, kw_only=True)
 
 
 # Operands
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class Name(Node):
     """A register, a special register, a variable, a label or a function: `%r1`, `%tid.x`, `buffer`, `$L1`."""
 
     text: str
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Integer:
+class Integer(Node):
     """An integer constant; `unsigned` where it ends in U. Its value is what the digits say, with their sign."""
 
     value: int
     unsigned: bool = False
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Float:
+class Float(Node):
     """A floating-point constant by its bits, IEEE 754 of `width` 32 or 64."""
 
     bits: int
     width: int
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Node):
     """A symbol's address plus bytes: `buffer+16`; the generic address with `generic(buffer)`."""
 
     name: Name
     offset: int = 0
     generic: bool = False
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Negated:
+class Negated(Node):
     """A predicate that counts when it is false: `!%p1`."""
 
     name: Name
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
+class Vector(Node):
     """Elements in braces: `{%f1, %f2}`."""
 
     elements: tuple[Operand, ...]
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Node):
     """Two destinations of one instruction: `%r1|%p1`."""
 
     first: Operand
     second: Operand
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(Node):
     """A list in parentheses, of `call` alone."""
 
     elements: tuple[Operand, ...]
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class Address(Node):
     """Memory at `base` plus `offset` bytes; of a tensor map, the element at `coordinates`: `[%rd1, {%r1, %r2}]`."""
 
     base: Name | Integer
     offset: int = 0
     coordinates: Vector | None = None
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 Operand = Name | Integer | Float | Sum | Negated | Vector | Pair | Arguments | Address
@@ -116,13 +111,12 @@ class Guard:
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Node):
     """One instruction. `opcode` is its spelling up to the operands; `parts` are its pieces between the dots."""
 
     opcode: str
     operands: tuple[Operand, ...] = ()
     guard: Guard | None = None
-    position: Position = field(default=_START, compare=False, repr=False)
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -131,15 +125,14 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class Label(Node):
     """A place that a branch names."""
 
     name: str
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Node):
     """A declaration in a state space.
 
     `space` is reg, shared, global, const, local or param; `type` is b32, f16x2, pred, ...; `vector` is 1, 2 or 4;
@@ -159,7 +152,6 @@ class Variable:
     linkage: str = ""
     pointer: Pointer | None = None
     attributes: tuple[str, ...] = ()
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +163,7 @@ class Pointer:
 
 
 @dataclass(frozen=True, slots=True)
-class Loc:
+class Loc(Node):
     """`.loc`: the source of what follows. `file` is the number of a `.file`; the rest says where it was inlined."""
 
     file: int
@@ -179,44 +171,39 @@ class Loc:
     column: int
     function: Name | Sum | None = None
     inlined_at: tuple[int, int, int] | None = None
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Pragma:
+class Pragma(Node):
     """`.pragma`: hints, each a text."""
 
     texts: tuple[str, ...]
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class BranchTargets:
+class BranchTargets(Node):
     """`name: .branchtargets a, b;`: where an indexed branch goes; `.calltargets` where `calls`."""
 
     name: str
     targets: tuple[Name, ...]
     calls: bool = False
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Prototype:
+class Prototype(Node):
     """`name: .callprototype (results) _ (parameters);`: the shape of an indirect call."""
 
     name: str
     results: tuple[Variable, ...] = ()
     parameters: tuple[Variable, ...] = ()
     noreturn: bool = False
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Block(Node):
     """Statements in braces, with names of their own."""
 
     statements: tuple[Statement, ...]
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 Statement = Instruction | Label | Variable | Loc | Pragma | BranchTargets | Prototype | Block
@@ -226,16 +213,15 @@ Statement = Instruction | Label | Variable | Loc | Pragma | BranchTargets | Prot
 
 
 @dataclass(frozen=True, slots=True)
-class Directive:
+class Directive(Node):
     """A directive about a function with its numbers or texts: `.maxntid 128, 1, 1`."""
 
     name: str
     values: tuple[int | str, ...] = ()
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class Function(Node):
     """A kernel (`is_entry`) or a device function; `body` is None where it is only declared."""
 
     name: str
@@ -245,7 +231,6 @@ class Function:
     directives: tuple[Directive, ...] = ()
     body: Block | None = None
     linkage: str = ""
-    position: Position = field(default=_START, compare=False, repr=False)
 
     def directive(self, name: str) -> tuple[int | str, ...] | None:
         """The values of a directive such as `maxntid`, None where the function does not have it."""
@@ -253,31 +238,28 @@ class Function:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class File(Node):
     """`.file`: a number for a source file, with its time and size in bytes where they are given."""
 
     index: int
     name: str
     stamp: tuple[int, ...] = ()
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class Section(Node):
     """`.section`: debug information, as text. `lines` are without their indentation and comments."""
 
     name: str
     lines: tuple[str, ...]
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Node):
     """`.alias`: another name for a function."""
 
     name: str
     function: str
-    position: Position = field(default=_START, compare=False, repr=False)
 
 
 Item = Function | Variable | File | Section | Alias | Pragma
