@@ -26,11 +26,13 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
     """
     wanted = {one.name: one for one in row.operands if one.role is not Role.OUTPUT or one.tied}
     found = [
-        _diagnose(row, name, "it has none of that name", operands[name]) for name in operands if name not in wanted
+        _diagnose(row, name, "it has no operand of that name", operands[name])
+        for name in operands
+        if name not in wanted
     ]
     for name, operand in wanted.items():
         if name not in operands:
-            found.append(_diagnose(row, name, "it needs one", None))
+            found.append(_diagnose(row, name, "it is missing", None))
         else:
             found += _faults(function, row, operand, operands[name])
     raise_all(found)
@@ -54,7 +56,7 @@ def _faults(function: ir.Function, row: Row, operand: Operand, given: object) ->
         return
     strange = next((value for value in values if not _fits(value.type, operand.register)), None)
     if len(values) != operand.count or strange is not None:
-        shown = f"{len(values)} of {(strange if strange is not None else values[0]).type}" if values else "none"
+        shown = _counted(len(values), str((strange if strange is not None else values[0]).type)) if values else "none"
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", shown)
     for value in values:
         owner = owner_of(value)
@@ -87,7 +89,11 @@ def owner_of(value: ir.Value) -> ir.Function | None:
 
 
 def _described(operand: Operand) -> str:
-    return f"{operand.count} of {operand.register.llvm}"
+    return _counted(operand.count, operand.register.llvm)
+
+
+def _counted(count: int, llvm: str) -> str:
+    return f"a value of LLVM's type {llvm}" if count == 1 else f"{count} values of LLVM's type {llvm}"
 
 
 def _diagnose(row: Row, name: str, problem: str, given: object) -> Diagnostic:

@@ -230,11 +230,11 @@ class Threads(Memory):
         """The same place as this CTA's shared `address`, in the CTA of rank `rank`: to load, to store, and for atomics.
 
         All CTAs are there between two `cluster_sync`, one before the first access and one after the last
-        (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer.
+        (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer, and
+        cluster.not-shared for an address of global memory.
         """
         if self._own(address).space == GLOBAL_SPACE:
-            problem = "it takes an address of shared memory"
-            rules.OPERAND.fail(instruction="k.map_shared_rank", operand="address", problem=problem, given=repr(address))
+            cluster_rules.NOT_SHARED.fail(call="k.map_shared_rank(...)", given=repr(address))
         return self._from_number(self.map_to_peer(self._own(address).bytes, rank).ir, address.element, address.align)
 
     def _check_rank(self, rank: Operand) -> None:

@@ -30,13 +30,19 @@ def multiply(k, acc, request=REQUEST, a=None, **options):
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
-        (lambda k, out, a, f: k.uniform(f.to(f64)), "operand value: it takes 1 of i32; given: 1 of double"),
-        (lambda k, out, a, f: k.uniform(a.to(i64)), "given: 1 of i64"),
-        (lambda k, out, a, f: k.uniform(a > 0), "given: 1 of i1"),
-        (lambda k, out, a, f: multiply(k, k.accumulator(64), metadata=3), "operand metadata: it has none of that name"),
+        (
+            lambda k, out, a, f: k.uniform(f.to(f64)),
+            "operand value: it takes a value of LLVM's type i32; given: a value of LLVM's type double",
+        ),
+        (lambda k, out, a, f: k.uniform(a.to(i64)), "given: a value of LLVM's type i64"),
+        (lambda k, out, a, f: k.uniform(a > 0), "given: a value of LLVM's type i1"),
+        (
+            lambda k, out, a, f: multiply(k, k.accumulator(64), metadata=3),
+            "operand metadata: it has no operand of that name",
+        ),
         (
             lambda k, out, a, f: multiply(k, k.accumulator(64), dataclasses.replace(REQUEST, sparse=True, k=32)),
-            "operand metadata: it needs one",
+            "operand metadata: it is missing",
         ),
     ],
 )

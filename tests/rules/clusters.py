@@ -50,6 +50,16 @@ def load_from_a_peer_that_may_have_ended(k, out: nvb.Pointer(f32)):
     k.cluster_sync()  # keeps
 
 
+@kernel("cluster.not-shared", cluster=2)
+def global_memory_of_a_peer(k, out: nvb.Pointer(f32)):
+    own = k.shared(f32, 128)
+    k.cluster_sync()
+    peer = k.map_shared_rank(out, 1)  # breaks
+    peer = k.map_shared_rank(own, 1)  # keeps
+    peer[0] = 1.0
+    k.cluster_sync()
+
+
 @kernel("cluster.missing-barrier", cluster=2)
 def read_of_what_a_peer_may_not_have_written(k, out: nvb.Pointer(f32)):
     own = k.shared(f32, 128)

@@ -72,6 +72,14 @@ NO_PEER = Rule(
     why="There is no such CTA: the address is this CTA's own or none, and nobody answers.",
     reference="PTX ISA 9.7.9 (mapa), 10 (cluster_ctarank)",
 )
+NOT_SHARED = Rule(
+    id="cluster.not-shared",
+    message="{call} maps {given}, which is not an address of shared memory",
+    fix="pass an address of shared memory, such as k.shared(...); global memory is the same in all CTAs, so use its "
+    "address as it is",
+    why="Only shared memory exists once per CTA: mapa makes of any other address one that faults, or another's data.",
+    reference="PTX ISA 9.7.9 (mapa)",
+)
 SCOPE = Rule(
     id="cluster.scope",
     message="a barrier of scope {given!r}",
