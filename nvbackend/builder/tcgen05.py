@@ -18,7 +18,6 @@ from nvbackend.builder.memory import Address
 from nvbackend.builder.naming import name_or
 from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tcgen05_operands import (
-    DescriptorWords,
     a_extent,
     b_extent,
     operand_extents,
@@ -278,7 +277,6 @@ class TensorMemory(Copies):
         start.check_own("a descriptor")
         address = as_value(self, start.bytes, u32)
         descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
-        self._descriptor_words.note(descriptor.ir, layout.template_word)
         self._places.is_descriptor(descriptor.ir, self._places.of_address(address.ir))
         return descriptor
 
@@ -335,7 +333,7 @@ class TensorMemory(Copies):
             if one.name != "scale_d"
         }
         immediates = {} if scale_input_d is None else {"scale_d": scale_input_d}
-        words = {**control_words(row), **self._smem_words(operands), "idesc": word}
+        words = {**control_words(row), "idesc": word}
         memory = self._columns.touches(operands, tmem_uses(row, descriptor=descriptor))
         extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
         self.emit(row, {**operands, **immediates}, memory=[*memory], words=words, extents=extents)
@@ -343,19 +341,12 @@ class TensorMemory(Copies):
     def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
         """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
         if isinstance(tile, OperandDescriptor):
-            word = tile._value()
-            self._descriptor_words.note(word.ir, tile.word)
-            return word
+            return tile._value()
         if not isinstance(tile, SharedTile):
             return tile
         tile.check_view(at[0], size[0])
         offset = tile.layout.origin(*at, rows=size[0], columns=size[1])
         return self.tcgen05_smem_descriptor(self._own(tile.address).byte_offset(offset), smem_layout(tile.layout))
-
-    def _smem_words(self, operands: Mapping[str, Sequence[ir.Value]]) -> dict[str, int]:
-        """The bits of the shared-memory descriptors that are known."""
-        found = {name: self._descriptor_words.find(operands[name][0]) for name in _DESCRIPTORS if name in operands}
-        return {name: word for name, word in found.items() if word is not None}
 
     def _emit_tmem(
         self, row: Row, operands: Operands, *, half_split: int = 0, touches: Sequence[Touch] = ()
@@ -367,10 +358,6 @@ class TensorMemory(Copies):
     @functools.cached_property
     def _columns(self) -> TmemPlaces:
         return TmemPlaces(self._places)
-
-    @functools.cached_property
-    def _descriptor_words(self) -> DescriptorWords:
-        return DescriptorWords()
 
     def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
         parts = given if isinstance(given, Sequence) else (given,)

@@ -1,10 +1,8 @@
-"""A and B of a tcgen05.mma in shared memory: tiles, their descriptors, and what is known of a descriptor's bits."""
+"""A and B of a tcgen05.mma in shared memory: tiles and their descriptors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from llvmlite import ir
 
 from nvbackend.builder.operand_descriptor import OperandDescriptor
 from nvbackend.builder.tile import SharedTile
@@ -20,8 +18,6 @@ _SWIZZLES = {
     Swizzle.B64: Tcgen05Swizzle.B64,
     Swizzle.B128: Tcgen05Swizzle.B128,
 }
-_STEPS = 16
-"""How many additions back a descriptor is followed."""
 
 TILE = Rule(
     id="tcgen05.operand-tile",
@@ -78,25 +74,3 @@ def operand_extents(
         elif isinstance(tile, SharedTile):
             found[name] = tile.layout.reach(*at, *size)
     return found
-
-
-class DescriptorWords:
-    """The constant bits of the descriptors that a function made, also of those that were advanced since."""
-
-    def __init__(self) -> None:
-        self._words: dict[ir.Value, int] = {}
-
-    def note(self, descriptor: ir.Value, word: int) -> None:
-        """Remember what `descriptor` holds beside its address."""
-        self._words[descriptor] = word
-
-    def find(self, descriptor: ir.Value) -> int | None:
-        """The constant bits; None for a descriptor that came from elsewhere."""
-        for _ in range(_STEPS):
-            if descriptor in self._words:
-                return self._words[descriptor]
-            if not isinstance(descriptor, ir.Instruction) or descriptor.opname != "add":
-                return None
-            left, right = descriptor.operands
-            descriptor = right if isinstance(left, ir.Constant) or right in self._words else left
-        return None

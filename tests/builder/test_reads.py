@@ -33,6 +33,10 @@ TEXTS = {
     "a helper's keyword": ("def h(*, x=1.0): return x\n" + BODY + "h()", "h.__kwdefaults__['x'] = 2.0"),
     "a helper's attribute": ("def h(): return h.x\nh.x = 1.0\n" + BODY + "h()", "h.x = 2.0"),
     "a helper's code": ("def h(): return 1.0\ndef g(): return 2.0\n" + BODY + "h()", "h.__code__ = g.__code__"),
+    "an annotation that is an object": (
+        "def f(k, out: nvb.Pointer(f32)): out[0] = 1.0\nkernel = nvb.kernel('sm_80', threads=32)(f)",
+        "f.__annotations__['out'] = nvb.Pointer(nvb.f64)",
+    ),
     "a list": ("L = [1.0]\n" + BODY + "L[0]", "L[0] = 2.0"),
     "a list in a dictionary": ("D = {'a': [1.0, 1.0]}\n" + BODY + "D['a'][1]", "D['a'][1] = 2.0"),
     "a key": ("D = {'a': 1.0}\n" + BODY + "float(len(list(D)[0]))", "D.clear(); D['bc'] = 1.0"),

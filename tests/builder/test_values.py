@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 import nvbackend as nvb
 from nvbackend import f16, f32, f64, i32, i64, u32
 from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.numbers import is_packed
+from nvbackend.builder.values import as_value
+from nvbackend.intrinsics.types import ELEMENT_TYPES, pred
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
 
@@ -54,6 +57,26 @@ def test_division_rounds_towards_minus_infinity_as_in_python(name, a, b):
 @pytest.mark.parametrize("name", RING)
 def test_integer_arithmetic_wraps_at_32_bits(name, a, b):
     assert evaluate(RING[name], np.int32, a, b) == wrapped(getattr(operator, name)(a, b))
+
+
+PLAIN = [one for one in ELEMENT_TYPES if one.bits >= 8 and not is_packed(one)]
+
+
+@pytest.mark.parametrize("given", PLAIN, ids=str)
+def test_what_a_value_of_another_type_is_advised(given):
+    """Bits are kept of a float only, where an integer is wanted; a predicate is a comparison."""
+    k = KernelBuilder("k", "sm_90a", threads=32, parameters=[Parameter("x", Pointer(given))])
+    value = k.arguments[0][0]
+    for wanted in [*PLAIN, pred]:
+        if wanted is given:
+            assert as_value(k, value, wanted) is value
+            continue
+        with pytest.raises(nvb.DiagnosticError, match=f"{wanted} is wanted here, and the value is {given}") as caught:
+            as_value(k, value, wanted)
+        (found,) = caught.value.diagnostics
+        assert ("compare it with 0" in found.fix) is (wanted is pred)
+        assert (f".to({wanted})" in found.fix) is (wanted is not pred)
+        assert (".bitcast" in found.fix) is (wanted.is_integer and "f" in str(given))
 
 
 @pytest.mark.parametrize("divisor", [1, 2, 8, 1024, 3, 7, 100, -5])
