@@ -58,6 +58,8 @@ def image(element: nvb.ElementType, columns: int, seed: int) -> np.ndarray:
         (f32, f32, f32, 2.0, 3.0, True),
         (f32, f32, f32, 2.0, 3.0, False),
         (f32, f16, f16, -0.5, 1.0, True),
+        (f32, f32, f32, 1.0, 3.0, True),
+        (s32, s32, s32, 1, -5, True),
         (f32, bf16, f16, 1.0, -2.0, False),
         (f16, f16, f16, 4.0, 0.5, True),
         (f16, f32, f32, 4.0, 0.5, False),

@@ -9,6 +9,7 @@ import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.builder.pipeline_rules import RING
+from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
 
@@ -53,6 +54,16 @@ def test_a_ring_without_stages_is_refused(stages):
     with pytest.raises(nvb.DiagnosticError) as caught:
         ring(k, stages=stages)
     assert caught.value.diagnostics[0].rule is RING
+
+
+@pytest.mark.parametrize("stages", [0, 1, 2, 3])
+def test_a_ring_that_all_threads_fill_has_two_stages_at_least(stages):
+    k = KernelBuilder("ring", "sm_80", threads=128)
+    if stages >= 2:
+        assert k.copy_ring(stages, a=(f16, Layout((64, 64)))).stages == stages
+        return
+    with pytest.raises(nvb.DiagnosticError, match=rf"a ring of {stages} stage"):
+        k.copy_ring(stages, a=(f16, Layout((64, 64))))
 
 
 def test_one_stage_can_not_be_held_back():

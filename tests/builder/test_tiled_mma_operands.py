@@ -12,7 +12,7 @@ import nvbackend as nvb
 from nvbackend import Major, SmemDescriptor, SmemLayout, Swizzle, f16, f32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.layout import Layout, desc_layout
-from tests.support.ir_addresses import evaluate, instructions, pointer_of
+from tests.support.ir_addresses import condition_of, evaluate, instructions, pointer_of
 
 REQUEST = nvb.wgmma("m64n32k16", f16, f16, f32)
 K, TILE_K, STEP = 16, 64, 64
@@ -99,6 +99,29 @@ def test_atoms_along_k_take_its_steps_in_turn():
     a = mma.partition_fragment_A(k.shared_tile(mma.smem_a(TILE_K)), k.thread_id() // 128)
     starts = [[evaluate(a(0, 0, step).address.bytes.ir, {"tid.x": 128 * one}) for step in range(2)] for one in range(2)]
     assert starts == [[0, 64], [32, 96]]  # bytes: 16 halves of K are 32
+
+
+@pytest.mark.parametrize("call", ["store", "axpby"])
+@pytest.mark.parametrize("warpgroup", [0, 1, None], ids=str)
+def test_of_warpgroups_along_k_the_first_stores(call, warpgroup):
+    """`warpgroup` is known when the kernel is built, or is the thread's at run time."""
+    k = KernelBuilder("tiled", "sm_90a", threads=256, parameters=[nvb.Parameter("c", nvb.Pointer(f32))])
+    mma = k.tiled_mma(REQUEST, atom_layout=(1, 1, 2))
+    acc = mma.accumulators()
+    acc.fill(0.0)
+    of = k.thread_id() // 128 if warpgroup is None else warpgroup
+    if call == "store":
+        mma.store(acc, k.arguments[0], 32, of)
+    else:
+        mma.axpby(2.0, acc, 0.0, k.arguments[0], 32, of)
+    stores = list(instructions(k.function, "store"))
+    assert bool(stores) is (warpgroup != 1)
+    for one in stores:
+        condition = condition_of(one)
+        if warpgroup is None:
+            assert [bool(evaluate(condition, {"tid.x": thread})) for thread in (0, 127, 128, 255)] == [1, 1, 0, 0]
+        else:
+            assert condition is None
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if "order" not in name])

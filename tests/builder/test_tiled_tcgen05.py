@@ -11,6 +11,7 @@ from nvbackend import Major, SmemLayout, Swizzle, f16, f32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel.machine import MachineInstr
+from tests.support.ir_addresses import condition_of, evaluate, instructions
 
 REQUEST = nvb.Tcgen05Request("f16")
 PAIR = nvb.Tcgen05Request("f16", cta_group=2)
@@ -104,6 +105,31 @@ def test_a_request_reads_what_the_tiles_are():
     assert {one.words["a_desc"] for one in found} == {word}
     assert {one.words["idesc"] >> 15 & 3 for one in found} == {1}
     assert "tcgen05.mma" in assembled(k)
+
+
+@pytest.mark.parametrize(("given", "first"), [({}, "1"), ({"accumulate": True}, "1"), ({"accumulate": False}, "0")])
+def test_an_issue_accumulates_where_nothing_else_is_said(given, first):
+    k = KernelBuilder("tiled", "sm_100a", threads=128)
+    mma = k.tiled_mma(REQUEST, descriptor=shape(128, 128))
+    a = mma.partition_fragment_A(k.shared_tile(mma.smem_a(64)))
+    b = mma.partition_fragment_B(k.shared_tile(mma.smem_b(64)))
+    with k.tmem_alloc(mma.columns) as columns, k.one_thread(0):
+        for issue in mma.issues(a, b):
+            mma.issue(issue, columns, a, b, **given)
+        mma.gemm(columns, a, b, **given)
+    assert [one.operands["enable_d"] for one in products(k)] == [first] * 4 + [first, "1", "1", "1"]
+
+
+@pytest.mark.parametrize(("given", "warp"), [({}, 0), ({"warp": 3}, 3)])
+def test_one_warp_allocates_and_gives_back(given, warp):
+    k = KernelBuilder("tiled", "sm_100a", threads=128)
+    with k.tmem_alloc(32, **given):
+        pass
+    calls = [one for name in ("alloc", "dealloc") for one in instructions(k.function, f"tcgen05.{name}.")]
+    assert len(calls) == 2
+    for one in calls:
+        here = [each for each in range(4) if evaluate(condition_of(one), {"llvm.nvvm.shfl.sync.idx.i32": each})]
+        assert here == [warp]
 
 
 def test_an_atom_reads_what_its_name_says():
