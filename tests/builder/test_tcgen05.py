@@ -7,7 +7,9 @@ import re
 import pytest
 
 import nvbackend as nvb
+from nvbackend import Major, SmemLayout, Swizzle
 from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.tcgen05_operands import operand_extents
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.intrinsics.types import e2m1, f16, f32, s32, u8, u32, u64, ue4m3
@@ -40,6 +42,22 @@ def k():
 
 def words(ptx):
     return re.findall(r"tcgen05\.\S+", ptx)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (8, 16), (0, 32)])
+def test_what_one_instruction_reads_of_its_tiles(group, sparse, rows, columns):
+    """16 k of f16, or 32 of which a sparse A stores 16; each CTA of a pair has half of the rows of A and of B."""
+    one = InstructionDescriptor(kind="f16", m=128 * group, n=64, a=f16, b=f16, d=f32, sparse=sparse)
+    k = builder(cluster=group)[0]
+    tiles = [k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, count, 64)) for count in (160, 80)]
+    request, at = Tcgen05Request("f16", cta_group=group, sparse=sparse), (rows, columns)
+    a, b = (tile.layout for tile in tiles)
+    assert operand_extents(request, one, (tiles[0], at), (tiles[1], at)) == {
+        "a_desc": a.reach(rows, columns, 128, 16),
+        "b_desc": b.reach(rows, columns, 64 // group, 32 if sparse else 16),
+    }
 
 
 def test_a_whole_kernel_assembles():

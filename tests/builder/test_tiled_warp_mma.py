@@ -161,6 +161,22 @@ def test_accumulators_are_stored_inside_of_the_matrix_once(m, n):
     assert written == dict.fromkeys(range(m * n), 1)
 
 
+@pytest.mark.parametrize(
+    ("element", "major", "form"),
+    [(f16, "K", "x4.shared"), (f16, "MN", "x4.trans.shared"), (e4m3, "K", "x4.shared"), (e4m3, "MN", None)],
+    ids=str,
+)
+def test_ldmatrix_reads_what_its_rows_are(element, major, form):
+    """Rows along K as they are, rows along M transposed; of elements of a byte there is no such transpose here."""
+    name = "SM89_16x8x32_F32E4M3E4M3F32_TN" if element is e4m3 else "SM80_16x8x16_F32F16F16F32_TN"
+    k = KernelBuilder("matrices", "sm_90a", threads=128)
+    mma = k.tiled_mma(name, (2, 2), tile=(64, 64))
+    layout = Layout((64, 64), (64, 1) if major == "K" else (1, 64))
+    mma.load_a(k.tensor(k.shared(element, 64 * 64, align=1024, name="tile"), layout))
+    found = {one.row.ptx for one in k.machine.instructions() if "ldmatrix" in one.opcode}
+    assert found == ({f"ldmatrix.sync.aligned.m8n8.{form}.b16"} if form else set())
+
+
 # -- rings -------------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +234,27 @@ def factors_of_what_has_none():
     scene.mma().load_scales_a(scene.tile)
 
 
+def scaled():
+    k = KernelBuilder("scaled", "sm_120a", threads=128, parameters=[Parameter("a", Pointer(f16))])
+    return k, k.tiled_mma(SCALED, (2, 2), tile=(64, 64))
+
+
+def factors_of_another_type():
+    k, mma = scaled()
+    mma.load_scales_b(k.tensor(k.arguments[0], Layout((64, 4), (4, 1))))
+
+
+def swizzled_factors():
+    k, mma = scaled()
+    mma.load_scales_a(k.tensor(k.shared(ue8m0, 64 * 64, align=1024), SWIZZLED))
+
+
+def metadata_of_another_type():
+    k = KernelBuilder("sparse", "sm_90a", threads=128, parameters=[Parameter("a", Pointer(f16))])
+    mma = k.tiled_mma("SM80_SPARSE_16x8x32_F32F16F16F32_TN", (2, 2), tile=(64, 64))
+    mma.load_metadata(k.tensor(k.arguments[0], Layout((64, 4), (4, 1))))
+
+
 def on_an_older_chip():
     Scene("sm_75").mma()
 
@@ -239,6 +276,9 @@ MISTAKES = {
     accumulators_as_operand: ("warp-mma.fragment", "make it with mma.fragment_a"),
     half_a_tile: ("tiled-mma.gemm", "A has 4 atoms along K, B 2"),
     factors_of_what_has_none: ("warp-mma.fragment", "its products are not scaled"),
+    factors_of_another_type: ("warp-mma.fragment", "they are of f16, and ue8m0 is wanted"),
+    swizzled_factors: ("warp-mma.fragment", "they are swizzled"),
+    metadata_of_another_type: ("warp-mma.fragment", "they are of f16, and u16 is wanted"),
     on_an_older_chip: ("mma.target", "m16n8k16"),
     one_stage: ("pipeline.stages", "a ring of 1 stage"),
     no_tiles: ("pipeline.tiles", "a ring of tiles named: none"),
