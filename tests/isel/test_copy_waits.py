@@ -172,3 +172,56 @@ def test_of_two_rings_the_one_whose_group_is_closed_last() -> None:
         assert [rule for rule, _, _ in found] == [RULE] * bool(expected)
         named = " ".join(memory for _, _, memory in found)
         assert [name for name in ("ring", "second") if name in named] == expected, pending
+
+
+# -- read by other threads before the wait ---------------------------------------------------------------------------
+
+
+def exchanged(*steps: str) -> list[str]:
+    """Each thread copies its own word; the steps follow, reads being of another thread's word."""
+    parameters = [Parameter("source", Pointer(u32, align=16)), Parameter("out", Pointer(u32, align=16))]
+    k = KernelBuilder("exchanged", "sm_90a", threads=128, parameters=parameters)
+    source, out = k.arguments
+    words = k.shared(u32, 256)
+    thread = k.thread_id()
+    k.cp_async(words + thread, source + thread, 4)
+    k.cp_async_commit()
+    for step in steps:
+        match step:
+            case "barrier":
+                k.barrier()
+            case "wait":
+                k.cp_async_wait(0)
+            case "read":
+                out[k.thread_id()] = words[127 - k.thread_id()]
+            case "read beside":
+                out[k.thread_id()] = words[255 - k.thread_id()]
+    try:
+        return [one.rule_id for one in k.finish().diagnostics]
+    except nvb.DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("barrier", "read", "wait"),
+        ("barrier", "read", "wait", "barrier", "read"),
+        ("barrier", "read", "barrier", "wait", "barrier", "read"),
+        ("barrier", "read beside", "read", "wait", "barrier", "read"),
+    ],
+)
+def test_what_others_copy_is_read_before_they_wait(steps):
+    assert exchanged(*steps) == ["async-copy.read-before-wait"]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("wait", "barrier", "read"),
+        ("barrier", "read beside", "wait", "barrier", "read"),
+        ("wait", "barrier", "read", "barrier", "wait"),
+    ],
+)
+def test_what_others_copy_is_read_after_they_wait(steps):
+    assert exchanged(*steps) == []

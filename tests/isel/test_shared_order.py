@@ -61,7 +61,10 @@ def test_a_way_by_the_first_access_again_is_not_a_way_from_it() -> None:
 
 
 def test_a_copy_that_lands_is_not_said_to_overwrite() -> None:
-    """What its own threads wait for is an access for those that follow; the copy itself was before the barrier."""
+    """What its own threads wait for is an access for those that follow; the copy itself was before the barrier.
+
+    That the read is in front of the wait is async-copy.read-before-wait, not a race that a barrier puts right.
+    """
     p = Program()
     p.k.cp_async(p.buffer + p.thread, p.pointer + p.thread, 4)
     p.k.cp_async_commit()

@@ -12,7 +12,15 @@ from dataclasses import dataclass, replace
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import finished, kept, with_successors
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine import (
+    Crew,
+    MachineBlock,
+    MachineFunction,
+    MachineInstr,
+    MemoryObject,
+    MemoryTouch,
+    MemoryUse,
+)
 from nvbackend.isel.protocols.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, shared_accesses
 from nvbackend.isel.protocols.proxy.state import (
@@ -30,6 +38,7 @@ from nvbackend.isel.protocols.proxy.state import (
 )
 from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
 from nvbackend.isel.protocols.proxy.unwaited_copies import unwaited_reads
+from nvbackend.isel.protocols.shared.footprints import Footprints
 from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
 from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
 
@@ -62,6 +71,15 @@ class Reduced:
     function: MachineFunction
     events: dict[int, Event]
     runs: list[Run]
+    footprints: Footprints
+    crews: Mapping[str, Crew | None]
+
+    def is_read_by_others(self, meeting: Meeting) -> bool:
+        """Whether threads certainly read bytes that threads of a cp.async copy, at places that differ by the thread."""
+        by, also = (self.crews[run.site.block] for run in (meeting.first, meeting.second))
+        if meeting.first.kind is not Kind.COPY or meeting.second.kind is not Kind.READ or by is None or also is None:
+            return False
+        return self.footprints.common(meeting.first, by, self.footprints, meeting.second, also) is not None
 
     @property
     def oldest(self) -> int:
@@ -134,7 +152,8 @@ def unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
     for meeting in meetings:
         if DONE in meeting.ages or meeting.first.number in analysis.silenced:
             continue
-        if meeting.relation is Relation.SURE or _published_never(meeting, ordered):
+        is_sure = meeting.relation is Relation.SURE or reduced.is_read_by_others(meeting)
+        if is_sure or _published_never(meeting, ordered):
             yield meeting
 
 
@@ -220,7 +239,8 @@ def reduce_function(function: MachineFunction) -> Reduced:
         block = function.blocks[name]
         instructions = [_ENTERED if site is None else site.instr for _, site in found]
         reduced.blocks[name] = MachineBlock(name, instructions, block.successors, block.branch)
-    return Reduced(finished(reduced), events, runs)
+    crews = {name: block.crew for name, block in function.blocks.items()}
+    return Reduced(finished(reduced), events, runs, Footprints(function), crews)
 
 
 def _events(
