@@ -30,6 +30,7 @@ _SIZES = ("llvm.nvvm.read.ptx.sreg.cluster.nctarank", "llvm.nvvm.read.ptx.sreg.c
 _PAIR = 2
 _MASK = 0xFFFF
 """The bits of a mask of CTAs (PTX ISA 9.7.9, ctaMask)."""
+_TWICE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,30 +198,36 @@ class ClusterExecution:
         if addressed is None:
             return count, None, 0, None
         if not addressed.by_thread:
-            reached = self._inside(addressed.at(rank, 0))
-            return count, reached, reached, None if count is None else self._counted([reached] * count)
-        each = [
-            {self._inside(addressed.at(rank, thread)) for thread in group} for group in groups or [range(self._threads)]
-        ]
-        targets = reduce(or_, set[int]().union(*each))
-        certain = reduce(or_, (reduce(and_, one) for one in each))
+            reached = addressed.at(rank, 0)
+            targets = self._inside(reached)
+            return count, targets, targets, None if count is None else self._counted([reached] * count)
+        each = [{addressed.at(rank, thread) for thread in group} for group in groups or [range(self._threads)]]
+        targets = self._inside(reduce(or_, set[int]().union(*each)))
+        certain = self._inside(reduce(or_, (reduce(and_, one) for one in each)))
         known = groups is not None and all(len(one) == 1 for one in each)
         return count, targets, certain, self._counted([one.pop() for one in each]) if known else None
 
-    def _inside(self, mask: int) -> int:
-        return mask & (1 << self.cluster) - 1
+    def _inside(self, reached: int) -> int:
+        return reached & (1 << self.cluster) - 1
 
-    def _counted(self, masks: Sequence[int]) -> tuple[int, ...]:
-        """How many of the masks have each CTA."""
-        return tuple(sum(mask >> rank & 1 for mask in masks) for rank in range(self.cluster))
+    def _counted(self, reached: Sequence[int]) -> tuple[int, ...]:
+        """How many times they reach each CTA."""
+        return tuple(
+            sum((one >> rank & 1) + (one >> _TWICE + rank & 1) for one in reached) for rank in range(self.cluster)
+        )
 
 
 def _addressed(row: Row, mask: Numbers | None, owner: Numbers | None) -> Numbers | None:
-    """The CTAs whose mbarriers one execution reaches, a bit each; `owner` has the CTA of the barrier's address."""
+    """The CTAs whose mbarriers one execution reaches, a bit each, and from bit `_TWICE` on those that it reaches twice.
+
+    `owner` has the CTA of the barrier's address.
+    """
     if not row.axes.get("multicast"):
-        return None if owner is None else Numbers(lambda *place: 1 << (owner.at(*place) & 31), owner.by_thread)
-    if mask is None or row.axes.get("cta_group") != _PAIR or row.family != tma_parts.FAMILY:
-        return mask
+        return None if owner is None else Numbers(lambda *place: 1 << (owner.at(*place) & 15), owner.by_thread)
+    if mask is None:
+        return None
+    if row.axes.get("cta_group") != _PAIR or row.family != tma_parts.FAMILY:
+        return Numbers(lambda *place: mask.at(*place) & _MASK, mask.by_thread)
     if owner is None:
         return None
     # PTX ISA 9.7.9 (cp.async.bulk.tensor): of each pair it is the CTA whose rank has the parity of the barrier's CTA.
@@ -230,9 +237,10 @@ def _addressed(row: Row, mask: Numbers | None, owner: Numbers | None) -> Numbers
 
 
 def _of_parity(mask: int, parity: int) -> int:
-    """The CTAs of that parity in the pairs that have a CTA in the mask."""
+    """The CTAs of that parity in the pairs that have a CTA in the mask, and twice those of pairs that have both."""
     found = 0
     for rank in range(mask.bit_length()):
         if mask >> rank & 1:
-            found |= 1 << (rank & ~1 | parity)
+            one = 1 << (rank & ~1 | parity)
+            found |= one << _TWICE if found & one else one
     return found

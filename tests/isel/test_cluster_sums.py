@@ -347,3 +347,75 @@ def test_masks_are_judged_by_rank_and_not_by_run_time_data(mask, found):
 
     assert [one for one in rules_of(kernel) if one.startswith("tma")] == found
     assert found or rules_of(kernel) == []
+
+
+@pytest.mark.parametrize(("mask", "brought"), [(0b01, (8192, 0)), (0b10, (8192, 0)), (0b11, (16384, 0))])
+@pytest.mark.parametrize("leader", [0, 1])
+@pytest.mark.parametrize("announced", [8192, 16384])
+def test_a_multicast_of_a_pair_completes_in_one_cta_of_it(mask, brought, leader, announced):
+    """PTX ISA 9.7.9: each destination's bytes count in the CTA of its pair that has the parity of the barrier's CTA."""
+
+    def kernel(k, a: MATRIX):
+        tile, full = k.shared_tile(TILE), k.mbarriers(1, arrivals=1, name="full")
+        k.barriers_ready()
+        rank = k.cluster_rank()
+        leaders = k.shared_address(k.map_to_peer(full.bytes, leader), u64, 8)
+        with k.if_(rank == leader), k.one_thread():
+            k.mbarrier_arrive_expect_tx(full, announced)
+        with k.if_(rank == 0), k.one_thread():
+            k.tma_load_box(tile.address, a, (0, 0), leaders, cta_group=2, multicast_mask=mask)
+        with k.if_(rank == leader):
+            k.mbarrier_wait(full, 0)
+        k.cluster_sync()
+
+    assert rules_of(kernel, "sm_100a") == ([] if announced == brought[0] else ["mbarrier.wrong-in-peer"])
+
+
+@pytest.mark.parametrize(
+    ("rounds", "found"),
+    [
+        (lambda k, n: n, ["mbarrier.wrong-in-peer"]),
+        (lambda k, n: n + k.cluster_id(), ["mbarrier.wrong-in-peer"]),
+        (lambda k, n: n + k.cluster_rank(), []),
+        (lambda k, n: k.block_id(), []),
+        (lambda k, n: n + k.thread_id(), []),
+    ],
+)
+def test_rounds_are_compared_where_all_ctas_run_as_many(rounds, found):
+    """Each round of both CTAs announces 64 bytes in CTA 0, and brings it 32 of each round of CTA 1 alone."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.barriers_ready()
+        rank, phase = k.cluster_rank(), k.var(0)
+        with k.range(rounds(k, n)):
+            with k.if_(k.thread_id() == 0):
+                with k.if_(rank == 0):
+                    k.mbarrier_arrive_expect_tx(full, 64)
+                with k.else_():
+                    k.bulk_load(tile, x, 32, full, multicast_mask=0b01)
+            with k.if_(rank == 0):
+                k.mbarrier_wait(full, phase)
+            phase.set(phase ^ 1)
+        k.cluster_sync()
+
+    assert [one for one in rules_of(kernel) if one.startswith("mbarrier")] == found
+
+
+@pytest.mark.parametrize("waiting", [True, False])
+def test_bytes_that_nobody_waits_for_may_stay_away(waiting):
+    """Both CTAs announce, and the copy is for one: the other hangs if it waits."""
+
+    def kernel(k, x: Pointer(u32, 16)):
+        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.barriers_ready()
+        first = k.thread_id() == 0
+        with k.if_(first):
+            k.mbarrier_arrive_expect_tx(full, 64)
+        with k.if_(first & (k.cluster_rank() == 0)):
+            k.bulk_load(tile, x, 64, full)
+        with k.if_((k.cluster_rank() == 0) | waiting):
+            k.mbarrier_wait(full, 0)
+        k.cluster_sync()
+
+    assert rules_of(kernel) == (["mbarrier.missing-in-peer"] if waiting else [])
