@@ -401,4 +401,5 @@ class Tensors(Threads):
                 for own, mode in enumerate(whole)
             ]
             parts.append(Partition(Layout(tuple(whole), tuple(strides))))
-        return Coordinates(self, tuple(parts), tuple(at) if at is not None else (0,) * len(whole))
+        first = (0,) * len(whole) if at is None else tuple(at)
+        return Coordinates(self, tuple(parts), tuple(one if type(one) is int else as_index(self, one) for one in first))

@@ -122,3 +122,12 @@ def test_a_condition_that_is_none_leaves_no_block_behind() -> None:
         assert len(k.function.blocks) == before
         k.break_()
     k.finish()
+
+
+@pytest.mark.parametrize("at", [(0.5, 0), (True, 0), (f32, 0)])
+def test_coordinates_count_from_integers(at: tuple[object, object]) -> None:
+    with pytest.raises(DiagnosticError) as raised:
+        builder().identity_tensor((16, 8), at=at)  # type: ignore[arg-type]
+    location = raised.value.diagnostics[0].location
+    assert location is not None
+    assert location.file == __file__

@@ -1,0 +1,32 @@
+"""Every number that a public call takes, replaced by others: a Diagnostic at the user's line, or a kernel for ptxas."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests.support.number_sweep import run
+
+SHARE = 0.01
+LONG_SHARE = 0.1
+LONG_RUNS = 10
+
+
+def assert_swept(seed: int, share: float, least: int) -> None:
+    """Nothing failed, and enough was refused and built for that to mean something."""
+    found = run(seed, share)
+    failures = {case: said for case, (verdict, said) in found.items() if verdict == "failed"}
+    assert failures == {}, "\n".join(f"{case}: {said}" for case, said in failures.items())
+    counts = Counter(verdict for verdict, _ in found.values())
+    assert min(counts["refused"], counts["built"]) > least
+
+
+def test_some_numbers_of_all_calls() -> None:
+    assert_swept(0, SHARE, 10)
+
+
+@pytest.mark.exhaustive(seconds=120)
+@pytest.mark.parametrize("seed", range(1, 1 + LONG_RUNS))
+def test_a_tenth_of_the_numbers_of_all_calls(seed: int) -> None:
+    assert_swept(seed, LONG_SHARE, 200)
