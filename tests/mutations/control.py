@@ -96,7 +96,7 @@ class BarrierInOneThread(Mutation):
 class BarrierInHalfTheThreads(Mutation):
     """a barrier of the CTA in half of the threads"""
 
-    found_by = ("barrier.divergent", "tcgen05.missing-barrier")
+    found_by = ("barrier.divergent",)
 
     def barrier(self, identifier=0, threads=None, **options):
         if threads is not None:

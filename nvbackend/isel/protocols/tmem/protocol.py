@@ -17,6 +17,8 @@ from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import has_opcode
 from nvbackend.isel.flow.warp_paths import reachable, warp_paths
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.protocols.convergence.convergence import check_convergence
+from nvbackend.isel.protocols.convergence.rules import BARRIER_DIVERGENT, BARRIER_SKIPPED
 from nvbackend.isel.protocols.tmem import rules
 from nvbackend.isel.protocols.tmem.state import (
     ALLOC,
@@ -82,12 +84,21 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     if any(one.rule is rules.MISSING_COMMIT for one in found.values()):
         # No wait is for an mma that has no commit: putting that right may be all there is to do.
         found = {key: one for key, one in found.items() if one.rule not in _OF_A_WAIT}
+    if any(one.rule is rules.MISSING_BARRIER for one in found.values()) and _has_parted_barrier(function):
+        # That barrier may be the one: where all threads come to it, nothing is missing.
+        found = {key: one for key, one in found.items() if one.rule is not rules.MISSING_BARRIER}
     told: dict[object, Diagnostic] = {}
     for _, one in sorted(found.items(), key=lambda item: item[0][1]):
         diagnostic = whole.diagnostic(one)
         place = diagnostic.location or one.site.position
         told.setdefault((one.rule.id, place), diagnostic)
     return list(told.values())
+
+
+def _has_parted_barrier(function: MachineFunction) -> bool:
+    """Whether only a part of the threads comes to some barrier of them all, which is told by itself."""
+    parted = (BARRIER_DIVERGENT.id, BARRIER_SKIPPED.id)
+    return any(one.rule_id in parted for one in check_convergence(function))
 
 
 def _cause(finding: Finding) -> tuple[str, int]:
