@@ -22,6 +22,17 @@ def rules_of(caught: pytest.ExceptionInfo[nvb.DiagnosticError]) -> list[str]:
     return [one.rule_id for one in caught.value.diagnostics]
 
 
+@pytest.mark.parametrize("min_ctas", [None, 1, 2])
+@pytest.mark.parametrize("max_registers", [None, 40, 200])
+def test_the_registers_that_were_asked_for_are_in_the_machine_form(min_ctas, max_registers):
+    """Of 64 Ki registers 256 threads have 256 each, two CTAs of them 128 each; an instruction names 255 at most."""
+    k = KernelBuilder("k", "sm_90a", threads=256, min_ctas=min_ctas, max_registers=max_registers)
+    expected = None
+    if min_ctas or max_registers:
+        expected = min(max_registers or 255, 65536 // 256 // (min_ctas or 1), 255)
+    assert k.machine.attributes.get("registers") == expected
+
+
 @pytest.mark.parametrize("name", ["threads", "cluster", "min_ctas", "max_registers"])
 @pytest.mark.parametrize("given", [1.0, True, "2", (1, 1), None])
 def test_bounds_are_integers(name: str, given: object) -> None:

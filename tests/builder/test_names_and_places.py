@@ -125,6 +125,13 @@ def test_what_is_no_alignment_of_an_address(align):
     assert rules_of(raised.value) == ["kernel.parameter-fact"]
 
 
+@pytest.mark.parametrize(("count", "names"), [(1, ["mine"]), (3, ["mine.0", "mine.1", "mine.2"])])
+def test_registers_are_called_as_they_were_named(count, names):
+    k = KernelBuilder("k", "sm_90a", threads=32)
+    k.register_tensor(i32, Layout(count), name="mine")
+    assert [one.name for one in k.function.entry_basic_block.instructions if one.opname == "alloca"] == names
+
+
 @pytest.mark.parametrize("use", ["load", "store", "cast", "bytes", "step", "atomic", "ldmatrix"])
 def test_an_address_lives_in_the_block_that_computes_it(use):
     k = builder()

@@ -59,6 +59,20 @@ def test_integer_arithmetic_wraps_at_32_bits(name, a, b):
     assert evaluate(RING[name], np.int32, a, b) == wrapped(getattr(operator, name)(a, b))
 
 
+@pytest.mark.parametrize("element", [i32, u32, i64], ids=str)
+def test_what_changes_nothing_gives_the_value_itself(element):
+    """It lives on in its own block, also where the operator stands in another that has ended."""
+    k = KernelBuilder("k", "sm_90a", threads=32, parameters=[Parameter("x", Scalar(element))])
+    (x,) = k.arguments
+    with k.if_(x > 0):
+        same = [x + 0, 0 + x, x - 0, x | 0, 0 | x, x ^ 0, 0 ^ x, x << 0, x >> 0, x * 1, 1 * x, x // 1]
+        other = 0 - x
+    assert all(one is x for one in same)
+    assert [one + 1 is not x for one in same]
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.scope"):
+        other + 1
+
+
 PLAIN = [one for one in ELEMENT_TYPES if one.bits >= 8 and not is_packed(one)]
 
 

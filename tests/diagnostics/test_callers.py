@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import unittest
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -108,6 +110,53 @@ def descend(x: Address, depth: int) -> None:
         descend(x, depth - 1)
     else:
         x.load(3)
+
+
+def compiled_at(file: str, text: str) -> dict[str, Any]:
+    names: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("file", "shown"),
+    [
+        ("/home/user/gemm.py", True),
+        ("/home/user/packages/gemm.py", True),
+        ("/usr/lib/python3/site-packages/runner.py", False),
+        ("/usr/lib/python3/dist-packages/runner/main.py", False),
+        (str(Path(pytest.__file__)), False),
+        (unittest.__file__, False),
+        ("<frozen runpy>", False),
+    ],
+)
+def test_who_started_the_users_program_is_left_out(file: str, shown: bool) -> None:
+    """A launcher is of Python's library or of an installed package."""
+    launcher = compiled_at(file, "def launch(main):\n    main()\n")
+    program = compiled_at("/home/user/main.py", "def main(call):\n    call()\n")
+    with pytest.raises(DiagnosticError) as caught:
+        launcher["launch"](lambda: program["main"](lambda: nvb.Target.parse("sm_1")))
+    place = caught.value.diagnostics[0].location
+    assert place is not None
+    files = [one.file for one in (place, *place.callers)]
+    assert files[:3] == [__file__, "/home/user/main.py", __file__]
+    assert files[3:4] == ([file] if shown else [])
+
+
+def test_a_library_that_the_users_program_calls_is_shown() -> None:
+    """The mistake is that of the other package's helper, called from the user's line; Python's own is passed over."""
+    helper = compiled_at("/usr/lib/python3/site-packages/helper.py", "def parse(call):\n    call('sm_1')\n")
+    with pytest.raises(DiagnosticError) as caught:
+        helper["parse"](nvb.Target.parse)
+    place = caught.value.diagnostics[0].location
+    assert place is not None
+    assert (place.file, place.callers[0].file) == ("/usr/lib/python3/site-packages/helper.py", __file__)
+    mapped = compiled_at(unittest.__file__, "def parse(call):\n    call('sm_1')\n")
+    with pytest.raises(DiagnosticError) as caught:
+        mapped["parse"](nvb.Target.parse)
+    place = caught.value.diagnostics[0].location
+    assert place is not None
+    assert place.file == __file__
 
 
 def test_a_program_that_is_run_shows_its_own_lines_and_none_of_the_launcher(tmp_path: Path) -> None:

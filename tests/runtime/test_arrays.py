@@ -39,6 +39,32 @@ class Exported:
         return self.array.__dlpack__(max_version=(1, 0)) if self.versions else self.array.__dlpack__()
 
 
+NUMBA = "numba.cuda.cudadrv.devicearray"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "asked"),
+    [(NUMBA, "DeviceNDArray", 0), (NUMBA, "MappedNDArray", 1), ("users.module", "DeviceNDArray", 1)],
+)
+def test_an_array_of_numba_is_not_asked_for_its_interface(module: str, name: str, asked: int) -> None:
+    """It says the same by its attributes, and making the interface takes longer than a launch; others are asked."""
+    count = []
+
+    def interface(_: object) -> dict[str, object]:
+        count.append(1)
+        return {"shape": (4, 2), "strides": None, "typestr": "<f2", "data": (4096, False), "version": 3}
+
+    members = {"__cuda_array_interface__": property(interface), "__module__": module}
+    made = type(name, (), members)()
+    pointer = SimpleNamespace(value=4096)
+    made.__dict__.update(
+        dtype=numpy.dtype("float16"), shape=(4, 2), strides=(4, 2), stream=0, device_ctypes_pointer=pointer
+    )
+    array = read(made)
+    assert (array.pointer, array.shape, array.strides, array.dtype) == (4096, (4, 2), (4, 2), "float16")
+    assert len(count) == asked
+
+
 @pytest.mark.parametrize("versions", [False, True])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint16", "int64", "bool", "complex64"])
 def test_dlpack_capsule_says_what_numpy_says(dtype: str, versions: bool) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from nvbackend import Major, Swizzle, f16
 from nvbackend.layout import ComposedLayout, Dynamic, Layout, _, cosize, gmma_atom, size, tile_to_shape
-from nvbackend.tiled import TiledMMA, gemm, make_tiled_mma
+from nvbackend.tiled import TiledMMA, gemm, ldmatrix_copy, make_tiled_copy, make_tiled_mma
 
 NT = "SM90_64x64x16_F16F16F16_SS<GMMA::Major::MN, GMMA::Major::MN>"
 TN = "SM90_64x64x16_F16F16F16_SS<GMMA::Major::K, GMMA::Major::K>"
@@ -61,6 +61,16 @@ def test_tcgc_and_tcrc(nt: TiledMMA) -> None:
     t_crc = one.make_fragment_C(t_cgc)
     assert str(t_crc.layout) == "((_2,_2,_8),_2,_2):((_1,_2,_4),_32,_64)"
     assert (size(t_crc), cosize(t_crc.layout)) == (128, 128)
+
+
+def test_the_picture_of_a_copy_is_that_of_what_it_writes() -> None:
+    """ldmatrix reads a row a thread, and gives each thread two elements of every matrix."""
+    copy = make_tiled_copy(ldmatrix_copy(f16, 1), Layout((8, 4), (4, 1)), Layout((1, 2)))
+    written, read = copy.picture(), copy.picture(source=True)
+    assert "destination of" in str(written)
+    assert "source of" in str(read)
+    assert str(copy.picture(source=False)) == str(written) != str(read)
+    assert "destination of" in copy.picture(group=32).svg
 
 
 def test_what_thread_0_owns(nt: TiledMMA) -> None:
