@@ -106,13 +106,19 @@ class Run:
     def _sizes(self) -> Mapping[Part | None, int]:
         """Bytes accessed of each tile, or where there are none of the allocation, at places known within it."""
         places = {
-            (touch.offset, touch.symbol): (_part(touch), _counted(site.instr, touch))
+            (touch.offset, touch.symbol): (touch, _counted(site.instr, touch))
             for site, touch in self.accesses
             if touch.offset is not None and symbol_terms(touch.symbol) == _stage_terms(touch)
         }
         sizes: dict[Part | None, int] = {}
-        for part, size in places.values():
-            sizes[part] = sizes.get(part, 0) + size
+        ends: dict[str, int] = {}
+        for (offset, symbol), (touch, size) in sorted(places.items(), key=lambda place: place[0]):
+            begin = offset
+            if size == touch.bytes:  # what has gaps may interleave with others, but overlaps none
+                begin = max(offset, ends.get(symbol, offset))
+                ends[symbol] = max(begin, offset + size)
+            part = _part(touch)
+            sizes[part] = sizes.get(part, 0) + max(0, offset + size - begin)
         return sizes
 
 
