@@ -11,6 +11,8 @@ from nvbackend.isel import facts
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.mbarrier.counts import Counts
+from nvbackend.isel.protocols.mbarrier.reach import Reaches
+from nvbackend.isel.protocols.mbarrier.transactions import Transactions
 from nvbackend.isel.protocols.mbarrier.uses import Cell, find_uses
 from nvbackend.isel.target import Target
 
@@ -112,8 +114,9 @@ def test_sums_are_told_where_all_of_them_are_known(first: int) -> None:
     for seed in range(first, first + 500):
         count, before, inside = program(seed)
         function = machine(count, before, inside)
-        uses = find_uses(function)
-        found = {one.rule.id for one in Counts(uses, Loops(function), 1, None).findings()}
+        uses, loops = find_uses(function), Loops(function)
+        sums = Counts(uses, loops, None), Transactions(uses, loops, Reaches(function, loops), None)
+        found = {one.rule.id for some in sums for one in some.findings(Cell(BARRIER, 0))}
         assert found == wrong_arrivals(count, before, inside) | wrong_bytes(before, inside), (count, before, inside)
         said |= found
     names = ("no-arrival", "arrivals", "unexpected-bytes", "missing-bytes", "wrong-bytes")
@@ -128,7 +131,7 @@ def test_one_phase_in_each_round(first: int) -> None:
         count, before, inside = program(seed)
         function = machine(count, before, inside)
         loops = Loops(function)
-        loop, counts = loops.innermost("loop"), Counts(find_uses(function), loops, 1, None)
+        loop, counts = loops.innermost("loop"), Counts(find_uses(function), loops, None)
         assert loop is not None
         arriving = parts(inside, once=True)
         expected = bool(arriving) and None not in arriving and sum(one or 0 for one in arriving) == count
