@@ -59,7 +59,9 @@ def test_unreachable_blocks_are_left_out() -> None:
 
 
 def test_an_empty_function_has_no_states() -> None:
-    assert list(solve(function_of({}), Seen()).visit()) == []
+    solution = solve(function_of({}), Seen())
+    assert list(solution.visit()) == []
+    assert solution.transfers == 0
 
 
 def test_sites_count_in_the_order_of_the_text() -> None:

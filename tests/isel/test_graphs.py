@@ -7,16 +7,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from nvbackend.isel.flow.cluster_paths import is_for_each
+from nvbackend.isel.flow.cluster_paths import coming_ranks, is_for_each, rank_paths
 from nvbackend.isel.flow.graphs import immediate_dominators, on_cycles, postorder
 from nvbackend.isel.flow.loops import Loop, Loops
-from nvbackend.isel.flow.warp_paths import coming, reachable
+from nvbackend.isel.flow.warp_paths import coming, reachable, warp_paths
 from nvbackend.isel.machine import Branch, MachineFunction, Scope, Update
+from nvbackend.isel.protocols.copy_waits import _until
 from nvbackend.isel.protocols.mbarrier.life import some_thread
 from nvbackend.isel.target import Target
 
 Graph = dict[str, list[str]]
 SEEDS = range(6)
+WARPS = ((1 << 32) - 1, (1 << 32) - 1 << 32, (1 << 8) - 1 << 64)
+"""The lanes of 72 threads."""
+EVERYBODY = (1 << 72) - 1
 EACH = 150
 
 
@@ -190,6 +194,7 @@ def test_threads_that_come(seed: int) -> None:
                 first = chance.randrange(8)
                 block.sides = first, chance.randrange(8) & ~first
         found = coming(function)
+        assert found[entry(graph)] == 0b111
         for thread in range(3):
             own = {name: [*_taken(function, name, thread)] for name in graph}
             assert {name for name in graph if found[name] >> thread & 1} == walked(own, [entry(graph)])
@@ -198,6 +203,70 @@ def test_threads_that_come(seed: int) -> None:
         left = {name: [one for one in ways if one not in without] for name, ways in graph.items()}
         expected = walked(left, [one for one in starts if one not in without])
         assert reachable(function, starts, without=without) == expected
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_paths_of_warps(seed: int) -> None:
+    """Each warp goes where one of its threads may go; a part of one takes the arm and then the rest."""
+    for graph, chance in graphs(seed):
+        function = function_of(graph)
+        function.attributes["threads"] = 72
+        decided = {name for name, ways in graph.items() if len({*ways}) == len(ways) == 2 and chance.random() < 0.8}
+        for name in decided:
+            first = sum(chance.choice((0, 1, -1)) * lanes & lanes for lanes in WARPS)
+            function.blocks[name].sides = first, EVERYBODY & ~first if chance.random() < 0.7 else 0
+        expected = []
+        for lanes in WARPS:
+            taken = {name: [*graph[name]] for name in graph}
+            for name in decided:
+                (arm, rest), sides = graph[name], function.blocks[name].sides
+                assert sides is not None
+                if lanes & ~sides[0] == 0:
+                    taken[name] = [arm]
+                elif lanes & ~sides[1] == 0:
+                    taken[name] = [rest]
+                elif rest in walked(graph, [arm], without=name):
+                    taken[name] = [arm]
+            if taken not in expected:
+                expected.append(taken)
+        found = [{name: [*one.blocks[name].successors] for name in graph} for one in warp_paths(function)]
+        assert found == expected
+        del function.attributes["threads"]
+        assert [*warp_paths(function)] == [function]
+        assert coming(function)[entry(graph)] == -1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_paths_of_ctas(seed: int) -> None:
+    for graph, chance in graphs(seed):
+        function = function_of(graph)
+        function.attributes["cluster"] = 3
+        for block in function.blocks.values():
+            if len(block.successors) == 2 and chance.random() < 0.8:
+                first = chance.randrange(8)
+                block.ranks = first, chance.randrange(8) & ~first
+        paths, found = rank_paths(function), coming_ranks(function)
+        assert len(paths) == 3
+        for rank, path in enumerate(paths):
+            taken = {}
+            for name, ways in graph.items():
+                first, second = (bits >> rank & 1 for bits in function.blocks[name].ranks)
+                taken[name] = ways[:1] if first else ways[1:] if second else ways
+            assert {name: block.successors for name, block in path.blocks.items()} == taken
+            assert {name for name in graph if found[name] >> rank & 1} == walked(taken, [entry(graph)])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_ways_that_lead_to_a_block_for_the_first_time(seed: int) -> None:
+    """No round of a loop that certainly runs the block comes back to it; all that comes before the block stays."""
+    for graph, chance in graphs(seed):
+        function, known = function_of(graph), walked(graph, [entry(graph)])
+        block = chance.choice(sorted(known))
+        found = _until(function, Loops(function), block)
+        for name, ways in graph.items():
+            behind = name in known and block in dominating(graph, name)
+            expected = [one for one in ways if not (behind and one in dominating(graph, block))]
+            assert found.blocks[name].successors == expected
 
 
 def _taken(function: MachineFunction, name: str, thread: int) -> Iterator[str]:

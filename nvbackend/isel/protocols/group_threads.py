@@ -64,7 +64,7 @@ MECHANISMS = (
 def check_group_threads(function: MachineFunction) -> list[Diagnostic]:
     """Every commit or wait that other threads execute, at the first one behind what it leaves out."""
     there = opcodes(function)
-    mechanisms = [one for one in MECHANISMS if one.issue & there and all(step & there for step in one.steps)]
+    mechanisms = [one for one in MECHANISMS if all(step & there for step in one.steps)]
     if not mechanisms or function.attributes.get(ATTACHED) or not any(one.sides for one in function.blocks.values()):
         return []
     return list(_GroupThreads(function).find(mechanisms))

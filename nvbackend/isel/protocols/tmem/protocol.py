@@ -149,9 +149,10 @@ class _Whole:
                 last[name] = min(issued)
         after = reachable(self.function, [one for name in last for one in self.function.blocks[name].successors])
         for name, sites in by_block.items():
-            first = -1 if name in after else last.get(name)
-            if first is not None:
-                found.update(site.position for site in sites if site.position > first)
+            if name in after:
+                found.update(site.position for site in sites)
+            elif name in last:
+                found.update(site.position for site in sites if site.position > last[name])
         return found
 
     # -- words --------------------------------------------------------------------------------------------------
