@@ -93,6 +93,31 @@ def test_each_instruction_reads_its_rows_and_columns(name, major, swizzle):
             assert np.array_equal(found, matrices[1][columns_of(n_of, issue.n), columns])
 
 
+@pytest.mark.parametrize(
+    ("units", "said"),
+    [
+        (6, None),
+        (7, "112 bytes after the start of a pattern of 128 B swizzle leaves its row of 128 bytes after 16 of 32"),
+        (8, "128 bytes after the start of a pattern of 128 B swizzle starts in the middle of it"),
+        (64, None),
+        (71, "1136 bytes after the start of a pattern of 128 B swizzle leaves its row of 128 bytes after 16 of 32"),
+    ],
+)
+def test_where_the_operand_of_one_instruction_may_begin(units, said):
+    """Units of 16 bytes; an operand has 32 of each of its rows of 128, and the pattern has eight rows."""
+    k = KernelBuilder("tiled", "sm_90a", threads=128)
+    mma = k.tiled_mma(REQUEST)
+    first = mma.partition_fragment_A(k.shared_tile(mma.smem_a(TILE_K)))(0, 0, 0)
+    if said is None:
+        assert evaluate((first + units).address.bytes.ir, {}) == 16 * units
+        return
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        first + units
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "descriptor.pattern"
+    assert said in found.message
+
+
 def test_atoms_along_k_take_its_steps_in_turn():
     k = KernelBuilder("tiled", "sm_90a", threads=256)
     mma = k.tiled_mma(REQUEST, atom_layout=(1, 1, 2))

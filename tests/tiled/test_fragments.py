@@ -10,7 +10,7 @@ import pytest
 from nvbackend import DiagnosticError, Major, Swizzle, f16, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.intrinsics.fragments_tcgen05 import accumulator_cell
-from nvbackend.layout import Layout, _, gmma_atom, size, smem_desc, tile_to_shape
+from nvbackend.layout import Dynamic, Layout, _, gmma_atom, size, smem_desc, tile_to_shape
 from nvbackend.signature import Parameter, Pointer, Scalar
 from nvbackend.tiled import TiledMMA, make_tiled_mma
 from nvbackend.tiled.fragment import make_fragment
@@ -201,6 +201,39 @@ def test_a_thread_that_is_known_at_run_time(name: str) -> None:
         run_on_host(kernel, found, number)
         same = mma.get_slice(number).partition_C(tile)
         assert list(found) == [same.offset, same(1, 0, 0)]
+
+
+RUN_TIME = KernelBuilder("strides", "sm_80", threads=128, parameters=[Parameter("n", Scalar(i32))]).arguments[0]
+
+
+@pytest.mark.parametrize(
+    ("strides", "first"),
+    [
+        ((RUN_TIME, 1), 2),
+        ((1, RUN_TIME), 1),
+        ((Dynamic(1), 64), 2),
+        ((64, Dynamic(1)), 1),
+        ((RUN_TIME, RUN_TIME), 1),
+        ((64, 1), 2),
+        ((1, 64), 1),
+    ],
+    ids=str,
+)
+def test_registers_follow_the_order_in_memory_as_far_as_it_is_known(strides: tuple[Any, Any], first: int) -> None:
+    """CuTe's make_fragment_like: of two atoms along M and four along K, those with the known distance come first."""
+    one = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1)).get_slice(0)
+    found = one.make_fragment_A(one.partition_A(Layout((64, 64), strides))).layout
+    m, k = (8, 16) if first == 1 else (32, 8)
+    assert str(found) == f"((_2,_2,_2),_2,_4):((_1,_2,_4),_{m},_{k})"
+
+
+def test_a_sparse_a_of_a_pair_is_in_all_lanes() -> None:
+    """Of 64 rows a CTA; it is the rows of C of which no second source says where they go."""
+    name = "SM100_MMA_F16BF16_2x1SM_TS_SPARSE<half_t, half_t, float, 128, 64, Major::K, Major::K>"
+    one = make_tiled_mma(name).get_slice(0)
+    assert {lane for lane, _, _ in one.partition_fragment_A(Layout((128, 32))).cells()} == set(range(128))
+    with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*a sparse A of 128 rows in two CTAs"):
+        one.partition_fragment_C(Layout((128, 64)))
 
 
 @pytest.mark.parametrize("thread", [-1, 4, 15, 20, 1000])
