@@ -10,6 +10,7 @@ from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.layout import Layout, gmma_atom, tile_to_shape
 from nvbackend.signature import Im2col, Parameter
 from nvbackend.tiled import make_tiled_copy, make_tma_copy, tma_partition, universal_copy
+from tests.support.said import said
 
 GLOBAL = {Major.K: Layout((256, 128), (128, 1)), Major.MN: Layout((256, 128), (1, 256))}
 STAGES = 2
@@ -209,6 +210,6 @@ def test_mistakes_are_told_where_they_are_made(mistake):
         mistake()
     (found,) = caught.value.diagnostics
     assert found.rule.id == rule
-    assert words in str(found)
+    assert words in said(found)
     assert found.location is not None
     assert found.location.file == __file__

@@ -9,6 +9,7 @@ from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 from tests.support.barriers import barrier_of_somebody
+from tests.support.said import said
 
 LAYOUT = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
@@ -47,7 +48,7 @@ def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
         broken(*builder())
     (found,) = caught.value.diagnostics
     assert found.rule_id == rule
-    assert says in str(found)
+    assert says in said(found)
     assert found.location is not None and found.location.file == __file__
 
 

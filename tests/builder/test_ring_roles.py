@@ -7,6 +7,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16
 from nvbackend.builder.kernel import KernelBuilder
+from tests.support.said import said
 
 LAYOUT = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 
@@ -93,7 +94,7 @@ def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
         broken(builder())
     (found,) = caught.value.diagnostics
     assert found.rule_id == rule
-    assert says in str(found)
+    assert says in said(found)
     assert found.location is not None and found.location.file == __file__
 
 

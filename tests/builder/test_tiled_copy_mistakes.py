@@ -18,6 +18,7 @@ from nvbackend.tiled import (
 )
 from tests.support import copy_scene
 from tests.support.copy_scene import MMA, ROWS, SWIZZLED, Scene
+from tests.support.said import said
 
 
 def narrow_pointer():
@@ -175,7 +176,7 @@ def test_mistakes_are_told_where_they_are_made(mistake):
         mistake()
     (found,) = caught.value.diagnostics
     assert found.rule.id == rule
-    assert words in str(found)
+    assert words in said(found)
     assert found.location is not None
     assert found.location.file in (__file__, copy_scene.__file__)
 

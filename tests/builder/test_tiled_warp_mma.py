@@ -17,6 +17,7 @@ from nvbackend.tiled import gemm as layout_gemm
 from nvbackend.tiled import make_tiled_mma
 from tests.support.cta_interpreter import Recorded, run
 from tests.support.ir_addresses import condition_of, evaluate, instructions, pointer_of
+from tests.support.said import said
 from tests.support.warp_mma import Case, cases
 
 HALVES = nvb.mma("m16n8k16", f16, f16, f32)
@@ -292,6 +293,6 @@ def test_mistakes_are_told_where_they_are_made(mistake):
         mistake()
     found = caught.value.diagnostics[0]
     assert found.rule.id == rule
-    assert words in str(found)
+    assert words in said(found)
     assert found.location is not None
     assert found.location.file == __file__

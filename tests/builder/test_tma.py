@@ -10,6 +10,7 @@ from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.signature import Parameter
 from tests.support.barriers import barrier_of_somebody
 from tests.support.ir_addresses import condition_of, evaluate
+from tests.support.said import said
 
 
 def builder(tensor_map, cluster=1):
@@ -94,7 +95,7 @@ def test_a_tensor_map_that_does_not_fit_the_tile_is_refused(tensor_map, rule, sa
             copy()
         (diagnostic,) = caught.value.diagnostics
         assert diagnostic.rule_id == rule
-        assert says in str(diagnostic)
+        assert says in said(diagnostic)
         assert diagnostic.location.file == __file__
     assert not loads(k)
 

@@ -17,6 +17,7 @@ from nvbackend.builder.values import as_value
 from nvbackend.intrinsics.types import ELEMENT_TYPES, pred
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
+from tests.support.said import said
 
 INTEGERS = st.integers(-(2**31), 2**31 - 1)
 DIVISORS = INTEGERS.filter(lambda number: number not in (0, -1))
@@ -180,7 +181,7 @@ def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
         broken(k, *k.arguments)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id == rule
-    assert says in str(diagnostic)
+    assert says in said(diagnostic)
     assert diagnostic.location is not None and diagnostic.location.file == __file__
 
 

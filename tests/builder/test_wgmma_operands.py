@@ -10,6 +10,7 @@ import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, bf16, f16, f32, f64, i32, u32
 from nvbackend.builder.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Scalar
+from tests.support.said import said
 from tests.support.wgmma_kernel import wgmma_kernel
 
 REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
@@ -82,7 +83,7 @@ def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
         broken(builder())
     (found,) = caught.value.diagnostics
     assert found.rule_id == rule
-    assert says in str(found)
+    assert says in said(found)
     assert found.location is not None and found.location.file == __file__
 
 

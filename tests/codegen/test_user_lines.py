@@ -70,7 +70,7 @@ def test_another_instruction_of_ours_is_found_too(compiled: CompiledKernel) -> N
     assert place.source == "with k.wgmma():"
 
 
-@pytest.mark.parametrize("log", [SOMEWHERE, SERIALISED.format(line=1)], ids=["no line", "a line of nobody"])
+@pytest.mark.parametrize("log", [SOMEWHERE, *(SERIALISED.format(line=line) for line in (0, 1, 100_000))])
 def test_a_remark_of_no_line_is_about_the_multiplies(compiled: CompiledKernel, log: str) -> None:
     found = placed(compiled, log)
     assert found.location is not None

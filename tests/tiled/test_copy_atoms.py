@@ -8,6 +8,7 @@ from nvbackend import DiagnosticError, f16, f32, f64, u8
 from nvbackend.intrinsics.fragments_matrix import elements_a_lane, matrix_position, rows_of
 from nvbackend.intrinsics.matrix_move import LOADED, STORED
 from nvbackend.tiled import cp_async_copy, ldmatrix_copy, stmatrix_copy, universal_copy
+from tests.support.said import said
 
 SHAPES = {(make, narrow): shapes[int(narrow)] for make, shapes in ((ldmatrix_copy, LOADED), (stmatrix_copy, STORED))
           for narrow in (False, True)}  # fmt: skip
@@ -170,4 +171,4 @@ def test_refused(mistake):
         make()
     (found,) = caught.value.diagnostics
     assert found.rule.id == rule
-    assert words in str(found)
+    assert words in said(found)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from nvbackend import DiagnosticError, f16
 from nvbackend.diagnostics import raise_all
-from nvbackend.layout import ComposedLayout, Layout, Swizzle, make_layout, make_ordered_layout, size
+from nvbackend.layout import ComposedLayout, Dynamic, Layout, Swizzle, make_layout, make_ordered_layout, size
 from nvbackend.tiled import (
     cp_async_copy,
     ldmatrix_copy,
@@ -20,6 +20,15 @@ from nvbackend.tiled import (
     universal_copy,
 )
 from nvbackend.tiled.vectorize import access_faults, multiple
+from tests.support.said import said
+
+
+@pytest.mark.parametrize(("stride", "run"), [(1, 8), (Dynamic(1), 1), (2, 1), (0, 1)])
+def test_a_run_is_of_elements_that_are_known_to_follow(stride, run):
+    """A distance that is 1 in this launch only is none to rely on."""
+    layout = Layout(((8, 1), 4), ((stride, 0), 64))
+    assert bool(access_faults(universal_copy(f16, 128), layout, "the source", 16)) is (run < 8)
+    assert access_faults(universal_copy(f16, 16), layout, "the source", 16) == []
 
 
 @st.composite
@@ -134,4 +143,4 @@ def test_refused(mistake):
         raise_all(faults(copy, layout, align))
     (found,) = caught.value.diagnostics
     assert found.rule.id == rule
-    assert words in str(found)
+    assert words in said(found)

@@ -36,6 +36,23 @@ ATOMS = (
 )
 QUICK = settings(max_examples=12, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 """Without shrinking: the representation of an MMA says what fails."""
+
+
+@pytest.mark.parametrize(
+    ("shape", "nearest"),
+    [((64,), "32 x 16"), ((33, 64), "64 x 64"), ((32, 15), "32 x 16"), ((65, 17), "96 x 32")],
+)
+def test_a_tile_that_is_not_filled(shape: tuple[int, ...], nearest: str) -> None:
+    """Of 16 x 8 by two and two warps: the next multiples of 32 and 16."""
+    one = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1)).get_slice(0)
+    with pytest.raises(DiagnosticError) as caught:
+        one.partition_C(Layout(shape))
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "tiled-mma.tile"
+    assert found.fix.startswith(f"use a tile of {nearest}, or")
+    assert "which takes 32 x 16 at a time" in found.message
+
+
 DENSE = [name for name in ATOMS if "SPARSE" not in name]
 
 
