@@ -36,7 +36,8 @@ def words_of(row: Row, operands: Operands, bits: Bits, known: dict[str, int]) ->
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
         found = {**control_words(row), **found}
     for name, value in _descriptors(row, operands):
-        word = None if name in found else _word(value, bits, whole=name == INSTRUCTION_DESCRIPTOR)
+        word = found.pop(name, None)  # those of operands follow in the row's order
+        word = _word(value, bits, whole=name == INSTRUCTION_DESCRIPTOR) if word is None else word
         if word is not None:
             found[name] = word
     return found

@@ -42,7 +42,7 @@ def test_barriers_fences_and_grids():
     k.mbarrier_arrive_at(u.barrier, count=2, drop=True)
     u.out[0] = k.mbarrier_pending(k.mbarrier_arrive_no_complete(u.barrier, 1))
     k.mbarrier_expect_tx(u.barrier, 64)
-    k.mbarrier_complete_tx(u.barrier, 64, scope="cluster", rank=0)
+    k.mbarrier_complete_tx(u.barrier, 64, scope="cluster", rank=k.cluster_rank())
     k.mbarrier_invalidate(u.barrier)
     k.barrier_arrive(3, 128)
     k.barrier(3, 128, aligned=False)
