@@ -1,4 +1,4 @@
-"""Wavefronts of shared-memory loads: those computed from layouts beside those that the hardware counts.
+"""Wavefronts of shared-memory loads: those computed from layouts against those that the hardware counts.
 
     PYTHONPATH=. python -m benchmarks.bank_conflicts                       # what is expected
     PYTHONPATH=. ncu --csv --metrics METRICS python -m benchmarks.bank_conflicts --run > counted.csv

@@ -1,6 +1,6 @@
 """Which mma instructions a chip has, and which ptxas expands: measured from the SASS of every variant and chip.
 
-Every documented variant of `mma.sync`, `mma.sp` and `wmma.mma` stands in a kernel of its own, written here from the PTX
+Every documented variant of `mma.sync`, `mma.sp` and `wmma.mma` is in a kernel of its own, written here from the PTX
 ISA (9.7.14) without nvbackend's rows, is assembled for each chip and disassembled. It is native where it came out as
 MMA instructions of its own kind alone, without a call, and one where PTX has one (wmma tiles are several by design).
 """
@@ -225,7 +225,7 @@ def _assemble(chip: str, given: Sequence[Variant], folder: Path) -> set[int]:
 
 
 def _disassemble(given: Sequence[Variant], folder: Path) -> dict[str, Counter[str]]:
-    """Opcodes by spelling; a function that a kernel calls stands in the kernel's section."""
+    """Opcodes by spelling; a function that a kernel calls is in the kernel's section."""
     found: dict[str, Counter[str]] = {variant.ptx: Counter() for variant in given}
     current: Counter[str] | None = None
     for line in find_disassembler().run(["--print-code", "k.cubin"], folder).stdout.splitlines():

@@ -2,7 +2,7 @@
 
     PYTHONPATH=. python benchmarks/verification.py [--repeats N]
 
-The kernels are the samples, which stand for wgmma, tcgen05, and mma.sync with and without scale factors; a chain of
+The kernels are the samples, which represent wgmma, tcgen05, and mma.sync with and without scale factors; a chain of
 loops, each with loads, waits and multiplies; and a row of mbarriers that are each used by themselves. Of the last two,
 1x, 4x and 16x have that many of them. All are measured in turns in one process, and the least of each is taken. Seconds
 are the processor's, so that other programs do not count. Verification is `verify` and, before it, which threads each
@@ -158,7 +158,7 @@ def print_parts(measured: list[Measured]) -> None:
 
 
 def print_growth(grown: list[Measured]) -> bool:
-    """How the parts grow from the first of the kernels to the last, beside the text; whether that is as promised."""
+    """How the parts grow from the first of the kernels to the last, against the text; whether that is as promised."""
     first, last = grown[0], grown[-1]
     size = last.instructions / first.instructions
     ratios = {

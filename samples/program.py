@@ -40,7 +40,7 @@ def main(
     matrix: Callable[[Any, int, int], Matrix] = f16_matrix,
     result: str = "float16",
 ) -> int:
-    """The program's exit status: 0 where the numbers are right, or there is no GPU to see them on.
+    """The program's exit status: 0 where the numbers are right or the machine has no GPU.
 
     `launch(loaded, a, b, c)` starts the kernel on the GPU's arrays; M, N and K must be multiples of `tile`. `matrix`
     makes A and B (K columns each), `result` is NumPy's name of C's type.
@@ -67,7 +67,7 @@ def _arguments(description: str | None, tile: Sequence[int]) -> tuple[tuple[int,
         arguments.error(f"M N K are {len(tile)} numbers, not {len(chosen.size)}")
     for name, extent, unit in zip("MNK", chosen.size, tile, strict=True):
         if extent < 1 or extent % unit:
-            arguments.error(f"{name} = {extent} is no multiple of {unit}, as the kernel has it")
+            arguments.error(f"{name} = {extent} is not a multiple of {unit}, which the kernel needs")
     return tuple(chosen.size), chosen.show
 
 

@@ -2,7 +2,7 @@
 
 An atom says shape, element types, where each operand is, which threads take part, and which of them holds what: `atom`
 finds it by name, `atom_of` by the instruction's row, and `check_atom` tells whether a program can use it. What one
-document says about atoms, right or wrong, stands apart in the modules `seed_*`.
+document says about atoms, right or wrong, is kept apart in the modules `seed_*`.
 """
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency

@@ -51,10 +51,10 @@ class MmaAtom:
     """One matrix instruction, D = A * B + C, as a tiled MMA is built from it. Made by `atom` and `atom_of`.
 
     `name` is CuTe's; `tier` the number of the first chip that has it; `shape` (M, N, K) in elements, where a sparse A
-    stands for twice the columns it holds. `bits` is what an element of A or B takes in a register. `threads` issue it
+    has twice the columns it holds. `bits` is what an element of A or B takes in a register. `threads` issue it
     together: eight of a warp, a warp, a warpgroup; of tcgen05 it is the CTAs. `sparsity` is None, "sp" or
     "sp::ordered_metadata". C is where D is. `weight_stationary` is tcgen05.mma.ws. `make_row` gives the instruction's
-    row, and counts for no comparison; `shape_requires` is what the shape needs of a chip beside what the row does.
+    row, and does not count in comparisons; `shape_requires` is what the shape needs of a chip besides the row.
     """
 
     name: str

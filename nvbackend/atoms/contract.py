@@ -37,7 +37,7 @@ class MmaUse:
 
 
 def use_of(atom: MmaAtom) -> MmaUse:
-    """The use of one atom as it stands."""
+    """A use of one atom."""
     return MmaUse(
         atom.shape,
         atom.a,
@@ -116,7 +116,7 @@ def _layout_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
     """Where a declared layout is another function than the atom's, however its modes are nested."""
     has = atom.operand_layouts()
     for operand, given in use.layouts.items():
-        problem = f"it has none, only of {', '.join(has)}"
+        problem = f"it only has layouts of {', '.join(has)}"
         if operand in has:
             expected, (rows, _) = has[operand]
             problem = _other_function(given, expected, rows)

@@ -1,4 +1,4 @@
-"""What CuTe calls an MMA atom and is none here, with the reason and what to write instead."""
+"""Names that CuTe has for MMA atoms and nvbackend does not, with the reason and what to write instead."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Names that match `pattern`, without namespaces: why there is no atom of them, and what there is."""
+    """Names that match `pattern`, without namespaces: why they have no atom, and what to use instead."""
 
     pattern: re.Pattern[str]
     problem: str

@@ -1,4 +1,4 @@
-"""The letters of BLAS for the majorness of A and B: N as it stands (column-major), T transposed (row-major)."""
+"""The letters of BLAS for the majorness of A and B: N not transposed (column-major), T transposed (row-major)."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _WGMMA = "wgmma.mma_async"
 _NAMESPACES = re.compile(r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")
 _SHORT_NAMES = re.compile(r"SM90::(?:GMMA::)?MMA_")
 _USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$")
-"""What CuTe's templates have behind the majorness, as it is without saying so."""
+"""The parameters that CuTe's templates have after the majorness, with their defaults."""
 _SHAPE = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})")
 _LONGEST, _QUOTED = 400, 60
 """Letters that a name has at most, twice as many as any, and those of a longer one that are quoted."""
@@ -42,7 +42,7 @@ def atom(name: str) -> MmaAtom:
 
     Namespaces and MMA_Atom<MMA_Traits<...>> around it may be there or not. "sm90_wgmma_m64n128k16_f32_f16_f16" and
     "sm90_64x128x16_F16F16F32_SS" are names of other compilers for wgmma, with K-major operands. Raises atom.name, with
-    the nearest name, and atom.not-here for what CuTe calls an atom and is none here; of names of tcgen05 also
+    the nearest name, and atom.not-here for atoms of CuTe that nvbackend does not have; of names of tcgen05 also
     tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
     """
     if len(name) > _LONGEST:
@@ -107,7 +107,7 @@ def _atom_of_wgmma(row: Row, a_major: Major, b_major: Major) -> MmaAtom:
 
 
 def _canonical(name: str) -> str:
-    """The name without blanks and namespaces, its parameters separated as they are printed."""
+    """The name without blanks and namespaces, its parameters separated as in the printed form."""
     text = unwrapped(_SHORT_NAMES.sub("SM90_", _NAMESPACES.sub("", "".join(name.split()))))
     text = cute_name(text) or text
     text = _USUAL_MODIFIERS.sub(">", text).replace(",>", ">")
@@ -137,7 +137,7 @@ def _fail_unknown(name: str, text: str) -> NoReturn:
 
 
 def _of_nearest_shape(text: str) -> str | None:
-    """The name that is this one but for its shape, and whose shape is nearest; None where there is none."""
+    """The name that differs from this one in its shape alone, and whose shape is nearest; or None."""
     asked = _SHAPE.search(text)
     if asked is None:
         return None

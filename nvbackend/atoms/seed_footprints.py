@@ -2,7 +2,7 @@
 
 The tables of its Per-Atom Operand-Layout Contracts, number by number: elements a thread where the operand is in
 registers, of the whole operand where it is in shared or tensor memory. The counts are mostly those of the hardware,
-which stand beside them; the layouts are one compiler's own, and several have more elements than the count
+which follow them; the layouts are one compiler's own, and several have more elements than the count
 (docs/divergences.md, mma.sync).
 """
 

@@ -1,7 +1,7 @@
 """The reference layouts of one compiler for mma.sync on sm_80 and sm_89, as the seed on the MMA atoms describes them.
 
 Seven arms by (K, M, sparse, fp8, trans_a), slots of 152 bytes, and stride triples of one compiler's own: no instruction
-has them. What the hardware uses stands beside each arm as the atom with its layouts (docs/divergences.md, mma.sync).
+has them. What the hardware uses is given with each arm: the atom with its layouts (docs/divergences.md, mma.sync).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REGISTER_BITS = 32
 DENSE_A_STRIDES = (128, 256, 1024)
 """The seed's triple dense.A."""
 DENSE_B_STRIDES = (2048,)
-"""What the seed tells of dense.B: the first of its strides."""
+"""What the seed gives of dense.B: the first of its strides."""
 METADATA_STRIDES = (0x200000, 0x4000000, 0x8000000)
 """The seed's triple sparse.metadata."""
 _DENSE_SLOTS = 3
@@ -44,7 +44,7 @@ SEED_ARM = Rule(
 class SeedArm:
     """An arm: its key, the PTX form that the seed writes to it, and the elements of A a thread that it counts.
 
-    `hardware_name` is the atom that the hardware has for the form, None where it has none.
+    `hardware_name` is the hardware's atom for the form, or None.
     """
 
     number: int
@@ -70,7 +70,7 @@ class SeedArm:
 
 @dataclass(frozen=True, slots=True)
 class SeedDecoration:
-    """What the seed's verifier compares beside shape and strides: the element type, and how elements are padded.
+    """What the seed's verifier compares besides shape and strides: the element type, and how elements are padded.
 
     Metadata is of u32. `alignment` is that of the i32 registers into which the elements are packed, in bytes.
     """

@@ -1,6 +1,6 @@
 """The shapes and types that the seed on the MMA atoms gives each tier, claim by claim, as it has them.
 
-What the rows allow stands in the tables of `intrinsics`; `unfounded` says which claims no atom keeps, which
+The rows that exist are in the tables of `intrinsics`; `unfounded` lists the claims that no atom keeps, which
 docs/divergences.md explains. The seed's own gate reads the lattice first, so `in_seed_lattice` is that gate.
 """
 

@@ -1,4 +1,4 @@
-"""Layouts of what a tcgen05.mma has in tensor memory beside D: scale factors and sparse metadata.
+"""Layouts of what a tcgen05.mma has in tensor memory besides D: scale factors and sparse metadata.
 
 An address is a lane and a column. The layouts count elements of some bits, as CuTe's do: the next column of 32 bits is
 32 / bits further on, the next lane 65536 times that. `intrinsics.tcgen05_operand_cells` names the cells one by one.

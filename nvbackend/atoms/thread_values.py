@@ -1,7 +1,7 @@
 """Thread-value layouts: which elements of an operand each thread of an MMA atom has, as CuTe writes it.
 
 (thread, value) goes to row + rows * column of the tile: M x K of A, N x K of B, M x N of C. One formula a kind of
-operand stands for all shapes and widths. PTX ISA 9.7.14.5, 9.7.15.5.1; CUTLASS include/cute/atom/mma_traits_sm*.hpp.
+operand serves all shapes and widths. PTX ISA 9.7.14.5, 9.7.15.5.1; CUTLASS include/cute/atom/mma_traits_sm*.hpp.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHUNKS = 8
 _WHOLE_ROW_BITS = 8
 """Up to this width all metadata of a register is of one row of A."""
 _PAIR = 2
-"""Neighbours of a row of an accumulator that one thread has."""
+"""Adjacent elements of an accumulator's row that one thread holds."""
 
 Mode = tuple[int, int]
 """Extent and stride."""
@@ -66,7 +66,7 @@ def four_matrices_threads() -> Layout:
 def metadata(m: int, k: int, bits: int, warps: int = 1) -> Layout:
     """The elements of a sparse A, M x K unpacked, that a thread's metadata register speaks of: CuTe's ELayout.
 
-    Threads of which only some give metadata, those of the sparsity selector, are told the same. PTX ISA 9.7.14.6.2.
+    Where only the threads of the sparsity selector give metadata, all have the same layout. PTX ISA 9.7.14.6.2.
     """
     tile = (m // warps, CORE_ROWS, k)
     count, width = metadata_threads(tile, bits), chunk_width(bits)

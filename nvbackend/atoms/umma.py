@@ -28,7 +28,7 @@ KIND_NAMES = {
     "mxf4": "MXF4",
     "mxf4nvf4": "MXF4",
 }
-"""CuTe's name of each kind; it has one for both kinds of 4-bit elements, told apart by the vector size."""
+"""CuTe's name of each kind; both kinds of 4-bit elements share one, and differ by the vector size."""
 SPARSE_FP4 = "MXF4NVF4"
 """What CuTe calls both kinds of 4-bit elements where A is sparse."""
 ULTRA = "MXF4_ULTRA"
@@ -105,7 +105,7 @@ def umma_atom(
 def _name(
     request: Tcgen05Request, one: InstructionDescriptor, scale: BlockScale | None, majors: tuple[Major, Major]
 ) -> str:
-    """CuTe's name. It has none of a weight-stationary atom: these are spelled as the others are."""
+    """CuTe's name. CuTe does not name weight-stationary atoms: they are spelled like the others."""
     group = "_2x1SM" if request.cta_group > 1 else "_WS" if request.weight_stationary else ""
     operands = "TS" if request.a_in_tmem else "SS"
     types = [one.a, one.b, one.d] if one.scale is None else [one.a, one.b, one.d, one.scale]

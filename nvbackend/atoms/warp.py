@@ -38,7 +38,7 @@ def warp_atoms() -> Iterator[MmaAtom]:
 
 
 def warp_atom(one: MmaInstruction, form: Form | None = None) -> MmaAtom:
-    """The atom of an instruction; `form` is the one that has it, which is looked for if it is not given."""
+    """The atom of an instruction; `form` is the instruction's form, found from the row by default."""
     form = form or narrow(mma.FORMS, one).forms[0]
     tier = next(tier for feature, tier in _TIERS if feature in form.requires)
     majors = _MAJORS["a"][one.a_layout], _MAJORS["b"][one.b_layout]
@@ -71,7 +71,7 @@ def _block_scale(one: MmaInstruction) -> BlockScale | None:
 
 
 def _name(one: MmaInstruction, tier: int, letters: str, scale: BlockScale | None) -> str:
-    """CuTe's name. Before sm_120 it has none of a sparse A; these are spelled as those of sm_120 are."""
+    """CuTe's name. CuTe names no sparse A before sm_120; such atoms are spelled like those of sm_120."""
     shape = "x".join(map(str, one.shape))
     if tier >= _TYPES_BEHIND:
         parts = [*map(cpp_type, (one.a, one.b, one.d))]

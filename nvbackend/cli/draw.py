@@ -73,7 +73,7 @@ def _picture(arguments: argparse.Namespace) -> Picture:
     if _ATOM.match(arguments.what):
         return _of_atom(arguments)
     if of_atoms := _given(arguments, "atoms", "by"):
-        rules.DRAW.fail(problem=f"{of_atoms[0]} is for MMA atoms, and {arguments.what!r} is none")
+        rules.DRAW.fail(problem=f"{of_atoms[0]} is for MMA atoms, and {arguments.what!r} is not an MMA atom")
     return _of_layout(arguments) if _LAYOUT.match(arguments.what) else _of_instruction(arguments)
 
 
@@ -134,7 +134,7 @@ def _tile(text: str) -> tuple[int, int]:
 
 def _of_instruction(arguments: argparse.Namespace) -> Picture:
     if views := _given(arguments, "tile", "banks", "memory", "access"):
-        rules.DRAW.fail(problem=f"{views[0]} is for layouts, and {arguments.what!r} is none")
+        rules.DRAW.fail(problem=f"{views[0]} is for layouts, and {arguments.what!r} is not a layout")
     found = rows_spelled(arguments.what)
     row, held = _held(found, arguments.operand)
     return pictures.fragments(held, row.ptx)

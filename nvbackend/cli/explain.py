@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 NEAREST = 5
-"""Spellings named where the one asked for is none."""
+"""Spellings suggested for an unknown one."""
 _COMPARED = 60
 _THREADS_SHOWN = (0, 1, 4)
 _ELEMENTS_SHOWN = 8
 _EFFECTS = {
     Effect.CONVERGENT: "All threads of the warp or warpgroup execute it together.",
-    Effect.ASYNC: "It goes on after it was issued: what it reads and writes is not free until it is waited for.",
+    Effect.ASYNC: "It continues after its issue: what it reads and writes is not free until a wait has returned.",
     Effect.ORDERS: "Other accesses may not move across it.",
 }
 

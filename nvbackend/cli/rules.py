@@ -30,7 +30,7 @@ DRAW = Rule(
     message="{problem}",
     fix="draw a layout as it is, or with one of --tile 16x8 (threads and values), --banks 16, --memory 16 and "
     "--banks 32 --access 4; an instruction with --operand",
-    why="Another picture than the one that was meant would be drawn.",
+    why="The picture would show something else than was meant.",
     reference="nvbackend draw --help",
 )
 OPERAND = Rule(

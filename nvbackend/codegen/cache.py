@@ -51,7 +51,7 @@ class Cache:
     """Entries by key in one flat directory, which any number of processes may share.
 
     An entry appears whole or not at all (it is written aside and renamed), carries a checksum over its key and what it
-    holds, and is dropped when the checksum is wrong. A directory that can not be read or written makes every look-up a
+    holds, and is dropped when the checksum is wrong. A directory that cannot be read or written makes every look-up a
     miss and never fails a build. `directory` None switches the cache off. `limit` is in bytes.
     """
 
@@ -97,7 +97,7 @@ class Cache:
                 self.trim()
 
     def trim(self) -> None:
-        """Remove the oldest entries until the rest is within the limit, and what killed processes left behind."""
+        """Remove the oldest entries until the rest is within the limit, and the leftovers of killed processes."""
         entries: list[tuple[float, int, str]] = []
         for path, found in self._files():
             if os.path.basename(path).startswith(_TEMPORARY):
@@ -153,7 +153,7 @@ def unpack(payload: bytes) -> dict[str, bytes]:
 
 
 def _checksum(key: str, payload: bytes) -> bytes:
-    """Of the key as well: an entry under another one's name is no entry."""
+    """Of the key as well: an entry under the name of another does not count."""
     return hashlib.sha256(key.encode() + payload).digest()
 
 

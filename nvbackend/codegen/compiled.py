@@ -63,7 +63,7 @@ class CompiledKernel(NotLoaded):
         return replace(self, timings=dict.fromkeys(self.timings, 0.0), cached=tuple(self.timings))
 
     def sass(self, *, tool: Tool | None = None) -> str:
-        """The SASS of the cubin, which is assembled first where there is none yet.
+        """The SASS of the cubin, which is assembled first if it is not there yet.
 
         Raises sass.missing, sass.failed, and what `nvbackend.codegen.ptxas.assemble` raises.
         """

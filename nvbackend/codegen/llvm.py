@@ -1,6 +1,6 @@
 """LLVM IR text to PTX text, by LLVM's NVPTX target through llvmlite.
 
-LLVM ends the whole process where it can not select an instruction. What nvbackend builds can not get there: its
+LLVM ends the whole process where it cannot select an instruction. What nvbackend builds cannot get there: its
 selector gates every instruction by the target before any IR is written. For IR from elsewhere there is
 `nvbackend.codegen.isolated.compile_ir_isolated`, which does the same work in a process of its own.
 """
@@ -134,8 +134,7 @@ def _nvptx() -> Any:
 
 
 def _target_machine(target: Target) -> Any:
-    # LLVM compiles for its default CPU when it does not know a name, so only names out of our own table get there,
-    # whoever made the Target.
+    # LLVM compiles for its default CPU when it does not know a name, so only names from our own table get there.
     known = Target.parse(target.name, target.ptx_version)
     return _nvptx().create_target_machine(cpu=known.name, features=known.ptx_attribute, opt=CODE_GENERATOR_LEVEL)
 

@@ -3,7 +3,7 @@
 LLVM takes `fcmp oeq` and `fcmp une` with zero, of a value whose bits came from the other of the two types, for a test
 of those bits, and makes an integer constant of a floating-point type (an assertion in Constants.cpp). The bits may get
 there through memory, which only LLVM's own passes find out, and it makes the two comparisons of others. So where a
-module has both types, what it compares passes an `llvm.arithmetic.fence`: LLVM does not look behind it, and it is not
+module has both types, what it compares passes an `llvm.arithmetic.fence`: LLVM does not look through it, and it is not
 an instruction of the PTX.
 """
 

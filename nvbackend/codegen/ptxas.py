@@ -127,7 +127,7 @@ class Cubin:
     ptxas_version: ToolVersion
 
     def kernel(self, name: str) -> Resources:
-        """The resources of the kernel called `name` (KeyError where there is none)."""
+        """The resources of the kernel called `name` (KeyError without one)."""
         for resources in self.resources:
             if resources.kernel == name:
                 return resources
@@ -150,7 +150,7 @@ def assemble(
 
     Raises every error of ptxas as ptxas.error, ptxas.unresolved, ptxas.registers-insufficient,
     ptxas.register-allocation, ptxas.target, ptxas.ptx-version or ptxas.crash; ptxas.old-rs-wgmma for PTX that this
-    ptxas compiles to wrong code; ptxas.missing where there is none. Its remarks come back as warnings.
+    ptxas compiles to wrong code; ptxas.missing without one. Its remarks come back as warnings.
     """
     tool = tool or find_ptxas()
     check_request(opt_level, register_limit)
@@ -191,7 +191,7 @@ def is_cubin(data: bytes) -> bool:
 
 
 def _cubin_of(path: Path, tool: Tool) -> bytes:
-    """What ptxas wrote. Raises ptxas.no-cubin where that is none."""
+    """What ptxas wrote. Raises ptxas.no-cubin for anything but a cubin."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -212,7 +212,7 @@ def _check_register_a(ptx: str, cubin: bytes, tool: Tool) -> None:
     except UnreadableSass as error:
         problem = f"its code cannot be followed, {error}"
     except DiagnosticError:
-        problem = "there is no disassembler that reads its code"
+        problem = "no disassembler was found that reads its code"
         advice = "pip install nvbackend[sass], "
     else:
         if not overwritten:

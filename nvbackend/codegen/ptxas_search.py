@@ -19,7 +19,7 @@ class PtxasSearch:
         self._found: toolchain.Tool | None = None
 
     def found(self) -> toolchain.Tool | None:
-        """The program, None where there is none. Raises toolchain.broken."""
+        """The program, or None. Raises toolchain.broken."""
         if self._places is None or self._places != self._state():
             path = toolchain.locate("ptxas")
             self._found = None if path is None else toolchain.Tool.at(path)

@@ -2,7 +2,7 @@
 
 ptxas before 13.3 takes the registers of A for free once the instruction is issued, and may put another value there
 before the wait. Nothing in PTX keeps it from that: what inline assembly ties is gone when ptxas sees it. Whether it did
-so is seen in the code, where each group, each wait and each written register stands.
+so is read off the code, which shows each group, each wait and each written register.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 FRAGMENT_REGISTERS = 4
 """Registers of A that an instruction reads (PTX ISA 9.7.15.5.1)."""
 MOST_STATES = 1024
-"""States of one instruction that are told apart; with more, nothing is said of the code."""
+"""States of one instruction that are distinguished; with more, the code is not judged."""
 
 _LINE = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?P<text>[^;]*?)\s*;")
 _LABEL = re.compile(r"^(?P<name>[.\w$]+):")
@@ -69,7 +69,7 @@ class _Instruction:
 _Group = tuple[tuple[int, str], ...]
 """The first register of A of each instruction of a group, and the instruction."""
 _State = tuple[tuple[_Group, ...], _Group]
-"""The groups in flight, oldest first, and the one that is open."""
+"""The groups in flight, oldest first, and the open group."""
 
 
 def hazards(sass: str) -> tuple[Hazard, ...]:
@@ -165,7 +165,7 @@ def _opcode(text: str) -> str:
 
 
 def _successors(place: int, text: str, labels: dict[str, int], returns: tuple[int, ...], count: int) -> Iterator[int]:
-    """Where an instruction may lead; a call comes back behind any call."""
+    """The successors of an instruction; a return leads to after any call."""
     opcode = _opcode(text)
     always = opcode == text
     if opcode.startswith(("BRX", "JMX", "JMP", "CALL.ABS")):

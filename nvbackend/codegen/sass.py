@@ -23,7 +23,7 @@ _INSTRUCTION = re.compile(
 
 @user_facing
 def disassemble(cubin: bytes, *, tool: Tool | None = None) -> str:
-    """The SASS of every kernel of `cubin`. Raises sass.missing where there is no disassembler, or sass.failed."""
+    """The SASS of every kernel of `cubin`. Raises sass.missing without a disassembler, or sass.failed."""
     tool = tool or find_disassembler()
     arguments = ["-sass"] if tool.path.name.startswith("cuobjdump") else ["--print-code"]
     with tool.directory("kernel.cubin", cubin) as directory:
@@ -35,9 +35,9 @@ def disassemble(cubin: bytes, *, tool: Tool | None = None) -> str:
 
 
 def count_instructions(sass: str) -> dict[str, int]:
-    """How often each opcode stands in `sass`, without its modifiers (HGMMA, STG, ...), the most frequent first.
+    """How often each opcode occurs in `sass`, without its modifiers (HGMMA, STG, ...), the most frequent first.
 
-    NOP, and the branch to itself behind every kernel's end, are padding and counted like the rest.
+    NOP, and the branch to itself after every kernel's end, are padding and counted like the rest.
     """
     counts = Counter(found["opcode"] for line in sass.splitlines() if (found := _INSTRUCTION.match(line)))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

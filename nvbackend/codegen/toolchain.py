@@ -22,7 +22,7 @@ PTXAS_MISSING = Rule(
     id="ptxas.missing",
     message="no ptxas: looked in {places}",
     fix="pip install nvbackend[ptxas], or compile with assemble=False to stop at PTX",
-    why="Without ptxas there is no cubin and none of its warnings; a driver takes PTX only up to its own PTX version.",
+    why="ptxas makes the cubin and gives warnings; a driver takes PTX only up to its own PTX version.",
     reference="CUDA compiler driver (ptxas)",
 )
 DISASSEMBLER_MISSING = Rule(
@@ -107,7 +107,7 @@ class Tool:
         return f"{self.version[0]}.{self.version[1]}"
 
     def run(self, arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
-        """Run it in `directory`, whatever it ends with. Raises toolchain.broken where it can not be started."""
+        """Run it in `directory`, whatever its exit status. Raises toolchain.broken where it cannot be started."""
         try:
             return subprocess.run(
                 [str(self.path), *arguments],

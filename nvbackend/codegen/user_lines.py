@@ -17,7 +17,7 @@ LINE = "line"
 """The value of a diagnostic of ptxas that is the line of PTX, 0 where ptxas names none."""
 _MOST_NOTES = 3
 _SUBJECTS = {"ptxas.wgmma": "wgmma.mma_async", "ptxas.setmaxnreg": "setmaxnreg"}
-"""What the rules that begin so are about, where their line of PTX is none of ours."""
+"""The subject of rules that begin so, for lines of PTX that are not nvbackend's."""
 _SPELLING = re.compile(r"[a-z][\w.:]*")
 
 

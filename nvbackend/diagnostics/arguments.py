@@ -111,7 +111,7 @@ def _short(value: object) -> str:
 
 
 Misfit = tuple[str, object, str]
-"""Where something stands in the call, what it is, and the annotation that it does not fit."""
+"""The place of a value in the call, the value, and the annotation that it does not fit."""
 
 
 def _misfits_of(parameter: inspect.Parameter, given: Any, scope: Mapping[str, Any]) -> Iterator[Misfit]:
@@ -196,18 +196,18 @@ def _names(node: ast.expr) -> Iterator[ast.expr]:
 
 
 def _spelled_out(node: ast.expr, scope: Mapping[str, Any]) -> ast.expr:
-    """What a name of a kind in brackets, such as `Shape = tuple[int, int, int]`, stands for, or of a text."""
+    """The annotation that an alias such as `Shape = tuple[int, int, int]`, or a string, means."""
     known = _known(ast.unparse(node), scope) if isinstance(node, (ast.Name, ast.Attribute)) else None
     return ast.parse(str(known), mode="eval").body if isinstance(known, (GenericAlias, str)) else node
 
 
 def _outer(node: ast.expr) -> ast.expr:
-    """A kind without what stands in brackets."""
+    """An annotation without its brackets."""
     return node.value if isinstance(node, ast.Subscript) else node
 
 
 def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
-    """Whether `argument` may be what is called `name`; True for what can not be told."""
+    """Whether `argument` may be what `name` says; True where that is unknown."""
     if name == "None":
         return argument is None
     names = {one.__name__ for one in type(argument).__mro__}
@@ -220,17 +220,17 @@ def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
         return all(hasattr(argument, member) for member in vars(known) if not member.startswith("_"))
     if isinstance(known, (type, UnionType)):
         return isinstance(argument, _classes(known))
-    return known is not None or "." in name  # a form of typing or a module not loaded: not told; a name unknown: no
+    return known is not None or "." in name  # unknown: a form of typing, or a module that is not loaded
 
 
 def _classes(known: Any) -> tuple[type, ...]:
-    """The classes of a union, those in brackets without what stands in them: isinstance refuses brackets."""
+    """The classes of a union, without their brackets: isinstance refuses brackets."""
     parts = get_args(known) if isinstance(known, UnionType) else (known,)
     return tuple(get_origin(part) or part for part in parts)
 
 
 def _known(name: str, scope: Mapping[str, Any]) -> Any:
-    """What a name, dotted or not, stands for where it was written; None where it is known to type checkers alone."""
+    """The object that a name, dotted or not, refers to where it was written; None where only type checkers know it."""
     first, *rest = name.split(".")
     found = scope.get(first, getattr(builtins, first, sys.modules.get(first)))
     for part in rest:

@@ -30,7 +30,7 @@ _LIBRARIES = sys.stdlib_module_names | {"llvmlite"}
 
 
 class WrongKind(TypeError):
-    """An argument of the wrong kind, found far inside; `found` is told where no call around it names the argument."""
+    """An argument of the wrong kind, seen deep inside; `found` is raised where no call around it names the argument."""
 
     def __init__(self, found: Diagnostic) -> None:
         super().__init__(found.message)
@@ -61,7 +61,7 @@ def user_facing(decorated: _Decorated) -> _Decorated:
 
 
 def _public_members(cls: type) -> dict[str, object]:
-    """Public and dunder members as they stand in the class bodies, the nearest class's first."""
+    """Public and dunder members as the class bodies define them; the nearest class wins."""
     members: dict[str, object] = {}
     for owner in reversed(cls.__mro__):
         if owner is cls or owner.__module__.partition(".")[0] == _PACKAGE:
@@ -90,7 +90,7 @@ def _covered(member: object) -> object:
 
 
 def _passes_on(function: Callable[..., Any]) -> bool:
-    """Whether it takes any number of arguments, which may be the user's own things: they stay as they are."""
+    """Whether it takes any number of arguments: they may be the user's own objects and are passed on unchanged."""
     flags = inspect.unwrap(function).__code__.co_flags
     return bool(flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS))
 
@@ -226,7 +226,7 @@ class _Block(AbstractContextManager[Any]):
 def _cut(error: DiagnosticError) -> None:
     """Leave `error` the user's frames only, and no context that is ours (a look-up that failed on the way).
 
-    The handler that calls this goes on with a bare `raise`, the one form that adds no frame of its own.
+    The handler that calls this ends in a bare `raise`, the only form that adds no frame of its own.
     """
     context = error.__context__
     while context is not None and _users_frames(context.__traceback__) is None:

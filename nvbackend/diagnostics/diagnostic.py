@@ -1,4 +1,4 @@
-"""What must hold, what is said where it does not, and the exception that carries it."""
+"""Rules, the diagnostics of broken rules, and the exception that carries them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rule:
     """Something that must hold.
 
     `message` and `fix` are format strings over the values given where the rule is broken; `why` says what happens on
-    the hardware when nobody checks; `reference` names the source (PTX ISA section, LLVM file, measured fact).
+    the hardware without the check; `reference` names the source (PTX ISA section, LLVM file, measured fact).
     """
 
     id: str
@@ -170,7 +170,7 @@ def _quoted(location: Location) -> str:
 
 
 def told_once(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """`diagnostics` without repetition: what one line does wrong is said once, with the calls that lead to it."""
+    """`diagnostics` without repetition: a mistake of one line appears once, with the calls that lead to it."""
     alike: dict[str, list[Diagnostic]] = {}
     for diagnostic in diagnostics:
         alike.setdefault(diagnostic._text(with_callers=False), []).append(diagnostic)

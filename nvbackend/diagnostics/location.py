@@ -14,7 +14,7 @@ from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
 _GO_BETWEENS = frozenset({"contextlib", "functools", "typing"})
-"""Standard modules whose frames stand between the user's line and ours: with-blocks, partial calls, generic aliases."""
+"""Standard modules whose frames come between the user's line and ours: with-blocks, partial calls, generic aliases."""
 MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
 """The global of a module of this package that runs a user's function: who called it in turn is not of interest."""
 
@@ -26,7 +26,7 @@ _Call = tuple[CodeType, int, dict[str, Any]]
 class Location:
     """A line of source: file, 1-based line number, and its function.
 
-    `callers` are the user's lines by which it was reached, innermost first; a place is the same whoever called it.
+    `callers` are the user's lines by which it was reached, innermost first; callers do not count in comparisons.
     """
 
     file: str
@@ -44,7 +44,7 @@ class Location:
 
 
 def caller_location() -> Location | None:
-    """The innermost line that is the user's, or None where there is none (this package run as a program)."""
+    """The innermost line of the user's, or None (this package run as a program)."""
     return _located(_calls_from(sys._getframe(1)))
 
 

@@ -1,6 +1,6 @@
 """Rows that write or combine single values asynchronously: st.async and red.async. PTX ISA 9.7.9, 9.7.13.
 
-Into the shared memory of another CTA of the cluster they complete their bytes on an mbarrier beside the destination.
+Into the shared memory of another CTA of the cluster they complete their bytes on an mbarrier of the same CTA.
 By asm: LLVM has no intrinsic for them.
 """
 
@@ -56,7 +56,7 @@ _BYTE_STATEMENT = "{{ .reg .b8 byte; cvt.u8.u16 byte, {value}; {ptx} [{destinati
 def store(element: str, count: int = 1) -> Row:
     """st.async: write `count` values to shared memory of the cluster; their bytes complete on `barrier`.
 
-    At most 16 bytes. Raises NoSuchRow for types and counts that are none of the instruction's.
+    At most 16 bytes. Raises NoSuchRow for types and counts that the instruction does not have.
     """
     register = STORED[chosen("element", element, STORED)]
     bits = int(element[1:])

@@ -15,7 +15,7 @@ NO_ROW = Rule(
     id="row.axis",
     message="{problem}",
     fix="use what nvbackend catalogue lists",
-    why="There is no such instruction, or it is not one that ptxas and the PTX ISA agree on.",
+    why="The instruction does not exist, or ptxas and the PTX ISA disagree about it.",
     reference="PTX ISA, the instruction's syntax",
 )
 
@@ -23,7 +23,7 @@ NO_ROW = Rule(
 class NoSuchRow(DiagnosticError, LookupError):
     """A row was asked for that no loop over the axes makes (row.axis).
 
-    Whoever takes a request from users checks the request's own rules first, which say more. `problem` says what was
+    A call that takes a request from users checks the request's own rules first: they say more. `problem` says what was
     asked for.
     """
 

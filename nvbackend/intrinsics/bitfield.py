@@ -134,7 +134,7 @@ class PackedWord:
         return (1 << self.bits) - 1 & ~self.field_mask
 
     def field(self, name: str) -> Field:
-        """The field called `name` (KeyError where there is none)."""
+        """The field called `name` (KeyError without one)."""
         return self._named[name]
 
     @cached_property
@@ -142,7 +142,7 @@ class PackedWord:
         return {field.name: field for field in self.fields}
 
     def check(self, values: Mapping[str, int]) -> list[Diagnostic]:
-        """What is wrong with these values, in the order they are given (KeyError for a name that is no field)."""
+        """What is wrong with these values, in the order they are given (KeyError for an unknown name)."""
         return [found for name, value in values.items() for found in self.field(name).check(self, value)]
 
     def encode(self, values: Mapping[str, int], *, into: int = 0) -> int:
@@ -157,7 +157,7 @@ class PackedWord:
     def decode(self, word: int) -> dict[str, int]:
         """The fields of `word`, by name in order.
 
-        Raises descriptor.range for a number that is no such word or a field value that is not legal, and
+        Raises descriptor.range for a number that does not fit the word or an illegal value of a field, and
         descriptor.reserved-bits for a reserved bit that is set.
         """
         if not 0 <= word < 1 << self.bits:

@@ -48,7 +48,7 @@ class Spelling:
 
 @cache
 def spelling_of(ptx: str) -> Spelling | None:
-    """What `ptx` says, None where it is no mma of one warp."""
+    """What `ptx` says; None if it is not an mma of one warp."""
     head, *qualifiers = ptx.split(".")
     shape = next((found for one in qualifiers if (found := _SHAPE.fullmatch(one))), None)
     if shape is None or not (head == "mma" or (head == "wmma" and qualifiers[0] == "mma")):

@@ -26,7 +26,7 @@ FRAGMENT_RANGE = Rule(
     id="fragment.range",
     message="{what} {given} is outside of {lowest} to {highest}",
     fix="use {what} {lowest} to {highest}",
-    why="The formula goes on past the tile, so an element outside of it would be read or written.",
+    why="The formula continues past the tile, so an element outside it would be read or written.",
     reference="PTX ISA 9.7.15.5.1",
 )
 FRAGMENT_TYPE = Rule(

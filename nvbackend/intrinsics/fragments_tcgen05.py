@@ -122,7 +122,7 @@ def accumulator_cell(
 ) -> tuple[int, int, int]:
     """The (CTA of the group, lane, 32-bit column from d on) of element (row, column) of D, M x N, of tcgen05.mma.
 
-    Raises fragment.range for an element beyond the tile; NoSuchRow where there is no such layout.
+    Raises fragment.range for an element beyond the tile; NoSuchRow for an unknown layout.
     """
     layout = ACCUMULATOR_LAYOUTS[
         chosen("cta_group, .ws, .sp and M", (cta_group, weight_stationary, sparse, m), ACCUMULATOR_LAYOUTS)

@@ -186,9 +186,9 @@ def test_wait_parity() -> Row:
 
 @cache
 def wait_parity() -> Row:
-    """A loop over mbarrier.try_wait.parity that goes on until the phase of `parity` has completed.
+    """A loop over mbarrier.try_wait.parity that ends when the phase of `parity` has completed.
 
-    One asm statement, so that the back edge can not be mistaken for a loop of the kernel; its labels are local to its
+    One asm statement, so that LLVM does not see the back edge as a loop of the kernel; its labels are local to its
     braces, so a copy of it made by the optimiser assembles.
     """
     return Row(

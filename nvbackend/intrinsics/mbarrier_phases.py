@@ -143,7 +143,7 @@ def arrive_no_complete(qualifiers: tuple[str, str] | None = None, *, drop: bool 
 
 @cache
 def pending_count() -> Row:
-    """mbarrier.pending_count: the arrivals still missing in the phase that `state` stands for."""
+    """mbarrier.pending_count: the arrivals still missing in the phase of `state`."""
     opcode = "mbarrier.pending_count"
     return _row(
         opcode,
@@ -257,7 +257,7 @@ def copy_arrive(*, no_increment: bool = False) -> Row:
 
 
 def rows() -> Iterator[Row]:
-    """Every row of this module; plain arrivals and parity waits stand in `mbarrier`."""
+    """Every row of this module; plain arrivals and parity waits are in `mbarrier`."""
     for qualifiers in mbarrier.QUALIFIERS:
         for drop in (False, True):
             for expects, counted in ((False, False), (False, True), (True, False)):

@@ -1,6 +1,6 @@
 """The rows of mma.sync, mma.sp and block-scaled mma: one warp's D = A * B + C, all in registers. PTX ISA 9.7.14.
 
-The legal choices stand in `mma_dense`, `mma_sparse` and `mma_block_scale`. Operand names: `d`, `a`, `b`, `c` the
+The legal choices are in `mma_dense`, `mma_sparse` and `mma_block_scale`. Operand names: `d`, `a`, `b`, `c` the
 fragments (`fragments_mma` says which thread holds what); `metadata` and the immediate `selector` of a sparse A; the
 registers `scale_a`, `scale_b` of scale factors with the immediates `byte_id_a`, `thread_id_a`, `byte_id_b`,
 `thread_id_b` that say which of their bytes count.

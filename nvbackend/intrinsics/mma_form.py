@@ -24,7 +24,7 @@ class MmaInstruction:
     """One mma as its spelling tells it: D (m x n) = A (m x k) * B (k x n) + C.
 
     `shape` is (m, n, k); `sparsity` None, "sp" or "sp::ordered_metadata"; `kind` and `operation` ("xor" or "and", for
-    b1) are without what PTX puts before and behind; `scale` is the type of the scale factors and `scale_vec` their
+    b1) are without PTX's prefix and suffix; `scale` is the type of the scale factors and `scale_vec` their
     number for each row of A (1, 2, 4; None where the spelling leaves it out). Nothing is checked here.
     """
 
@@ -105,7 +105,7 @@ class Narrowing:
     """How the forms narrow to those of one instruction, axis by axis.
 
     `before` are the forms that an axis chose from; `misses` the axes whose value none of them has, which are passed
-    over; `forms` what is left: the one form of the instruction where no axis misses.
+    over; `forms` those that remain: exactly one when every axis is given.
     """
 
     forms: tuple[Form, ...]

@@ -1,4 +1,4 @@
-"""multimem rows: one address that stands for the same place in the memory of several GPUs. PTX ISA 9.7.9 (multimem).
+"""multimem rows: one address for the same place in the memory of several GPUs. PTX ISA 9.7.9 (multimem).
 
 `multimem.ld_reduce` combines what all of them hold, `multimem.st` writes to all, `multimem.red` combines a value into
 all. The address is one of a multicast object (cuMulticastCreate), which takes GPUs joined by NVLink; any other address

@@ -57,7 +57,7 @@ class Effect(enum.Flag):
     CONVERGENT = enum.auto()  # every thread of the warp or warpgroup executes it together
     READS_MEMORY = enum.auto()
     WRITES_MEMORY = enum.auto()
-    ASYNC = enum.auto()  # goes on after it was issued, in the async proxy
+    ASYNC = enum.auto()  # continues after its issue, in the async proxy
     ORDERS = enum.auto()  # a fence, barrier or wait: other accesses may not move across
 
 
@@ -103,9 +103,9 @@ def immediate(name: str, values: Legal, *, meaning: str = "") -> Operand:
 
 @dataclass(frozen=True, slots=True)
 class Asm:
-    """Lower by inline asm. `{name}` in the template stands for that operand's registers, separated by commas.
+    """Lower by inline asm. `{name}` in the template becomes that operand's registers, separated by commas.
 
-    Braces of PTX itself are doubled. `{ptx}` stands for the row's spelling.
+    Braces of PTX itself are doubled. `{ptx}` becomes the row's spelling.
     """
 
     template: str

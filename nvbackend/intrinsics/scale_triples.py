@@ -26,7 +26,7 @@ TRIPLE = Rule(
     id="block-scale.atom",
     message="no block-scaled atom has atom_K = {atom_k} and vecSize = {vec_size} for {a} x {b} with factors of {scale}",
     fix="use {legal}",
-    why="There is no such instruction: the factors would be taken for those of other elements.",
+    why="The instruction does not exist: the factors would apply to other elements.",
     reference=_REFERENCE,
 )
 RULES = (ACCUMULATOR, TRIPLE)

@@ -52,7 +52,7 @@ def block_scaled_atom(
 
 
 def packed_atom(code: int) -> BlockScaledAtom | None:
-    """The atom whose packed code this is, None where there is none (0 is the seed's error)."""
+    """The atom of this packed code; None for a code without an atom (0 is the seed's error)."""
     return next((atom for atom in ATOMS if atom.packed == code), None)
 
 

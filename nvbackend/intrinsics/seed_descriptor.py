@@ -70,7 +70,7 @@ class TileirasDescriptor:
     def to_hardware(self) -> SmemDescriptor:
         """The descriptor the hardware understands, with the same address, strides and swizzle.
 
-        Raises descriptor.alignment where a stride is not a multiple of 16 bytes, which the hardware's word can not
+        Raises descriptor.alignment where a stride is not a multiple of 16 bytes, which the hardware's word cannot
         hold.
         """
         return SmemDescriptor(

@@ -186,7 +186,7 @@ def advance_units(bytes: int) -> int:
 def advance(word: int, bytes: int) -> int:
     """The word of a descriptor `bytes` further on, or back where negative.
 
-    Raises descriptor.advance-unit, descriptor.advance-carry and, for a word that is none, descriptor.reserved-bits or
+    Raises descriptor.advance-unit, descriptor.advance-carry and, for a malformed word, descriptor.reserved-bits or
     descriptor.range.
     """
     return SmemDescriptor.decode(word).advance(bytes).encode()

@@ -80,7 +80,7 @@ class TmaCopy:
 class SmemLayout:
     """An operand tile of `rows` (M or N) by `columns` (K) elements in one of the canonical layouts.
 
-    A sparse A is described as stored, with half the columns. Sub-byte elements are addressed by the byte they stand in.
+    A sparse A is described as stored, with half the columns. A sub-byte element is addressed by the byte that holds it.
     Raises, all together, layout.element, layout.major, layout.rows and layout.columns; call.argument for other kinds.
     """
 
@@ -94,7 +94,7 @@ class SmemLayout:
         kinds = (Major, Swizzle, ElementType, int, int)
         given = (self.major, self.swizzle, self.element, self.rows, self.columns)
         if not all(map(isinstance, given, kinds)):
-            raise TypeError("the boundary says which")  # what is no Major would be taken for the other one
+            raise TypeError("the boundary says which")  # any other object would pass for the other major
         raise_all(self._faults())
 
     def _faults(self) -> Iterator[Diagnostic]:
@@ -161,7 +161,7 @@ class SmemLayout:
 
     @property
     def panels(self) -> int:
-        """How many panels stand one after another."""
+        """How many panels follow one another."""
         return self._contiguous // self.panel_extent
 
     @property
@@ -193,7 +193,7 @@ class SmemLayout:
             BOUNDS.fail(row=row, column=column, rows=self.rows, columns=self.columns)
         return self.swizzle.apply(self._linear(*self._oriented(row, column)))
 
-    # What the instruction is told.
+    # What the instruction's descriptor says.
 
     @property
     def leading_byte_offset(self) -> int:

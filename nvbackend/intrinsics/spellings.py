@@ -1,6 +1,6 @@
 """Rows in their other spellings: instructions on generic addresses, and the longer and shorter names PTX has for one.
 
-A row of another module stands for the spelling that the builder's calls emit. What PTX takes besides is derived from it
+A row of another module has the spelling that the builder's calls emit. PTX's other spellings are derived from it
 here: `.shared::cta` for `.shared`, no state space for a generic address, `bar.cta` and `barrier` for `bar`, a qualifier
 that is the default left out or spelled. Each has the operands of its row, the axis `spelling`, and lowers by asm.
 """
@@ -31,7 +31,7 @@ SPELLING = "spelling"
 GENERIC = "generic"
 
 _QUALIFIED_PTX: PtxVersion = (7, 8)
-"""The first PTX version that knows `.cta` behind a barrier and `::cta` behind `.shared`; cp.async always did."""
+"""The first PTX version that knows `.cta` after a barrier and `::cta` after `.shared`; cp.async always did."""
 _SINK_PTX: dict[str, PtxVersion] = {"mbarrier.arrive": (7, 1), "mbarrier.arrive_drop": (7, 0)}
 """The first that takes a plain arrival without a result, where the barrier's address is generic (ptxas 13.5)."""
 
@@ -100,7 +100,7 @@ def _of_matrix(row: Row) -> Iterator[Row]:
 
 
 def _of_copy(row: Row) -> Iterator[Row]:
-    """PTX ISA 9.7.9: cp.async, whose destination is no generic address."""
+    """PTX ISA 9.7.9: cp.async, whose destination is never a generic address."""
     if row.opcode == "cp.async":
         extra = _named(row.operands, "destination", "source")
         statement = _listed("[{destination}]", "[{source}]", str(row.axes["size"]), *extra)
@@ -109,7 +109,7 @@ def _of_copy(row: Row) -> Iterator[Row]:
 
 
 def _of_barrier(row: Row) -> Iterator[Row]:
-    """PTX ISA 9.7.13.1: `bar` is `barrier` with `.aligned`, and `.cta` can stand behind either."""
+    """PTX ISA 9.7.13.1: `bar` is `barrier` with `.aligned`, and `.cta` may follow either."""
     if row.opcode.partition(".")[0] not in ("bar", "barrier") or not row.ptx.startswith(row.opcode):
         return
     if "aligned" not in row.axes:

@@ -1,6 +1,6 @@
 """tcgen05.mma: the fifth-generation tensor core's D = A * B (+ D) over tensor memory. PTX ISA 9.7.16.10.
 
-The lattice is what ptxas 13.5 accepts and the PTX ISA documents. One thread issues an instruction; it goes on
+The lattice is what ptxas 13.5 accepts and the PTX ISA documents. One thread issues an instruction; it continues
 asynchronously until a commit's mbarrier completes. Operand names: `d` the accumulator in tensor memory; `a` (tensor
 memory) or `a_desc` (shared-memory descriptor); `b_desc`; `metadata` of a sparse A; `idesc` the instruction descriptor;
 `scale_a`, `scale_b` the scale factors in tensor memory; `lanes` one bit for each lane of D that is not written;
@@ -300,7 +300,7 @@ def _arguments(operands: tuple[Operand, ...], codes: tuple[int, ...]) -> tuple[s
 
 
 def _source(operands: tuple[Operand, ...]) -> str:
-    """How LLVM names the place of A, behind `sp` where A is sparse."""
+    """How LLVM names the place of A, after `sp` where A is sparse."""
     names = {one.name for one in operands}
     return spelled("sp" if "metadata" in names else None, "tensor" if "a" in names else "shared")
 
@@ -314,7 +314,7 @@ def _mma_lowering(
     ashift: bool,
     disable_output_lane: bool,
 ) -> Asm | Intrinsic:
-    """LLVM's intrinsics always spell a collector, never `scale_vec::NX`, and put ashift behind the collector."""
+    """LLVM's intrinsics always spell a collector, never `scale_vec::NX`, and put ashift after the collector."""
     if collector is None or ashift or is_explicit(scale_vector):
         return _asm(operands)
     usage = USAGES.index(collector.partition("::")[2])

@@ -110,7 +110,7 @@ class Tcgen05Ctrl:
 class Tcgen05Collector:
     """The seed's collector word. `ashift` has the upper bit of `collector_a`, so that only one of them can use it.
 
-    Raises tcgen05.seed-collector for ashift beside an explicit collector or a mode other than FILL.
+    Raises tcgen05.seed-collector for ashift with an explicit collector or a mode other than FILL.
     """
 
     valid: bool = False

@@ -251,7 +251,7 @@ class InstructionDescriptor:
     `kind` is the instruction's. `scale` is the type of the scale factors of an mx kind, which `scale_a_id` and
     `scale_b_id` place. `transpose_a` and `transpose_b`: the operand is MN-major. `max_shift` columns of a
     weight-stationary instruction: 0, 8, 16 or 32. Raises tcgen05.descriptor-kind, or, all together, tcgen05.types,
-    block-scale.accumulator, tcgen05.modifier, descriptor.range, descriptor.alignment. Whether the shape exists is told
+    block-scale.accumulator, tcgen05.modifier, descriptor.range, descriptor.alignment. The shape is checked
     by `isel.families.tcgen05_shapes`.
     """
 
@@ -285,7 +285,7 @@ class InstructionDescriptor:
 
     @property
     def k(self) -> int:
-        """The K of the instruction in elements; a sparse A stands for twice the columns it holds."""
+        """The K of the instruction in elements; a sparse A holds half of the columns."""
         return K96 if self.k96 else self.form.k * (2 if self.sparse else 1)
 
     def _wrong_types(self) -> Iterator[Diagnostic]:
@@ -313,10 +313,10 @@ class InstructionDescriptor:
             ("transpose_a", self.transpose_a and self.a.bits < 8, f"{self.a} is K-major only"),
             ("transpose_b", self.transpose_b and self.b.bits < 8, f"{self.b} is K-major only"),
             ("selector", self.selector and (scaled or not self.sparse), "it belongs to a sparse A without block scale"),
-            ("max_shift", self.max_shift and scaled, "there is no weight-stationary form"),
+            ("max_shift", self.max_shift and scaled, "a weight-stationary form does not exist"),
             ("max_shift", self.max_shift not in MAX_SHIFTS, f"it is one of {', '.join(map(str, MAX_SHIFTS))}"),
-            ("scale_a_id", self.scale_a_id and not scaled, "there are no scale factors"),
-            ("scale_b_id", self.scale_b_id and not scaled, "there are no scale factors"),
+            ("scale_a_id", self.scale_a_id and not scaled, "it has no scale factors"),
+            ("scale_b_id", self.scale_b_id and not scaled, "it has no scale factors"),
             ("k96", self.k96 and (self.sparse or self.form.word is not MXF4_WORD), "only a dense mxf4 or mxf4nvf4"),
         )
         for modifier, broken, reason in asked:

@@ -34,7 +34,7 @@ ALLOCATIONS = (32, 64, 128, 256, COLUMNS)
 SHAPES: dict[str, int] = {"16x64b": 1, "16x128b": 2, "16x256b": 4, "32x32b": 1, "16x32bx2": 1}
 """What one repetition of a load or store moves for a warp (lanes x bits), and a thread's 32-bit registers of it."""
 SPLIT_SHAPE = "16x32bx2"
-"""The shape of two halves, the second `half_split` columns behind the first."""
+"""The shape of two halves, the second `half_split` columns after the first."""
 MOST_REGISTERS = 128
 """Registers a thread that one load or store moves at most."""
 REPETITIONS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -292,7 +292,7 @@ WAITS = ("ld", "st")
 def wait(of: str, registers: RegisterBlocks = ()) -> Row:
     """tcgen05.wait::ld or ::st: wait until this thread's loads, or stores, are done.
 
-    The register blocks pass through as `block0`, `block1`, ..., so that LLVM can not move a use of what was loaded
+    The register blocks pass through as `block0`, `block1`, ..., so that LLVM cannot move a use of what was loaded
     above the wait.
     """
     ptx = f"tcgen05.wait::{chosen('of', of, WAITS)}.sync.aligned"
@@ -412,7 +412,7 @@ def fence(side: str) -> Row:
 
 
 def rows() -> Iterator[Row]:
-    """Every row of this module; waits as they are with no registers."""
+    """Every row of this module; waits without registers."""
     for group in CTA_GROUPS:
         yield from (alloc(group), alloc_generic(group), dealloc(group), relinquish_alloc_permit(group), shift(group))
         for multicast, space in itertools.product(_BOTH, COMMIT_SPACES):

@@ -1,7 +1,7 @@
 """The control and the collector word of each tcgen05.mma, as the seed on tcgen05 emission packs them.
 
 No instruction has them: they travel with the machine instruction, so that what the selector meant is checked once more
-from its bits. What they can not say (`a::lastuse` beside `a::use`, the buffers of a weight-stationary B) is left out.
+from its bits. What they cannot express (`a::lastuse` with `a::use`, the buffers of a weight-stationary B) is left out.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def control_of(row: Row) -> Tcgen05Ctrl:
 
 
 def collector_of(row: Row) -> Tcgen05Collector:
-    """What the collector word of a `tcgen05.mma` row says; A that is not kept is no explicit collector."""
+    """What the collector word of a `tcgen05.mma` row says; for an A that is not kept, no explicit collector."""
     if row.axes.get("ashift"):
         return Tcgen05Collector(ashift=True)
     mode = _USES.get(str(row.axes["collector"]))

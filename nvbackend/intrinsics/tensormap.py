@@ -136,7 +136,7 @@ def _value(field: str) -> str:
 def copy_and_publish(scope: str) -> Row:
     """tensormap.cp_fenceproxy: copy the map from shared memory to `destination` in global memory and release it.
 
-    The whole warp executes it. Who uses the map acquires it at the same `scope` (`fence`). By asm: LLVM has none.
+    The whole warp executes it. The user of the map acquires it at the same `scope` (`fence`). By asm.
     """
     chosen("scope", scope, SCOPES)
     destination = operand("destination", RegisterClass.GLOBAL, meaning="the map in global memory, 128-byte aligned")

@@ -111,7 +111,7 @@ def store_bulk(cache_hint: bool = False, byte_mask: bool = False) -> Row:
 
 @cache
 def copy_bulk() -> Row:
-    """cp.async.bulk from this CTA's shared memory to another CTA's, completed on a `barrier` beside the destination.
+    """cp.async.bulk from this CTA's shared memory to another CTA's, completed on a `barrier` of that CTA.
 
     By asm: LLVM's intrinsic takes the barrier for one of this CTA.
     """
@@ -129,7 +129,7 @@ def copy_bulk() -> Row:
 def reduce_bulk(space: str, operation: str, element: str, cache_hint: bool = False) -> Row:
     """cp.reduce.async.bulk: combine `bytes` at `source` with what is at `destination`, each element atomically.
 
-    `space` "global" is in a bulk group; "cluster" completes on a `barrier` beside the destination, and takes no cache
+    `space` "global" is in a bulk group; "cluster" completes on a `barrier` of the same CTA, and takes no cache
     hint. `element` is a type of REDUCTION_TYPES. By asm: LLVM has no intrinsic for it.
     """
     operations = REDUCTION_TYPES[chosen("space", space, REDUCTION_TYPES)]

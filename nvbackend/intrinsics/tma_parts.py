@@ -59,7 +59,7 @@ class Options:
     arguments: tuple[str | tuple[str, int], ...]
 
     def spelled(self, between: str | None = None) -> str | None:
-        """The qualifiers as text, None for none; `between` stands before the last one (the cache hint)."""
+        """The qualifiers as text, None for none; `between` comes before the last qualifier (the cache hint)."""
         hints = [text for text in self.qualifiers if text == _OPTIONAL["cache_hint"][1]]
         others = [text for text in self.qualifiers if text not in hints]
         return spelled(*others, between, *hints) or None
@@ -89,7 +89,7 @@ def copy_row(
     effects: Effect = Effect.ASYNC | Effect.READS_MEMORY | Effect.WRITES_MEMORY,
     **axes: object,
 ) -> Row:
-    """A row of TMA. `requires` is what it needs beside compute capability 9.0."""
+    """A row of TMA. `requires` is what it needs besides compute capability 9.0."""
     multicast = Feature.CLUSTER_MULTICAST if axes.get("multicast") else Feature.NONE
     return Row(
         family=FAMILY,

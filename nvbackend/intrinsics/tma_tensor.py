@@ -42,7 +42,7 @@ class Mode:
     """How the box lies in the tensor: the ranks it exists for, its coordinates and offsets, what it needs.
 
     `llvm` is its part of the intrinsic's name; `requires` what it needs in shared::cluster, or where the destination
-    is no shared memory; `requires_in_cta` what it needs in shared::cta.
+    is not shared memory; `requires_in_cta` what it needs in shared::cta.
     """
 
     name: str
@@ -145,7 +145,7 @@ CTA_GROUPS = (1, 2)
 
 
 def _in_mode(mode: Mode, rank: int) -> tuple[Operand, ...]:
-    """The coordinates of a box, and the offsets of the mode behind them."""
+    """The coordinates of a box, and then the offsets of the mode."""
     count = mode.coordinates(chosen("rank", rank, mode.ranks))
     coordinates = operand("coordinates", RegisterClass.B32, count, meaning="start of the box in elements")
     offsets = mode.offsets(rank)

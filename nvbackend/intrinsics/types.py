@@ -50,7 +50,7 @@ class ElementType:
 
     @property
     def is_float(self) -> bool:
-        """Whether it has an exponent and stands for data (scale factors do not count)."""
+        """Whether it has an exponent and is for data, not for scale factors."""
         return self.kind is Kind.FLOAT
 
     @property

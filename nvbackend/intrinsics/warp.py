@@ -90,7 +90,7 @@ def vote(mode: str) -> Row:
 def match(mode: str, bits: int = 32, all_equal: bool = False) -> Row:
     """match.sync: the lanes whose `value` is this lane's (any), or all lanes if all values are equal, else 0 (all).
 
-    `all_equal` adds a predicate to mode all. By asm where mode all has none: LLVM's intrinsic always has it.
+    `all_equal` adds a predicate to mode all. Mode all without it is asm: LLVM's intrinsic always has the predicate.
     """
     chosen("mode", mode, MATCHES)
     register = MATCH_REGISTERS[chosen("bits", bits, MATCH_REGISTERS)]

@@ -44,7 +44,7 @@ SCALES = (1, -1)
 TRANSPOSES = (0, 1)
 """Legal imm-trans-a and imm-trans-b: 0 reads the operand K-major, 1 MN-major."""
 POPC_OPERATION = "and"
-"""The one bit operation of b1 before the population count."""
+"""The bit operation of b1 before the population count."""
 
 K_BITS = 256
 """Bits of one row of a dense A."""
@@ -57,7 +57,7 @@ _MIXED_SIGN_PTX: PtxVersion = (8, 4)
 class Multiplicands:
     """A set of types that A and B are taken from, in any mix, and what the instruction offers for them.
 
-    `selectors` are the legal sparsity selectors, empty where A can not be sparse.
+    `selectors` are the legal sparsity selectors, empty where A cannot be sparse.
     """
 
     types: tuple[ElementType, ...]
@@ -70,7 +70,7 @@ class Multiplicands:
     operation: str | None = None
 
     def k(self, sparse: bool = False) -> int:
-        """The K of one instruction, in elements; a sparse A stands for twice the columns it holds."""
+        """The K of one instruction, in elements; a sparse A holds half of the columns."""
         return K_BITS // self.types[0].bits * (2 if sparse else 1)
 
     @property
@@ -216,7 +216,7 @@ _PTX_ORDER = (
 
 def _mma_template(operands: tuple[Operand, ...]) -> str:
     names = {given.name for given in operands}
-    # PTX wants scale-D as a predicate, which asm operands can not be.
+    # PTX wants scale-D as a predicate, which asm operands cannot be.
     arguments = (
         "p" if name == "scale_d" else f"{{{{{{{name}}}}}}}" if name in _BRACED else f"{{{name}}}"
         for name in _PTX_ORDER
@@ -239,7 +239,7 @@ RegisterBlocks = tuple[tuple[RegisterClass, int], ...]
 def fence(registers: RegisterBlocks = ()) -> Row:
     """wgmma.fence: order the registers (and shared memory) written so far before the wgmma that follow.
 
-    With `registers`, the blocks pass through it as `block0`, `block1`, ..., so that LLVM can not move a write of theirs
+    With `registers`, the blocks pass through it as `block0`, `block1`, ..., so that LLVM cannot move a write of theirs
     below it. PTX ISA 9.7.15.7.1.
     """
     name = "wgmma.fence"
@@ -256,7 +256,7 @@ def commit_group() -> Row:
 def wait_group(registers: RegisterBlocks = ()) -> Row:
     """wgmma.wait_group: wait until at most `pending` (immediate) of the newest groups are in flight.
 
-    The register blocks pass through it as `block0`, `block1`, ..., so that LLVM can not move a read of theirs above it.
+    The register blocks pass through it as `block0`, `block1`, ..., so that LLVM cannot move a read of theirs above it.
     PTX ISA 9.7.15.7.3.
     """
     pending = immediate("pending", tuple(PENDING_GROUPS), meaning="groups that may stay in flight")
@@ -291,7 +291,7 @@ def _protocol(
 
 
 def rows() -> Iterator[Row]:
-    """Every row, in the order of the tables; fence and wait as they are with no registers."""
+    """Every row, in the order of the tables; fence and wait without registers."""
     yield from (fence(), commit_group(), wait_group())
     for kind in MULTIPLICANDS:
         for a, b in kind.pairs:

@@ -41,7 +41,7 @@ SPACES: dict[str | None, RegisterClass] = {
 }
 """State spaces of loads and stores, None for a generic address, and the class of the address."""
 STORED = "d"
-"""The one fragment that is stored; the others are loaded."""
+"""The fragment that is stored; the others are loaded."""
 _OPAQUE = "an opaque fragment: only wmma knows which element is where"
 LayoutPair = tuple[str, str]
 Gate = tuple[Feature, PtxVersion]
@@ -66,7 +66,7 @@ class Kind:
 
     @property
     def operations(self) -> tuple[str | None, ...]:
-        """The bit operations before the population count; None alone where there is no such count."""
+        """The bit operations before the population count; (None,) without such a count."""
         return tuple(self.popc) or (None,)
 
     def types_of(self, fragment: str) -> tuple[ElementType, ...]:
@@ -119,7 +119,7 @@ def kind_of(element: ElementType) -> Kind | None:
 
 
 def kind_of_fragment(fragment: str, shape: Shape, element: ElementType) -> Kind | None:
-    """The first kind that has such a fragment, None where there is none."""
+    """The first kind that has such a fragment, or None."""
     if fragment not in FRAGMENTS:
         return None
     return next((kind for kind in KINDS if shape in kind.shapes and element in kind.types_of(fragment)), None)
@@ -158,7 +158,7 @@ def _move(
 ) -> Row:
     kind = kind_of_fragment(fragment, shape, element)
     if kind is None:
-        raise NoSuchRow(f"there is no wmma fragment {fragment} of {spelled_shape(shape)} {element}")
+        raise NoSuchRow(f"wmma has no fragment {fragment} of {spelled_shape(shape)} {element}")
     chosen("layout", layout, kind.layouts_of(fragment))
     register = SPACES[chosen("space", space, SPACES)]
     opcode = f"wmma.{operation}.{fragment}"

@@ -70,7 +70,7 @@ def checked_operands(row: Row) -> tuple[str, ...]:
 
 
 def check_number(row: Row, name: str, number: int, others: Constants) -> None:
-    """Raises the rule of operand `name` where it is not to be `number`, and `others` are the constants beside it."""
+    """Raises the rule of operand `name` if it must not be `number`; `others` are the other constant operands."""
     _CHECKS[row.family][name](row, {**others, name: number})
 
 

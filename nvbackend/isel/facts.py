@@ -1,4 +1,4 @@
-"""Names of the facts of a machine instruction: numbers known at build time that are no operand of it.
+"""Names of the facts of a machine instruction: numbers known at build time that are not operands.
 
 A fact that is not known is not there, and analyses say nothing where they would need it.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 THREADS = "threads"
 """How many threads of the CTA execute the instruction each time its block runs, its guard included."""
 THREAD = "thread"
-"""The index of the one thread that executes it."""
+"""The index of the only thread that executes it."""
 WARPS = "warps"
 """How many warps those threads belong to."""
 COUNT = "count"
 """Arrivals: of mbarrier.init in a phase, of an arrive by each thread."""
 BYTES = "bytes"
-"""Bytes that an expect_tx announces, or that one copy brings to each CTA that gets it."""
+"""Bytes that an expect_tx announces, or that a copy brings to each CTA that it reaches."""
 PARITY = "parity"
 """The parity that a wait is for, where it is a constant."""
 FLIPPED = "flipped"
@@ -24,7 +24,7 @@ ARRIVALS = "arrivals"
 MASK = "multicast_mask"
 """The CTAs of the cluster that a copy goes to, a bit each."""
 START = "start"
-"""Bytes that the innermost start of a box certainly lies behind a multiple of what TMA starts at, 0 for none."""
+"""Bytes by which the innermost start of a box certainly exceeds a multiple that TMA can start at; 0 for none."""
 BEFORE = "before"
 """The first dimension, innermost first, along which a box certainly starts at a negative coordinate."""
 WRAPS = "wraps"
@@ -40,7 +40,7 @@ ALIGNMENT = "alignment"
 BOX_ROW = "box_row"
 """Bytes of the innermost dimension of a tensor map's box."""
 SWIZZLE = "swizzle"
-"""The swizzle of a tensor map, or the one that a shared address is computed with, in bytes."""
+"""The swizzle of a tensor map, or that of a shared address's computation, in bytes."""
 ELEMENT = "element"
 """The element type of the tensor map of a reduction, by its code."""
 SAME = "same"
@@ -48,7 +48,7 @@ SAME = "same"
 STRIDE = "stride"
 """Elements from one row (column) of a matrix to the next, where that is a constant."""
 SCALE_D = "scale_d"
-"""What an mma was told to do with its accumulator, where that is a constant: 1 to add to it, 0 to overwrite it."""
+"""What an mma does with its accumulator, where that is a constant: 1 to add to it, 0 to overwrite it."""
 
 
 def peers_of(known: int, rank: int) -> list[int]:

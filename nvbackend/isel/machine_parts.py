@@ -43,7 +43,7 @@ class MemoryUse(enum.Enum):
 
     READ = "read"  # by ordinary code: generic proxy, done when the instruction is
     WRITE = "write"
-    ASYNC_READ = "async-read"  # by an mma or a bulk copy: async proxy, goes on after the issue
+    ASYNC_READ = "async-read"  # by an mma or a bulk copy: async proxy, continues after the issue
     ASYNC_WRITE = "async-write"
     SYNCHRONIZE = "synchronize"  # an mbarrier, operated on as one
     DECLARE = "declare"  # nothing is accessed: an address is computed from it, or it is set up
@@ -56,7 +56,7 @@ class MemoryObject:
     """Memory with an identity: an allocation in shared or tensor memory. `id` is unique in the function.
 
     `element_bytes` is the size of one of its equal parts (an mbarrier, a stage), `bytes` that of the whole; tensor
-    memory counts in columns instead of bytes. What is another CTA's is the `twin` of this CTA's own, by that one's id.
+    memory counts in columns instead of bytes. Another CTA's memory is the `twin` of this CTA's, by its id.
     """
 
     id: int
@@ -78,9 +78,9 @@ class MemoryObject:
 class MemoryTouch:
     """One access of one instruction to an allocation.
 
-    The access starts at `offset` plus what `symbol` stands for (names, defining blocks and factors, by
+    The access starts at `offset` plus the value of `symbol` (names, defining blocks and factors, by
     `isel.flow.memory_uses`): equal symbols are equal run-time values while their definition is not executed again, ""
-    is none, and an `offset` of None says that nothing is known of the place. `bytes` is the extent, None where it is
+    is empty, and an `offset` of None says that nothing is known of the place. `bytes` is the extent, None where it is
     not known. `operand` is the row's operand that holds the address.
     """
 
@@ -124,7 +124,7 @@ class Reach:
 
     `threads` are how many execute it, its guard included. `targets` are the CTAs of the cluster whose mbarrier they may
     reach, a bit each, `certain` those that they do reach where any of them executes it, and `counts` how many of them
-    reach that of each CTA. `masks` are those of a multicast as they are given. None is what is not known.
+    reach that of each CTA. `masks` are those of a multicast, unchanged. None means unknown.
     """
 
     threads: tuple[int | None, ...]
@@ -142,7 +142,7 @@ class MachineInstr:
     packed words by name whose constant bits are known (a shared-memory descriptor's upper half); `operands` name the
     registers, for print, `registers` counts them, where that is known; `touches` are the accesses to registers that
     asynchronous instructions use as well, `memory` those to allocations. `facts` are numbers known at build time that
-    are no operand, by the names of `isel.facts`; `sources` the mutable variables that an operand is computed from,
+    are not operands, by the names of `isel.facts`; `sources` the mutable variables that an operand is computed from,
     where all of them are known. `reach` is there where the mbarrier may be that of another CTA of a cluster.
     """
 
@@ -165,7 +165,7 @@ class Crew:
     """Threads of the CTA that run a block together, a bit each.
 
     Whenever any thread runs the block `anchor`, each of them comes to this one, before the end of the loop round that
-    both are in. Where they are `elected`, each bit stands for its warp, of which some one lane comes.
+    both are in. Where they are `elected`, each bit means its warp, of which some one lane comes.
     """
 
     bits: int

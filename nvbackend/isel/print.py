@@ -1,4 +1,4 @@
-"""The machine form as text: what was selected, block by block, with packed words decoded beside their bits.
+"""The machine form as text: what was selected, block by block, with packed words decoded next to their bits.
 
     kernel NAME
       target sm_90a

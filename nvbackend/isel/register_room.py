@@ -1,6 +1,6 @@
-"""Whether a thread has the registers that one instruction takes at once: ptxas stops where it has not.
+"""Whether a thread has the registers that one instruction takes at once: otherwise ptxas stops.
 
-What ptxas needs beside the operands was measured, with 12.9 and 13.5, by the number that C7602 asks for.
+What ptxas needs besides the operands was measured, with 12.9 and 13.5, by the number that C7602 asks for.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RULES = (ROOM,)
 _WGMMA = "wgmma.mma_async"
 _TENSOR_LOADS = ("tcgen05.ld", "tcgen05.ld.red", "tcgen05.st")
 _OVERHEAD = {_WGMMA: 26, **dict.fromkeys(_TENSOR_LOADS, 18)}
-"""By opcode: registers that ptxas wants beside those of the data."""
+"""By opcode: registers that ptxas wants besides those of the data."""
 _DATA = ("d", "a", "metadata", "values", "reduced")
 """Operands whose registers one instruction has all at once; A may be a descriptor."""
 _WIDE, _OF_WIDE_F64 = 16, 64

@@ -42,7 +42,7 @@ def wgmma(
 ) -> WgmmaRequest:
     """A wgmma instruction by the name of its shape, "m64n256k16", and its element types (mma.shape for another text).
 
-    Whether it exists on a target is told where it is selected.
+    Selection tells whether it exists on a target.
     """
     m, n, k = shape_extents(shape)
     return WgmmaRequest(

@@ -1,4 +1,4 @@
-"""Whether a row is the one that its axes stand for: the rules judge the axes, and the rest of the row is printed."""
+"""Whether a row is the row of its axes: the rules judge the axes, and the rest of the row is printed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHOWN: dict[str, Callable[[Row], object]] = {
     "effects": lambda row: row.effects,
     "row": lambda row: row,
 }
-"""What a row may differ in, by what it is called, and how it is told; the last is whatever else there is."""
+"""What a row may differ in: its name, and the words for it; the last entry is everything else."""
 
 
 def row_faults(row: Row, at: Location | None = None) -> Iterator[Diagnostic]:

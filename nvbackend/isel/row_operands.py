@@ -1,4 +1,4 @@
-"""The operands of a row that is emitted as it stands."""
+"""The operands of a row that is emitted directly."""
 
 from __future__ import annotations
 

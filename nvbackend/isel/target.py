@@ -40,7 +40,7 @@ PTX_VERSION_RANGE = Rule(
     id="target.ptx-version",
     message="PTX version {version} cannot be used with {target}: it takes {versions}",
     fix="leave the version out to get {default}",
-    why="LLVM ends the whole process where there is no such version or it is older than the CPU; ptxas refuses others.",
+    why="LLVM ends the whole process for a version that does not exist or is older than the CPU; ptxas refuses others.",
     reference="PTX ISA 11.1.2 (.target), 13 (release notes)",
 )
 
@@ -101,7 +101,7 @@ class Target:
         """The target called `name`, with the PTX version given, such as (8, 6), or the newest that is assembled for it.
 
         A Target comes back as it is, or with the version given. Raises target.unknown, target.ptx-version for a
-        version that this target does not take, and target.ptx-version-form for what is no version.
+        version that this target does not take, and target.ptx-version-form for anything but a version.
         """
         if isinstance(name, Target):
             if ptx_version is None:
@@ -226,7 +226,7 @@ def _fail_unknown(given: object) -> NoReturn:
 
 def _checked_version(given: object) -> PtxVersion:
     match given:
-        case (int(major), int(minor)) if type(major) is type(minor) is int:  # not True, which LLVM would be told
+        case (int(major), int(minor)) if type(major) is type(minor) is int:  # not True, which would reach LLVM
             return major, minor
     PTX_VERSION_FORM.fail(given=given)
 

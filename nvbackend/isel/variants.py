@@ -13,7 +13,7 @@ Axes = ParamSpec("Axes")
 
 VARIANT = Rule(
     id="instruction.variant",
-    message="there is no such {instruction}: {reason}",
+    message="{instruction} has no such variant: {reason}",
     fix="use one of the values that are named, or another instruction",
     why="ptxas refuses any other spelling, and LLVM has no intrinsic for one.",
     reference="PTX ISA, the instruction's syntax; ptxas 13.5",
@@ -21,10 +21,10 @@ VARIANT = Rule(
 
 
 def variant(instruction: str, factory: Callable[Axes, Row], /, *axes: Axes.args, **named: Axes.kwargs) -> Row:
-    """The row that `factory` has for these axes. Raises instruction.variant where it has none."""
+    """The row that `factory` has for these axes. Raises instruction.variant if it has none."""
     for given in (*axes, *named.values()):
         if not isinstance(given, Hashable):
-            VARIANT.fail(instruction=instruction, reason=f"{given!r} is none of its qualifiers")
+            VARIANT.fail(instruction=instruction, reason=f"{given!r} is not one of its qualifiers")
     try:
         return factory(*axes, **named)
     except NoSuchRow as absent:

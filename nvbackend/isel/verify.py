@@ -1,7 +1,7 @@
 """The machine verifier: the second validation, on what was selected, against the exact target.
 
 The gates of a row are checked here and, by the same functions, where the row is emitted. So nothing that the verifier
-refuses is ever emitted, and LLVM is never asked for an instruction that it can not select.
+refuses is ever emitted, and LLVM is never asked for an instruction that it cannot select.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ IMMEDIATE = Rule(
     id="machine.immediate",
     message="{instruction}: immediate {name} is {given}, and must be {legal}",
     fix="use {nearest}",
-    why="There is no encoding for it: the value is cut off, or LLVM or ptxas stop without a place in the program.",
+    why="The encoding cannot hold it: the value is cut off, or LLVM or ptxas stop without a place in the program.",
     reference="PTX ISA, the instruction's syntax",
 )
 SUCCESSOR = Rule(
     id="machine.successor",
-    message="block {block} of {function} goes on in {successor}, which the function does not have",
+    message="block {block} of {function} continues in {successor}, which the function does not have",
     fix="add the block {successor}, or take it from the successors",
     why="The analyses follow the control flow and cannot follow this one.",
     reference="nvbackend machine form",
@@ -93,7 +93,7 @@ Protocol = Callable[[MachineFunction], Iterable[Diagnostic]]
 def verify(function: MachineFunction) -> list[Diagnostic]:
     """Everything that is wrong with `function`: its instructions in the order of the text, then its protocols.
 
-    What is the same in every word and place (a line that the user's Python ran more than once) is said once. Never
+    Diagnostics equal in every word and place (a line that the user's Python ran more than once) appear once. Never
     raises for the program's mistakes; `raise_all` does.
     """
     broken = list(_successors(function))
@@ -109,7 +109,7 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
 def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
     """What is wrong with each instruction by itself; of those that are alike and sound, one is checked.
 
-    The row of a sound one must be the one that its axes stand for, which is asked of each row once.
+    The row of a sound instruction must be the row of its axes, which is checked once for each row.
     """
     sound: set[tuple[object, ...]] = set()
     genuine: set[int] = set()
@@ -185,7 +185,7 @@ def targets_with(features: Feature) -> str:
 
 
 def in_words(values: Iterable[int]) -> str:
-    """Legal values for people: `24 to 256 by 8`, or each of them where they are no such run."""
+    """Legal values for people: `24 to 256 by 8`, or each of them where they are not such a run."""
     run = sorted(values)
     step = run[1] - run[0] if len(run) > 1 else 1
     if len(run) > 2 and run == list(range(run[0], run[-1] + 1, step)):

@@ -1,4 +1,4 @@
-"""How the two parts of a division or product stand beside each other: zipped, tiled, flat."""
+"""How the two parts of a division or product are arranged: zipped, tiled, flat."""
 
 from __future__ import annotations
 

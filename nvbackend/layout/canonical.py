@@ -2,7 +2,7 @@
 
 An operand is made of chunks of 16 bytes, T elements each. Its contiguous dimension is cut into rows of the swizzle
 pattern, `width` chunks (1 without swizzle); its strided dimension into runs of `lines` such rows (core matrices). LBO
-and SBO say how far it is to the next row along the one, and to the next run along the other; `FORMS` says which is
+and SBO give the distance to the next row along one and to the next run along the other; `FORMS` says which is
 which.
 """
 
@@ -43,7 +43,7 @@ class CanonicalForm:
 
     `gmma` and `umma` are the swizzle modes of wgmma's and tcgen05's words, None where wgmma has no such mode;
     `swizzle` is what the mode does to byte addresses. `along` is the offset from one row of `width` chunks to the next
-    in the contiguous dimension, None where an operand has to stay within one; `across` is the one from `lines` rows to
+    in the contiguous dimension, None where an operand has to stay within one; `across` is the step from `lines` rows to
     the next in the strided dimension.
     """
 
@@ -123,7 +123,7 @@ FORMS = (
         Major.MN, None, Tcgen05Swizzle.B128_ATOM32, Swizzle(2, 5, 2), 8, *_OFFSETS[Major.MN, True], CORE_ROWS // 2
     ),
 )
-"""The eight forms that wgmma and tcgen05 read, measured on an H200 for wgmma, and the one that only tcgen05 has.
+"""The eight forms that wgmma and tcgen05 read, measured on an H200 for wgmma, and a ninth that only tcgen05 has.
 
 PTX ISA 9.7.15.5.1.2 (wgmma), 9.7.16.3.3 (tcgen05); CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp and
 mma_traits_sm100.hpp (tcgen05 was not run).

@@ -24,8 +24,8 @@ def composition(left: AnyLayout | Swizzle, right: Any) -> AnyLayout: ...
 def composition(left: AnyLayout | Swizzle, right: Any) -> AnyLayout:
     """The layout `left o right`: result(c) == left(right(c)), with the shape of `right`, or finer modes of it.
 
-    `right` may be a tiler: an integer n stands for n:1, and a tuple composes mode by mode (modes of `left` without an
-    entry are dropped). A swizzle on either side gives a swizzled layout. An index past the end of `left` goes on in its
+    `right` may be a tiler: an integer n means n:1, and a tuple composes mode by mode (modes of `left` without an
+    entry are dropped). A swizzle on either side gives a swizzled layout. An index past `left`'s end continues in its
     last mode, as in CuTe. Unlike there the result is always checked to be the composition. Raises
     layout-algebra.divisibility, layout-algebra.carry, layout-algebra.tiler, layout-algebra.swizzle-through,
     layout-algebra.run-time.

@@ -1,4 +1,4 @@
-"""Matrix descriptors made from layouts: what wgmma and tcgen05 are told follows from the strides.
+"""Matrix descriptors made from layouts: their fields follow from the strides.
 
 A layout is seen in chunks of 16 bytes and divided by the form that its majorness and swizzle allow (`canonical.FORMS`);
 the strides of what is left are LBO and SBO.

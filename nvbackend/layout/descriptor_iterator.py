@@ -29,7 +29,7 @@ class DescriptorIterator:
     which words they are where the base does not. Called with a coordinate as a layout is, or indexed by it, it gives
     the word: an integer where all is known, else a builder's value, with what is known already added. With `_` in the
     coordinate it gives the iterator of what is left open. Prints as in CuTe:
-    `GMMA::DescriptorIterator o (_1,_2,_4,_3):(_0,_64,_256,_1024)`. Raises descriptor.no-base for what is no base.
+    `GMMA::DescriptorIterator o (_1,_2,_4,_3):(_0,_64,_256,_1024)`. Raises descriptor.no-base for another object.
     CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp (DescriptorIterator).
     """
 

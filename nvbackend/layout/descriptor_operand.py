@@ -109,7 +109,7 @@ def _parts(layout: AnyLayout, element: ElementType) -> _Parts:
 
 
 def _form(major: Major, layout: AnyLayout, function: Swizzle | None, kind: type[Descriptor]) -> CanonicalForm:
-    """The form whose swizzle it is; every swizzle of no bits is none. Raises descriptor.swizzle-mode."""
+    """The form with this swizzle; a swizzle of 0 bits counts as no swizzle. Raises descriptor.swizzle-mode."""
     known = [form for form in FORMS if form.major is major and (form.gmma or kind is Tcgen05SmemDescriptor)]
     for form in known:
         if function is not None and (form.swizzle == function or form.swizzle.bits == function.bits == 0):
@@ -124,7 +124,7 @@ def _form(major: Major, layout: AnyLayout, function: Swizzle | None, kind: type[
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """What is checked of a layout against a form, and how that is said."""
+    """A check of a layout against a form, and the words for its result."""
 
     form: CanonicalForm
     element: ElementType
@@ -185,7 +185,7 @@ class Reader:
             yield self._not_contiguous(f"{what} lie {', '.join(map(str, wrong))} elements apart", None)
 
     def _not_contiguous(self, problem: str, across: Layout | None) -> Diagnostic:
-        """`across` is the other mode, which may turn out to be the one with neighbours."""
+        """`across` is the other mode, which may turn out to be the contiguous mode."""
         turned = across is not None and flat_modes(coalesce(across))[0][1] == 1
         other = (
             f"; neighbours along {self._axis(along=False)} are: it may be meant the other way round" if turned else ""

@@ -48,7 +48,7 @@ def smem_tile(tile: SmemLayout, rows: int | None = None) -> ComposedLayout:
 
     `smem_tile(SmemLayout(Major.K, Swizzle.B128, f16, 128, 64))` is
     `Sw<3,4,3> o smem_ptr o ((_8,_16),(_64,_1)):((_64,_512),(_1,_0))`. Raises layout-algebra.composition for rows that
-    are no whole number of core matrices.
+    are not a whole number of core matrices.
     """
     order = (1, 2) if tile.major is Major.K else (2, 1)
     atom = gmma_atom(tile.major, tile.swizzle, tile.element)

@@ -100,7 +100,7 @@ def text(given: Any) -> str:
 
 
 def is_run_time(given: Any) -> bool:
-    """Whether it computes like an integer and is none: a builder's value."""
+    """Whether it computes like an integer without being one: a builder's value."""
     arithmetic = hasattr(given, "__floordiv__") and hasattr(given, "__mod__")
     return arithmetic and not hasattr(given, "__index__") and not isinstance(given, float)
 
@@ -128,7 +128,7 @@ def is_outside(place: Coordinate, shape: IntTuple) -> bool:
 
 
 def extents(given: Any, what: str, least: int | None = None, *, run_time: bool = False) -> IntTuple:
-    """`given` as an IntTuple whose integers are at least `least`, where `run_time` values may stand in their place.
+    """`given` as an IntTuple whose integers are at least `least`, where `run_time` also allows a builder's values.
 
     Raises layout-algebra.extent and layout-algebra.limit.
     """

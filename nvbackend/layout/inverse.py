@@ -70,7 +70,7 @@ def _chain(flat: Flat) -> Flat:
 def left_inverse(layout: AnyLayout) -> AnyLayout:
     """The layout that undoes another: result(layout(i)) == i for every i below its size.
 
-    Raises layout-algebra.inverse where indices come twice or gaps are no multiples, and, for swizzled layouts,
+    Raises layout-algebra.inverse where indices come twice or gaps are not multiples, and, for swizzled layouts,
     layout-algebra.swizzle-through.
     """
     if isinstance(layout, ComposedLayout):

@@ -78,7 +78,7 @@ class Layout:
         """The index of a coordinate; with `_` in it, the layout of the modes that are left open.
 
         A coordinate is one integer for the whole shape (the first mode runs fastest), or one a mode, and so on inside.
-        An integer past the end goes on in the last mode, as in CuTe. Builder values may stand for integers: the
+        An integer past the end continues in the last mode, as in CuTe. Builder values may replace integers: the
         arithmetic is emitted then, with what is known already done. A slice begins at index 0: where it lies says
         `slice_and_offset`. Raises layout-algebra.coordinate.
         """
@@ -152,7 +152,7 @@ def joined(parts: tuple[Layout, ...] | list[Layout]) -> Layout:
 
 
 def must_be_known(layout: Layout, operation: str) -> None:
-    """Raises layout-algebra.run-time where a stride is no integer."""
+    """Raises layout-algebra.run-time where a stride is not an integer."""
     if any(not isinstance(stride, int) for stride in leaves(layout.stride)):
         RUN_TIME.fail(operation=operation, layout=layout)
 
@@ -192,7 +192,7 @@ def _closed(place: Coordinate) -> Coordinate:
 def _terms(
     place: Coordinate, shape: IntTuple, stride: IntTuple, whole: Coordinate, domain: IntTuple
 ) -> Iterator[tuple[Any, int]]:
-    """The indices that stand in the leaves' modes, each with its stride; modes that add nothing may be left out."""
+    """The indices along the leaves' modes, each with its stride; modes that add nothing may be left out."""
     if isinstance(place, tuple):
         parts = _inner(place, shape, whole, domain)
         for inner, part, step in zip(place, parts, modes(stride), strict=True):
@@ -246,7 +246,7 @@ def _number(place: Any, whole: Coordinate, domain: IntTuple) -> Any:
 
 @user_facing
 def make_layout(*parts: Any, stride: Strides = None) -> Layout:
-    """CuTe's make_layout: of layouts, the one that has them as modes; of a shape (and a stride), `Layout`.
+    """CuTe's make_layout: of layouts, a layout with these as its modes; of a shape (and a stride), `Layout`.
 
     `make_layout((8, 4))` is compact; `make_layout((8, 4), (4, 1))` and `make_layout((8, 4), stride=(4, 1))` say the
     stride. Raises what `Layout` raises.

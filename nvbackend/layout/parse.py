@@ -25,7 +25,7 @@ _SHOWN = 60
 def parse(text: str) -> AnyLayout:
     """The layout that CuTe prints as `text`, such as `((_64,_2),_8):((_1,_512),_64)`.
 
-    Numbers with an underscore are static (Python integers), others dynamic (`Dynamic`). Spaces may stand between the
+    Numbers with an underscore are static (Python integers), others dynamic (`Dynamic`). Spaces are allowed between the
     symbols. Swizzled ones are `Sw<3,4,3> o smem_ptr o (_8,_64):(_64,_1)`, with a number or with `smem_ptr[16b](unset)`,
     which says how wide the elements are, in the middle. Raises layout-algebra.parse, with a mark at the character where
     the text ends to be a layout.

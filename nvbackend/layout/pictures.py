@@ -25,7 +25,7 @@ TILE = Rule(
 )
 
 Holders = Mapping[tuple[int, ...], Sequence[tuple[int, int]]]
-"""For each position, the threads and the numbers of their values that stand for it."""
+"""For each position, the threads that hold it, each with the number of its value."""
 
 
 CTAS = 1
@@ -39,9 +39,9 @@ def thread_values(
     """The picture of a thread-value layout: (thread, value) to row + M * column of a tile of M x N, as CuTe has them.
 
     Each cell names the thread and the number of its value; the colour is the thread's, modulo 32. With a `group` (32
-    for warps, 128 for warpgroups) it is that of the group, whose number stands before that of the thread in it; a group
+    for warps, 128 for warpgroups) it is that of the group, whose number precedes that of the thread in it; a group
     of one is a CTA, of an operand that is not in registers. What several have has the colour of the first. `title`
-    stands above the layout's text. Raises picture.tile and layout-algebra.run-time.
+    is printed above the layout's text. Raises picture.tile and layout-algebra.run-time.
     """
     rows, columns = tile
     check_size(rows, columns)
@@ -73,7 +73,7 @@ def thread_values(
 def fragments(held: FragmentMap, title: str = "") -> Picture:
     """The picture of a fragment map: for each element of an operand of an instruction, who holds it, and as what.
 
-    `title` is the instruction's text. Elements that nobody holds are white.
+    `title` is the instruction's text. Elements that no thread holds are white.
     """
     found: dict[Position, list[tuple[int, int]]] = {}
     for thread in range(held.threads):

@@ -39,14 +39,14 @@ COORDINATE = Rule(
     id="layout-algebra.coordinate",
     message="coordinate {coordinate} for the shape {shape}: {problem}",
     fix="give one index, or as many as the mode has modes, nested no deeper than the shape",
-    why="Another mode would be taken for the one that was meant.",
+    why="The coordinate would be read as one of another mode.",
     reference=_LAYOUT,
 )
 MODE = Rule(
     id="layout-algebra.mode",
     message="mode {mode} of {layout}, which has {modes}",
     fix="name modes 0 to {modes}, the end excluded",
-    why="There is no such mode.",
+    why="The layout does not have this mode.",
     reference=_LAYOUT,
 )
 PARSE = Rule(
@@ -120,7 +120,7 @@ SWIZZLE_THROUGH = Rule(
     id="layout-algebra.swizzle-through",
     message="{layout} composed with {swizzle} is not a swizzled layout: {problem}",
     fix="compose with a layout that maps the swizzle's two groups of bits to two groups of bits",
-    why="The exclusive-or of two address bits would turn into something that is none.",
+    why="The result is not an exclusive-or of two groups of address bits, which is all that a swizzle can express.",
     reference="CUTLASS include/cute/swizzle_layout.hpp (composition)",
 )
 ELEMENT_WIDTH = Rule(

@@ -21,7 +21,7 @@ def flat_modes(layout: Layout) -> Flat:
 
 
 def merged(flat: Flat) -> Flat:
-    """Modes of one element dropped, neighbours joined where the second goes on where the first ends."""
+    """Modes of one element dropped, neighbours joined where the second begins where the first ends."""
     kept: Flat = []
     for extent, stride in flat:
         if extent == 1:
@@ -34,7 +34,7 @@ def merged(flat: Flat) -> Flat:
 
 
 def _goes_on(extent: int, stride: int, following: int) -> bool:
-    """Whether a stride is where a mode ends; of run-time strides nobody knows."""
+    """Whether a stride is where a mode ends; of run-time strides that is unknown."""
     return isinstance(stride, int) and isinstance(following, int) and extent * stride == following
 
 
@@ -131,6 +131,6 @@ def replace(layout: Layout, mode: int, by: Layout) -> Layout:
 
 
 def padded(layout: Layout, modes: int) -> Layout:
-    """The layout with modes of one element behind, until it has `modes` of them."""
+    """The layout with modes of one element appended until it has `modes` modes."""
     missing = modes - len(layout.modes)
     return joined([*layout.modes, *[trusted(1, 0)] * missing]) if missing > 0 else layout

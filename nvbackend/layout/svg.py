@@ -14,7 +14,7 @@ from nvbackend.diagnostics import Rule
 SHADES = ("#ffffff", "#d5e8f7", "#fde5c8", "#d9efd3", "#f7d6d6", "#e5dbf0", "#f4f1c5", "#d3ecea")
 """Fill colours, light enough for black text; a cell's number modulo their count chooses one."""
 HUES = (355, 28, 52, 95, 165, 200, 245, 305)
-"""Degrees on the colour wheel that are easily told apart: one for each group of a palette."""
+"""Degrees on the colour wheel that are easy to distinguish: one for each group of a palette."""
 GROUP = 4
 """Colours of one hue, from light to dark: the threads of a quad, or the banks that 16 bytes lie in."""
 _LIGHTEST, _DARKER, _SATURATION = 0.92, 0.065, 0.75
@@ -49,7 +49,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What stands along a side of a grid: the name of what is counted, and a label for each row or column."""
+    """The text along a side of a grid: the name of what is counted, and a label for each row or column."""
 
     labels: tuple[str, ...]
     name: str = ""

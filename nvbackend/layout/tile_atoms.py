@@ -1,7 +1,7 @@
 """Two constraints on the extents of a tile in shared memory, which know nothing of each other.
 
 The instruction reads whole operands, (M or N, K) of its shape. The swizzle repeats whole atoms, of its own extents. A
-tile that is a whole number of the ones may be no whole number of the others.
+tile that is a whole number of one kind need not be a whole number of the other.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def tile_faults(
     """What keeps a tile of (M or N, K) from being multiplied by instructions that read `instruction` of it each.
 
     The instruction's constraint, the swizzle's, and that wgmma reads elements of other than 16 bits K-major: each is
-    told by itself (tile.mma-atom, tile.swizzle-atom, layout.major, layout.element).
+    an error of its own (tile.mma-atom, tile.swizzle-atom, layout.major, layout.element).
     """
     atom = gmma_atom(major, swizzle, element)
     name = f"a {major} tile of {tile[0]} x {tile[1]} {element} with {swizzle} swizzle"

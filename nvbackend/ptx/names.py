@@ -1,4 +1,4 @@
-"""What each name of a function stands for: every register, variable, label and function, by scope. PTX ISA 4.4, 5."""
+"""What each name of a function refers to: every register, variable, label and function, by scope. PTX ISA 4.4, 5."""
 
 from __future__ import annotations
 

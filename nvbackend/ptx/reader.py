@@ -80,7 +80,7 @@ class Reader:
         return integer_value(self.must_be("integer", expected).text)
 
     def string(self) -> str:
-        """Reads a text in quotes, and gives what is between them, escapes as they are written."""
+        """Reads a text in quotes, and gives what is between them, escapes unchanged."""
         return self.must_be("string", "a text in quotes").text[1:-1]
 
     @contextmanager

@@ -136,7 +136,7 @@ class Variable(Node):
     """A declaration in a state space.
 
     `space` is reg, shared, global, const, local or param; `type` is b32, f16x2, pred, ...; `vector` is 1, 2 or 4;
-    `shape` are the extents of an array, None for the one that is left open. `registers` is the count of
+    `shape` are the extents of an array, None for an open extent. `registers` is the count of
     `.reg .b32 %r<5>`: the names %r0 to %r4. `pointer` is the space and the alignment in bytes of `.ptr .global
     .align 16`. `linkage` is extern, visible, weak, common or empty.
     """

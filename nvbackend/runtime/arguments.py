@@ -238,7 +238,7 @@ class _ArraySlot:
 
 
 def _weak(argument: object) -> Callable[[], object]:
-    """A weak reference; to nothing where there is none to such an object."""
+    """A weak reference; one to nothing for an object that allows none."""
     try:
         return weakref.ref(argument)
     except TypeError:

@@ -99,10 +99,10 @@ Facts = TorchFacts | InterfaceFacts
 
 
 def read_array(argument: Any, stream: int = 0) -> DeviceArray | None:
-    """The description of `argument`, or None where it is no array.
+    """The description of `argument`, or None for any other object.
 
     PyTorch's own attributes come first (they know 8-bit floats), then `__cuda_array_interface__`, then DLPack, which
-    is told to order the producer's pending work before `stream` (a CUDA handle). A host array is described as such.
+    orders the producer's pending work before `stream` (a CUDA handle). A host array is described as such.
     """
     facts = array_facts(argument)
     return read_other(argument, stream) if facts is None else described(facts, argument)

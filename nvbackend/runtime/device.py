@@ -79,7 +79,7 @@ class Device(Protocol):
         """Let what is launched on stream `later` from now on wait for what is on `earlier`."""
 
     def ordinal_of(self, pointer: int) -> int | None:
-        """The device that holds an address, None where it is no CUDA memory."""
+        """The device that holds an address, None outside CUDA memory."""
 
 
 class CudaDevice:

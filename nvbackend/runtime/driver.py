@@ -38,7 +38,7 @@ class DriverError(RuntimeError):
 
 
 def call(function: str, *arguments: object) -> Any:
-    """What a function of cuda.bindings.driver gives beside its status. Raises DriverError where that is an error."""
+    """What a function of cuda.bindings.driver gives besides its status. Raises DriverError where that is an error."""
     driver = bindings()
     status, *results = getattr(driver, function)(*arguments)
     if status != driver.CUresult.CUDA_SUCCESS:

@@ -52,8 +52,8 @@ WIDE = Rule(
 )
 AREA = Rule(
     id="tensor-map.im2col-area",
-    message="tensor map {name}: from {lower} to {end} there is no pixel along dimension {dimension} of space, of "
-    "extent {extent} with the upper corner {upper}",
+    message="tensor map {name}: dimension {dimension} of space, of extent {extent}, has no pixel from "
+    "{lower} to {end} (upper corner {upper})",
     fix="give the padding as corners: lower is minus the padding, upper the padding less the filter's extent less one",
     why=SILENT,
     reference=_REFERENCE,
@@ -61,7 +61,7 @@ AREA = Rule(
 
 
 def check_im2col(name: str, walk: Im2col, parameter: TensorMap) -> Iterator[Diagnostic]:
-    """What is wrong with an im2col map beside its element, swizzle and box extents, whatever the array."""
+    """What is wrong with an im2col map itself, apart from its element, swizzle and box extents."""
     if walk.rank not in CORNERS or len(parameter.box) != PIXELS_AND_CHANNELS:
         ranks = sorted(CORNERS)
         yield RANK.diagnose(name=name, lowest=ranks[0], highest=ranks[-1], rank=walk.rank, box=parameter.box)

@@ -54,7 +54,7 @@ def history(device: Device, handle: int) -> History:
 
 
 def grid_dimensions(grid: Grid) -> tuple[int, ...] | None:
-    """`grid` as a tuple of integers, None where it is none of one to three."""
+    """`grid` as a tuple of integers, None if it is not a tuple of one to three."""
     try:
         dimensions = tuple(operator.index(extent) for extent in (grid if isinstance(grid, Sequence) else (grid,)))
     except TypeError:
@@ -244,7 +244,7 @@ def synchronize(stream: Any = None, *, device: Device | None = None) -> None:
     """Wait for everything on `stream` (None: the default stream).
 
     Raises launch.asynchronous-error, naming the kernels launched since the last call, where one of them failed;
-    launch.no-gpu where there is no GPU.
+    launch.no-gpu without a GPU.
     """
     device = CudaDevice() if device is None else device
     handle = stream_handle(stream)

@@ -138,7 +138,7 @@ class LoadedKernel(NoLaunches):
         LAUNCH_CALL.fail(call=f"kernel[...](..., {names})", kernel=self.name, problem=problem, advice=advice)
 
     def _grid_and_stream(self, given: tuple[Any, ...]) -> tuple[Any, Any]:
-        """What stands in the brackets. Raises launch.grid for numba's (grid, block): no stream has such a handle."""
+        """The contents of the brackets. Raises launch.grid for numba's (grid, block): no stream has such a handle."""
         grid, stream = (*given, None, None)[:2]
         threads = isinstance(stream, tuple) or (
             type(stream) is int and CU_STREAM_PER_THREAD < stream <= self.device.limits.threads
@@ -205,7 +205,7 @@ def runs_on(target: Target, capability: tuple[int, int], *, as_ptx: bool = False
 def check_architecture(
     kernel: str, target: Target, device: DeviceLimits, *, as_ptx: bool = False
 ) -> Iterator[Diagnostic]:
-    """launch.architecture where the device can not run code of `target`."""
+    """launch.architecture where the device cannot run code of `target`."""
     if not runs_on(target, device.capability, as_ptx=as_ptx):
         major, minor = device.capability
         yield ARCHITECTURE.diagnose(

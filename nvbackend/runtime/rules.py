@@ -33,7 +33,7 @@ NOT_COMPILED = Rule(
     id="launch.not-compiled",
     message="a {given} is not a compiled kernel",
     fix="compile it first: nvb.runtime.load(kernel.compile())",
-    why="There is no code to load: PTX and cubin are made by compile().",
+    why="compile() makes the code to load: PTX and cubin.",
     reference="docs/guide.md, A kernel is a function that builds one",
 )
 TIMING = Rule(

@@ -36,7 +36,7 @@ _LARGEST = {"half": 65504.0, "bfloat": 3.3895313892515355e38, "float": 3.4028234
 
 
 class Misfit(enum.Enum):
-    """Why a value is no argument for a scalar parameter."""
+    """Why a value is not an argument for a scalar parameter."""
 
     KIND = "kind"
     RANGE = "range"

@@ -10,7 +10,7 @@ from nvbackend.runtime.rules import STREAM
 _LEGACY_DEFAULT = 1
 """CU_STREAM_LEGACY, another name of handle 0 unless a process is compiled for per-thread default streams."""
 CU_STREAM_PER_THREAD = 2
-"""The default stream of a thread: the last handle that is no address."""
+"""The default stream of a thread: the last handle that is not an address."""
 
 
 def stream_handle(stream: Any) -> int:

@@ -34,7 +34,7 @@ class Clock(Protocol):
     """Marks on a stream, and the milliseconds between two of them."""
 
     def mark(self) -> Any:
-        """A point on the stream, behind all that is on it now."""
+        """A point on the stream, after everything that is on it at the call."""
 
     def milliseconds(self, start: Any, end: Any) -> float:
         """Waits until `end` is reached. Raises DriverError where what came before it failed."""

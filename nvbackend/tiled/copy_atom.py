@@ -103,7 +103,7 @@ class CopyAtom:
 
     @property
     def layout_ref_tv(self) -> Layout:
-        """The one of the two that a tiled copy is laid out by: that of the registers (CuTe's ValLayoutRef)."""
+        """The layout that a tiled copy is laid out by: that of the registers (CuTe's ValLayoutRef)."""
         return self.layout_src_tv if self.kind is CopyKind.STMATRIX else self.layout_dst_tv
 
     @property

@@ -10,7 +10,7 @@ WIDTH = Rule(
     id="copy.width",
     message="no {instruction} moves {given}",
     fix="use one of {legal}",
-    why="There is no such instruction.",
+    why="The instruction does not exist.",
     reference="PTX ISA 9.7.9 (ld, st, cp.async), 9.7.14 (ldmatrix, stmatrix)",
 )
 ELEMENT = Rule(
@@ -25,7 +25,7 @@ THREADS = Rule(
     message="{threads} threads with {values} values each are not a whole number of {atom}, which has {atom_threads} "
     "threads with {atom_values} values",
     fix="let the threads be a multiple of {atom_threads} and the values of {atom_values}, or take a smaller atom",
-    why="An instruction would move what the layout gives to nobody.",
+    why="An instruction would move elements that the layout gives to no thread.",
     reference=_TILED,
 )
 TILE = Rule(
@@ -68,6 +68,6 @@ MULTICAST = Rule(
     id="copy.multicast",
     message="CTA {cta} of {count} cannot load a part of a tile of {boxes} boxes of {box}: {problem}",
     fix="{instead}",
-    why="A part of the tile would be loaded by nobody, or twice.",
+    why="A part of the tile would never be loaded, or twice.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, .multicast::cluster)",
 )

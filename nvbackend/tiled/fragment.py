@@ -97,12 +97,12 @@ class Fragment:
     def descriptors(self, base: Any = None) -> DescriptorIterator:
         """The descriptors themselves, for instructions: CuTe's DescriptorIterator.
 
-        `base` is the descriptor of the tensor's first operand, or its word as a builder's value; without it, the one
+        `base` is the descriptor of the tensor's first operand, or its word as a builder's value; the default is the one
         that follows from the layout, for a tensor at address 0. Raises tiled-mma.fragment for operands that are not in
         shared memory, and what `nvbackend.layout.smem_desc` raises.
         """
         if self.residency is not Residency.SHARED_DESCRIPTOR:
-            self._fail("descriptors", "give the instruction registers as they are, and addresses of tensor memory")
+            self._fail("descriptors", "pass registers to the instruction unchanged, and tensor memory by its address")
         assert self.tile is not None
         kind = SmemDescriptor if self.atom.d_residency is Residency.REGISTERS else Tcgen05SmemDescriptor
         major = self.atom.a_major if self.operand is Operand.A else self.atom.b_major
@@ -135,7 +135,7 @@ def memory_bits(atom: MmaAtom) -> int:
 def make_fragment(atom: MmaAtom, operand: Operand, partitioned: Partition | AnyLayout) -> Fragment:
     """The fragment of a partitioned operand, a `Partition` or its layout, ((MMA, ...), MMA_M, ...).
 
-    Raises tiled-mma.fragment, tiled-mma.tensor-memory, and layout-algebra.recast where descriptors can not begin
+    Raises tiled-mma.fragment, tiled-mma.tensor-memory, and layout-algebra.recast where descriptors cannot begin
     where an instruction's part does.
     """
     part = partitioned if isinstance(partitioned, Partition) else Partition(partitioned)

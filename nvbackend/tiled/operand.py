@@ -11,7 +11,7 @@ from nvbackend.tiled.rules import OPERAND
 
 
 class Operand(enum.Enum):
-    """An operand; C stands for the accumulators, which are C and D."""
+    """An operand; C means the accumulators, C and D."""
 
     A = "A"
     B = "B"
@@ -36,7 +36,7 @@ class Operand(enum.Enum):
 
 
 class Beside(enum.Enum):
-    """What an instruction is given beside its operands, in registers: metadata of a sparse A, and scale factors."""
+    """What an instruction takes in registers besides its operands: metadata of a sparse A, and scale factors."""
 
     METADATA = "E"
     SCALE_A = "SFA"

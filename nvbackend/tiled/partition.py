@@ -27,7 +27,7 @@ class Partition:
     def offset_in(self, elements: int, bits: int) -> Any:
         """The offset in units of `elements` elements, of `bits` bits each.
 
-        Raises layout-algebra.recast where it is no whole number of them.
+        Raises layout-algebra.recast where it is not a whole number of them.
         """
         if isinstance(self.offset, int) and self.offset == 0:
             return 0

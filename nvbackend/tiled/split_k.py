@@ -70,7 +70,7 @@ class SplitK:
 def split_k(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, *, scale_d: Any = 1) -> SplitK:
     """As `gemm`, with as many accumulators as the fourth mode of C has, which take the steps along K in turn.
 
-    So instructions need not wait for the sum of the one before. C is the fragment of a tile (M, N, parts). `scale_d` is
+    So no instruction waits for the sum of the last. C is the fragment of a tile (M, N, parts). `scale_d` is
     that of the first k of part 0; the other parts begin with 0. Raises tiled-mma.gemm, also where the steps along K are
     no multiple of the parts.
     """

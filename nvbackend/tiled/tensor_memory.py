@@ -63,7 +63,7 @@ def _block(atom: MmaAtom, operand: Operand, rows: int, columns: int) -> tuple[La
         return Layout(((_QUARTER // 2, 4), columns), ((1, _QUARTER), LANES)), 1 if both else 2
     if rows < LANES and operand is Operand.A:  # written twice, for either half of the columns of D
         return Layout((LANES, columns), (1, LANES)), 1
-    if rows < LANES:  # the columns in as many blocks as there is room for beside each other
+    if rows < LANES:  # the columns in as many blocks as fit side by side
         blocks = LANES // rows
         return Layout((rows, (columns // blocks, blocks)), (1, (LANES, rows))), 1
     return Layout((rows, columns), (1, LANES)), 1

@@ -128,7 +128,7 @@ class TiledCopy:
 
     `layout_tv` goes from (thread, value) to the tile's coordinate as one integer; values are those of registers.
     `tiler` has what is cut off each mode at a time: an extent, or a layout of the elements that are picked. Raises
-    copy.threads where that is no whole number of atoms.
+    copy.threads where that is not a whole number of atoms.
     """
 
     atom: CopyAtom
@@ -159,7 +159,7 @@ class TiledCopy:
     def get_slice(self, thread: Any) -> ThrCopy:
         """The part of `thread`, an integer or a builder's value: CuTe's get_slice and get_thread_slice.
 
-        Raises copy.threads for an integer that is no thread of it.
+        Raises copy.threads for an integer that is not one of its threads.
         """
         if isinstance(thread, int) and not 0 <= thread < self.size:
             THREADS.fail(
@@ -211,7 +211,7 @@ class TiledCopy:
     def picture(self, *, source: bool = False, group: int | None = None) -> Picture:
         """Which thread writes which element of the tile, or reads it from the `source`.
 
-        With `group` 32 by warps; modes behind the first are beside each other.
+        With `group` 32 by warps; modes after the first are side by side.
         """
         layout = self.get_layoutS_TV() if source else self.get_layoutD_TV()
         title = f"{'source' if source else 'destination'} of {self.atom}"

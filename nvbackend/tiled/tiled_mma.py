@@ -43,11 +43,11 @@ AtomLayout: TypeAlias = "IntTuple | Layout"
 def make_tiled_mma(
     atom: MmaAtom | str, atom_layout: AtomLayout = (1, 1, 1), permutation: Sequence[Permutation] | None = None
 ) -> TiledMMA:
-    """CuTe's make_tiled_mma: `atom`, or the one of that name, as many times along M, N and K as `atom_layout` says.
+    """CuTe's make_tiled_mma: `atom`, an atom or its name, as many times along M, N and K as `atom_layout` says.
 
     Each atom of the layout has threads of its own: `(2, 1, 1)` of wgmma is two warpgroups below each other. What
     `atom_layout` and `permutation` leave out at the end is 1, and `_`. An entry of `permutation` is the tile's extent
-    along M, N or K (a multiple of what the threads take at once, which is what `_` stands for), or a layout that says
+    along M, N or K (a multiple of what the threads take at once, which is what `_` means), or a layout that says
     in which order the tile's rows or columns are dealt out. Raises tiled-mma.atom-layout, tiled-mma.permutation, and
     for a name atom.name.
     CUTLASS include/cute/atom/mma_atom.hpp.
@@ -80,7 +80,7 @@ def _check_orders(tiled: TiledMMA) -> None:
 
 
 def _check_numbers(layout: Layout) -> None:
-    """Raises tiled-mma.atom-layout where atoms share a number, or one can not be found from the number."""
+    """Raises tiled-mma.atom-layout where atoms share a number, or a number does not determine the atom."""
     covered = 1
     for stride, extent in sorted(zip(leaves(layout.stride), leaves(layout.shape), strict=True)):
         if extent > 1:
@@ -162,7 +162,7 @@ class TiledMMA:
     def get_slice(self, thread: Any) -> ThrMMA:
         """The part of `thread`, an integer or a builder's value: CuTe's get_slice and get_thread_slice.
 
-        Of tcgen05 it is the CTA's rank in its group. Raises tiled-mma.thread for an integer that is no thread of it; a
+        Of tcgen05 it is the CTA's rank in its group. Raises tiled-mma.thread for an integer out of range; a
         value goes round, as in CuTe.
         """
         if hasattr(thread, "__index__"):
@@ -174,7 +174,7 @@ class TiledMMA:
         """What all threads of one atom of the atom layout have in common, such as descriptors: the slice of its first.
 
         `number` is that of the atom, an integer or a builder's value, as `atom_layout_mnk` gives it: of wgmma the
-        warpgroup. Raises tiled-mma.thread for an integer that is none; a value goes round.
+        warpgroup. Raises tiled-mma.thread for an integer out of range; a value wraps around.
         """
         atoms = make_layout(Layout(1, 0), *self.atom_layout_mnk.modes)
         if hasattr(number, "__index__"):
@@ -211,7 +211,7 @@ class TiledMMA:
         return _part(self.thrfrg(operand, layout), layout, operand.places, vmnk)
 
     def partition_beside(self, beside: Beside, layout: AnyLayout, vmnk: tuple[Any, Any, Any, Any]) -> Partition:
-        """The part of a layout of all of A or B, (M, K, ...) or (N, K, ...), that a thread has something beside.
+        """The part of a layout of all of A or B for which a thread holds metadata or scale factors.
 
         Raises tiled-mma.operand for an atom that has nothing of this kind, and tiled-mma.tile.
         """

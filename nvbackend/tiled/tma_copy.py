@@ -64,7 +64,7 @@ class TmaCopy:
 
     @property
     def bytes(self) -> int:
-        """The bytes of the tile, which the mbarrier is told to expect."""
+        """The bytes of the tile, which the mbarrier has to expect."""
         return self.element.bytes_for(math.prod(self.box)) * self.count
 
     @property
@@ -122,7 +122,7 @@ def make_tma_copy(element: ElementType, tensor: Layout, layout: AnyLayout, *, mu
 def tma_partition(copy: TmaCopy, cta: Any = 0, count: int = 1) -> tuple[TmaBox, ...]:
     """The boxes that CTA `cta` of `count` issues of a tile that TMA multicasts to all of them; all boxes for one CTA.
 
-    `cta` may be a builder's value. Raises copy.multicast where the boxes can not be shared out. CuTe's tma_partition.
+    `cta` may be a builder's value. Raises copy.multicast where the boxes cannot be shared out. CuTe's tma_partition.
     """
     if copy.count % count or (isinstance(cta, int) and not 0 <= cta < count):
         outside = copy.count % count == 0
@@ -131,7 +131,7 @@ def tma_partition(copy: TmaCopy, cta: Any = 0, count: int = 1) -> tuple[TmaBox, 
             count=count,
             boxes=copy.count,
             box=copy.box,
-            problem="there is no such CTA" if outside else f"{count} does not divide {copy.count}",
+            problem="the cluster has no such CTA" if outside else f"{count} does not divide {copy.count}",
             instead=f"number them from 0 to {count - 1}" if outside else f"use make_tma_copy(..., multicast={count})",
         )
     each = copy.count // count
@@ -183,7 +183,7 @@ Rest = tuple[int, int, int, int]
 def _grown(
     layout: AnyLayout, plain: Layout, order: tuple[int, ...], limits: dict[int, int]
 ) -> tuple[tuple[int, ...], tuple[Rest, ...]]:
-    """The box, as far as shared memory goes on along the map's dimensions in order, and the steps that are left."""
+    """The box, as far as shared memory follows the map's dimensions in order, and the steps that are left."""
     extents = tuple(map(size, plain.modes))
     walk = list(_walk(layout, plain, extents))
     box = [1] * len(extents)

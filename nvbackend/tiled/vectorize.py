@@ -18,7 +18,7 @@ def max_common_vector(a: AnyLayout, b: AnyLayout) -> int:
     """How many elements follow each other in both layouts, at the same coordinates: CuTe's max_common_vector.
 
     Strides that are known at run time only, and dynamic ones, count as steps over a gap; a swizzle keeps runs of the
-    elements that it does not exchange, or less where such a run is no layout. `a` and `b` have as many coordinates.
+    elements that it does not exchange, or less where such a run is not a layout. `a` and `b` have as many coordinates.
     """
     return size(max_common_layout(a, b))
 
@@ -51,7 +51,7 @@ def _first(layout: Layout, count: int) -> Layout:
 
 
 def _static(layout: Layout) -> Layout:
-    """The layout with 0 for strides that nobody knows: a mode of stride 0 goes on where no other ends."""
+    """The layout with 0 for unknown strides: a mode of stride 0 never continues another mode."""
     flat = [
         (extent, stride if isinstance(stride, int) and not isinstance(stride, Dynamic) else 0)
         for extent, stride in flat_modes(layout)

@@ -108,7 +108,7 @@ LAYOUTS = [
     ),
     ("B", "((_4,_8),(_2,_2)):((_16,_1),(_8,64))", "it is not static"),
     ("C", "(_32,_2):(_1,_32)", "it is of 32 x 2, not of 32 x 4"),
-    ("E", "(_32,_2):(_1,_32)", "it has none, only of A, B, C, D"),
+    ("E", "(_32,_2):(_1,_32)", "it only has layouts of A, B, C, D"),
 ]
 
 

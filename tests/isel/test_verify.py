@@ -111,7 +111,7 @@ def test_a_successor_that_is_not_there_is_told_and_ends_the_check() -> None:
     function.block("entry").instructions = [mma(), MachineInstr("other", location=HERE)]
     (found,) = verify(function)
     assert found.rule_id == "machine.successor"
-    assert found.message == "block entry of kernel goes on in nowhere, which the function does not have"
+    assert found.message == "block entry of kernel continues in nowhere, which the function does not have"
     assert found.location == HERE
 
 

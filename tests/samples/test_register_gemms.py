@@ -63,7 +63,7 @@ def test_the_program_shows_what_it_built(name):
 def test_it_runs_as_a_module_too_and_takes_whole_accesses_only():
     done = run_sample("-m", "samples.ampere_gemm", "256", "100", "64", cwd=ROOT)
     assert done.returncode == 2
-    assert "N = 100 is no multiple of 8, as the kernel has it" in done.stderr
+    assert "N = 100 is not a multiple of 8, which the kernel needs" in done.stderr
 
 
 @pytest.mark.parametrize("element", [nvb.f16, nvb.e4m3], ids=str)

@@ -185,7 +185,7 @@ REFUSED = {
     "CTA four": (
         lambda: tma_partition(make_tma_copy(f16, GLOBAL[Major.K], K_TILE, multicast=4), 4, 4),
         "copy.multicast",
-        "there is no such CTA",
+        "the cluster has no such CTA",
     ),
 }  # fmt: skip
 

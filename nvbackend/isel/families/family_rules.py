@@ -1,7 +1,7 @@
 """Rules on immediates, shapes and targets of the general families: TMA, mbarrier, barriers, clusters, register budgets.
 
-Each rule has its predicate beside it (`is_...`), over what is visible at the call, and a `check_...` that raises the
-rule's diagnostic at the user's line. The legal values themselves stand with the rows.
+Each rule comes with its predicate (`is_...`), over what is visible at the call, and a `check_...` that raises the
+rule's diagnostic at the user's line. The legal values themselves are with the rows.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ TMA_BULK_SIZE = Rule(
     id="tma.bulk-size",
     message="a bulk copy moves a multiple of {step} bytes, not {size}",
     fix="round the size up to {rounded}, or copy the rest with ordinary loads and stores",
-    why="ptxas refuses a constant size that is none; one in a register fails on the GPU.",
+    why="ptxas refuses a constant that is not a size; in a register it fails on the GPU.",
     reference="PTX ISA 9.7.9 (cp.async.bulk)",
 )
 
@@ -129,7 +129,7 @@ def check_setmaxnreg_target(target: Target) -> None:
 BARRIER_ID = Rule(
     id="barrier.id",
     message="a CTA has the named barriers {lowest} to {highest}, not {given}",
-    fix="number the barriers of the kernel from {lowest} to {highest}; barrier {lowest} is the one of the whole CTA",
+    fix="number the barriers of the kernel from {lowest} to {highest}; k.barrier() uses barrier {lowest}",
     why="Another number in a register waits on a barrier that is not meant, or traps.",
     reference="PTX ISA 9.7.13.1",
 )

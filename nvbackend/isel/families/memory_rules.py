@@ -29,7 +29,7 @@ CLEARED = Rule(
     id="cache.cleared",
     message="st.bulk clears a multiple of {unit} bytes at a multiple of {unit}, not {given} bytes at one of {align}",
     fix="round the size down and clear the rest with stores, from an address that is a multiple of {unit}",
-    why="The behaviour is undefined: bytes beside the range are cleared too, or none is.",
+    why="The behaviour is undefined: bytes outside the range are cleared too, or nothing is.",
     reference="PTX ISA 9.7.9 (st.bulk)",
 )
 SLEEP = Rule(
@@ -48,7 +48,7 @@ READ_BYTES = Rule(
 )
 COPY_POLICY = Rule(
     id="async-copy.policy",
-    message="cp.async with the cache policy 0, which is none",
+    message="cp.async with the cache policy 0, which is not a policy",
     fix="make a policy with k.cache_policy(...), or leave cache_policy out",
     why="ptxas ends with an internal error (C7907) where it sees the 0.",
     reference="PTX ISA 9.7.9 (createpolicy); ptxas 12.9 and 13.5",

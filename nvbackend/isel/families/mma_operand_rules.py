@@ -47,7 +47,7 @@ def fragment_violations(row: Row, counts: Mapping[str, int]) -> Iterator[Diagnos
 
 
 def optional_violations(row: Row, given: Mapping[str, bool]) -> Iterator[Diagnostic]:
-    """Which operands are missing, or given where the instruction has none."""
+    """Which operands are missing, or given although the instruction has none."""
     names = {operand.name for operand in row.operands if operand.role is Role.INPUT}
     for name, is_given in given.items():
         if is_given != (name in names):

@@ -53,7 +53,7 @@ def mma(
 
     C has D's type unless `c` says otherwise. `sparsity` is "sp" or "sp::ordered_metadata"; `kind` "f8f6f4", "mxf8f6f4",
     "mxf4" or "mxf4nvf4", of which the mx kinds have factors of type `scale`, `scale_vec` of them a row; `scale_a_at`
-    and `scale_b_at` are (byte-id, thread-id). Whether it exists on a target is told where it is selected. PTX ISA
+    and `scale_b_at` are (byte-id, thread-id). Selection tells whether it exists on a target. PTX ISA
     9.7.14.5.14, 9.7.14.6.3.
     """
     instruction = MmaInstruction(

@@ -1,6 +1,6 @@
 """What an mma.sync instruction may be: a rule for each axis of the choice, for selector and verifier alike.
 
-The legal values stand in the forms of `intrinsics.mma`; nothing here repeats one.
+The legal values are in the forms of `intrinsics.mma`; nothing here repeats one.
 """
 
 from __future__ import annotations

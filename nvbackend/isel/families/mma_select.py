@@ -1,4 +1,4 @@
-"""The selector of mma.sync: from a request and the exact target to the row, or to every reason why there is none."""
+"""The selector of mma.sync: from a request and the exact target to the row, or to every reason against one."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ MULTICAST_MASK = Rule(
     id="tma.multicast-mask",
     message="{instruction} goes to the CTAs of the mask {mask:#b}, in a cluster of {cluster}",
     fix="give a bit for each CTA that is to have it, by its rank: 1 to {most:#b}",
-    why="CTAs outside the cluster are undefined behaviour; with none, nobody's barrier completes.",
+    why="CTAs outside the cluster are undefined behaviour; with an empty mask no barrier completes.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, ctaMask), 9.7.16 (tcgen05.commit)",
 )
 RULES = (MULTICAST_MASK,)
@@ -27,7 +27,7 @@ def check_multicast_masks(function: MachineFunction) -> Iterator[Diagnostic]:
     for block in function.blocks.values():
         for instr in block.instructions:
             if cluster == 1 and instr.row is not None and instr.row.axes.get("cta_group") == _PAIR:
-                continue  # that there is no pair is all that is wrong
+                continue  # the missing pair is all that is wrong
             wrong = (mask for mask in _masks(instr) if not mask or mask >> cluster)
             mask = next(wrong, None)
             if mask is not None and instr.row is not None:

@@ -1,4 +1,4 @@
-"""What a multimem operation takes beside its axes: the registers of the vector, and where the address lies."""
+"""What a multimem operation takes besides its axes: the registers of the vector, and where the address lies."""
 
 from __future__ import annotations
 

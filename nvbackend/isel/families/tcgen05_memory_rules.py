@@ -20,7 +20,7 @@ VARIANT = Rule(
     id="tcgen05.variant",
     message="{instruction}: {reason}",
     fix="use one of these",
-    why="There is no such instruction: LLVM ends the process where it cannot select it.",
+    why="The instruction does not exist: LLVM ends the process where it cannot select it.",
     reference="PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.5",
 )
 READ_BEFORE_WAIT = Rule(
@@ -68,7 +68,7 @@ def check_columns(columns: int) -> None:
 
 
 def existing(instruction: str, make: Callable[[], Row]) -> Row:
-    """The row that `make` gives. Raises tcgen05.variant, with the legal choices, where there is none."""
+    """The row that `make` gives. Raises tcgen05.variant, with the legal choices, if it has none."""
     try:
         return make()
     except NoSuchRow as error:

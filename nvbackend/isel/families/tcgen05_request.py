@@ -37,7 +37,7 @@ class Tcgen05Request:
 
     @property
     def of(self) -> MmaKind | None:
-        """What there is to know of the kind, None where there is no such kind."""
+        """The facts of the kind, None for an unknown kind."""
         return KINDS.get(self.kind) if isinstance(self.kind, str) else None
 
 

@@ -1,6 +1,6 @@
-"""What a tcgen05.mma may be: every rule with its predicate beside it, for selector and verifier alike.
+"""What a tcgen05.mma may be: every rule and its predicate, for selector and verifier alike.
 
-The legal values stand in the tables of `intrinsics.tcgen05`. Messages that one document gives word for word are the
+The legal values are in the tables of `intrinsics.tcgen05`. Messages that one document gives word for word are the
 tileiras's (tcgen05 machine validation), with its spelling.
 """
 
@@ -309,7 +309,7 @@ ZERO_COLUMN_MASK = _gate(
 OUTPUT_LANES = _gate(
     Rule(
         id="tcgen05.output-lanes",
-        message="kind::{kind} cannot leave lanes of D as they are (disable-output-lane)",
+        message="kind::{kind} cannot leave lanes of D unchanged (disable-output-lane)",
         fix="leave disable_output_lane out, or use one of {legal}",
         why=_UNENCODED,
         reference=f"{_ISA}; ptxas 13.5",

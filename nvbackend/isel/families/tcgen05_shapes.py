@@ -1,6 +1,6 @@
-"""Which shapes a tcgen05.mma has: what its instruction descriptor may say beside its qualifiers.
+"""Which shapes a tcgen05.mma has: what its instruction descriptor may say besides its qualifiers.
 
-ptxas does not see the descriptor, so nobody else checks it. PTX ISA 9.7.16.2.1 (table of kinds and shapes).
+ptxas does not see the descriptor, so this is its only check. PTX ISA 9.7.16.2.1 (table of kinds and shapes).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the packed words of a tcgen05.mma say, against its row and the exact target: the second look at the same facts.
 
-The words are decoded from their bits. Where one of them says something else than the row, the request that it stands
-for goes through the gates of `tcgen05_rules` as well, so that the verifier tells what the selector would have told.
+The words are decoded from their bits. Where a word differs from the row, the request that it
+encodes goes through the gates of `tcgen05_rules` too: the verifier reports what the selector would have reported.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CONTROL_WORD = Rule(
     id="tcgen05.control-word",
     message="{instruction}: its {word} word {given} says {field} = {said}, and the instruction has {wanted}",
     fix="pack the word with control_words(row), from the very row that is emitted",
-    why="One of the two is another instruction than was meant, and only the one that is printed is executed.",
+    why="One of the two is not the instruction that was meant, and only the printed one is executed.",
     reference="tileiras documents: tcgen05 emission, End-To-End Lowering",
 )
 NO_CONTROL_WORD = Rule(
@@ -101,7 +101,7 @@ def _said(row: Row, control: Tcgen05Ctrl, collector: Tcgen05Collector, fields: s
     if collector.ashift:
         changes["ashift"] = True
     elif fields & {"valid", "collector_a"}:
-        # The shared bit beside an explicit collector is a collector that uses what it fills: the row keeps its ashift.
+        # The shared bit with an explicit collector is a collector that uses what it fills: the row keeps its ashift.
         filled = collector.collector_a is SeedCollector.FILL
         changes["collector"] = ("a::fill" if filled else "a::use") if collector.valid else None
     return replace(request, **changes)

@@ -40,20 +40,20 @@ class TmaRequest:
 
     @property
     def found_mode(self) -> Mode | None:
-        """The mode, None where the direction has none of that name."""
+        """The mode, None where the direction does not have it."""
         modes = DIRECTIONS.get(self.direction) if isinstance(self.direction, str) else None
         return modes.get(self.mode) if modes is not None and isinstance(self.mode, str) else None
 
     @property
     def mode_needs(self) -> Feature:
-        """What the mode needs beside compute capability 9.0."""
+        """What the mode needs besides compute capability 9.0."""
         mode = self.found_mode
         if mode is None:
             return Feature.NONE
         return mode.requires_in_cta if (self.direction, self.destination) == ("load", "cta") else mode.requires
 
     def row(self) -> Row:
-        """The row that does it. Raises NoSuchRow where there is none."""
+        """The row that does it. Raises NoSuchRow without one."""
         if self.direction == "load":
             return tma_tensor.load_tensor(
                 self.rank,

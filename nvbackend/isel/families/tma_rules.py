@@ -1,6 +1,6 @@
-"""What a TMA tensor copy may be: every rule with its predicate beside it, and the selector.
+"""What a TMA tensor copy may be: every rule and its predicate, and the selector.
 
-The legal values stand in the tables of `intrinsics.tma_tensor`; nothing here repeats one.
+The legal values are in the tables of `intrinsics.tma_tensor`; nothing here repeats one.
 """
 
 from __future__ import annotations

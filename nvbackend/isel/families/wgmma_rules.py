@@ -1,6 +1,6 @@
-"""What a wgmma instruction may be: every rule with its predicate beside it, for selector and verifier alike.
+"""What a wgmma instruction may be: every rule and its predicate, for selector and verifier alike.
 
-The legal values stand in the tables of `intrinsics.wgmma`; nothing here repeats one.
+The legal values are in the tables of `intrinsics.wgmma`; nothing here repeats one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules on M, N and K of a wgmma instruction. The legal values stand in the tables of `intrinsics.wgmma`."""
+"""Rules on M, N and K of a wgmma instruction. The legal values are in the tables of `intrinsics.wgmma`."""
 
 from __future__ import annotations
 

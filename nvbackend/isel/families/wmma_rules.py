@@ -1,6 +1,6 @@
-"""What a wmma instruction may be: every rule with its predicate beside it, for every path that selects one.
+"""What a wmma instruction may be: every rule and its predicate, for every path that selects one.
 
-The legal values stand in the tables of `intrinsics.wmma`; nothing here repeats one.
+The legal values are in the tables of `intrinsics.wmma`; nothing here repeats one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _described(request: AnyRequest) -> str:
 
 
 def _gate(request: AnyRequest) -> wmma.Gate | None:
-    """What a target must have, None where there is no row for another reason."""
+    """What a target must have, None if the row is missing for another reason."""
     kind = request.kind
     if kind is None:
         return None
@@ -240,7 +240,7 @@ def _popc_values(request: WmmaRequest, _: Target) -> Values:
             "instead": "leave popc out",
         }
     return {
-        "problem": f"wmma.mma {request.a} has a bit operation, {legal}; {request.popc!r} is none",
+        "problem": f"wmma.mma {request.a} takes the bit operation {legal}, not {request.popc!r}",
         "instead": f"give popc={legal}",
     }
 
@@ -249,7 +249,7 @@ FRAGMENT = Rule(
     id="wmma.fragment",
     message="wmma.{operation} does not move a fragment {given!r}",
     fix="use {legal}",
-    why="There is no such instruction: A, B and C are loaded, D is stored.",
+    why="The instruction does not exist: A, B and C are loaded, D is stored.",
     reference="PTX ISA 9.7.14.4.3, 9.7.14.4.4",
 )
 
@@ -273,7 +273,7 @@ def _fragment_values(request: WmmaMoveRequest, _: Target) -> Values:
 
 FRAGMENT_TYPE = Rule(
     id="wmma.fragment-type",
-    message="there is no fragment {fragment} of {shape} {element}",
+    message="wmma has no fragment {fragment} of {shape} {element}",
     fix="use {legal}",
     why="LLVM takes the unknown intrinsic for an external function; no wmma.mma takes such a fragment.",
     reference="PTX ISA 9.7.14.4.1; ptxas 13.5",

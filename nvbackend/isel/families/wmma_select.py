@@ -1,4 +1,4 @@
-"""The selector of wmma: from a typed request and the exact target to the row, or to every reason why there is none."""
+"""The selector of wmma: from a typed request and the exact target to the row, or to every reason against one."""
 
 from __future__ import annotations
 

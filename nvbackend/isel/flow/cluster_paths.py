@@ -45,7 +45,7 @@ def _taken(block: MachineBlock, rank: int) -> list[str]:
 def is_for_each(path: MachineFunction, name: str) -> bool:
     """Whether the block is run in the CTA that goes this way whenever it is in any CTA that goes so.
 
-    A branch that CTAs may take differently is decided by no thread's index, and by a value that one CTA alone has.
+    A branch that CTAs may take differently does not depend on a thread's index, but on a value that one CTA alone has.
     """
     leading = {one for one, block in path.blocks.items() if _may_differ(block)} & reachable(path, [path.entry.name])
     return name in reachable(path, [path.entry.name]) and not any(

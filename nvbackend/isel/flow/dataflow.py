@@ -37,7 +37,7 @@ class Analysis(Protocol[State]):
         """What may hold where two ways meet. Commutative, associative, idempotent."""
 
     def transfer(self, state: State, site: Site, /) -> State:
-        """What holds behind the instruction, given what holds before it."""
+        """What holds after the instruction, given what holds before it."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def sites_of(function: MachineFunction) -> dict[str, tuple[Site, ...]]:
 def reverse_postorder(function: MachineFunction) -> list[str]:
     """The reachable blocks, each before its successors except along back edges.
 
-    What the first successor leads to comes before what only the others do: the body of a loop before what is behind it,
-    so that the solver has done with a loop before it goes on, and its work grows with the text alone.
+    What the first successor leads to comes before what only the others do: the body of a loop before what follows it,
+    so that the solver finishes a loop before it continues, and its work grows with the text alone.
     """
     return postorder([function.entry.name], lambda block: reversed(function.blocks[block].successors))[::-1]

@@ -1,4 +1,4 @@
-"""Functions that nobody changes any more: what is found of one as a whole is kept for every analysis that asks.
+"""Functions that no longer change: facts about a whole function are kept for every analysis that asks.
 
 What analyses share is asked for through functions that are `kept`. Of a function that is still built they find it anew
 each time; of one that is `finished` once.
@@ -17,7 +17,7 @@ Found = TypeVar("Found")
 
 
 def finished(function: MachineFunction) -> MachineFunction:
-    """The same function, with the same blocks, as one whose blocks nobody changes while this is in use."""
+    """The same function, with the same blocks, as a function whose blocks do not change while this is in use."""
     same = replace(function)
     same.kept = {}
     return same

@@ -9,7 +9,7 @@ Node = TypeVar("Node", bound=Hashable)
 
 
 def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> list[Node]:
-    """Everything that can be reached from `starts`, each behind what it leads to except along back edges."""
+    """Everything that can be reached from `starts`, each after its successors except along back edges."""
     finished: list[Node] = []
     seen: set[Node] = set()
     for start in starts:
@@ -73,7 +73,7 @@ def immediate_dominators(order: Sequence[Node], before: Callable[[Node], Iterabl
             for one in others:
                 nearest = _common(found, rank, nearest, one)
             if node not in found or found[node] != nearest:
-                # What comes behind all that leads to it is settled at once where those are.
+                # A node that comes after all its predecessors is settled as soon as they are.
                 settled = settled and node not in found and len(known) == len(ways)
                 found[node] = nearest
     return found

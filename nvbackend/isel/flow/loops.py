@@ -53,7 +53,7 @@ class Loops:
         return around is not None and around == self._outermost.get(other)
 
     def every_round(self, loop: Loop, block: str) -> bool:
-        """Whether each round of `loop` that goes on to another one runs `block`."""
+        """Whether each round of `loop` that another round follows runs `block`."""
         return all(self.dominates(block, latch) for latch in loop.latches)
 
     def dominates(self, block: str, other: str) -> bool:

@@ -21,7 +21,7 @@ IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOM
 _OWN_WRITES = (STORE_SHARED, ATOMIC_SHARED)
 _PEER_WRITES = tuple(IN_CLUSTER[one] for one in _OWN_WRITES)
 PEER_SPACE = "shared::cluster"
-"""The space of allocations as they are in another CTA."""
+"""The space of allocations in another CTA."""
 CP_ASYNC = "cp.async"
 
 _ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
@@ -36,7 +36,7 @@ ORDINARY: Mapping[str, MemoryUse] = {
     "tcgen05.alloc": MemoryUse.WRITE,
     "tensormap.replace": MemoryUse.WRITE,
     "tensormap.cp_fenceproxy": MemoryUse.READ,
-    CP_ASYNC: MemoryUse.WRITE,  # goes on after the issue, but through the generic proxy
+    CP_ASYNC: MemoryUse.WRITE,  # continues after the issue, but through the generic proxy
 }
 """By opcode: what the instruction does at its address through the generic proxy."""
 _ASYNCHRONOUS = re.compile(r"cp\.(reduce\.)?async\.bulk(\.tensor)?|(st|red)\.async|clusterlaunchcontrol\.try_cancel")
@@ -47,11 +47,11 @@ _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
 _SYMBOLS = 1024
 """So many symbols are remembered with what they mean: those of a kernel come again and again."""
 DEFINED_IN = "@"
-"""What stands between the name of a value and the block that defines it, in a symbol."""
+"""What separates the name of a value from the block that defines it, in a symbol."""
 
 
 def address_use(row: Row, operand: Operand) -> MemoryUse | None:
-    """What `row` does to the shared memory at the address in `operand`; None where that is no access or no address.
+    """What `row` does to the shared memory at the address in `operand`; None if it is not an access or not an address.
 
     A destination in another CTA of the cluster counts as the same place of this one: `is_remote` tells.
     """
@@ -65,7 +65,7 @@ def address_use(row: Row, operand: Operand) -> MemoryUse | None:
 
 
 def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:
-    """What `row` does to the shared memory that the descriptor in `operand` describes; None where it is none."""
+    """What `row` does to the shared memory that the descriptor in `operand` describes; None if it is not one."""
     return MemoryUse.ASYNC_READ if _DESCRIBED.fullmatch(f"{row.opcode}/{operand.name}") else None
 
 
@@ -92,14 +92,14 @@ def is_remote(row: Row) -> bool:
 
 @lru_cache(maxsize=_SYMBOLS)
 def defining_blocks(symbol: str) -> frozenset[str]:
-    """The blocks that define the run-time values of a symbol: behind their next entry it is another place."""
+    """The blocks that define the run-time values of a symbol: after their next entry it is another place."""
     return frozenset(re.findall(rf"{DEFINED_IN}([\w.$-]+)", symbol))
 
 
 def symbol_text(terms: Mapping[str, int]) -> str:
-    """The run-time part of a place as text: `%i@loop*1024 + %t@entry*4`, by name; empty where there is none.
+    """The run-time part of a place as text: `%i@loop*1024 + %t@entry*4`, by name; empty without one.
 
-    Behind a value's name stands the block that defines it.
+    A value's name is followed by the block that defines it.
     """
     return " + ".join(f"{_escaped(name)}*{factor}" for name, factor in sorted(terms.items()) if factor)
 

@@ -36,7 +36,7 @@ def warp_paths(function: MachineFunction) -> Iterator[MachineFunction]:
 
 
 def _taken(block: MachineBlock, lanes: int, both: tuple[str, ...]) -> tuple[str, ...]:
-    """The successors that a warp with these lanes goes on in, `both` where it has threads that go either way."""
+    """The successors that a warp with these lanes takes, `both` where its threads go either way."""
     assert block.sides is not None
     first, second = block.sides
     if not lanes & ~first:
@@ -47,7 +47,7 @@ def _taken(block: MachineBlock, lanes: int, both: tuple[str, ...]) -> tuple[str,
 
 
 def _of_a_part(function: MachineFunction, block: MachineBlock) -> tuple[str, ...]:
-    """The successors that a warp goes on in of which a part takes the first: that alone if it leads to the other."""
+    """The successors of a warp of which a part takes the first: that alone if it leads to the other."""
     arm, rest = block.successors
     return (arm,) if rest in reachable(function, [arm], without=(block.name,)) else (arm, rest)
 

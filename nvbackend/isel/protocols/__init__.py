@@ -1,1 +1,1 @@
-"""What holds along the control flow of a finished function: a folder for each protocol, its rules beside it."""
+"""What holds along the control flow of a finished function: a folder for each protocol, with its rules."""

@@ -32,7 +32,7 @@ _MOST_BLOCKS = 8
 """So many blocks that read what is copied are looked at, each by itself."""
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
 Ages = frozenset[tuple[int, int]]
-"""How copies may stand on some path: the id of an allocation, and the age of a group that fills it, or DONE."""
+"""The state of copies on some path: the id of an allocation, and the age of a group that fills it, or DONE."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class CopyAges:
         return left | right
 
     def transfer(self, state: Ages, site: Site, /) -> Ages:
-        """What may be so behind the instruction."""
+        """What may be so after the instruction."""
         event = self.events[site.position]
         if event.run is not None:
             return state | {(event.run.object.id, 0)} if event.run.kind is Kind.COPY else state

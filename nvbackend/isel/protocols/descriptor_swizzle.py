@@ -37,7 +37,7 @@ def check_swizzles(function: MachineFunction) -> list[Diagnostic]:
     """descriptor.swizzle for each allocation and swizzle that it is read with, at the first read in the text.
 
     Silent of memory that anything fills whose swizzle is not known: ordinary code whose addresses show none, copies by
-    maps without one, whose bytes may lie as they are read in global memory already; and where the place of some write
+    maps without one, whose bytes may be swizzled in global memory already; and where the place of some write
     is not known.
     """
     if function.attributes.get("attached"):
@@ -74,14 +74,14 @@ def _reads(instr: MachineInstr) -> Iterator[tuple[MemoryTouch, int]]:
 
 
 def _decoded(instr: MachineInstr, operand: str) -> object:
-    """The descriptor in `operand`; None where there is none, or one with bits that mean nothing."""
+    """The descriptor in `operand`; None without one, or with bits that mean nothing."""
     decode = decoder(instr, operand)
     if decode is None or operand not in instr.words:
         return None
     try:
         return decode(instr.words[operand])
     except DiagnosticError:
-        return None  # told by the check of packed words
+        return None  # the check of packed words reports it
 
 
 def _fills(function: MachineFunction) -> Fills | None:

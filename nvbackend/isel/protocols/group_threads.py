@@ -1,7 +1,7 @@
 """Asynchronous operations that other threads commit or wait for than those that issued them.
 
-Which threads may come to a block is known of branches over the thread's index. Something is said only where a commit
-or a wait follows at all (that there is none, the protocols tell), and none that follows can be of a thread that issued;
+Which threads may come to a block is known of branches over the thread's index. An error is reported only where a commit
+or a wait follows at all (the protocols report a missing one), and none that follows can be of an issuing thread;
 of cp.async, which all threads of a crew issue, where some of them come to none.
 """
 
@@ -62,7 +62,7 @@ MECHANISMS = (
 
 
 def check_group_threads(function: MachineFunction) -> list[Diagnostic]:
-    """Every commit or wait that other threads execute, at the first one behind what it leaves out."""
+    """Every commit or wait that other threads execute, at the first one after what it leaves out."""
     there = opcodes(function)
     mechanisms = [one for one in MECHANISMS if all(step & there for step in one.steps)]
     if not mechanisms or function.attributes.get(ATTACHED) or not any(one.sides for one in function.blocks.values()):
@@ -83,7 +83,7 @@ class _GroupThreads:
                 self._before.setdefault(successor, []).append(name)
 
     def find(self, mechanisms: list[Mechanism]) -> Iterator[Diagnostic]:
-        """All of them; each commit or wait is told once."""
+        """All of them; each commit or wait is reported once."""
         for mechanism in mechanisms:
             told: set[int] = set()
             issued = self._issued(mechanism)
@@ -98,7 +98,7 @@ class _GroupThreads:
                         told |= {site.position, completion.position}
 
     def _issued(self, mechanism: Mechanism) -> list[tuple[Site, list[MachineInstr]]]:
-        """The last operation of each block, with the instructions behind it."""
+        """The last operation of each block, with the instructions after it."""
         found = []
         for block, sites in sites_of(self._function).items():
             if mechanism.issue.isdisjoint(self._opcodes[block]):

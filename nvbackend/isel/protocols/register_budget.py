@@ -1,6 +1,6 @@
 """setmaxnreg along the control flow: up from less, down from more, and within what the CTA has.
 
-What a thread has is known behind its last setmaxnreg; before the first one it is what the launch gave it, of which the
+What a thread has is known after its last setmaxnreg; before the first one it is what the launch gave it, of which the
 most is known. A rule is broken where every way to the instruction breaks it.
 """
 
@@ -19,7 +19,7 @@ from nvbackend.isel.register_room import LAUNCH_REGISTERS
 
 _FAMILY = "register_budget"
 _LAUNCH = 0
-"""Stands for the registers that the launch gave."""
+"""The registers that the launch gave."""
 _OPPOSITE = {"dec": "inc", "inc": "dec"}
 Counts = frozenset[int]
 
@@ -36,7 +36,7 @@ class RegisterBudget:
         return left | right
 
     def transfer(self, state: Counts, site: Site, /) -> Counts:
-        """What it has behind the instruction."""
+        """What it has after the instruction."""
         return frozenset((_count(site.instr),)) if _is_budget(site.instr) else state
 
 

@@ -24,14 +24,14 @@ PAIR_CLUSTER = Rule(
     id="tcgen05.pair-cluster",
     message="{instruction} is of cta_group::2 in a kernel that is launched in clusters of {cluster}",
     fix="declare a cluster of whole pairs where the kernel is made, cluster=2, or use cta_group 1",
-    why="The two CTAs of a group are those of a cluster whose ranks differ in the last bit: there is no second one.",
+    why="The two CTAs of a group are those of a cluster whose ranks differ in the last bit: no second CTA exists.",
     reference="PTX ISA 9.7.16.5 (issue granularity), CTA pair",
 )
 PAIR_ISSUE = Rule(
     id="tcgen05.pair-issue",
     message="{instruction} of cta_group::2 is issued by both CTAs of the pair of ranks {first} and {second}",
     fix="let one CTA of each pair issue it: with k.if_((k.cluster_rank() & 1) == 0), around the thread that issues",
-    why="One thread of the pair starts it for both CTAs: a second one does it again, while the first goes on.",
+    why="One thread of the pair starts it for both CTAs: a second thread starts it again while the first still runs.",
     reference="PTX ISA 9.7.16.5 (issue granularity: a single thread in the CTA pair)",
 )
 _ISSUED_ONCE = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift", "tcgen05.commit")
@@ -40,7 +40,7 @@ RULES = (CTA_GROUPS_MIXED, PAIR_CLUSTER, PAIR_ISSUE)
 
 
 def check_pairs(function: MachineFunction) -> Iterator[Diagnostic]:
-    """The first instruction of a pair of CTAs where there is none, or that both of a pair certainly issue."""
+    """The first instruction of a pair of CTAs in a kernel without pairs, or that both of a pair certainly issue."""
     groups = {group for instr in function.instructions() if (group := _group(instr)) is not None}
     if function.attributes.get(ATTACHED) or groups != {_PAIR}:
         return

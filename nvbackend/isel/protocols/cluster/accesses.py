@@ -1,7 +1,7 @@
 """Loads, stores and atomics in another CTA's shared memory: it has started before the first, and ends after the last.
 
 Only a barrier of the cluster makes sure of it here. Where the function waits at mbarriers, or belongs to somebody else,
-nothing is said: a peer may have signalled that it is there, or waited before its end.
+no error is reported: a peer may have signalled that it is there, or waited before its end.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 All CTAs run the same program. An access of a CTA to its own memory and one of a peer to the same bytes race where one
 of them writes and, in the ways that these two CTAs take by their ranks, the barrier of the cluster orders neither
-before the other. It is said where it is certain who executes both, of which CTA a peer's address is, and which bytes
-they are; where something else may order CTAs (an mbarrier, a fence, a polled atomic), nothing is said.
+before the other. It is an error only where it is certain who executes both, of which CTA a peer's address is, and
+which bytes they are, and where nothing else may order the CTAs (an mbarrier, a fence, a polled atomic).
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class _Search:
         one = self._phases[id(self._paths[owner])].get(own.site.position)
         two = self._phases[id(self._paths[rank])].get(other.site.position)
         if one is None or two is None or START in two.passed.waited:
-            return None  # an access before the first wait is told by itself
+            return None  # an access before the first wait is an error of its own
         carried = self._carried(own, other)
         if unordered(one.passed, two.passed, carried):
             return False
@@ -191,7 +191,7 @@ class _Search:
         )
 
     def _are_both(self, own: _Access, by: Crew, owner: int, other: _Access, also: Crew, rank: int) -> bool:
-        """Whether the owner's CTA certainly executes the one where the peer executes the other, or the reverse."""
+        """Whether the owner's CTA certainly executes one access where the peer executes the other, or the reverse."""
         here, there = own.site.block, other.site.block
         mine, theirs = self._paths[owner], self._paths[rank]
         together = self._loops.dominates(by.anchor, there) or self._loops.dominates(also.anchor, here)

@@ -40,7 +40,7 @@ class Passed(NamedTuple):
 
 
 class Phase(NamedTuple):
-    """What a thread has passed: of the arrivals that release its accesses, of all of them, and the one it waits for."""
+    """What a thread has passed: arrivals that release its accesses, all arrivals, and the arrival that it waits for."""
 
     released: Passed = Passed()
     passed: Passed = Passed()

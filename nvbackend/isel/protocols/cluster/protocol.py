@@ -26,7 +26,7 @@ CLUSTER = "cluster"
 NONE = -1
 UNKNOWN = -2
 State = frozenset[int]
-"""The arrival that may be outstanding, by its position; NONE, or UNKNOWN where nobody can say."""
+"""The arrival that may be outstanding, by its position; NONE, or UNKNOWN."""
 
 
 class ClusterAnalysis:
@@ -41,7 +41,7 @@ class ClusterAnalysis:
         return left | right
 
     def transfer(self, state: State, site: Site, /) -> State:
-        """What may be true behind the instruction."""
+        """What may be true after the instruction."""
         if site.instr.opcode not in (ARRIVE, WAIT):
             return state
         if facts.THREADS not in site.instr.facts:
@@ -97,7 +97,7 @@ def _early_ends(function: MachineFunction, uses: Uses, everyone: int) -> Iterato
             continue
         waits = uses.of(use.cell, Role.WAIT | Role.POLL)
         if not waits and not use.is_remote:
-            continue  # nobody waits for the bytes: that is told where they are read
+            continue  # without a wait for the bytes, their reader is reported
         if _ends_without_wait(function, use.site) and not any(_drains(function, wait, use, fills) for wait in waits):
             is_early = True
         else:
@@ -116,7 +116,7 @@ def _reaches_peers(use: Use) -> bool:
 
 
 def _is_skipped(function: MachineFunction, signal: Use, waits: Iterable[Use]) -> bool:
-    """Whether some CTA may go by all of these waits, and by those at the cluster barrier behind the signal.
+    """Whether some CTA may go by all of these waits, and by those at the cluster barrier after the signal.
 
     Only a branch that is the CTA's own, and not one of a loop, lets it: of every other branch both ways are taken.
     """
@@ -145,7 +145,7 @@ def _is_skipped(function: MachineFunction, signal: Use, waits: Iterable[Use]) ->
 
 
 def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
-    """The blocks that wait at the cluster barrier behind the signal."""
+    """The blocks that wait at the cluster barrier after the signal."""
     sites = sites_of(function)
     behind = _reached(function, *function.blocks[signal.block].successors)
     found = {name for name in behind if any(one.instr.opcode == WAIT for one in sites[name])}
@@ -155,7 +155,7 @@ def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
 
 
 def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[str]) -> bool:
-    """Whether the wait may be for the last signal: behind one of this thread, or not followed by another fill."""
+    """Whether the wait may be for the last signal: after one of this thread, or not followed by another fill."""
     behind = _reached(function, *function.blocks[wait.site.block].successors) | {wait.site.block}
     after = _reached(function, *function.blocks[signal.site.block].successors)
     same = wait.site.block == signal.site.block and wait.site.position > signal.site.position

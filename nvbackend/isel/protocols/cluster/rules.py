@@ -24,7 +24,7 @@ ARRIVE_ALONE = Rule(
     id="cluster.arrive-alone",
     message="this arrives at the cluster barrier, and on some path the kernel ends without a wait for it",
     fix="put k.cluster_wait() after it, or take the arrival out",
-    why="The arrival orders nothing by itself: the thread goes on before its peers are there.",
+    why="The arrival orders nothing by itself: the thread continues before its peers are there.",
     reference=PTX_BARRIER,
     severity=Severity.WARNING,
 )
@@ -69,7 +69,7 @@ NO_PEER = Rule(
     id="cluster.no-peer",
     message="{call} is about another CTA of the cluster, and the kernel is launched in clusters of {cluster}",
     fix="declare the cluster where the kernel is made: cluster={instead}",
-    why="There is no such CTA: the address is this CTA's own or none, and nobody answers.",
+    why="The CTA does not exist: the address is this CTA's own or invalid, and no peer answers.",
     reference="PTX ISA 9.7.9 (mapa), 10 (cluster_ctarank)",
 )
 NOT_SHARED = Rule(
@@ -84,7 +84,7 @@ SCOPE = Rule(
     id="cluster.scope",
     message="a barrier of scope {given!r}",
     fix='use "cta" or "cluster"',
-    why="There is no instruction for it.",
+    why="PTX has no instruction for it.",
     reference=PTX_BARRIER,
 )
 

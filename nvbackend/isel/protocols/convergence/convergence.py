@@ -1,7 +1,7 @@
 """Convergence along the control flow: instructions of a whole warp, warpgroup, CTA or cluster, and who comes there.
 
 An instruction is parted where a branch decides about its block (`ControlFlow`) and the threads that should execute it
-together may go different ways there. Behind the block where the ways meet they are together again; where one way ends
+together may go different ways there. After the block where the ways meet they are together again; where one way ends
 the kernel, or leaves a loop, the others go on without those threads.
 """
 
@@ -23,14 +23,14 @@ _WARPGROUP_FAMILIES = frozenset({"wgmma", "register_budget"})
 _MASKS = ("members", "mask")
 """Operands that say which lanes take part."""
 _ANY_LANES = frozenset({"activemask"})
-"""What asks which lanes are there, and so may stand anywhere."""
+"""Instructions that ask which lanes are there, and so are legal anywhere."""
 
 
 def check_convergence(function: MachineFunction) -> list[Diagnostic]:
     """Every instruction of a group of threads that, as a branch shows, only a part of the group may execute.
 
     In the order of the text, the first instruction for each branch and rule. Branches of which nothing is known
-    (`MachineBlock.branch`) part nobody.
+    (`MachineBlock.branch`) do not separate threads.
     """
     together = [
         (name, instr, needed)
@@ -51,7 +51,7 @@ def check_convergence(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _line_and_branch(diagnostic: Diagnostic) -> object:
-    """What is one mistake to the user, however often Python runs the line: the first of them is told."""
+    """What is one mistake to the user, however often Python runs the line: the first occurrence is reported."""
     places = (diagnostic.location, *(place for _, place in diagnostic.notes))
     return places if all(places) else id(diagnostic)
 

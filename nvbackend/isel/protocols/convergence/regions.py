@@ -30,7 +30,7 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A broken rule and what is to blame for it: several instructions behind one branch are one mistake."""
+    """A broken rule and its cause: several instructions after one branch are one mistake."""
 
     cause: tuple[str, str]
     diagnostic: Diagnostic

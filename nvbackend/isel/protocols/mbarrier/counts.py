@@ -1,7 +1,7 @@
 """Arrivals on mbarriers: what the kernel's instructions add up to, against what a phase is initialised to.
 
 Only sums that are certain are compared: every part is a number, executed by a known number of threads, once for each
-phase. Where one part is not known, nothing is said.
+phase. Where one part is unknown, nothing is reported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Waits that never end, because everything that could end them stands behind waits like them.
+"""Waits that never end, because everything that could end them comes after waits like them.
 
-A thread that comes first to a wait for parity 0 goes on when the first phase of the barrier has completed, and for that
+A thread that comes first to a wait for parity 0 passes when the first phase of the barrier has completed, and for that
 its arrivals must come. `stuck` finds the largest set of such waits whose arrivals no thread can make without passing
 one of the set: the first of them to end would need an arrival of a thread that had passed one before. All ways through
 the program count as possible, for every thread and every CTA, so that what is found never ends wherever it is executed.
@@ -19,7 +19,7 @@ from nvbackend.isel.protocols.mbarrier.first import Firsts
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
 
 _MOST_TOLD = 8
-"""Each mistake that is told costs a walk through the function."""
+"""Each reported mistake costs a walk through the function."""
 _OF_DATA = Role.EXPECT | Role.COMPLETE
 
 

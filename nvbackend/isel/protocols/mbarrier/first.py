@@ -1,4 +1,4 @@
-"""The parity that a wait is for when a thread comes to it first, and who reads right behind it what it waits for."""
+"""The parity that a wait is for when a thread comes to it first, and the reads right after it of what it waits for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
 
 _PARITY = "parity"
 _MOST_BLOCKS = 64
-"""How many blocks are looked through for each block of the function; beyond that nothing is said of variables."""
+"""How many blocks are looked through for each block of the function; beyond that, variables are not judged."""
 _READS = (MemoryUse.READ, MemoryUse.ASYNC_READ)
 Settled = tuple[int | None, int]
 """A value, None for one that is not known, and the threads that may have it, a bit each."""
@@ -96,7 +96,7 @@ class Firsts:
         return found
 
     def _settled(self, known: Definitions, variable: str) -> frozenset[Settled]:
-        """The same outside of the loops of its definitions, which no block behind comes before: values alone matter."""
+        """The same outside the loops of its definitions, to which no later block leads back: values alone matter."""
         blocks = self._function.blocks
         return frozenset(
             (blocks[one].constants.get(variable), self.coming[one]) if isinstance(one, str) else one for one in known
@@ -111,7 +111,7 @@ class Firsts:
         return variable in self._function.blocks[block].updates
 
     def is_read_behind(self, use: Use) -> bool:
-        """Whether the block of the wait goes on to read what only copies that complete on its barrier fill."""
+        """Whether the block of the wait then reads what only copies that complete on its barrier fill."""
         filled = self._filled_by(use.cell)
         behind = self._function.blocks[use.site.block].instructions
         at = next(index for index, instr in enumerate(behind) if instr is use.site.instr)
@@ -138,6 +138,6 @@ class Firsts:
 
 
 def _variable(use: Use) -> str | None:
-    """The one variable that decides the parity, None where there is none or several."""
+    """The variable that decides the parity, None for several or none."""
     variables = use.site.instr.sources.get(_PARITY, frozenset())
     return next(iter(variables)) if len(variables) == 1 else None

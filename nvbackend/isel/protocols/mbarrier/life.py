@@ -1,7 +1,7 @@
 """The life of mbarriers along the control flow: initialised, made visible, used, invalidated.
 
-Every part of the state holds on some path to the place. Threads are not told apart: what one thread initialises, all
-have once a barrier follows. Instructions that an unknown part of the threads execute (a run-time condition stands
+Every part of the state holds on some path to the place. Threads are not distinguished: what one thread initialises, all
+have once a barrier follows. Instructions that an unknown part of the threads execute (a run-time condition comes
 around them) begin nothing, so that no path is blamed that no thread takes.
 """
 
@@ -102,7 +102,7 @@ class LifeAnalysis:
         return Life(*(one | other for one, other in zip(left, right, strict=True)))
 
     def transfer(self, state: Life, site: Site, /) -> Life:
-        """What may be true behind the instruction."""
+        """What may be true after the instruction."""
         use = self._uses.get(site.position)
         if use is not None and use.role is Role.INIT:
             return self._initialised(state, use)
@@ -147,7 +147,7 @@ class LifeAnalysis:
         return found
 
     def _places(self, marks: Marks) -> frozenset[int]:
-        """Where the instructions stand."""
+        """The positions of the instructions."""
         return frozenset(use.site.position for use in self._of(marks))
 
     def _of(self, marks: Marks) -> Iterator[Use]:
@@ -228,9 +228,9 @@ def some_thread(function: MachineFunction, loops: Loops) -> MachineFunction:
 
 
 def _leads(function: MachineFunction, loops: Loops, start: str, end: str, without: str) -> bool:
-    """Whether there is a way from `start` to `end`, both behind `without`, that does not come through that block."""
+    """Whether a path leads from `start` to `end`, both after `without`, that does not pass that block."""
     if start == without or loops.is_entered_from(end, without):
-        return False  # the latter told at once, where the search would go through all the rest of the function
+        return False  # the latter known at once, where the search would visit all the rest of the function
     seen, waiting = {start, without}, [start]
     while waiting:
         for successor in function.blocks[waiting.pop()].successors:
@@ -243,7 +243,7 @@ def _leads(function: MachineFunction, loops: Loops, start: str, end: str, withou
 
 
 def _by_others(init: Use, use: Use) -> bool:
-    """Whether certainly other threads than the one that initialises execute the use."""
+    """Whether the use is certainly executed by other threads than the initialising thread."""
     if init.threads is None or use.threads is None:
         return False
     one = init.fact(facts.THREAD)

@@ -68,7 +68,7 @@ class Parities:
                 yield from (ParityFinding(rules.PARITY_FIRST, use, (), ()) for use in waits if self._counts_on(use))
 
     def _counts_on(self, use: Use) -> bool:
-        """Whether the first wait here must not return at once: each does, or its bytes are read right behind it."""
+        """Whether the first wait here must not return at once: each does, or its bytes are read right after it."""
         return use.fact(facts.PARITY) is not None or self._firsts.is_read_behind(use)
 
     def _wait(self, use: Use, loop: Loop, index: frozenset[str], parity: frozenset[str]) -> Iterator[ParityFinding]:

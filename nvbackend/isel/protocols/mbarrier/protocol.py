@@ -1,7 +1,7 @@
 """The protocol of mbarriers over a finished kernel: life, arrivals, bytes and phases, in words.
 
-Nothing is said of a barrier whose address is not known, of instructions under conditions that nobody can evaluate,
-and of what the owner of an attached IRBuilder may have emitted beside ours.
+Not judged are a barrier of unknown address, instructions under conditions that cannot be evaluated,
+and what the owner of an attached IRBuilder may have emitted besides ours.
 """
 
 from __future__ import annotations

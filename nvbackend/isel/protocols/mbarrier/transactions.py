@@ -1,6 +1,6 @@
 """Bytes of mbarriers: those that each CTA of a cluster announces, against those that the copies of all CTAs bring it.
 
-As with arrivals, only what is certain is compared. What one CTA executes and what another one gets of it is said by
+As with arrivals, only what is certain is compared. What one CTA executes and what another gets of it comes from
 `Reaches`; a kernel without clusters has one CTA.
 """
 
@@ -157,7 +157,7 @@ class Transactions:
         return one * times
 
     def _of_cluster(self, cell: Cell, expects: Sequence[Use], completes: Sequence[Use]) -> Iterator[CountFinding]:
-        """The sums of all CTAs together, where nobody knows which of them gets what, and all wait for it."""
+        """The sums of all CTAs together, where it is unknown which of them gets what, and all wait for it."""
         if not any(wait.threads is not None for wait in self._uses.of(cell, Role.WAIT)):
             return
         groups: dict[Loop | None, tuple[list[Use], list[Use]]] = {}

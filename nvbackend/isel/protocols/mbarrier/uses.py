@@ -40,7 +40,7 @@ class Role(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """An mbarrier at a known `offset` of its allocation, or some one of them where it is None."""
+    """An mbarrier at a known `offset` of its allocation, or an unknown one where it is None."""
 
     object: MemoryObject
     offset: int | None
@@ -98,8 +98,8 @@ def _names_peers(row: Row) -> bool:
 class Uses:
     """All uses, in the order of the text.
 
-    `lost` are the roles of instructions that use an mbarrier nobody knows, or that nobody has recorded; `escaped` are
-    the allocations that ordinary code touches as well: of them nobody can say what is not done; `arrays` those that are
+    `lost` are the roles of instructions that use an unknown or unrecorded mbarrier; `escaped` are
+    the allocations that ordinary code touches as well: their uses are incomplete; `arrays` those that are
     one cell each.
     """
 
@@ -135,7 +135,7 @@ class Uses:
         return frozenset(use.role for use in self.all)
 
     def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
-        """Those of them that stand in one of `blocks`; looked up there, since each of many loops asks for its own."""
+        """Those of them that are in one of `blocks`; looked up there, since each of many loops asks for its own."""
         key = cell, role
         placed = self._placed.get(key)
         if placed is None:
@@ -221,7 +221,7 @@ def find_uses(function: MachineFunction) -> Uses:
 
 
 def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:
-    """The access to an mbarrier as one, None where the instruction has none that is known."""
+    """The access to an mbarrier as one, None where the instruction has no known access."""
     for touch in instr.memory:
         if touch.use is MemoryUse.SYNCHRONIZE:
             return touch

@@ -90,7 +90,7 @@ class Run:
 
     @cached_property
     def parts(self) -> frozenset[Part]:
-        """The tiles that it accesses; empty where the allocation has none or nothing is known of a place."""
+        """The tiles that it accesses; empty where the allocation has none or a place is unknown."""
         return frozenset(part for _, touch in self.accesses if (part := _part(touch)) is not None)
 
     @cached_property
@@ -104,7 +104,7 @@ class Run:
         return sum(size for part, size in self._sizes().items() if not part or not part[1]) >= self.object.bytes
 
     def _sizes(self) -> Mapping[Part | None, int]:
-        """Bytes accessed of each tile, or where there are none of the allocation, at places known within it."""
+        """Bytes accessed of each tile, or, for an allocation without tiles, at places known within it."""
         places = {
             (touch.offset, touch.symbol): (touch, _counted(site.instr, touch))
             for site, touch in self.accesses

@@ -44,7 +44,7 @@ from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
 
 _RETURN = "ret"
 _ENTERED = MachineInstr(ENTER)
-"""Stands where run-time values become others."""
+"""Marks where run-time values change."""
 _WAIT_ALL = "cp.async.wait_all"
 _MBARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 _GROUPS = frozenset({"wgmma.commit_group", "cp.async.bulk.commit_group", "cp.async.commit_group", *WAITS.values()})
@@ -90,7 +90,7 @@ class Reduced:
 def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every access to shared memory that nothing orders with a pending one it meets, in the order of the text.
 
-    What one fence or wait puts right is told once.
+    What one fence or wait fixes is reported once.
     """
     if not any(_may_err(kind) for found in shared_accesses(function).values() for kind, _ in found):
         return []
@@ -107,7 +107,7 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
 
 
 def waits_are_wrong(function: MachineFunction) -> bool:
-    """Whether the protocol of wgmma says already that mma are in flight too long: what they read is then told there."""
+    """Whether the protocol of wgmma says already that mma are in flight too long: if so, it reports their reads."""
     return any(finding.rule in _WRONG_WAITS for finding in find_mistakes(function))
 
 
@@ -124,7 +124,7 @@ def _place(meeting: Meeting) -> tuple[int, int]:
 
 
 def _of_first_rounds(function: MachineFunction, reduced: Reduced, told: Iterable[Meeting]) -> Iterator[Meeting]:
-    """The first reads of copies that have not come, once for each allocation of which nothing is told yet."""
+    """The first reads of copies that have not come, once for each allocation without a report so far."""
     if not any(run.kind is Kind.COPY for run in reduced.runs):
         return
     known = {meeting.first.object.id for meeting in told if meeting.first.kind is Kind.COPY}
@@ -186,7 +186,7 @@ def _certainly_not_waited(loads: Iterable[Run], waits: set[MemoryObject | None])
 
 
 def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site, frozenset[int]]]:
-    """Bulk stores not `told` of that may be pending where the kernel ends, and are waited for on no path to there."""
+    """Bulk stores not in `told` that may be pending at the kernel's end, with no wait on any path to there."""
     if not any(run.kind is Kind.STORE for run in reduced.runs):
         return
     program = _one_thread(reduced)
@@ -214,7 +214,7 @@ def _analysis(reduced: Reduced, kinds: frozenset[Kind]) -> ProxyAnalysis:
 
 
 def _one_thread(reduced: Reduced) -> Reduced:
-    """The program as the one thread executes it that blocks of one thread are for: it skips none of them."""
+    """The program as executed by the thread that blocks of one thread are for: it skips none of them."""
     alone = {
         name: block.successors[:1]
         for name, block in reduced.function.blocks.items()
@@ -286,7 +286,7 @@ def _may_err(kind: Kind) -> bool:
 
 
 def _by_cause(meetings: Iterable[Meeting]) -> list[list[Meeting]]:
-    """Together what one fence or wait in front of the first puts right, and what stands on one line."""
+    """Groups what one fence or wait before the first fixes, and what is on one line."""
     causes: list[list[Meeting]] = []
     told: set[tuple[int, Kind]] = set()
     for meeting in meetings:

@@ -3,7 +3,7 @@
 `wgmma.wait_group` is for the thread's own warp. A thread that multiplied and then fills the tile again, itself or by a
 copy, must have met the other warps in between. What tcgen05.mma reads is free when an mbarrier that a tcgen05.commit
 arrives on says so, for the thread that multiplied as for all others. Only what a thread certainly does in this order
-counts, and only where on no way from one to the other stands anything that threads could meet at.
+counts, and only where no path from one to the other has anything that threads could meet at.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _FILLS = (Kind.WRITE, Kind.COPY, Kind.LOAD)
 
 
 def check_refills(function: MachineFunction) -> list[Diagnostic]:
-    """Every access that fills again what multiplies in front of it read, and may read still.
+    """Every access that refills what multiplies before it read, and may still read.
 
-    What one barrier puts right is told once.
+    What one barrier fixes is reported once.
     """
     memory = _refilled(function)
     if not memory or function.attributes.get(ATTACHED):
@@ -44,7 +44,7 @@ def check_refills(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _is_told_there(function: MachineFunction) -> bool:
-    """Whether this warp's own multiplies are not waited for: told by the protocol of wgmma or of the proxies."""
+    """Whether this warp's own multiplies are not waited for: the protocols of wgmma and of the proxies report that."""
     return waits_are_wrong(function) or any(
         meeting.first.kind is Kind.MULTIPLY for meeting in find_meetings(reduce_function(function))
     )
@@ -71,7 +71,7 @@ class _Refills:
         self._syncs = Syncs(function, self._pairs.sites)
 
     def find(self) -> Iterator[tuple[Run, Run]]:
-        """The multiplies and the fills behind them."""
+        """The multiplies and the fills after them."""
         for first, second in self._pairs.find():
             concerns = _concerns_all_warps if first.kind is Kind.MULTIPLY else self._goes_on
             if (

@@ -1,4 +1,4 @@
-"""The rules of the two proxies: ordinary accesses to shared memory, and those that go on behind their instruction."""
+"""The rules of the two proxies: ordinary accesses to shared memory, and those that continue after their instruction."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ REFILL = Rule(
 )
 REFILL_IN_FLIGHT = Rule(
     id="proxy.refill-in-flight",
-    message="{writer} fills {memory} again while {reader} may still read it: nobody waits for an mbarrier between",
+    message="{writer} fills {memory} again while {reader} may still read it: no wait for an mbarrier comes between",
     fix="put k.tcgen05_commit(barrier) after {reader}, and k.mbarrier_wait(barrier, parity) before this line",
-    why="What tcgen05 issues goes on after its instruction: it reads old, new or mixed bytes. Nothing traps.",
+    why="A tcgen05 operation continues after its issue: it reads old, new or mixed bytes. Nothing traps.",
     reference=f"{PROXIES}; PTX ISA 9.7.16.6 (tcgen05 memory consistency: completion of asynchronous operations)",
 )
 RULES = (

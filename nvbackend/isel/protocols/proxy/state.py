@@ -1,10 +1,10 @@
 """What may be pending in shared memory, run by run of accesses: the abstract state of the proxy analysis.
 
 A run is pending from its accesses on: what ordinary code wrote until a fence.proxy.async, what wgmma and bulk stores
-read until a wait of their groups, what copies write until a wait. The state says for each run how it may stand on some
+read until a wait of their groups, what copies write until a wait. The state says for each run how far it may be on some
 path: its age in groups, 0 for an open one, or DONE. An access that meets a run whose pending end is DONE on no path to
 there is a mistake. Where the run is DONE on one path and not on another, conditions that belong together may exclude
-the latter, so nothing is said.
+the latter, so nothing is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENDED = frozenset({DONE})
 _OPEN = frozenset({0})
 _WRITTEN = (Kind.WRITE.value, Kind.COPY.value)
 _MOST_RUNS = 32
-"""So many runs of one kind are followed; of the older ones nothing is said any more."""
+"""How many runs of one kind are followed; older runs are no longer judged."""
 
 
 class Pending(NamedTuple):
@@ -34,9 +34,9 @@ class Pending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How the runs may stand: `active` those that may be pending, by their ages, `done` those that are DONE for sure.
+    """How far the runs may be: `active` those that may be pending, by their ages, `done` those that are DONE for sure.
 
-    The latter, which are most of a long kernel's, stand together by the places that they access.
+    The latter, which are most of a long kernel's, are grouped by the places that they access.
     """
 
     active: Mapping[Pending, frozenset[int]]
@@ -84,7 +84,7 @@ _ENDING: Mapping[Kind, frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """An access that meets a run, with how the run may stand there."""
+    """An access that meets a run, and how far the run may be there."""
 
     first: Run
     second: Run
@@ -152,7 +152,7 @@ class ProxyAnalysis:
         return self._bounded(active, done)
 
     def transfer(self, state: State, site: Site, /) -> State:
-        """What may be pending behind the instruction."""
+        """What may be pending after the instruction."""
         event = self._events[site.position]
         if event.run is not None:
             return self._accessed(state, event.run)
@@ -171,7 +171,7 @@ class ProxyAnalysis:
     def waited_for(self, state: State, run: Run) -> set[int]:
         """The runs of writing threads in the memory of the access whose pending end is over on some path to it.
 
-        Of those that were lost too: a ring's stage is read rounds after the one that filled it.
+        Lost runs count too: a ring's stage is read rounds after the round that filled it.
         """
         found: set[int] = set()
         for key, ages in state.active.items():

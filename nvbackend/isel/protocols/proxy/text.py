@@ -19,7 +19,7 @@ _CALLS = {
 
 
 def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
-    """The meetings of one cause in words, where the first stands."""
+    """The meetings of one cause in words, at the place of the first."""
     told = causes[0]
     at = told.second.site.instr.location
     memory = _memory([meeting.first for meeting in causes])
@@ -55,7 +55,7 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
 
 
 def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:
-    """A bulk store that is pending at the end of the kernel, told where it is issued."""
+    """A bulk store that is pending at the end of the kernel, reported where it is issued."""
     notes = _notes([("the kernel ends here", site)])
     at, reader, memory = run.site.instr.location, _instruction(run.site, here=True), _memory([run])
     if 0 in ages:

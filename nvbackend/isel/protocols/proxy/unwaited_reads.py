@@ -1,8 +1,8 @@
 """Threads that read what a bulk copy brings, while only others of the CTA wait for it.
 
-A wait orders what its own thread does. So every thread that reads, or multiplies, either waits itself or comes behind
-a barrier with one that did. A read is told where a thread of its crew certainly does neither: the last that it acquired
-anything was in front of the copy, on all ways that it can take.
+A wait orders what its own thread does. So every thread that reads, or multiplies, either waits itself or comes after
+a barrier with one that did. A read is reported where a thread of its crew certainly does neither: the last it acquired
+anything was before the copy, on all paths that it can take.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Search:
         return ordering[before - 1] if before else self._last_before(site.block)
 
     def _last_before(self, block: str) -> Site | None:
-        """The last of them in front of `block`, which is asked of each block on the way there once."""
+        """The last of them before `block`, which is asked once of each block on the way there."""
         way = []
         while block not in self._in_front:
             way.append(block)
@@ -115,13 +115,13 @@ class _Search:
         return found
 
     def _copies_between(self, last: Site, read: Run) -> Sequence[_Copy]:
-        """Those into what is read that stand between the two in the text."""
+        """Those into what is read that are between the two in the text."""
         copies = self._copies.get(read.object.id, [])
         start = bisect_right(copies, last.position, key=_start)
         return copies[start : bisect_left(copies, read.site.position, start, key=_start)]
 
     def _is_certain(self, last: Site, copy: _Copy, read: Site) -> bool:
-        """Whether the copy is issued behind `last` and in front of the read whenever that is executed."""
+        """Whether the copy is issued after `last` and before the read whenever that is executed."""
         dominates = self._loops.dominates
         return dominates(last.block, copy.anchor) and dominates(copy.anchor, read.block)
 

@@ -52,7 +52,7 @@ class _Start:
         return max(self.highest)
 
     def outside(self, first: int, last: int) -> list[int]:
-        """The threads that begin before `first` or behind `last`."""
+        """The threads that begin before `first` or after `last`."""
         if self.lowest is self.highest:
             return [thread for thread, place in enumerate(self.lowest) if not first <= place <= last]
         ends = enumerate(zip(self.lowest, self.highest, strict=True))

@@ -110,7 +110,7 @@ class Footprints:
         return self._found[key]
 
     def _offset(self, symbol: str) -> tuple[Sequence[int], Terms] | None:
-        """What a symbol stands for in each thread, apart from terms that are the same in all."""
+        """The value of a symbol in each thread, apart from terms that are the same in all."""
         if symbol not in self._offsets:
             self._offsets[symbol] = self._evaluate(symbol)
         return self._offsets[symbol]

@@ -1,6 +1,6 @@
 """Pairs of accesses to one allocation of which the second may follow the first with nothing between that orders them.
 
-What is open at an access are the runs of accesses in front of it on some way, since a thread acquired anything. So
+Open at an access are the runs of accesses before it on some path, since a thread acquired anything. So
 little is open at a time, and the search is linear; the few pairs that somebody takes for a mistake are looked at
 again, way by way.
 """
@@ -22,7 +22,7 @@ Hazards = Mapping[Kind, Collection[Kind]]
 """What must not follow an access of each kind in another thread."""
 
 _MOST_RUNS = 64
-"""So many runs are followed at a time; of the older ones nothing is said."""
+"""How many runs are followed at a time; older runs are not judged."""
 _ARRIVES = "cp.async.mbarrier.arrive"
 _COPIES_DONE = ("cp.async.wait_all", "cp.async.wait_group", _ARRIVES)
 START = -1
@@ -83,7 +83,7 @@ class Pairs:
         self.sites = sites_of(function)
         self.loops = loops_of(function)
         self.last: dict[int, frozenset[int]] = {}
-        """By a run's number: the positions of what a thread may have acquired by last in front of it."""
+        """By a run's number: the positions of what a thread may have acquired by last before it."""
         self._hazards = hazards
         self._accesses = shared_accesses(function)
         self._ordering = {site.position for sites in self.sites.values() for site in sites if orders(site.instr)}
@@ -191,7 +191,7 @@ class Pairs:
     def _add_landed(self, wait: Site, copied: Iterable[tuple[Site, MemoryTouch]]) -> None:
         """Copies that are only done at the wait of their thread: what ordered the threads before it did not order them.
 
-        So they are once more accesses there, of which nothing is said but what follows them.
+        So they are accesses there once more, judged only with what follows them.
         """
         by_object: dict[MemoryObject, list[tuple[Site, MemoryTouch]]] = {}
         if wait.instr.opcode == _ARRIVES:

@@ -6,7 +6,7 @@ nothing orders them. Each of this is only taken for so where it is certain:
 - who executes: `MachineBlock.crew`, and blocks that dominate, or belong to each round of a loop;
 - the byte: `isel.protocols.shared.footprints`;
 - no order: on no way from the first to the second does a thread acquire anything; and either all that acquired before
-  the first was a barrier of both threads, or all that the first thread releases behind it is one. In both cases the
+  the first was a barrier of both threads, or all that the first thread releases after it is one. In both cases the
   two accesses lie between the same two meetings of these threads.
 
 Threads of one warp are left alone: much code relies on their running in step.
@@ -49,7 +49,7 @@ class Race:
 
 
 def check_shared_races(function: MachineFunction) -> list[Diagnostic]:
-    """Every race, at its second access; what one barrier puts right is told once."""
+    """Every race, at its second access; what one barrier fixes is reported once."""
     races = list(_by_cause(find_races(function)))
     divergence = divergence_of(function) if races else None
     return [_diagnose(race, divergence) for race in races]
@@ -132,7 +132,7 @@ class _Races:
 
 
 def _by_cause(races: Iterable[Race]) -> Iterator[Race]:
-    """One of those that one barrier puts right: in front of the second access, for all that lie around it."""
+    """One of those that one barrier fixes: before the second access, for all that lie around it."""
     barriers: list[int] = []
     for race in races:
         first, second = race.first.site.position, race.second.site.position

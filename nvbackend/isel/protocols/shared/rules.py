@@ -26,7 +26,7 @@ BOUNDS = Rule(
     id="shared.bounds",
     message="{instruction} {does} {size} byte(s) of {memory} from byte {start} on{who}; it has {bytes}",
     fix="allocate what is accessed, or leave out the threads and rounds that are past the end: with k.if_(index < n)",
-    why="What lies there is another tile, or nobody's: it is read or overwritten, and nothing traps.",
+    why="Another tile lies there, or nothing: it is read or overwritten, and nothing traps.",
     reference="PTX ISA 5.1.7 (shared state space)",
 )
 RULES = (MISSING_BARRIER, OVERWRITTEN_EARLY, BOUNDS)

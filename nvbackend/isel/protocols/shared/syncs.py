@@ -1,7 +1,7 @@
 """What orders ordinary accesses of different threads: barriers of known threads, and all else that may.
 
 An instruction that lets a thread go on after something that others did *acquires*; one that lets others go on
-*releases*. A barrier of known threads does both for all of them at once, and for nobody else. Of all others (mbarriers,
+*releases*. A barrier of known threads does both for all of them at once, and for them alone. Of all others (mbarriers,
 fences, named barriers whose threads are not known) it is not known whom they order.
 """
 
@@ -59,7 +59,7 @@ class Syncs:
         return self._at[position].block if position in self._at else None
 
     def before(self, positions: Iterable[int]) -> Groups:
-        """Whom all the barriers at these positions keep together; where there is none, the start of the kernel."""
+        """The threads that all the barriers at these positions keep together; without one, the start of the kernel."""
         found = self.everybody
         for position in positions:
             if position in self._at:
@@ -92,7 +92,7 @@ class Syncs:
         return found.values()
 
     def first_release(self, site: Site) -> Groups:
-        """Whom the first release behind `site` keeps together on all ways; the end of the kernel releases nobody."""
+        """The threads that the first release after `site` keeps together on all paths; the kernel's end is none."""
         if self._first is None:
             self._first = self._solve()
         rest = [one for one in self._sites[site.block] if one.position > site.position]

@@ -1,7 +1,7 @@
 """Tensor memory along the control flow: allocations, and the order between mma, loads, stores and threads.
 
 Every class of warps is followed by itself (`warp_paths`), with what it must know of the others. What has one cause is
-told once: the same rule at the same instruction, and at the same line of the user's program.
+reported once: the same rule at the same instruction, and at the same line of the user's program.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from nvbackend.isel.protocols.tmem.state import (
 )
 
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE, rules.MISSING_BARRIER)
-"""Rules found at the end of the kernel whose mistake stands where the fact began."""
+"""Rules found at the end of the kernel whose mistake is where the fact began."""
 _TCGEN05 = f"{FAMILY}."
 _FENCE_BEFORE = "k.tcgen05_fence_before_thread_sync()"
 _WRITE = MemoryUse.ASYNC_WRITE
@@ -67,7 +67,7 @@ class TmemAnalysis:
         return left | right
 
     def transfer(self, state: State, site: Site, /) -> State:
-        """What may hold behind the instruction."""
+        """What may hold after the instruction."""
         state, self.found[site.position] = step(state, site, self.around)
         return state
 
@@ -102,7 +102,7 @@ def _has_parted_barrier(function: MachineFunction) -> bool:
 
 
 def _cause(finding: Finding) -> tuple[str, int]:
-    """What two findings of one cause have in common: the rule, and where its mistake stands."""
+    """What two findings of one cause have in common: the rule, and the place of its mistake."""
     begun = finding.rule in _TOLD_WHERE_BEGUN and finding.site.instr.opcode == EXIT
     return finding.rule.id, finding.fact.place if begun else finding.site.position
 
@@ -126,7 +126,7 @@ class _Whole:
         self.related = frozenset(self._related(by_block))
 
     def _related(self, by_block: Mapping[str, tuple[Site, ...]]) -> Iterator[int]:
-        """The waits behind which an mma may be done: on a barrier that a commit or an arrival may complete."""
+        """The waits after which an mma may be done: on a barrier that a commit or an arrival may complete."""
         commits = [site.instr for site in self.sites.values() if site.instr.opcode == COMMIT]
         arrivals = [site.instr for site in self.sites.values() if site.instr.opcode in _ARRIVALS]
         completed = [_barriers(instr) for instr in (*commits, *arrivals)]
@@ -140,7 +140,7 @@ class _Whole:
                 yield site.position
 
     def _behind_mma(self, by_block: Mapping[str, tuple[Site, ...]]) -> set[int]:
-        """The instructions that may be executed behind some mma."""
+        """The instructions that may be executed after some mma."""
         found: set[int] = set()
         last: dict[str, int] = {}
         for name, sites in by_block.items():
@@ -248,7 +248,7 @@ def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:
 
 
 def _outside(whole: _Whole) -> Iterator[Finding]:
-    """Accesses that leave their allocation, wherever the program stands."""
+    """Accesses that leave their allocation, whatever the state."""
     for site in whole.sites.values():
         for touch in columns(site.instr):
             if touch.use is MemoryUse.DECLARE or touch.offset is None or touch.symbol:

@@ -18,7 +18,7 @@ DOUBLE_DEALLOC = Rule(
     id="tcgen05.double-dealloc",
     message="{name} is given back a second time on some path",
     fix="give it back once; take out one of the two",
-    why="The columns may belong to another CTA by now, which goes on to use them.",
+    why="The columns may belong to another CTA by now, which uses them.",
     reference=_ALLOCATION,
 )
 DEALLOC_COLUMNS = Rule(
@@ -67,7 +67,7 @@ MISSING_WAIT = Rule(
     id="tcgen05.missing-wait",
     message="{instruction} reads {name}, which {mma} may still be writing: no wait for its mbarrier is before it",
     fix="put k.mbarrier_wait(...) on the barrier of the commit, and k.tcgen05_fence_after_thread_sync(), before it",
-    why="An mma goes on after its issue, and after the commit too: the accumulator is read half done.",
+    why="An mma continues after its issue, and after the commit too: the accumulator is read half done.",
     reference=_ORDER,
 )
 WRITE_IN_FLIGHT = Rule(
@@ -75,7 +75,7 @@ WRITE_IN_FLIGHT = Rule(
     message="{instruction} overwrites columns of {name} that {mma} may still be reading or writing: no wait for its "
     "mbarrier is before it",
     fix="commit after the mma, and put k.mbarrier_wait(...) on the barrier of the commit before this line",
-    why="An mma goes on after its issue: it multiplies old, new or mixed columns, depending on timing. Nothing traps.",
+    why="An mma continues after issue: it multiplies old, new or mixed columns, depending on timing. Nothing traps.",
     reference=_ORDER,
 )
 MISSING_FENCE_AFTER = Rule(

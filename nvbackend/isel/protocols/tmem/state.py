@@ -1,7 +1,7 @@
 """What may hold of tensor memory before an instruction, as one warp sees it: a set of facts.
 
 Each fact holds on some path to the place, and each step looks at one fact at a time. So the fixed point finds what
-some path makes wrong, and a union joins two ways. After a mistake the state goes on as if it had been put right.
+some path makes wrong, and a union joins two ways. After a mistake the state continues as if it had been fixed.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Finding:
 class Surroundings:
     """What the step of one warp knows of the whole function.
 
-    `related`: waits and barriers, as positions, behind which an mma may be done. `unconditional`: allocations that
+    `related`: waits and barriers, as positions, after which an mma may be done. `unconditional`: allocations that
     every path of the warp makes. `owed`: those that the warp must give back itself. `freed_elsewhere`: allocations that
     other warps alone give back.
     """
@@ -98,7 +98,7 @@ def concerns(site: Site) -> bool:
 
 
 def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Finding]]:
-    """The state behind an instruction, and what it breaks."""
+    """The state after an instruction, and what it breaks."""
     found: list[Finding] = []
     instr = site.instr
     if not concerns(site):
@@ -281,7 +281,7 @@ def _commit(state: State, site: Site, around: Surroundings, found: list[Finding]
 
 
 def _synchronised(state: State, site: Site, around: Surroundings) -> State:
-    """Behind a wait that may be for an mma, what was committed is done, and a fence is due."""
+    """After a wait that may be for an mma, what was committed is done, and a fence is due."""
     if site.position not in around.related:
         return state
     waited = (Known.COMMITTED, Known.UNSYNCHRONISED)

@@ -24,7 +24,7 @@ _PUT_RIGHT_ONCE = (
     rules.MISSING_COMMIT,
     rules.WAIT_LEAVES_GROUP,
 )
-"""Rules whose fix in front of one instruction holds for those behind it too."""
+"""Rules whose fix before one instruction holds for those after it too."""
 
 
 class WgmmaAnalysis:
@@ -42,7 +42,7 @@ class WgmmaAnalysis:
         return join(left, right)
 
     def transfer(self, state: WgmmaState, site: Site, /) -> WgmmaState:
-        """What may be true behind the instruction."""
+        """What may be true after the instruction."""
         state, self.events[site.position] = step(state, site)
         return state
 
@@ -50,8 +50,8 @@ class WgmmaAnalysis:
 def check_wgmma_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake of the WGMMA protocol that some path through `function` makes, in the order of the text.
 
-    One diagnostic a cause: what one fence, commit or wait puts right in one block, and what stands on one line of the
-    user's program, is told once and names all the registers.
+    One diagnostic a cause: what one fence, commit or wait fixes in one block, and what is on one line of the
+    user's program, is reported once and names all the registers.
     """
     findings = find_mistakes(function)
     if not findings:
@@ -83,7 +83,7 @@ def find_mistakes(function: MachineFunction) -> list[Finding]:
 
 
 def _needless_fences(uses: list[FenceUse], sites: dict[int, Site]) -> Iterable[Finding]:
-    """The fences that stand in a chain of mma on some path and are needed on none."""
+    """The fences that are in a chain of mma on some path and are needed on none."""
     needed = {use.fence for use in uses if use.needed}
     for use in {use.fence: use for use in reversed(uses) if use.fence not in needed}.values():
         if use.block is not None:
@@ -119,12 +119,12 @@ def _by_line(finding: Finding) -> object:
 
 
 def _nothing_between(first: Finding, second: Finding) -> bool:
-    """Whether what puts `first` right, in front of it, does so for `second`: its causes do not lie between the two."""
+    """Whether the fix of `first`, before it, fixes `second` too: its causes do not lie between the two."""
     return not any(first.site.position < cause < second.site.position for cause in second.causes())
 
 
 def _combined(first: Finding, second: Finding) -> Finding:
-    """Both, told where the first stands, with the group that is hardest to drain."""
+    """Both, at the place of the first, with the group that is hardest to drain."""
     younger = min(first.age, second.age)
     trails = frozenset(trail for one in (first, second) if one.age == younger for trail in one.trails)
     return replace(

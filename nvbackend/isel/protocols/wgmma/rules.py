@@ -70,7 +70,7 @@ WAIT_RANGE = Rule(
     id="wgmma.wait-range",
     message="wgmma.wait_group {pending}: the number of groups that may stay in flight is {lowest} to {highest}",
     fix="use a number from {lowest} to {highest}; 0 drains every committed group",
-    why="There is no room for more: ptxas takes a larger number without a word and encodes the highest.",
+    why="The field holds no more: ptxas takes a larger number without a word and encodes the highest.",
     reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )
 

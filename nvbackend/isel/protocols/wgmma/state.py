@@ -7,7 +7,7 @@ The model (PTX ISA 9.7.15.7): a commit closes the group of the mma issued since 
 returns when at most the n newest committed groups are pending. The age of an mma is the number of commits since it
 was issued: 0 while its group is open, 1 in the newest group. So `wait_group n` leaves the ages up to n in flight.
 
-After a mistake the state goes on as if it had been put right, so that one mistake is found once.
+After a mistake the state continues as if it had been fixed, so that one mistake is found once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PENDING = "pending"
 EXIT = "ret"
 
 _OLDEST = PENDING_GROUPS.stop
-"""No wait leaves an mma of this age in flight, so older ones need not be told apart."""
+"""No wait leaves an mma of this age in flight, so older ones need not be distinguished."""
 
 Shape = tuple[int, int]
 """M and N of an accumulator."""
@@ -54,7 +54,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Trail:
-    """What an mma in flight has behind it, as positions: issue, commit, the last wait that left it; its age there."""
+    """The history of an mma in flight, as positions: issue, commit, the last wait that left it; its age there."""
 
     mma: int
     commit: int = -1
@@ -86,8 +86,8 @@ class WgmmaState(NamedTuple):
 
     `flight`: mma that may run, by age and registers. `accessed`: the ordinary accesses since the last fence, and
     `shapes` the accumulations, each with their places. `unfenced`: no fence may have come yet. `chain`: the
-    accumulations of the open group with nothing but fences since; `chain_may_be_empty` where there may be none.
-    `fences`: the fences that may be the last, of those that stand in a chain on some path: no others can be needless.
+    accumulations of the open group with nothing but fences since; `chain_may_be_empty` where none may exist.
+    `fences`: the fences that may be the last, of those in a chain on some path: no others can be needless.
     """
 
     flight: Mapping[tuple[int, Busy], frozenset[Trail]] = _NOTHING
@@ -119,7 +119,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FenceUse:
-    """What an instruction shows about a fence before it: that it was `needed`, or that it stood in a chain of mma."""
+    """What an instruction shows about a fence before it: that it was `needed`, or that it was in a chain of mma."""
 
     fence: int
     needed: bool
@@ -155,7 +155,7 @@ def concerns(site: Site) -> bool:
 
 
 def step(state: WgmmaState, site: Site) -> Step:
-    """The state behind an instruction, and what it breaks."""
+    """The state after an instruction, and what it breaks."""
     events: list[Event] = []
     opcode = site.instr.opcode
     handler = _HANDLERS.get(MMA_ASYNC if opcode.startswith(MMA_ASYNC) else opcode)
@@ -208,7 +208,7 @@ def _in_flight(
 
 
 def _end_chain(state: WgmmaState) -> WgmmaState:
-    """Something other than an mma or a fence stands here: a fence on one side of it orders more than a chain."""
+    """Something other than an mma or a fence is here: a fence on one side of it orders more than a chain."""
     fences = {
         fence: replace(ordered, chained=frozenset()) if ordered.chained else ordered
         for fence, ordered in state.fences.items()

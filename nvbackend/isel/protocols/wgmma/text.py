@@ -162,7 +162,7 @@ class Wording:
     # -- phrases ------------------------------------------------------------------------------------------------
 
     def _left(self, trail: Trail, uses: str = "") -> str:
-        """Why a committed group is still in flight: the wait that left it, or that there was none."""
+        """Why a committed group is still in flight: the wait that left it, or the lack of one."""
         group = f"group {self._groups[trail.commit]}"
         named = f"{group}, which {uses}," if uses else group
         if trail.wait < 0:
@@ -205,7 +205,7 @@ class Wording:
         return block in blocks_with(self._sites[trail.mma].instr, Access.MULTIPLY)
 
     def _location(self, finding: Finding, trail: Trail) -> Location | None:
-        """The instruction's line; the mma's for an end of the kernel that nobody wrote."""
+        """The instruction's line; the mma's for an end of the kernel that is not written."""
         return finding.site.instr.location or self._sites[trail.mma].instr.location
 
     def _history(self, trail: Trail) -> Notes:

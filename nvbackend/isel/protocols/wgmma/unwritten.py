@@ -32,7 +32,7 @@ class WrittenBlocks:
         return left | right
 
     def transfer(self, state: Written, site: Site, /) -> Written:
-        """What is written behind the instruction."""
+        """What is written after the instruction."""
         if not site.instr.touches:
             return state
         writes = (Access.WRITE,) if _adds(site.instr) else (Access.WRITE, Access.ACCUMULATE)
