@@ -124,7 +124,7 @@ def _place(meeting: Meeting) -> tuple[int, int]:
 
 
 def _of_first_rounds(function: MachineFunction, reduced: Reduced, told: Iterable[Meeting]) -> Iterator[Meeting]:
-    """The first reads of copies that have not come, once for each allocation without a report so far."""
+    """The first reads of copies that have not come, of allocations without a report so far."""
     if not any(run.kind is Kind.COPY for run in reduced.runs):
         return
     known = {meeting.first.object.id for meeting in told if meeting.first.kind is Kind.COPY}
@@ -132,7 +132,6 @@ def _of_first_rounds(function: MachineFunction, reduced: Reduced, told: Iterable
     for meeting in first_reads(reduced.function, reduced.events, reduced.oldest):
         memory = meeting.first.object.id
         if memory in alone and memory not in known:
-            known.add(memory)
             yield meeting
 
 
