@@ -9,6 +9,7 @@ the latter, so nothing is reported.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -294,12 +295,9 @@ class ProxyAnalysis:
         """The state without the oldest runs of a kind that has too many of them."""
         if self._are_few:
             return State(active, done)
-        count: dict[str, int] = {}
-        for key in active:
-            kind = self._kind[self._group[key.number]]
-            count[kind] = count.get(kind, 0) + 1
+        count = Counter(self._kind[self._group[key.number]] for key in active)
         for group, keys in done.items():
-            count[self._kind[group]] = count.get(self._kind[group], 0) + len(keys)
+            count[self._kind[group]] += len(keys)
         for kind in [kind for kind, many in count.items() if many > _MOST_RUNS]:
             found = [key for key in active if self._kind[self._group[key.number]] == kind]
             found += (key for group, keys in done.items() if self._kind[group] == kind for key in keys)

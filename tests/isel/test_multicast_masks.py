@@ -1,0 +1,56 @@
+"""Masks of multicasts by the CTA that gives them: those that name no CTA, or one that the cluster does not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvbackend.intrinsics import tma_bulk
+from nvbackend.isel import facts
+from nvbackend.isel.families.multicast_masks import check_multicast_masks
+from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.machine_parts import Reach
+from nvbackend.isel.target import Target
+
+ROW = tma_bulk.load_bulk(multicast=True)
+
+
+def told(cluster: int, instr: MachineInstr) -> list[str]:
+    function = MachineFunction("f", Target.parse("sm_90a"), attributes={"cluster": cluster})
+    function.block("entry").instructions = [instr]
+    return [one.fix for one in check_multicast_masks(function)]
+
+
+def by_rank(masks: tuple[int | None, ...], threads: tuple[int | None, ...]) -> MachineInstr:
+    every = (1 << len(masks)) - 1
+    unknown = (None,) * len(masks)
+    return MachineInstr(ROW.opcode, ROW, reach=Reach(threads, (every,) * len(masks), (0,) * len(masks), unknown, masks))
+
+
+@pytest.mark.parametrize("cluster", [2, 3, 4])
+def test_a_mask_that_is_a_constant(cluster: int) -> None:
+    most = (1 << cluster) - 1
+    for mask in range(2 * most + 2):
+        instr = MachineInstr(ROW.opcode, ROW, facts={facts.MASK: mask})
+        wrong = mask not in range(1, most + 1)
+        assert (
+            told(cluster, instr) == [f"give a bit for each CTA that is to have it, by its rank: 1 to {most:#b}"] * wrong
+        )
+
+
+@pytest.mark.parametrize(
+    ("masks", "threads", "wrong"),
+    [
+        ((0b01, 0b11), (1, 1), False),
+        ((0b01, 0b100), (1, 1), True),
+        ((0b01, 0), (1, 1), True),
+        ((0b01, 0), (1, 0), False),  # nobody gives it
+        ((0b01, 0), (1, None), False),  # perhaps nobody does
+        ((None, 0b11), (1, 1), False),
+        ((None, 0), (1, 1), True),
+        ((0, 0), (None, None), True),  # whoever comes gives it
+    ],
+)
+def test_masks_that_differ_by_the_rank(
+    masks: tuple[int | None, ...], threads: tuple[int | None, ...], wrong: bool
+) -> None:
+    assert bool(told(2, by_rank(masks, threads))) is wrong
