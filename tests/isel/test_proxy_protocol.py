@@ -429,28 +429,3 @@ def test_addresses_from_elsewhere_are_not_judged() -> None:
         p.k.bulk_store(p.pointer, p.k.shared_address(number, u64, 16), 512)
         p.k.tma_commit_stores()
     assert p.found() == []
-
-
-@pytest.mark.parametrize(
-    ("second", "expected"),
-    [("write", ["proxy.missing-fence"]), ("load", ["proxy.missing-fence", "proxy.read-before-wait"])],
-)
-def test_what_one_fence_does_not_put_right_is_told_by_itself(second: str, expected: list[str]) -> None:
-    """Both tiles are read by the same mma: a fence is for both that threads write, and for no copy."""
-
-    def program(p: Program) -> None:
-        p.write(p.other)
-        p.write() if second == "write" else p.load()
-        with p.k.wgmma():
-            p.mma(p.accumulator(), p.tile, p.other)
-
-    assert rules(program) == expected
-
-
-@pytest.mark.parametrize(("name", "called"), [("full", "mbarrier full"), (None, "the mbarrier of the copy")])
-def test_the_barrier_to_wait_on_is_named_where_it_has_a_name(name: str | None, called: str) -> None:
-    p = Program()
-    p.load(barrier=p.k.mbarriers(1, 1, **({"name": name} if name else {})))
-    p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
-    (found,) = p.found()
-    assert called in f"{found.message} {found.fix}"

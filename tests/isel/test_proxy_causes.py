@@ -1,0 +1,30 @@
+"""What of the proxies is told by itself and what together, and how a barrier is called."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.proxy_program import Program
+
+
+@pytest.mark.parametrize(
+    ("second", "expected"),
+    [("write", ["proxy.missing-fence"]), ("load", ["proxy.missing-fence", "proxy.read-before-wait"])],
+)
+def test_what_one_fence_does_not_put_right_is_told_by_itself(second: str, expected: list[str]) -> None:
+    """Both tiles are read by the same mma: a fence is for both that threads write, and for no copy."""
+    p = Program()
+    p.write(p.other)
+    p.write() if second == "write" else p.load()
+    with p.k.wgmma():
+        p.mma(p.accumulator(), p.tile, p.other)
+    assert [one.rule_id for one in p.found()] == expected
+
+
+@pytest.mark.parametrize(("name", "called"), [("full", "mbarrier full"), (None, "the mbarrier of the copy")])
+def test_the_barrier_to_wait_on_is_named_where_it_has_a_name(name: str | None, called: str) -> None:
+    p = Program()
+    p.load(barrier=p.k.mbarriers(1, 1, **({"name": name} if name else {})))
+    p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
+    (found,) = p.found()
+    assert called in f"{found.message} {found.fix}"
