@@ -38,14 +38,6 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         super()._insert(instr)
 
 
-def drop_unreachable(builder: ir.IRBuilder) -> None:
-    """Take out what a call has emitted after the end of the block before it looked, in an owner's own IRBuilder."""
-    block = builder.block
-    if block is not None and block.is_terminated:
-        del block.instructions[block.instructions.index(block.terminator) + 1 :]
-        builder.position_at_end(block)
-
-
 class Asked:
     """The with-blocks that were asked for and not entered yet, each with its call and place."""
 

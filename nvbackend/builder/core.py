@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from nvbackend.builder import rules
 from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.blocks import Asked, LiveBuilder, drop_unreachable
+from nvbackend.builder.blocks import Asked, LiveBuilder
 from nvbackend.builder.descriptor_words import words_of
 from nvbackend.builder.execution import BARRIER, Execution
 from nvbackend.builder.lane_values import conjuncts
@@ -228,7 +228,6 @@ class BuilderCore:
     def _check_live(self) -> None:
         self._check_whole()
         if self._exit_kind is not None:
-            drop_unreachable(self._ir)
             rules.UNREACHABLE.fail(exit=self._exit_kind)
 
     def _check_whole(self) -> None:

@@ -79,7 +79,13 @@ def test_nothing_stays_behind_an_exit():
     k = nvb.attach(builder, "sm_90a", threads=128)
     number = k.value(function.args[1], i32)
     k.return_()
-    for call in (lambda: number + 1, lambda: number.to(f32), k.barrier, lambda: k.shared(i32, 4)[number]):
+    for call in (
+        lambda: number + number,
+        lambda: number + 1,
+        lambda: number.to(f32),
+        k.barrier,
+        lambda: k.shared(i32, 4)[number],
+    ):
         with pytest.raises(nvb.DiagnosticError, match=r"control\.unreachable"):
             call()
         assert builder._anchor == len(builder.block.instructions), "where its owner would go on"

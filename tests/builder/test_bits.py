@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
@@ -88,6 +88,7 @@ def signed(number, width):
 
 
 @settings(max_examples=150, deadline=None)
+@example(0x80000001, 0, [("zext", 0, 64), ("sext", 0, 64), ("trunc", 0, 8), ("sext", 4, 32)])
 @given(NUMBERS, NUMBERS, st.lists(st.one_of(CONVERSIONS, BY_NUMBER, OF_TWO), min_size=1, max_size=10))
 def test_every_form_of_integers_of_any_width(x, y, steps):
     """The instructions themselves, of 8 to 64 bits, with a sign and without."""

@@ -46,12 +46,12 @@ def words(ptx):
 
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(("rows", "columns"), [(0, 0), (8, 16), (0, 32)])
-def test_what_one_instruction_reads_of_its_tiles(group, sparse, rows, columns):
+@pytest.mark.parametrize(("major", "rows", "columns"), [("K", 0, 0), ("K", 8, 16), ("MN", 0, 0), ("MN", 0, 32)])
+def test_what_one_instruction_reads_of_its_tiles(group, sparse, major, rows, columns):
     """16 k of f16, or 32 of which a sparse A stores 16; each CTA of a pair has half of the rows of A and of B."""
     one = InstructionDescriptor(kind="f16", m=128 * group, n=64, a=f16, b=f16, d=f32, sparse=sparse)
     k = builder(cluster=group)[0]
-    tiles = [k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, count, 64)) for count in (160, 80)]
+    tiles = [k.shared_tile(SmemLayout(Major(major), Swizzle.B128, f16, count, 64)) for count in (192, 128)]
     request, at = Tcgen05Request("f16", cta_group=group, sparse=sparse), (rows, columns)
     a, b = (tile.layout for tile in tiles)
     assert operand_extents(request, one, (tiles[0], at), (tiles[1], at)) == {

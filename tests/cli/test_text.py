@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from nvbackend.cli.text import WIDTH, columns, count, paragraph
 
-WORD = st.text("abc-", min_size=1, max_size=WIDTH + 20)
+LONG = st.integers(0, WIDTH * 2 // 3)
+WORD = st.builds(lambda start, end: f"{'a' * start}-{'b' * end}", LONG, LONG)
 CELL = st.text("ab", max_size=6)
 WIDTHS = st.integers(1, 4)
 
