@@ -72,7 +72,7 @@ def _arguments(description: str | None, tile: Sequence[int]) -> tuple[tuple[int,
 
 
 def _target(kernel: nvb.KernelDefinition) -> tuple[str | None, str | None]:
-    """What to compile for, None for the kernel's own target; and why it can not run on this machine, if so."""
+    """What to compile for, None for the kernel's own target; and why it cannot run on this machine, if so."""
     reason = nvb.runtime.no_gpu_reason()
     if reason is not None:
         return None, reason

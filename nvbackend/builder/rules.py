@@ -143,7 +143,7 @@ FINISHED = Rule(
     id="kernel.finished",
     message="kernel {name} is finished and cannot be added to",
     fix="emit everything before k.finish(), or inside the function that @kernel decorates",
-    why="It was verified as it stood.",
+    why="Its code is verified already.",
     reference="docs/guide.md, A kernel is a function that builds one",
 )
 KERNEL_NAME = Rule(

@@ -19,10 +19,9 @@ TITLE = """\
 
 <!-- Made by `python -m tests.rules`; edit the rules, or the examples in tests/rules. -->
 
-Every error of nvbackend is one of these {count} rules. Each has the sentence that is said when it is broken
-(in braces, what is filled in there), why it matters on the hardware, and the smallest program that breaks it: the lines
-with `-` in front break the rule, those with `+` are the fix, the others stand in both programs. `tests/rules` runs each
-program of this page.
+Every error of nvbackend is one of these {count} rules. Each has its message (with the values to fill in, in braces),
+why it matters on the hardware, and the smallest program that breaks it: lines that begin with `-` break the rule, those
+with `+` are the fix, and the others belong to both programs. `tests/rules` runs each program of this page.
 """
 SETUP = """\
 ## What the programs begin with

@@ -33,7 +33,7 @@ def load_parts(k: nvb.KernelBuilder) -> tuple[SharedTile, Address]:
 
 @contextmanager
 def tensor_memory(k: nvb.KernelBuilder, columns: int) -> Iterator[Value]:
-    """`columns` columns of tensor memory, their address for all threads inside, given back behind."""
+    """`columns` columns of tensor memory, their address for all threads inside, freed at its end."""
     cell = k.shared(u32, 1)
     with k.if_(k.warp_id() == 0):
         k.tcgen05_alloc(cell, columns)

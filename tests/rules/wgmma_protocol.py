@@ -76,7 +76,7 @@ def wait_for_eight_groups(k):
 
 @program("wgmma.shape-change", located=False)
 def another_shape_into_the_same_registers():
-    """Calls can not do it, since an accumulator has one shape; what was built elsewhere, and is only verified, can."""
+    """Calls cannot do it, since an accumulator has one shape; what was built elsewhere, and is only verified, can."""
     text = """
         entry
           fence

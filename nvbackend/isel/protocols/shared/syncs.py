@@ -92,7 +92,7 @@ class Syncs:
         return found.values()
 
     def first_release(self, site: Site) -> Groups:
-        """The threads that the first release after `site` keeps together on all paths; the kernel's end is none."""
+        """The threads that the first release after `site` keeps together on all paths; the kernel's end keeps none."""
         if self._first is None:
             self._first = self._solve()
         rest = [one for one in self._sites[site.block] if one.position > site.position]

@@ -96,7 +96,7 @@ def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _has_parted_barrier(function: MachineFunction) -> bool:
-    """Whether only a part of the threads comes to some barrier of them all, which is told by itself."""
+    """Whether only a part of the threads comes to some barrier of them all, which is an error of its own."""
     parted = (BARRIER_DIVERGENT.id, BARRIER_SKIPPED.id)
     return any(one.rule_id in parted for one in check_convergence(function))
 
