@@ -18,12 +18,12 @@ THREADS = 2
 VALUES = (0, 0, 1, 1, 2, None)
 
 
-def wait(flipped: int) -> MachineInstr:
+def wait(flipped: int, variable: str = "x") -> MachineInstr:
     return MachineInstr(
         "mbarrier.try_wait",
         memory=(MemoryTouch(BARRIER, MemoryUse.SYNCHRONIZE, "barrier"),),
         facts={facts.FLIPPED: flipped},
-        sources={"parity": frozenset("x")},
+        sources={"parity": frozenset([variable])},
     )
 
 
@@ -105,3 +105,18 @@ def test_of_the_ways_that_threads_take() -> None:
                 assert set().union(*values) <= {parity ^ flipped}
                 better += first_values(function, use.site.block, None) != {parity ^ flipped}
     assert better
+
+
+def test_long_functions_of_many_variables_are_followed_whole() -> None:
+    names = [f"b{index}" for index in range(30)]
+    variables = [f"x{index}" for index in range(10)]
+    function = MachineFunction("f", Target.parse("sm_90a"))
+    for name, successor in zip(names, [*names[1:], ""], strict=True):
+        function.block(name).successors = [successor] if successor else []
+    first, last = function.blocks[names[0]], function.blocks[names[-1]]
+    first.updates = dict.fromkeys(variables, Update.SET)
+    first.constants = {variable: index % 2 for index, variable in enumerate(variables)}
+    last.instructions = [wait(0, variable) for variable in variables]
+    uses = find_uses(function)
+    firsts = Firsts(function, uses, Loops(function))
+    assert [firsts.parity(use) for use in uses.all] == [index % 2 for index in range(10)]

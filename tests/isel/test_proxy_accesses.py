@@ -9,6 +9,7 @@ import pytest
 
 from nvbackend.intrinsics import wgmma
 from nvbackend.isel.flow.dataflow import Site
+from nvbackend.isel.flow.memory_uses import writes_elsewhere
 from nvbackend.isel.machine import MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, relation
 
@@ -69,6 +70,22 @@ def test_an_operand_of_wgmma_has_gaps() -> None:
     assert relation(operand, run(Kind.WRITE, TILES, (32, "", 16))) is Relation.SURE
     whole = run(Kind.MULTIPLY, TILES, *((step * 32, "", 8192 - step * 32) for step in range(4)), instr=instr)
     assert relation(whole, run(Kind.WRITE, TILES, (64, "%t*16", 16))) is Relation.SURE
+
+
+@pytest.mark.parametrize(
+    ("opcode", "places", "elsewhere"),
+    [
+        ("st.shared", [(0, "", 4)], False),
+        ("st.shared", [], True),
+        ("atom.shared", [], True),
+        ("ld.shared", [], False),
+        ("st.shared::cluster", [(0, "", 4)], True),
+        ("ld.shared::cluster", [], False),
+    ],
+)
+def test_ordinary_writes_that_nobody_can_place(opcode: str, places: list[Place], elsewhere: bool) -> None:
+    touches = tuple(MemoryTouch(WORDS, MemoryUse.WRITE, "address", *place) for place in places)
+    assert writes_elsewhere(MachineInstr(opcode, memory=touches)) is elsewhere
 
 
 # -- against the bytes ------------------------------------------------------------------------------------------------

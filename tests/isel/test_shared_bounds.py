@@ -141,3 +141,16 @@ def test_four_rows_of_lanes_that_give_no_address() -> None:
         k.ldmatrix(rows + k.lane_id() * 32, 1)
 
     assert rules(one_matrix.build) == []
+
+
+@pytest.mark.parametrize(("warp", "wrong"), [(0, False), (1, True)])
+def test_one_thread_of_a_warp_that_leaves_as_a_whole(warp: int, wrong: bool) -> None:
+    """Whichever lane it is, of warp 1 it begins past the end; those of warp 0 do not."""
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def elected(k):
+        words = k.shared(u32, 64)
+        with k.one_thread(warp):
+            words[k.warp_id() * 64] = 1
+
+    assert rules(elected.build) == [RULE] * wrong
