@@ -101,7 +101,7 @@ def _skips(taken: Exit, found: _With, loop: bool) -> bool:
         if any(_counts(one, taken) for one in _following(parent, child)):
             return True
         if isinstance(parent, SCOPES):
-            return False
+            break
         if isinstance(parent, LOOPS) and child in parent.body:
             return isinstance(taken, ast.Return)
         child = parent

@@ -90,6 +90,23 @@ def continue_in_a_loop(k, out, n):
             continue  # here
 
 
+def continue_in_front_of_the_rest_of_a_round(k, out, n, repeats=2):
+    for i in range(4):
+        if repeats == 2:
+            with k.if_(n > i):
+                continue  # here
+        out[i] = 1
+
+
+def return_after_a_python_loop(k, out, n):
+    for i in range(4):
+        out[i] = 1
+    else:  # noqa: PLW0120 (it is what is looked at)
+        with k.if_(n > 3):
+            return  # here
+    out[4] = 1
+
+
 def return_in_else(k, out, n):
     with k.if_(n > 3):
         out[0] = 1
@@ -117,6 +134,8 @@ LEFT = [
     break_of_python,
     second_of_two,
     continue_in_a_loop,
+    continue_in_front_of_the_rest_of_a_round,
+    return_after_a_python_loop,
     return_in_else,
 ]
 
@@ -153,6 +172,23 @@ def last_of_all(k, out, n):
     with k.if_(n > 3), k.if_(n > 4):
         out[4] = 2
         return
+
+
+def last_under_a_condition(k, out, n, repeats=2):
+    out[0] = 1
+    if repeats == 2:
+        with k.if_(n > 3):
+            out[4] = 2
+            return
+
+
+def last_after_a_python_loop(k, out, n):
+    for i in range(4):
+        out[i] = 1
+    else:  # noqa: PLW0120 (it is what is looked at)
+        with k.if_(n > 3):
+            out[4] = 2
+            return
 
 
 def rest_of_the_block(k, out, n, bias=False):
@@ -199,7 +235,17 @@ def other_with(k, out, n):
 
 
 @pytest.mark.parametrize(
-    "function", [not_taken, last_of_all, rest_of_the_block, functions_inside, value_at_the_end, other_with]
+    "function",
+    [
+        not_taken,
+        last_of_all,
+        last_under_a_condition,
+        last_after_a_python_loop,
+        rest_of_the_block,
+        functions_inside,
+        value_at_the_end,
+        other_with,
+    ],
 )
 def test_python_that_skips_nothing_is_left_alone(function: Callable[..., None]) -> None:
     assert built(function).diagnostics == ()

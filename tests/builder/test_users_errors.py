@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 from collections.abc import Callable
 
@@ -26,18 +27,22 @@ def of_a_library(k, x):
     int("seven")
 
 
+def through_contextlib(k, x):
+    contextlib.contextmanager(iter)(()).__enter__()
+
+
 def missing_key(k, x):
     x[{}["a"]] = 1.0
 
 
-@pytest.mark.parametrize("function", [typo, own_error, of_a_library, missing_key])
+@pytest.mark.parametrize("function", [typo, own_error, of_a_library, through_contextlib, missing_key])
 @pytest.mark.parametrize("call", ["build", "compile"])
 def test_an_error_of_the_users_code_shows_the_users_frames(function: Callable[..., None], call: str) -> None:
     @nvb.kernel("sm_90a", threads=32)
     def broken(k, x: nvb.Pointer(f32)):
         function(k, x)
 
-    with pytest.raises((AttributeError, ValueError, KeyError)) as caught:
+    with pytest.raises((AttributeError, ValueError, KeyError, RuntimeError)) as caught:
         getattr(broken, call)()
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert {frame.filename for frame in frames} == {__file__}
