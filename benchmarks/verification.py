@@ -24,11 +24,12 @@ from unittest import mock
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from nvbackend.builder import core, uniformity
-from nvbackend.builder.definition import KernelDefinition
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.core import core
+from nvbackend.builder.kernel.definition import KernelDefinition
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.value_tracking import uniformity
 from nvbackend.isel.flow.finished import finished
-from nvbackend.isel.verify import PROTOCOLS, verify
+from nvbackend.isel.verify.verify import PROTOCOLS, verify
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
 
 SIZES = (1, 4, 16)

@@ -11,8 +11,8 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, i64, u32
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
 from samples import program
 
 TILE_M, TILE_N, TILE_K = 128, 128, 32

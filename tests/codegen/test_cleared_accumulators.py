@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
-from nvbackend.builder.definition import KernelDefinition
+from nvbackend.builder.kernel.definition import KernelDefinition
 
 A_TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 WAYS = ("fresh", "clear", "fill", "fill of a value")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32
-from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.values import Value
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.values import Value
 
 EXTENT = 64
 TILE = SmemLayout(Major.K, Swizzle.B128, f16, EXTENT, EXTENT)

@@ -10,9 +10,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, i32
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics.arguments import wrong_arguments
-from nvbackend.intrinsics import wgmma
+from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 Bracketed = str | list[int] | None

@@ -11,8 +11,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic
 from tests.support.process import run_python
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.values import Arithmetic
-from nvbackend.intrinsics import fragments
-from nvbackend.isel.target import target_names
+from nvbackend.builder.values.values import Arithmetic
+from nvbackend.intrinsics.fragments import warpgroup as fragments
+from nvbackend.isel.target.target import target_names
 from tests.support.fuzz import Arguments, Attempts, methods, request_class, selectors
 
 OPERATORS = (

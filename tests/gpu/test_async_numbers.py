@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import f16, f32, s32, u32
+from nvbackend.intrinsics.row.types import f16, f32, s32, u32
 from nvbackend.signature import Parameter
 from tests.support.numbers_kernel import words
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import f16, f32, u32
+from nvbackend.intrinsics.row.types import f16, f32, u32
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.signature import Pointer, Scalar
 from tests.support.axpby import product, warpgroup_kernel
 from tests.support.wgmma_kernel import fill

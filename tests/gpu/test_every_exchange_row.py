@@ -8,9 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import async_store, cp_async, warp
-from nvbackend.intrinsics.types import BY_NAME, f32, u32, u64
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.copy import async_store, cp_async
+from nvbackend.intrinsics.row.types import BY_NAME, f32, u32, u64
+from nvbackend.intrinsics.sync import warp
+from nvbackend.isel.target.target import Target
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import tma
-from nvbackend.intrinsics.types import BY_NAME, f16, f32, s32, s64, u32, u64
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.copy import tma
+from nvbackend.intrinsics.row.types import BY_NAME, f16, f32, s32, s64, u32, u64
+from nvbackend.isel.target.target import Target
 from nvbackend.signature import Im2col, Parameter, Pointer, TensorMap
 from tests.gpu.test_im2col_numbers import CASES, CHANNELS, PIXELS, walk
 from tests.support.numbers_kernel import words

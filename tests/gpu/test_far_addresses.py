@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import f32, i32, u8
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f32, i32, u8
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import async_store, cluster, matrix_move, mbarrier, mbarrier_phases, spellings
-from nvbackend.intrinsics.types import u32
+from nvbackend.intrinsics import spellings
+from nvbackend.intrinsics.copy import async_store, matrix_move
+from nvbackend.intrinsics.row.types import u32
+from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import f16, u32
+from nvbackend.intrinsics.row.types import f16, u32
 from nvbackend.signature import Im2col, Parameter, TensorMap
 from tests.support.numbers_kernel import words
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import matrix_move
-from nvbackend.intrinsics.fragment_maps import fragment_maps
-from nvbackend.intrinsics.types import u32
+from nvbackend.intrinsics.copy import matrix_move
+from nvbackend.intrinsics.maps.rows import fragment_maps
+from nvbackend.intrinsics.row.types import u32
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))

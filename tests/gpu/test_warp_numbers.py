@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.types import s32, u32
+from nvbackend.intrinsics.row.types import s32, u32
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import f16, f32, i32, s8, s32, u32
-from nvbackend.isel.families.wgmma_rules import WgmmaRequest
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f16, f32, i32, s8, s32, u32
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 from tests.support.wgmma_kernel import fill
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend import Target
-from nvbackend.intrinsics import cluster
+from nvbackend.intrinsics.sync import cluster
 from tests.mutations.mutation import Mutation
 
 

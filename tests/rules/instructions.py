@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import u32
-from nvbackend.intrinsics import cluster
+from nvbackend.intrinsics.sync import cluster
 from tests.rules.example import kernel
 
 

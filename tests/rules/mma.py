@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, e2m1, e4m3, f16, f32, f64, s8, s32, ue8m0
-from nvbackend.isel.families.mma_select import select_mma
+from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.tiled import make_tiled_mma
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER

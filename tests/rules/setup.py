@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import nvbackend as nvb
 from nvbackend import f16, f32, u32
-from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.tiled_wgmma import TiledWgmma
-from nvbackend.builder.values import Value
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
+from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.values import Value
 
 HOPPER = nvb.Target.parse("sm_90a")
 BLACKWELL = nvb.Target.parse("sm_100a")

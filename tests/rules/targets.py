@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, e4m3, f16, f32, i32, i64
-from nvbackend.intrinsics import fragments, register_budget, special_registers, sync
-from nvbackend.isel.families.family_rules import check_ldmatrix_target, check_stmatrix_target
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.verify import check_row, verify
+from nvbackend.intrinsics.fragments import warpgroup as fragments
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import register_budget, special_registers
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.select.family_rules import check_ldmatrix_target, check_stmatrix_target
+from nvbackend.isel.verify.verify import check_row, verify
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend import InstructionDescriptor, Major, Pointer, SmemLayout, Swizzle, Tcgen05Request, bf16, f16, f32, u32
-from nvbackend.intrinsics.tcgen05_control import SeedCollector, Tcgen05Collector
+from nvbackend.intrinsics.words.tcgen05_control import SeedCollector, Tcgen05Collector
 from tests.rules.example import kernel, program
 from tests.rules.setup import issuing, tensor_memory
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, bf16, f16, f32, i32, u8, u64
-from nvbackend.isel.families.family_rules import check_tma_multicast_target
-from nvbackend.isel.families.tma_request import TmaRequest
-from nvbackend.isel.families.tma_rules import select_tma
+from nvbackend.isel.select.family_rules import check_tma_multicast_target
+from nvbackend.isel.select.tma.request import TmaRequest
+from nvbackend.isel.select.tma.rules import select_tma
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER, load_parts
 

@@ -6,7 +6,7 @@ import dataclasses
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, f16, f32, s4, s8, s32, tf32
-from nvbackend.isel.select import select_wgmma
+from nvbackend.isel.select.wgmma.select import select_wgmma
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER, wgmma_parts
 

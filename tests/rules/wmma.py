@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, f16, f32, s32, tf32
-from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest
-from nvbackend.isel.families.wmma_select import select_wmma, select_wmma_move
+from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
+from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.codegen.sass import disassemble
-from nvbackend.intrinsics.types import (
+from nvbackend.intrinsics.row.types import (
     ELEMENT_TYPES,
     bf16,
     e4m3,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row.row import Row
 from tests.support import products
 from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread, read
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.intrinsics import mma
-from nvbackend.intrinsics.types import f64, u32
-from nvbackend.isel.families.mma_request import MmaRequest
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.intrinsics.mma import mma
+from nvbackend.intrinsics.row.types import f64, u32
+from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 WARP = 32

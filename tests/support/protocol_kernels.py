@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, u32
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.values import Value
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.values.values import Value
 
 TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 MATRIX = nvb.TensorMap(f16, box=(64, 64))

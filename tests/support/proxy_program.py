@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from nvbackend import KernelBuilder, f16, f32, i32, u32, wgmma
-from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 

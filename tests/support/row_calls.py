@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend.intrinsics.row import RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
+from nvbackend.intrinsics.row.types import f32, pred, s32, s64
 from nvbackend.intrinsics.spellings import SPELLING
-from nvbackend.intrinsics.types import f32, pred, s32, s64
 from tests.support.row_bench import Bench
 from tests.support.row_calls_products import mma, tcgen05, tmem, tmem_fence, wgmma, wmma
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
-from nvbackend.builder.wmma import register_type
-from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, pred, s32, tf32, u32
-from nvbackend.isel.families import mma_request, tcgen05_request, tcgen05_shapes, wgmma_request, wmma_request
+from nvbackend.builder.ops.matrix.wmma import register_type
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, pred, s32, tf32, u32
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.select.mma import request as mma_request
+from nvbackend.isel.select.tcgen05 import request as tcgen05_request
+from nvbackend.isel.select.tcgen05 import shapes as tcgen05_shapes
+from nvbackend.isel.select.wgmma import request as wgmma_request
+from nvbackend.isel.select.wmma import request as wmma_request
 from tests.support.row_bench import Bench
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
-from nvbackend.intrinsics.types import f16, f32, i32, u8, u32
-from nvbackend.isel.families.tcgen05_request import Tcgen05Request
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f16, f32, i32, u8, u32
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 COLUMNS = 128

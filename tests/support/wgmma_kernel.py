@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.tile import SharedTile
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import u32
-from nvbackend.isel.families.wgmma_rules import WgmmaRequest
-from nvbackend.isel.target import Target
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.intrinsics.row.types import u32
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.target.target import Target
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
-from nvbackend.intrinsics.types import ElementType, u32, u64
-from nvbackend.isel.families.wmma_request import WmmaRequest
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.row.types import ElementType, u32, u64
+from nvbackend.isel.select.wmma.request import WmmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 WARP = 32

@@ -8,15 +8,16 @@ from functools import cache, partial
 import numpy as np
 from llvmlite import ir
 
+from nvbackend.builder.thread_tables.arithmetic import Numbers
+from nvbackend.builder.thread_tables.cta import AXES, Cta
 from nvbackend.builder.value_tracking import exchange
-from nvbackend.builder.value_tracking.arithmetic import Numbers
-from nvbackend.builder.value_tracking.cta import AXES, Cta
 from nvbackend.builder.value_tracking.exchange import Found
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.intrinsics import cluster, special_registers, sync, warp
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.row import Asm, Row
-from nvbackend.isel.machine import Scope
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import Asm, Row
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import cluster, special_registers, warp
+from nvbackend.isel.machine.function import Scope
 
 _Operands = Sequence[Known]
 _Rule = Callable[[Cta, _Operands], Known]

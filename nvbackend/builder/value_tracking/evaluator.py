@@ -9,10 +9,10 @@ from collections.abc import Container
 
 from llvmlite import ir
 
-from nvbackend.builder.value_tracking.cta import Cta
+from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, result_of
-from nvbackend.isel.machine import Scope
+from nvbackend.isel.machine.function import Scope
 
 
 class Evaluator:

@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from nvbackend.builder.lowering import lower
-from nvbackend.builder.value_tracking.cta import Cta
+from nvbackend.builder.lower.lowering import lower
+from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.value_tracking.evaluator import Evaluator
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.intrinsics import special_registers, sync, warp
-from nvbackend.isel.machine import Scope
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import special_registers, warp
+from nvbackend.isel.machine.function import Scope
 
 ALL = 0xFFFFFFFF
 PARAMETERS = (0, 3, 0xFFFFFFF0)

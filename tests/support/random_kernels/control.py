@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.intrinsics.types import pred, s32
+from nvbackend.intrinsics.row.types import pred, s32
 from tests.support.random_kernels import memory, scalars
 from tests.support.random_kernels.writer import Writer
 

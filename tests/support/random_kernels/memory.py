@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 
-from nvbackend.builder.memory import GLOBAL_SPACE, SHARED_SPACE
-from nvbackend.intrinsics.types import s32, s64, u32
+from nvbackend.builder.ops.memory import GLOBAL_SPACE, SHARED_SPACE
+from nvbackend.intrinsics.row.types import s32, s64, u32
 from tests.support.random_kernels.writer import Writer
 
 STORED = ("f32", "f32", "s32", "u32", "f16", "bf16", "f64", "s64", "u64", "u8", "s8", "u16", "s16")

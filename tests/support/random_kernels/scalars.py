@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from nvbackend.intrinsics.types import BY_NAME, f32, pred, s32, u32
+from nvbackend.intrinsics.row.types import BY_NAME, f32, pred, s32, u32
 from tests.support.random_kernels.writer import Writer
 
 NUMERIC = ("s8", "u8", "s16", "u16", "s32", "s32", "s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f32", "f64")

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import BY_NAME, f32, i32, u32
+from nvbackend.intrinsics.row.types import BY_NAME, f32, i32, u32
 from nvbackend.layout import gmma_atom, tile_to_shape
 from tests.support.random_kernels.scenes_warp import kernel, pointers
 from tests.support.random_kernels.writer import Writer

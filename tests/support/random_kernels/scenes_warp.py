@@ -8,7 +8,7 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend.atoms import MmaAtom, known_atoms
-from nvbackend.intrinsics.types import BY_NAME, f16, f32, i32, s32, u32
+from nvbackend.intrinsics.row.types import BY_NAME, f16, f32, i32, s32, u32
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_copy, make_tiled_mma, universal_copy
 from tests.support.random_kernels.writer import Writer

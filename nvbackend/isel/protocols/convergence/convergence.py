@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row import Effect, Row
-from nvbackend.intrinsics.warp import ALL_LANES
-from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.row import Effect, Row
+from nvbackend.intrinsics.sync.warp import ALL_LANES
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.barriers import Barriers, is_collective
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, divergence_of

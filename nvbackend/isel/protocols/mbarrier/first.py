@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from nvbackend.isel import facts
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.warp_paths import coming
-from nvbackend.isel.machine import MachineFunction, MemoryObject, MemoryUse
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction, MemoryObject, MemoryUse
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
 
 _PARITY = "parity"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.isel.flow.accesses import Kind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.protocols.proxy import rules
-from nvbackend.isel.protocols.proxy.accesses import Kind, Run
 from nvbackend.isel.protocols.proxy.state import COMMITS, WAITS, Meeting
 
 _MOST_NOTES = 3

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.flow.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.flow.loops import Loop
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse, Scope
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse, Scope
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
-from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.protocols.shared import rules
 from nvbackend.isel.protocols.shared.footprints import BULK_COPIES, Footprints, Overlap
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic

@@ -1,0 +1,241 @@
+"""Over which threads each branch of a finished function goes the same way: a divergence analysis on the LLVM IR.
+
+Mutable variables are stack slots there, so what a slot may hold is followed along the control flow, as SSA form would.
+A slot also differs between threads that reach a place by different ways, where one of the ways sets it: behind the two
+sides of a divergent branch, and behind a loop that they leave after different numbers of rounds.
+
+Nothing is taken to differ without a proof that it comes from a thread's index, its lane, its election or a load from
+such a place: what is not known counts as the same in the whole grid.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from llvmlite import ir
+
+from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
+from nvbackend.builder.value_tracking.uniformity_text import described
+from nvbackend.builder.value_tracking.uniformity_values import Known, constant_of, meet, result_of, scope_of, signed
+from nvbackend.diagnostics import Location
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.isel.flow.control_flow import ControlFlow
+from nvbackend.isel.machine.function import Branch, Scope
+
+_OTHER_AXES = ("tid.y", "tid.z")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the builder knows of the branch at the end of a block.
+
+    `rounds` are start, end and step of a counted loop whose header it is: the branch diverges where threads run other
+    numbers of rounds, although each counts from a number of its own.
+    """
+
+    location: Location | None
+    rounds: Bounds | None = None
+
+
+def branches(
+    function: ir.Function, threads: int, choices: Mapping[str, Choice], scopes: dict[ir.Value, Scope] | None = None
+) -> dict[str, Branch]:
+    """The two-way branches of `function` by the names of their blocks; `threads` is the size of its CTA.
+
+    What `scopes` has as keys is asked as well: it gets the largest scope over which each of these values is the same.
+    """
+    ends = {block.name: block.terminator for block in function.blocks if block.terminator is not None}
+    conditional = {name: end for name, end in ends.items() if isinstance(end, ir.ConditionalBranch)}
+    values = {} if scopes is None else scopes
+    if not conditional and not values:
+        return {}
+    analysis = _Analysis(function, threads, choices)
+    analysis.solve(conditional, values)
+    values.update({value: analysis.scope(value) for value in values})
+    return {name: analysis.branch(name, end.operands[0]) for name, end in conditional.items()}
+
+
+def _one_of_a_warp(numbers: tuple[int, ...]) -> bool:
+    return all(sum(numbers[start : start + WARP_SIZE]) <= 1 for start in range(0, len(numbers), WARP_SIZE))
+
+
+class _Analysis:
+    """What is known of each node of the graph that the conditions are computed from."""
+
+    def __init__(self, function: ir.Function, threads: int, choices: Mapping[str, Choice]) -> None:
+        self._asked: dict[str, Node] = {}
+        self._threads = threads
+        self._choices = choices
+        self._function = function
+        self._stores = Stores(function)
+        # With several axes a thread's number in its CTA is not its index along x.
+        self._exact = not any(f"llvm.nvvm.read.ptx.sreg.{axis}" in function.module.globals for axis in _OTHER_AXES)
+        self._graph = Graph((), self._stores, self._before)
+        self._known: list[Known | None] = []
+        self._scopes: dict[int, Scope] = {}
+        self._texts: dict[int, str] = {}
+        self._slots: dict[str, list[Entry]] = {}
+        self._varying: dict[Entry, Scope] = {}
+        self._applied: dict[str, Scope] = {}
+
+    @cached_property
+    def _flow(self) -> ControlFlow:
+        return ControlFlow({block.name: _following(block) for block in self._function.blocks})
+
+    def _before(self, block: str) -> Iterable[str]:
+        return self._flow.predecessors.get(block, ())
+
+    def solve(self, conditional: Mapping[str, ir.Instruction], values: Iterable[ir.Value] = ()) -> None:
+        """Find what is known of every condition, and of `values`."""
+        for name, end in conditional.items():
+            bounds = self._rounds(name)
+            self._asked[name] = end.operands[0] if bounds is None else Rounds(name, bounds)
+        self._graph = graph = Graph([*self._asked.values(), *values], self._stores, self._before)
+        self._known = [None] * len(graph.nodes)
+        for node in graph.nodes:
+            if isinstance(node, Entry):
+                self._slots.setdefault(node.block, []).append(node)
+        waiting = list(range(len(graph.nodes)))
+        while waiting:
+            self._evaluate_all(waiting)
+            changed: set[int] = set()
+            for name, node in self._asked.items() if self._slots else ():
+                scope = self.scope(node)
+                if scope < self._applied.get(name, Scope.GRID) and name in self._flow.successors:
+                    self._applied[name] = scope
+                    changed.update(graph.numbers[id(entry)] for entry in self._diverge(name, scope))
+            waiting = sorted(changed)
+
+    def _rounds(self, name: str) -> Bounds | None:
+        choice = self._choices.get(name)
+        return None if choice is None else choice.rounds
+
+    def scope(self, node: Node) -> Scope:
+        """The largest scope over which a condition or value that was asked for is the same."""
+        number = self._graph.numbers[id(node)]
+        found = self._scopes.get(number)
+        if found is None:
+            known = self._known[number]
+            found = self._scopes[number] = Scope.GRID if known is None else scope_of(known)
+        return found
+
+    def branch(self, name: str, condition: ir.Value) -> Branch:
+        """What is known of the branch at the end of block `name`."""
+        asked = self._asked[name]
+        known = self._known[self._graph.numbers[id(asked)]]
+        fixed = isinstance(known, tuple)
+        alone = isinstance(known, tuple) and asked is condition and _one_of_a_warp(known)
+        choice = self._choices.get(name)
+        return Branch(self.scope(asked), alone, fixed, self._described(condition), choice.location if choice else None)
+
+    def _described(self, condition: ir.Value) -> str:
+        """The condition in words, which are the same for all that are one node."""
+        number = self._graph.numbers.get(id(condition))
+        if number is None:
+            return described(condition)
+        if number not in self._texts:
+            self._texts[number] = described(condition)
+        return self._texts[number]
+
+    def _evaluate_all(self, waiting: list[int]) -> None:
+        """Evaluate the nodes `waiting`, by their numbers, and those that are computed from what changes."""
+        queued = set(waiting)
+        while waiting:
+            index = heapq.heappop(waiting)
+            queued.discard(index)
+            known = self._evaluate(index)
+            if known is not None and known != self._known[index]:
+                self._known[index] = known
+                self._scopes.pop(index, None)
+                for user in self._graph.users[index]:
+                    if user not in queued:
+                        queued.add(user)
+                        heapq.heappush(waiting, user)
+
+    # -- what is known of it ------------------------------------------------------------------------------------------
+
+    def _evaluate(self, index: int) -> Known | None:
+        """What is known of a node now; None where nothing that it depends on is known yet."""
+        node, sources = self._graph.nodes[index], self._graph.sources[index]
+        found = [known for source in sources if (known := self._known[source]) is not None]
+        if isinstance(node, Entry):
+            return self._at_entry(node, found)
+        if isinstance(node, ir.PhiInstr):
+            return meet(found)
+        if len(found) < len(sources):
+            return None
+        if isinstance(node, Rounds):
+            return _rounds(found, node.bounds[0].type.width)
+        return self._computed(node, found)
+
+    def _at_entry(self, entry: Entry, found: list[Known]) -> Known | None:
+        known, varying = meet(found), self._varying.get(entry)
+        if known is None or varying is None or isinstance(known, tuple):
+            return known  # all ways bring the same numbers, or nothing is known of any of them
+        return min(known, varying)
+
+    def _computed(self, node: ir.Value, found: list[Known]) -> Known:
+        if not isinstance(node, ir.Instruction):
+            return constant_of(node, self._threads)
+        if self._stores.is_unknown(node):
+            return Scope.GRID
+        return found[0] if reads_slot(node) else result_of(node, found, self._threads, exact=self._exact)
+
+    def _diverge(self, name: str, scope: Scope) -> list[Entry]:
+        """Groups larger than `scope` part at the end of block `name`: where they meet, slots set on the ways differ.
+
+        Returns those of which that was not known.
+        """
+        region = self._flow.region(name)
+        places = self._joins(name, region)
+        changed_slots = self._stores.written(region)
+        if name in region:
+            rounds = {name, *self._flow.reaching(name, region)}
+            left = {follower for block in rounds for follower in self._flow.successors[block]} - rounds
+            places |= left
+        entries = (entry for place in places for entry in self._slots.get(place, ()))
+        changed = [
+            entry for entry in entries if entry.slot in changed_slots and scope < self._varying.get(entry, Scope.GRID)
+        ]
+        self._varying.update(dict.fromkeys(changed, scope))
+        return changed
+
+    def _joins(self, name: str, region: set[str]) -> set[str]:
+        """The blocks that two ways from the branch reach which have no block in common before."""
+        labels = {follower: follower for follower in self._flow.successors[name]}
+        waiting = list(labels)
+        joins: set[str] = set()
+        while waiting:
+            block = waiting.pop()
+            if block == name or block not in region:
+                continue
+            for follower in self._flow.successors[block]:
+                label = labels.setdefault(follower, "")
+                if not label:
+                    labels[follower] = labels[block]
+                elif label == labels[block]:
+                    continue
+                else:
+                    joins.add(follower)
+                    if label == follower:
+                        continue
+                    labels[follower] = follower
+                waiting.append(follower)
+        return joins
+
+
+def _rounds(bounds: list[Known], width: int) -> Known:
+    """The number of rounds from start to end by step, in each thread where all three are known."""
+    tables = [known for known in bounds if isinstance(known, tuple)]
+    if len(tables) < len(bounds):
+        return min(scope_of(known) for known in bounds)
+    start, end, step = ([signed(number, width) for number in table] for table in tables)
+    return tuple(max(0, -(-(b - a) // by)) if by > 0 else 0 for a, b, by in zip(start, end, step, strict=True))
+
+
+def _following(block: ir.Block) -> list[str]:
+    end = block.terminator
+    return [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
