@@ -72,7 +72,7 @@ def build(pattern: Pattern) -> FinishedKernel:
     shared = k.shared(u32, SHARED_BYTES // WORD_BYTES, align=128)
     place = shared.byte_offset(addresses[lane], align=pattern.access.bytes)
     words = pattern.access.bytes // WORD_BYTES
-    loaded = k.ldmatrix(place, words) if pattern.matrix else place.load(words)
+    loaded = k.mma.ldmatrix(place, words) if pattern.matrix else place.load(words)
     for index, value in enumerate(loaded):
         out[lane * words + index] = value
     return k.finish()

@@ -137,8 +137,8 @@ class Fuzz(Attempts):
                 lambda kernel=kernel: kernel.thread_id() < 3,
                 lambda kernel=kernel: kernel.var(0, nvb.s32),
                 lambda kernel=kernel: kernel.shared_tile(layout),
-                lambda kernel=kernel: kernel.accumulator(64, nvb.f32),
-                lambda kernel=kernel: kernel.mbarriers(2, 1),
+                lambda kernel=kernel: kernel.wgmma.accumulator(64, nvb.f32),
+                lambda kernel=kernel: kernel.mbarrier.array(2, 1),
             ):
                 arguments.keep(self.attempt(make))
         arguments.keep([layout, request])

@@ -30,10 +30,10 @@ def test_the_linear_epilogue_is_numpys(d, beta, own_c) -> None:
     k = warpgroup_kernel(a=words, b=words, d=Pointer(d), c=Pointer(f32), alpha=Scalar(f32), beta=Scalar(f32))
     a, b, to, of, alpha, by = k.arguments
     tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
-    k.fence_proxy_async()
-    k.barrier()
+    k.fence.proxy_async()
+    k.barrier.sync()
     mma, acc = product(k, N)
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, *tiles)
     mma.axpby(alpha, acc, by, to, STRIDE, **({"c": of} if own_c else {}))
     random = np.random.default_rng(N)

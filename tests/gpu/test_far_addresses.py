@@ -77,7 +77,7 @@ def test_indices_of_eight_bits_in_shared_memory():
     out, at = k.arguments
     kept = k.shared(f32, 256)
     kept[k.thread_id()] = k.thread_id().to(f32)
-    k.barrier()
+    k.barrier.sync()
     out[k.thread_id()] = kept[at[k.thread_id()]]
     places = np.random.default_rng(1).permutation(256).astype(np.uint8)
     result = cuda.to_device(np.zeros(256, np.float32))

@@ -33,11 +33,11 @@ def test_the_product_arrives_in_rows(element, d, stride):
     k = KernelBuilder("store_accumulator", "sm_90a", threads=128, parameters=parameters)
     a, b, out = k.arguments
     tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
-    k.fence_proxy_async()
-    k.barrier()
-    acc = k.accumulator(n, d)
-    with k.wgmma():
-        k.wgmma_mma_async(acc, *tiles, request)
+    k.fence.proxy_async()
+    k.barrier.sync()
+    acc = k.wgmma.accumulator(n, d)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, *tiles, request)
     k.store_accumulator(acc, out, stride)
     random = np.random.default_rng(n + stride)
     matrices = [random.integers(-4, 5, (rows, request.k)).astype(element.numpy_dtype()) for rows in (64, n)]

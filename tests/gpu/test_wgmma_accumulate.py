@@ -31,15 +31,15 @@ def accumulate_kernel(element, d, flags):
     k = KernelBuilder("accumulate", "sm_90a", threads=128, parameters=parameters)
     a, b, given, out = k.arguments
     tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
-    k.fence_proxy_async()
-    k.barrier()
-    acc = k.accumulator(N, d)
+    k.fence.proxy_async()
+    k.barrier.sync()
+    acc = k.wgmma.accumulator(N, d)
     acc.fill(START)
     told = [given[step] != 0 if flag is None else flag for step, flag in enumerate(flags)]
-    with k.wgmma():
+    with k.wgmma.group():
         for step, flag in enumerate(told):
             at = (0, step * request.k)
-            k.wgmma_mma_async(acc, *tiles, request, a_at=at, b_at=at, accumulate=flag)
+            k.wgmma.mma_async(acc, *tiles, request, a_at=at, b_at=at, accumulate=flag)
     k.store_accumulator(acc, out, N)
     return k, layouts, request
 

@@ -36,7 +36,7 @@ def version_as_a_number():
 def fence_before_hopper():
     k = nvb.KernelBuilder("k", "sm_80", threads=32)  # breaks
     k = nvb.KernelBuilder("k", "sm_90", threads=32)  # keeps
-    k.fence_mbarrier_init()
+    k.fence.mbarrier_init()
 
 
 @program("target.row-ptx-version")
@@ -101,8 +101,8 @@ def matrices_stored_before_hopper():
 
 @kernel("instruction.variant")
 def vote_of_no_kind(k, out: nvb.Pointer(i32)):
-    k.vote("most", k.lane_id() == 0)  # breaks
-    k.vote("any", k.lane_id() == 0)  # keeps
+    k.warp.vote("most", k.lane_id() == 0)  # breaks
+    k.warp.vote("any", k.lane_id() == 0)  # keeps
 
 
 @program("fragment.range")
@@ -127,4 +127,4 @@ def fence_of_a_space_without_one():
 def mma_sync_in_fp8(k):
     request = nvb.mma("m16n8k32", e4m3, e4m3, f32)  # breaks
     request = nvb.mma("m16n8k16", f16, f16, f32)  # keeps
-    k.mma_sync(request, [0] * 4, [0] * 2, [0.0] * 4)
+    k.mma.sync(request, [0] * 4, [0] * 2, [0.0] * 4)

@@ -35,7 +35,7 @@ def mma_kernel(request: MmaRequest, *, target: str = "sm_90a") -> FinishedKernel
     words = {name: given[name][thread] for name in scales}
     if one.sparsity is not None:
         words["metadata"] = given["metadata"][thread]
-    results = k.mma_sync(request, **fragments, **words)
+    results = k.mma.sync(request, **fragments, **words)
     for index, value in enumerate(results):
         given["d"][thread * len(results) + index] = value if word is f64 else value.bitcast(u32)
     return k.finish()

@@ -76,12 +76,12 @@ def build(case: Case) -> Built:
         else:
             _load(k, mma, rows, a, turn, case.tile_k)
         _fill(k, tile_b, b, turn)
-        k.fence_proxy_async()
-        k.barrier()
+        k.fence.proxy_async()
+        k.barrier.sync()
         first = tile_a if tile_a is not None else mma.make_fragment_A(rows)
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, first, tile_b, warpgroup)
-        k.barrier()
+        k.barrier.sync()
     if case.parts > 1:
         acc.add_parts()
     if mma.layouts.tile_size_mnk[2] > one.k:

@@ -65,8 +65,8 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str,
     request = TmaRequest(tensor_map.rank, direction, mode, operation=operation or None)
 
     def body(k: Any, source: Any, out: Any, tensor: Any) -> None:
-        tile, full = k.shared(nvb.u8, 4096, align=128), k.mbarriers(1, 1)
-        k.barriers_ready()
+        tile, full = k.shared(nvb.u8, 4096, align=128), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
         innermost, others = (source[one].to(nvb.i32).ir for one in range(2))
         place = [innermost, *([others] * (tensor_map.rank - 1))]
         given: dict[str, Any] = {"tensor_map": tensor.address, "coordinates": place}
@@ -78,12 +78,12 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str,
             given["source"] = tile.bytes.ir
         with k.if_(k.thread_id() == 0):
             if direction == "load":
-                k.mbarrier_arrive_expect_tx(full, tensor_map.bytes)
+                k.mbarrier.arrive_expect_tx(full, tensor_map.bytes)
             k.emit(select_tma(request, k.target), given)
             if direction == "load":
-                k.mbarrier_wait(full, 0)
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+                k.mbarrier.wait(full, 0)
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     from numba import cuda
 

@@ -116,7 +116,7 @@ class Case:
         tile = k.tensor(k.shared(kind, rows * words, align=1024), layout)
         with k.range(k.thread_id(), rows * words, self.threads) as place:
             tile[place // words, place % words] = matrix[place // words, place % words]
-        k.barrier()
+        k.barrier.sync()
         return tile
 
     def _metadata(self, k: KernelBuilder, source: Any) -> Any:

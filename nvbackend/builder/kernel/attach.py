@@ -62,7 +62,7 @@ class AttachedBuilder(Operations):
         self._attached = caller_location()
         self._declares_base = shared_base is not None
         self._shared_start = self._shared_bytes = shared_base or 0
-        self.threads, self.cluster = threads, cluster
+        self.threads, self.cluster_size = threads, cluster
         self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
         entry = function.entry_basic_block
         self._knows_threads = builder.block is entry
@@ -159,7 +159,7 @@ def attach(
         "another IRBuilder": builder is earlier._following.owner,
         "another target": Target.parse(target) == earlier.target,
         "another number of threads": threads == earlier.threads,
-        "another cluster": cluster == earlier.cluster,
+        "another cluster": cluster == earlier.cluster_size,
         "another shared_base": (shared_base or 0) == earlier._shared_start,
     }
     for what, is_same in given.items():

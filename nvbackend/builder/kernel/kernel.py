@@ -76,7 +76,7 @@ class KernelBuilder(Operations):
         super().__init__(name, found, function, cached_storage=True)
         claim(function, self)
         self._parameters = tuple(parameters)
-        self.threads, self.cluster = threads, cluster
+        self.threads, self.cluster_size = threads, cluster
         self._execution.start(threads, cluster)
         self.machine.attributes.update(threads=threads, cluster=cluster)
         if min_ctas is not None or max_registers is not None:
@@ -102,7 +102,7 @@ class KernelBuilder(Operations):
     def signature(self) -> Signature:
         """What the kernel takes and how it must be launched."""
         minimum = self._bounds.min_ctas
-        bounds = LaunchBounds(self.threads, self.cluster, self._shared_bytes, minimum)
+        bounds = LaunchBounds(self.threads, self.cluster_size, self._shared_bytes, minimum)
         return Signature(self.name, self._parameters, bounds)
 
     def finish(self) -> FinishedKernel:

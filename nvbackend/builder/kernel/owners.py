@@ -60,7 +60,7 @@ class Builder(Protocol):
     name: str
     function: ir.Function
     threads: int
-    cluster: int
+    cluster_size: int
     target: Target
     _static_bytes: int
     _shared_bytes: int
@@ -107,8 +107,8 @@ def bounds_faults(k: Builder) -> Iterator[Diagnostic]:
     """Another number of threads, or of CTAs in a cluster, than a caller, a callee, or the launch bounds of `k` have."""
     for function, relation in _related(k.function):
         other = builder_of(function)
-        if other is not None and (other.threads, other.cluster) != (k.threads, k.cluster):
-            size = f" in clusters of {other.cluster}" if other.cluster != k.cluster else ""
+        if other is not None and (other.threads, other.cluster_size) != (k.threads, k.cluster_size):
+            size = f" in clusters of {other.cluster_size}" if other.cluster_size != k.cluster_size else ""
             yield _bounds(k, f"function {other.name}, {relation}, for {other.threads}{size}")
     most, required = _declared_threads(k.function)
     if required is not None and required != k.threads:
@@ -118,7 +118,7 @@ def bounds_faults(k: Builder) -> Iterator[Diagnostic]:
 
 
 def _bounds(k: Builder, other: str) -> Diagnostic:
-    size = f" in clusters of {k.cluster}" if k.cluster > 1 else ""
+    size = f" in clusters of {k.cluster_size}" if k.cluster_size > 1 else ""
     return THREADS.diagnose(at=k._attached, function=k.name, threads=k.threads, and_cluster=size, other=other)
 
 

@@ -1,4 +1,4 @@
-"""multimem: loads, stores and reductions at an address that stands for the memory of several GPUs."""
+"""Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import multimem
 from nvbackend.intrinsics.copy.multimem import Order
 from nvbackend.intrinsics.row.row import RegisterClass, Row
@@ -24,31 +25,20 @@ _HELD: dict[RegisterClass, ElementType] = {
     RegisterClass.F32: f32,
     RegisterClass.F64: f64,
 }
+
 _SIGNED: dict[str, ElementType] = {"s32": s32, "s64": s64}
 
 
-def _type_of(row: Row) -> ElementType:
-    return _SIGNED.get(str(row.axes["element"])) or _HELD[row.operand("values").register]
+@user_facing
+class Multimem:
+    """Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
 
+    called = "multimem"
 
-def _space(instruction: str, address: Address | Value) -> str | None:
-    """The state space that an address says it is in (None: generic). Raises multimem.address for shared memory."""
-    if not isinstance(address, Address):
-        return None
-    multimem_rules.check_address(instruction, in_shared=address.space != GLOBAL_SPACE)
-    return "global"
+    def __init__(self, k: Threads) -> None:
+        self._k = k
 
-
-class Multimem(Threads):
-    """Operations on a multicast object (cuMulticastCreate), which GPUs joined by NVLink share. PTX ISA 9.7.9.
-
-    `element` is PTX's word for the type, `vector` how many of it (1, 2, 4, 8; 32, 64 or 128 bits in all). Values are
-    registers: u16 for f16, bf16 and pairs of 8-bit elements, u32 for pairs of 16 bits and four of 8. `order` is
-    ("weak",), or semantics and scope, such as ("acquire", "sys"). All raise instruction.variant for what there is not,
-    multimem.address for shared memory, and multimem.values for another number of registers.
-    """
-
-    def multimem_load_reduce(
+    def load_reduce(
         self,
         address: Address | Value,
         operation: str,
@@ -73,9 +63,12 @@ class Multimem(Threads):
             space=_space("multimem.ld_reduce", address),
         )
         kind = _type_of(row)
-        return [self._wrap(one, kind) for one in self.emit(row, {"address": self._multimem_address(address)})["values"]]
+        return [
+            self._k._wrap(one, kind)
+            for one in self._k.emit(row, {"address": self._multimem_address(address)})["values"]
+        ]
 
-    def multimem_store(
+    def store(
         self, address: Address | Value, values: Sequence[Operand], element: str, vector: int = 1, *, order: Order = ()
     ) -> None:
         """multimem.st: write the vector in the registers `values` to `address` in the memory of every GPU."""
@@ -83,7 +76,7 @@ class Multimem(Threads):
         row = variant("multimem.st", multimem.store, element, vector, order=order, space=space)
         self._multimem_write(row, address, values)
 
-    def multimem_reduce(
+    def reduce(
         self,
         address: Address | Value,
         operation: str,
@@ -99,12 +92,24 @@ class Multimem(Threads):
         self._multimem_write(row, address, values)
 
     def _multimem_address(self, address: Address | Value) -> ir.Value:
-        return address.bytes.ir if isinstance(address, Address) else as_value(self, address, u64).ir
+        return address.bytes.ir if isinstance(address, Address) else as_value(self._k, address, u64).ir
 
     def _multimem_write(self, row: Row, address: Address | Value, values: Sequence[Operand]) -> None:
         kind = _type_of(row)
         multimem_rules.check_values(row, len(values), kind)
-        self.emit(
+        self._k.emit(
             row,
-            {"address": self._multimem_address(address), "values": [as_value(self, one, kind).ir for one in values]},
+            {"address": self._multimem_address(address), "values": [as_value(self._k, one, kind).ir for one in values]},
         )
+
+
+def _type_of(row: Row) -> ElementType:
+    return _SIGNED.get(str(row.axes["element"])) or _HELD[row.operand("values").register]
+
+
+def _space(instruction: str, address: Address | Value) -> str | None:
+    """The state space that an address says it is in (None: generic). Raises multimem.address for shared memory."""
+    if not isinstance(address, Address):
+        return None
+    multimem_rules.check_address(instruction, in_shared=address.space != GLOBAL_SPACE)
+    return "global"

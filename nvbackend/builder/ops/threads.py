@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from llvmlite import ir
-
-from nvbackend.builder.ops.memory import Address, Memory
+from nvbackend.builder.ops.memory import Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.regions import of_whole_warps
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import RegisterClass
-from nvbackend.intrinsics.row.types import f32, pred, s32, s64, u32
+from nvbackend.intrinsics.row.types import f32, pred, s32, s64
 from nvbackend.intrinsics.sync import barriers as sync
-from nvbackend.intrinsics.sync import cluster, register_budget, special_registers, warp
-from nvbackend.isel.protocols.cluster import rules as cluster_rules
+from nvbackend.intrinsics.sync import special_registers, warp
 from nvbackend.isel.select import family_rules
-from nvbackend.isel.target.variants import VARIANT
+from nvbackend.isel.select.memory_rules import check_sleep
+from nvbackend.isel.target.variants import VARIANT, variant
 
 _SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
 """The values that special registers are, where not s32."""
@@ -32,7 +29,7 @@ class Threads(Memory):
     """Special registers, CTA and cluster barriers, election, fences, register budgets."""
 
     threads: int
-    cluster: int
+    cluster_size: int
 
     def special_register(self, name: str) -> Value:
         """A special register by its PTX name without the percent sign, such as "tid.x".
@@ -91,18 +88,6 @@ class Threads(Memory):
             self._indices.append(SharedIndex(own.ir, shared.ir, emitted))
         return shared
 
-    def cluster_rank(self) -> Value:
-        """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""
-        return self.const(0, s32) if self.cluster == 1 else self.special_register("cluster_ctarank")
-
-    def cluster_id(self) -> Value:
-        """The index of the CTA's cluster in the grid along x; the CTA's own index where there is no cluster."""
-        return self.block_id() if self.cluster == 1 else self.special_register("clusterid.x")
-
-    def cluster_count(self) -> Value:
-        """The clusters of the grid along x."""
-        return self.block_count() if self.cluster == 1 else self.special_register("nclusterid.x")
-
     def uniform(self, value: Value) -> Value:
         """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
         given = value.bitcast(s32) if value.type is f32 else value
@@ -128,36 +113,6 @@ class Threads(Memory):
         with self.if_((self.warp_id() == warp_index) & self.elect()):
             yield
 
-    def barrier(self, identifier: Operand = 0, threads: Operand | None = None, *, aligned: bool = True) -> None:
-        """Wait at barrier `identifier` (0 to 15) for the whole CTA, or for `threads` of it (a multiple of 32).
-
-        Without `aligned` (barrier.sync instead of bar.sync) the threads of a warp need not execute it together. Raises
-        barrier.id, barrier.threads, barrier.waits, barrier.crowd. PTX ISA 9.7.13.1.
-        """
-        row = sync.barrier_sync(counted=threads is not None, aligned=aligned)
-        self.emit(row, self._barrier_operands(identifier, threads))
-
-    def barrier_arrive(self, identifier: Operand, threads: Operand, *, aligned: bool = True) -> None:
-        """bar.arrive: arrive at barrier `identifier` (0 to 15) that `threads` threads in all are for, and go on.
-
-        Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd. PTX ISA 9.7.13.1.
-        """
-        self.emit(sync.barrier_arrive(aligned=aligned), self._barrier_operands(identifier, threads))
-
-    def _barrier_operands(self, identifier: Operand, threads: Operand | None) -> dict[str, ir.Value]:
-        number = as_value(self, identifier, s32)
-        if isinstance(number.constant, int):
-            family_rules.check_barrier_id(number.constant)
-        if threads is None:
-            return {"id": number.ir}
-        count = as_value(self, threads, s32)
-        if isinstance(count.constant, int):
-            family_rules.check_barrier_threads(count.constant)
-            if count.constant > self.threads:
-                rules.BARRIER_WAITS.fail(threads=count.constant, there=self.threads)
-            family_rules.check_barrier_crowd(count.constant, self._coming_to(number))
-        return {"id": number.ir, "threads": count.ir}
-
     def _coming_to(self, barrier: Value) -> int:
         """The most threads here that certainly come to one barrier, whose number is `barrier`; 0 where not known."""
         here = self._execution.here()
@@ -169,79 +124,16 @@ class Threads(Memory):
         coming = Counter(number for thread, number in enumerate(numbers) if here.bits >> thread & 1)
         return max(coming.values(), default=0)
 
-    def cluster_sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
-        """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".
+    def griddepcontrol(self, action: str) -> None:
+        """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.
 
-        The arrival releases this thread's writes to the cluster, which costs a fence of GPU scope; with `relaxed` it
-        orders nothing, for where a fence stands before it or nothing is handed over. Without `aligned` the threads of a
-        warp need not execute it together. Raises cluster.scope.
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13.13.
         """
-        if scope not in ("cta", "cluster"):
-            cluster_rules.SCOPE.fail(given=scope)
-        if self.cluster == 1 or scope == "cta":
-            self.barrier(aligned=aligned)
-        else:
-            self.emit(cluster.barrier_arrive("relaxed" if relaxed else None, aligned=aligned), {})
-            self.emit(cluster.barrier_wait(aligned=aligned), {})
+        self.emit(variant("griddepcontrol", sync.griddepcontrol, action), {})
 
-    def peer_rank(self) -> Value:
-        """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.
-
-        Raises cluster.no-peer where the cluster is no whole number of pairs.
-        """
-        if self.cluster % 2:
-            cluster_rules.NO_PEER.fail(call="k.peer_rank()", cluster=self.cluster, instead=self.cluster + 1)
-        return self.cluster_rank() ^ 1
-
-    def fence_mbarrier_init(self) -> None:
-        """Make this thread's mbarrier.init visible to the cluster and the async proxy."""
-        self.emit(sync.fence_mbarrier_init(), {})
-
-    def fence_proxy_async(self, space: str | None = "shared::cta") -> None:
-        """Order ordinary accesses to `space` before accesses by TMA and wgmma that follow (every space for None)."""
-        self.emit(sync.fence_proxy_async(space), {})
-
-    def increase_registers(self, count: int) -> None:
-        """Take registers from the CTA's pool until each thread has `count` (24 to 256 by 8); blocks until there are."""
-        self._set_registers("inc", count)
-
-    def decrease_registers(self, count: int) -> None:
-        """Give registers back so that each thread has `count` left (24 to 256 by 8)."""
-        self._set_registers("dec", count)
-
-    def _set_registers(self, action: str, count: int) -> None:
-        family_rules.check_setmaxnreg_target(self.target)
-        family_rules.check_register_count(count)
-        self.emit(register_budget.setmaxnreg(action), {"registers": count})
-
-    def map_to_peer(self, address: Value, rank: Operand) -> Value:
-        """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`.
-
-        Raises cluster.rank for a number that is no rank, cluster.no-peer where the kernel has no cluster.
-        """
-        self._check_rank(rank)
-        number = as_value(self, rank, s32).ir
-        operands = {"address": address.ir, "rank": number}
-        mapped = self.emit(cluster.mapa(), operands)["mapped"][0]
-        self._places.is_address(mapped, self._places.of_address(address.ir))
-        self._peers.map(mapped, self._execution.first_peers(number), number)
-        return self._wrap(mapped, u32)
-
-    def map_shared_rank(self, address: Address, rank: Operand) -> Address:
-        """The same place as this CTA's shared `address`, in the CTA of rank `rank`: to load, to store, and for atomics.
-
-        All CTAs are there between two `cluster_sync`, one before the first access and one after the last
-        (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer, and
-        cluster.not-shared for an address of global memory.
-        """
-        if self._own(address).space == GLOBAL_SPACE:
-            cluster_rules.NOT_SHARED.fail(call="k.map_shared_rank(...)", given=repr(address))
-        return self._from_number(self.map_to_peer(self._own(address).bytes, rank).ir, address.element, address.align)
-
-    def _check_rank(self, rank: Operand) -> None:
-        number = rank if isinstance(rank, int) else getattr(rank, "constant", None)
-        if isinstance(number, int) and not 0 <= number < self.cluster:
-            legal = "0" if self.cluster == 1 else f"0 to {self.cluster - 1}"
-            cluster_rules.RANK.fail(rank=number, cluster=self.cluster, legal=legal)
-        if number is None and self.cluster == 1:
-            cluster_rules.NO_PEER.fail(call="k.map_to_peer(...)", cluster=1, instead=2)
+    def nanosleep(self, nanoseconds: Operand) -> None:
+        """nanosleep: suspend the thread for 0 to twice `nanoseconds`, which is at most 1,000,000 (nanosleep.range)."""
+        given = as_value(self, nanoseconds, s32)
+        if isinstance(given.constant, int):
+            check_sleep(given.constant)
+        self.emit(sync.nanosleep(), {"nanoseconds": given.ir})

@@ -113,13 +113,15 @@ def with_block(
 ) -> Callable[Concatenate[Owner, Given], AbstractContextManager[Yielded]]:
     """`contextlib.contextmanager` for the builder's calls: one that is never entered is found when the kernel ends.
 
-    The method's owner is the builder, or has it as `_k`.
+    The method's owner is the builder, or has it as `_k`; a noun says as `called` what it is called on the builder.
     """
     make = contextmanager(function)
 
     @functools.wraps(function)
     def call(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AbstractContextManager[Yielded]:
         builder: Any = getattr(self, "_k", self)
-        return _Block(make(self, *args, **kwargs), builder, function.__name__)
+        noun = getattr(self, "called", None)
+        name = f"{noun}.{function.__name__}" if noun else function.__name__
+        return _Block(make(self, *args, **kwargs), builder, name)
 
     return call

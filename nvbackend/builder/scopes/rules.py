@@ -36,7 +36,7 @@ NO_TRUTH_VALUE = Rule(
 NO_NUMBER = Rule(
     id="value.number",
     message="what is known when the kernel runs is not a Python number while the kernel is being built: {error}",
-    fix="use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.sqrt and the like for math and "
+    fix="use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like for math and "
     "NumPy, an array in memory for a list",
     why="The number is known when the kernel runs, and differs between threads.",
     reference="docs/guide.md, Values and variables",
@@ -307,7 +307,7 @@ TMA_PLACE = Rule(
 MBARRIER_ADDRESS = Rule(
     id="mbarrier.address",
     message="{given!r} cannot be an mbarrier, which is {bytes} bytes of shared memory at a multiple of {bytes}",
-    fix="make it with k.mbarriers(count, arrivals)",
+    fix="make it with k.mbarrier.array(count, arrivals)",
     why="The address would be cut to 32 bits, or the access would fault.",
     reference="PTX ISA 9.7.13.15 (mbarrier: size and alignment)",
 )

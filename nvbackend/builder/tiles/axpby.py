@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.ops.arithmetic import Arithmetics
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, f64, s32
@@ -26,7 +26,7 @@ class Axpby:
 
     def __init__(
         self,
-        k: Arithmetics,
+        k: FunctionBuilder,
         alpha: Operand,
         beta: Operand,
         accumulator: ElementType,
@@ -62,5 +62,5 @@ class Axpby:
             addend = self._beta * addend
         if self._alpha.constant == 1:
             return (own + addend).to(self.d)
-        total = self._k.fma(self._alpha, own, addend) if self._type.is_float else self._alpha * own + addend
+        total = self._k.math.fma(self._alpha, own, addend) if self._type.is_float else self._alpha * own + addend
         return total.to(self.d)

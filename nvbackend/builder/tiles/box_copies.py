@@ -7,7 +7,6 @@ from typing import NoReturn
 
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tensor_copies import TensorCopies
 from nvbackend.builder.tiles.tensor import Tensor, Tensors, begin_of
 from nvbackend.builder.values.scaling import SHARED_SPACE
 from nvbackend.builder.values.values import Operand
@@ -25,7 +24,7 @@ BOXES = Rule(
 )
 
 
-class BoxCopies(Tensors, TensorCopies):
+class BoxCopies(Tensors):
     """What `k.copy` does with the boxes of TMA."""
 
     def _copy_boxes(
@@ -57,16 +56,16 @@ class BoxCopies(Tensors, TensorCopies):
             fail("a box has no `where`", "leave it out: TMA fills what is outside the array, and writes none of it")
         if multicast and not loads:
             fail("what is stored has one place", "leave `multicast` out")
-        shared = multicast and self.cluster > 1
-        boxes = tma_partition(copy, self.cluster_rank(), self.cluster) if shared else tma_partition(copy)
-        mask = (1 << self.cluster) - 1 if shared else None
+        shared = multicast and self.cluster_size > 1
+        boxes = tma_partition(copy, self.cluster.rank(), self.cluster_size) if shared else tma_partition(copy)
+        mask = (1 << self.cluster_size) - 1 if shared else None
         begin = begin_of(tensor)
         for box in boxes:
             place, coordinates = begin + box.offset, copy.coordinates_of(box, at)
             if barrier is None:
-                self.tma_store_box(tensor_map, coordinates, place)
+                self.tma.store_box(tensor_map, coordinates, place)
             else:
-                self.tma_load_box(place, tensor_map, coordinates, barrier, multicast_mask=mask)
+                self.tma.load_box(place, tensor_map, coordinates, barrier, multicast_mask=mask)
 
 
 def _fail(copy: TmaCopy, source: object, destination: object, problem: str, instead: str) -> NoReturn:

@@ -48,16 +48,16 @@ class CopyRing:
     def drain(self, steps: Operand, fetch: Fetch) -> Iterator[tuple[Value, CopyStage]]:
         """Each of `steps` steps in turn: its number, and its stage, to read. All threads of the CTA execute it.
 
-        `fetch(step, stage)` starts this thread's copies of a step by `k.cp_async` or `k.copy`; it is called where they
-        are emitted, for a step that there is. Nothing is pending behind the block, but a `k.barrier()` must come before
+        `fetch(step, stage)` starts this thread's copies of a step by `k.cp_async.copy` or `k.copy`; it is called where they
+        are emitted, for a step that there is. Nothing is pending behind the block, but a `k.barrier.sync()` must come before
         the stages are written again.
         """
         k, ahead = self._k, self.stages - 1
         for first in range(ahead):
             self._fill(k.const(first, s32), steps, fetch)
         with k.range(steps) as step:
-            k.cp_async_wait(ahead - 1)
-            k.barrier()  # all have their part of this step's tiles, and are done with those that are filled next
+            k.cp_async.wait_group(ahead - 1)
+            k.barrier.sync()  # all have their part of this step's tiles, and are done with those that are filled next
             self._fill(step + ahead, steps, fetch)
             yield step, self.stage(step)
 
@@ -73,7 +73,7 @@ class CopyRing:
         """Start the copies of a step, one group; an empty one past the end, so that groups are counted alike."""
         with self._k.if_(step < steps):
             fetch(step, self.stage(step))
-        self._k.cp_async_commit()
+        self._k.cp_async.commit_group()
 
 
 def _count(layout: AnyLayout) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from nvbackend.builder.ops.addresses import mbarrier_address
 from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.scopes.blocks import with_block
@@ -54,11 +55,11 @@ class Ring:
         self._k = k
         self.stages = stages
         self.consumers = consumers
-        self.peers = k.cluster if multicast else 1
+        self.peers = k.cluster_size if multicast else 1
         self.bytes = sum(layout.bytes for layout in layouts.values())
         self._tiles = {name: k.shared_tiles(layout, stages, name=name) for name, layout in layouts.items()}
-        self._full = k.mbarriers(stages, arrivals=1, name="full")
-        self._empty = k.mbarriers(stages, arrivals=consumers * self.peers, name="empty")
+        self._full = k.mbarrier.array(stages, arrivals=1, name="full")
+        self._empty = k.mbarrier.array(stages, arrivals=consumers * self.peers, name="empty")
         self._index = k.var(0, s32, name="stage")
         self._phase = k.var(0, s32, name="phase")
         self._unreleased = k.var(0, s32, name="unreleased")
@@ -69,9 +70,9 @@ class Ring:
         k = self._k
         self._check_role("fill", "one producer thread", wrong=k._consuming is not None)
         index = self._index.value
-        k.mbarrier_wait(self._empty + index, self._phase ^ 1)
+        k.mbarrier.wait(self._empty + index, self._phase ^ 1)
         full = self._full + index
-        k.mbarrier_arrive_expect_tx(full, self.bytes)
+        k.mbarrier.arrive_expect_tx(full, self.bytes)
         with k._holding("fill"):
             yield self._stage(index)
         self._advance()
@@ -93,7 +94,7 @@ class Ring:
             )
         self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
         index = self._index.value
-        k.mbarrier_wait(self._full + index, self._phase)
+        k.mbarrier.wait(self._full + index, self._phase)
         with k._holding("drain"):
             yield self._stage(index)
         if in_flight == 0:
@@ -113,12 +114,12 @@ class Ring:
         k = self._k
         self._check_role("feed", "one thread that issues tcgen05.mma", wrong=k._consuming is not None)
         index = self._index.value
-        k.mbarrier_wait(self._full + index, self._phase)
+        k.mbarrier.wait(self._full + index, self._phase)
         with k._holding("feed"):
             yield self._stage(index)
         shared = self.peers > 1
         mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}
-        barrier = k._mbarrier(self._empty + index).ir
+        barrier = mbarrier_address(k, self._empty + index).ir
         k.emit(tcgen05_memory.commit(multicast=shared), {"barrier": barrier, **mask})
         self._advance()
 
@@ -143,7 +144,7 @@ class Ring:
         Then no consumer of the cluster has an arrival at this CTA's barriers outstanding, and the CTA may end.
         """
         with self._k.range(self.stages):
-            self._k.mbarrier_wait(self._empty + self._index.value, self._phase ^ 1)
+            self._k.mbarrier.wait(self._empty + self._index.value, self._phase ^ 1)
             self._advance()
 
     def _release(self, index: Value, when: Value | None) -> None:
@@ -152,7 +153,7 @@ class Ring:
         thread = k.thread_id() % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
         known = {} if k._consuming is None else {facts.ARRIVALS: k._consuming * self.peers}
-        k._arrive_peer(self._empty + index, thread, chosen, known)
+        k.mbarrier._arrive_peer(self._empty + index, thread, chosen, known)
 
     def _before(self, index: Value) -> Value:
         return self._k.select(index == 0, self.stages - 1, index - 1)
@@ -193,7 +194,7 @@ class Pipelines(Roles):
         index, height, width = (as_value(self, one, s32).to(u32) for one in (tile, rows, columns))
         in_group = width * group
         first = self._quotient(index, in_group) * group
-        height = self.min(height - first, group)
+        height = self.math.min(height - first, group)
         inside = self._rest(index, in_group)
         return (first + self._rest(inside, height)).to(s32), self._quotient(inside, height).to(s32)
 

@@ -35,7 +35,7 @@ RING_ROLE = Rule(
 RING_NOT_READY = Rule(
     id="pipeline.not-ready",
     message="ring.{call}() waits at mbarriers that no barrier has made visible since they were initialised",
-    fix="call k.barriers_ready() between the last k.pipeline(...) and the roles",
+    fix="call k.mbarrier.ready() between the last k.pipeline(...) and the roles",
     why="A thread may wait at a barrier before it is initialised, and wait forever.",
     reference="PTX ISA 9.7.13.15 (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
 )

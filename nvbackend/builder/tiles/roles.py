@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nvbackend.builder.ops.matrix.wgmma import Warpgroups
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import pipeline_rules
 from nvbackend.builder.values.values import Operand, Value
@@ -14,7 +14,7 @@ from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_sh
 REGISTER_STEP = REGISTER_COUNTS.step
 
 
-class Roles(Warpgroups):
+class Roles(FunctionBuilder):
     """The producer and consumers blocks, and what is known of them inside."""
 
     _consumer: Value | None = None
@@ -32,7 +32,7 @@ class Roles(Warpgroups):
             pipeline_rules.ROLES.fail(threads=self.threads, warpgroup=WARPGROUP_SIZE, least=2 * WARPGROUP_SIZE)
         self._producer_registers = registers
         with self.if_(self.warpgroup_id() == 0):
-            self.decrease_registers(registers)
+            self.setmaxnreg.dec(registers)
             with self.one_thread():
                 yield
 
@@ -46,7 +46,7 @@ class Roles(Warpgroups):
         consumers = self.threads // WARPGROUP_SIZE - 1
         with self.else_():
             self._check_registers(registers, consumers)
-            self.increase_registers(registers)
+            self.setmaxnreg.inc(registers)
             self._consuming = consumers
             try:
                 self._consumer = self.warpgroup_id() - 1

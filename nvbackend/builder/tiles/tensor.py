@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.tiles.coordinates import check_inside
 from nvbackend.builder.values.scaling import address_type, as_index
@@ -332,7 +332,7 @@ class Inside:
         return None
 
 
-class Tensors(Threads):
+class Tensors(FunctionBuilder):
     """Calls that make tensors."""
 
     def tensor(self, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:

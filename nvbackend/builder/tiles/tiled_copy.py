@@ -11,9 +11,7 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.ops.async_operations import AsyncOperations
 from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.warp_operations import WarpOperations
 from nvbackend.builder.tiles.box_copies import BoxCopies
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
 from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
@@ -73,7 +71,7 @@ class _Words:
     count: int
 
 
-class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
+class TiledCopies(BoxCopies):
     """`k.copy`, and tensors in registers."""
 
     def register_tensor(self, element: ElementType, layout: Layout | IntTuple, *, name: str = "r") -> RegisterTensor:
@@ -228,7 +226,7 @@ class TiledCopies(BoxCopies, WarpOperations, AsyncOperations):
     def _cp_async(self, atom: CopyAtom, source: Address, destination: Address, inside: Value | None) -> None:
         ignore = None if inside is None else ~inside
         cache = _row(atom).axes["cache_operator"]
-        self.cp_async(destination, source, atom.access_bytes, cache=str(cache), ignore=ignore)
+        self.cp_async.copy(destination, source, atom.access_bytes, cache=str(cache), ignore=ignore)
 
     def _ldmatrix(self, atom: CopyAtom, source: Address, destination: RegisterTensor, _: Value | None) -> None:
         row = _row(atom)

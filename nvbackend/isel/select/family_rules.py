@@ -131,7 +131,7 @@ def check_setmaxnreg_target(target: Target) -> None:
 BARRIER_ID = Rule(
     id="barrier.id",
     message="a CTA has the named barriers {lowest} to {highest}, not {given}",
-    fix="number the barriers of the kernel from {lowest} to {highest}; k.barrier() uses barrier {lowest}",
+    fix="number the barriers of the kernel from {lowest} to {highest}; k.barrier.sync() uses barrier {lowest}",
     why="Another number in a register waits on a barrier that is not meant, or traps.",
     reference="PTX ISA 9.7.13.1",
 )

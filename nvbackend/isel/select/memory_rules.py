@@ -42,14 +42,14 @@ SLEEP = Rule(
 READ_BYTES = Rule(
     id="async-copy.read-bytes",
     message="a copy of {size} bytes reads 0 to {size} of them, not {given}",
-    fix="count in bytes, and at most as many as are copied: k.min(left, {size})",
+    fix="count in bytes, and at most as many as are copied: k.math.min(left, {size})",
     why="More than the copy has is undefined behaviour.",
     reference="PTX ISA 9.7.9 (cp.async), src-size",
 )
 COPY_POLICY = Rule(
     id="async-copy.policy",
     message="cp.async with the cache policy 0, which is not a policy",
-    fix="make a policy with k.cache_policy(...), or leave cache_policy out",
+    fix="make a policy with k.cache.policy(...), or leave cache_policy out",
     why="ptxas ends with an internal error (C7907) where it sees the 0.",
     reference="PTX ISA 9.7.9 (createpolicy); ptxas 12.9 and 13.5",
 )

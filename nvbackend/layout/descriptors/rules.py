@@ -17,7 +17,7 @@ INDEX = Rule(
 NO_BASE = Rule(
     id="descriptor.no-base",
     message="the base of the descriptors of {layout} is {given!r}, which says not where the tile lies",
-    fix="give a descriptor or a value such as k.smem_descriptor(tile): iterator.with_base(base)",
+    fix="give a descriptor or a value such as k.wgmma.smem_descriptor(tile): iterator.with_base(base)",
     why="The layout says how far the operands lie from the first one, not where that is.",
     reference=_ITERATOR,
 )

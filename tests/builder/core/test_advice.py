@@ -34,18 +34,18 @@ def test_an_axis_that_there_is_not(call) -> None:
 
 
 def test_values_that_are_shuffled_have_32_bits() -> None:
-    narrow = said(lambda k, m, h, d, a, n: k.shuffle(h[0], "idx", 0))
+    narrow = said(lambda k, m, h, d, a, n: k.warp.shuffle(h[0], "idx", 0))
     assert "32 bits, and this f16 has 16" in narrow.message
     assert ".to(f32)" in narrow.fix
-    assert "halves" in said(lambda k, m, h, d, a, n: k.shuffle(d[0], "idx", 0)).fix
+    assert "halves" in said(lambda k, m, h, d, a, n: k.warp.shuffle(d[0], "idx", 0)).fix
     k = builder()
     h = k.arguments[1]
-    h[0] = k.shuffle(h[0].to(f32), "idx", 0).to(f16)
+    h[0] = k.warp.shuffle(h[0].to(f32), "idx", 0).to(f16)
     k.finish()
 
 
 def test_global_memory_is_not_in_a_peer() -> None:
-    found = said(lambda k, m, h, d, a, n: k.map_shared_rank(m, 0), cluster=2)
+    found = said(lambda k, m, h, d, a, n: k.cluster.map_shared_rank(m, 0), cluster=2)
     assert "takes an address of shared memory" in found.message
     assert "global address of s32" in found.message
 
@@ -54,12 +54,12 @@ def test_a_box_goes_to_the_address_of_a_tile() -> None:
     layout = nvb.SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 
     def load(k, place):
-        tile, full = k.shared_tile(layout), k.mbarriers(1, 1)
-        k.barriers_ready()
+        tile, full = k.shared_tile(layout), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, layout.bytes)
-            k.tma_load_box(place(tile), k.arguments[3], (0, 0), full)
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, layout.bytes)
+            k.tma.load_box(place(tile), k.arguments[3], (0, 0), full)
+        k.mbarrier.wait(full, 0)
 
     assert "tile.address" in said(lambda k, *_: load(k, lambda tile: tile.at(0, 0))).fix
     k = builder()

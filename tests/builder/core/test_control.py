@@ -93,12 +93,12 @@ def test_an_open_loop_ends_by_break_if():
 def test_a_branch_on_what_an_instruction_answers():
     """Also where the instruction is inline assembly, and the branch is on the opposite of its answer."""
     k, out = builder()
-    full = k.mbarriers(1, arrivals=32)
-    k.barriers_ready()
-    k.mbarrier_arrive(full)
+    full = k.mbarrier.array(1, arrivals=32)
+    k.mbarrier.ready()
+    k.mbarrier.arrive(full)
     with k.loop():
-        k.break_if(k.mbarrier_test(full, blocking=True))
-    with k.if_(~k.mbarrier_test(full)):
+        k.break_if(k.mbarrier.test(full, blocking=True))
+    with k.if_(~k.mbarrier.test(full)):
         out[0] = 1
     conditions = [block.branch.condition for block in k.finish().machine.blocks.values() if block.branch]
     assert len(conditions) == 3

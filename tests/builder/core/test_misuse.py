@@ -25,14 +25,18 @@ def builder() -> KernelBuilder:
 @pytest.mark.parametrize(
     ("call", "rule", "words"),
     [
-        (lambda k: k.accumulator(64).set([1.0] * 31), "wgmma.registers", "has 32 registers a thread, and 31 values"),
-        (lambda k: k.wgmma_wait_group(0, "acc"), "call.argument", "drains[0] is 'a', a str, and takes Accumulator"),
-        (lambda k: k.wgmma_wait_group(False), "machine.operand", "an integer, not a truth value"),
-        (lambda k: k.accumulator(64)[32], "fragment.range", "register 32 is outside of 0 to 31"),
-        (lambda k: k.accumulator(64)[-1], "fragment.range", "register -1"),
+        (
+            lambda k: k.wgmma.accumulator(64).set([1.0] * 31),
+            "wgmma.registers",
+            "has 32 registers a thread, and 31 values",
+        ),
+        (lambda k: k.wgmma.wait_group(0, "acc"), "call.argument", "drains[0] is 'a', a str, and takes Accumulator"),
+        (lambda k: k.wgmma.wait_group(False), "machine.operand", "an integer, not a truth value"),
+        (lambda k: k.wgmma.accumulator(64)[32], "fragment.range", "register 32 is outside of 0 to 31"),
+        (lambda k: k.wgmma.accumulator(64)[-1], "fragment.range", "register -1"),
         (lambda k: k.special_register("tid.w"), "register.name", "'tid.w' is not a special register"),
         (lambda k: k.thread_id("w"), "instruction.variant", "'w' is not an axis; x, y and z are"),
-        (lambda k: k.fence_proxy_async("local"), "row.axis", "space is 'local', and there are rows only for None"),
+        (lambda k: k.fence.proxy_async("local"), "row.axis", "space is 'local', and there are rows only for None"),
         (lambda k: k.shared(u8, 0), "shared.extent", "0 elements"),
         (lambda k: k.shared(u8, -16), "shared.extent", "-16 elements"),
         (lambda k: k.shared(u8, 16, align=24), "shared.extent", "a multiple of 24 bytes"),
@@ -46,8 +50,8 @@ def builder() -> KernelBuilder:
         (lambda k: k.tiled_mma(REQUEST, (2, 0)), "mma.warpgroups", "(2, 0)"),
         (lambda k: k.tiled_mma(REQUEST, {0: 1}), "mma.warpgroups", "{0: 1}"),
         (lambda k: k.pipeline(2, 1, a="tile"), "call.argument", "a is 'tile', a str, and takes SmemLayout"),
-        (lambda k: k.wgmma_wait_group(0, [k.thread_id()]), "call.argument", "drains[0] is <s32"),
-        (lambda k: k.accumulator(64).set((1.0, "x") * 16), "value.kind", "'x'"),
+        (lambda k: k.wgmma.wait_group(0, [k.thread_id()]), "call.argument", "drains[0] is <s32"),
+        (lambda k: k.wgmma.accumulator(64).set((1.0, "x") * 16), "value.kind", "'x'"),
         (lambda k: select_wgmma("m64n64k16", k.target), "call.argument", "request is 'm64n64k16', a str"),
         (lambda k: select_wgmma(REQUEST, "sm_90a"), "call.argument", "target is 'sm_90a', a str, and takes Target"),
         (lambda k: nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 8 << 40, 64), "layout.size", "reaches 262144"),
@@ -78,13 +82,13 @@ def test_a_field_of_a_request_is_named() -> None:
 
 def test_two_numbers_are_a_value_too() -> None:
     k = builder()
-    assert [k.min(3, 4).type, k.max(1.0, 2).type, k.select(True, 1, 2).type] == [i32, f32, i32]
-    assert k.fma(1.0, 2.0, 3.0).type is f32
+    assert [k.math.min(3, 4).type, k.math.max(1.0, 2).type, k.select(True, 1, 2).type] == [i32, f32, i32]
+    assert k.math.fma(1.0, 2.0, 3.0).type is f32
     k.finish()
 
 
 def test_an_accumulator_is_a_sequence_of_its_registers() -> None:
-    accumulator = builder().accumulator(16)
+    accumulator = builder().wgmma.accumulator(16)
     assert len(accumulator) == 8
     assert [value.type for value in accumulator] == [f32] * 8
 

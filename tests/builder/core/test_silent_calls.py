@@ -80,9 +80,9 @@ def in_drain(leave, *, loop_inside=False):
     k = builder()
     n = k.arguments[1]
     ring = k.pipeline(2, 2, a=TILE)
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.producer(40), k.range(n), ring.fill() as stage:
-        k.tma_load(stage.a, k.arguments[0], (0, 0), stage.full)
+        k.tma.load(stage.a, k.arguments[0], (0, 0), stage.full)
     with k.consumers(232), k.range(n) as i, ring.drain():
         if loop_inside:
             with k.range(4):
@@ -131,7 +131,7 @@ def test_a_return_leaves_the_stage_from_a_loop_inside():
 def test_a_producer_does_not_leave_its_stage():
     k = builder()
     ring = k.pipeline(2, 2, a=TILE)
-    k.barriers_ready()
+    k.mbarrier.ready()
 
     def broken():
         with k.producer(40), k.loop(), ring.fill():
@@ -161,7 +161,7 @@ def multiply(warpgroups, number):
         pass
     with k.consumers(232) as warpgroup:
         acc = mma.accumulator()
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, a, b, number(warpgroup))
     return [one.row.ptx for one in k.machine.instructions() if one.opcode.startswith("wgmma.mma_async")]
 

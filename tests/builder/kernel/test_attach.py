@@ -25,15 +25,15 @@ def foreign(name="foreign"):
 
 
 def region(k, tile, acc):
-    with k.wgmma():
-        k.wgmma_mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
 
 
 def test_calls_emit_where_the_owners_builder_stands():
     module, builder, function = foreign()
     k = nvb.attach(builder, "sm_90a", threads=128)
     tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
-    acc = k.accumulator(64)
+    acc = k.wgmma.accumulator(64)
     loop, done = function.append_basic_block("own.loop"), function.append_basic_block("own.done")
     builder.branch(loop)
     builder.position_at_end(loop)
@@ -53,13 +53,13 @@ def test_the_owners_control_flow_is_followed():
     _, builder, function = foreign()
     k = nvb.attach(builder, "sm_90a", threads=128)
     tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
-    acc = k.accumulator(64)
-    with k.wgmma(in_flight=1):
-        k.wgmma_mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+    acc = k.wgmma.accumulator(64)
+    with k.wgmma.group(in_flight=1):
+        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
     waits, done = function.append_basic_block("waits"), function.append_basic_block("done")
     builder.cbranch((k.value(function.args[1], i32) > 4).ir, waits, done)
     builder.position_at_end(waits)
-    k.wgmma_wait_group(0)
+    k.wgmma.wait_group(0)
     builder.branch(done)
     builder.position_at_end(done)
     builder.store(acc[0].ir, function.args[0])
@@ -83,7 +83,7 @@ def test_nothing_stays_behind_an_exit():
         lambda: number + number,
         lambda: number + 1,
         lambda: number.to(f32),
-        k.barrier,
+        k.barrier.sync,
         lambda: k.shared(i32, 4)[number],
     ):
         with pytest.raises(nvb.DiagnosticError, match=r"control\.unreachable"):

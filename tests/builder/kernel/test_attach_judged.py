@@ -36,9 +36,9 @@ def race(k, out, n):
 
 
 def nobody_arrives(k, out, n):
-    full = k.mbarriers(1, 1)
-    k.barriers_ready()
-    k.mbarrier_wait(full, 0)
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    k.mbarrier.wait(full, 0)
 
 
 def past_the_end(k, out, n):
@@ -48,28 +48,28 @@ def past_the_end(k, out, n):
 
 def in_half_of_the_threads(k, out, n):
     with k.if_(k.thread_id() < 40):
-        k.barrier()
+        k.barrier.sync()
 
 
 def race_in_a_loop(k, out, n):
     shared = k.shared(f32, 128)
     with k.range(n) as i:
         shared[k.thread_id()] = 1.0
-        k.barrier()
+        k.barrier.sync()
         out[i] = shared[127 - k.thread_id()]
 
 
 def right(k, out, n):
     shared = k.shared(f32, 128)
-    full = k.mbarriers(1, 128)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, 128)
+    k.mbarrier.ready()
     with k.if_(k.thread_id() < 64):
         shared[k.thread_id()] = 1.0
     with k.range(n) as i:
-        k.barrier()
+        k.barrier.sync()
         out[i] = shared[127 - k.thread_id()]
-    k.mbarrier_arrive(full)
-    k.mbarrier_wait(full, 0)
+    k.mbarrier.arrive(full)
+    k.mbarrier.wait(full, 0)
 
 
 BODIES = [race, nobody_arrives, past_the_end, in_half_of_the_threads, race_in_a_loop, right]
@@ -171,12 +171,12 @@ def test_blocks_of_the_owner_are_run_by_who_knows():
 def test_a_loop_of_the_owner_around_our_blocks():
     """Some threads leave the owner's loop early, and all that begins in it is run by fewer."""
     k, builder, _, n = attached()
-    full = k.mbarriers(1, 1)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_arrive(full)
+        k.mbarrier.arrive(full)
     again, done = builder.block, builder.append_basic_block("done")
-    k.mbarrier_wait(full, 0)
+    k.mbarrier.wait(full, 0)
     builder.cbranch((k.thread_id() < n).ir, again, done)
     builder.position_at_end(done)
     builder.ret_void()
@@ -200,7 +200,7 @@ def test_a_function_that_another_calls_is_no_kernel():
 LATE = {
     "a value": lambda k, out, n: n + 1,
     "a store": lambda k, out, n: out.store(1.0),
-    "a barrier": lambda k, out, n: k.barrier(),
+    "a barrier": lambda k, out, n: k.barrier.sync(),
     "a variable": lambda k, out, n: k.var(0).set(n),
     "a block": lambda k, out, n: k.if_(n > 0).__enter__(),
 }

@@ -15,10 +15,10 @@ def multiplied():
     place = ir.IRBuilder(function.append_basic_block("entry"))
     k = nvb.attach(place, "sm_90a", threads=128)
     tile = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
-    acc = k.accumulator(64)
-    with k.wgmma(in_flight=1):
-        k.wgmma_mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
-    k.wgmma_wait_group(0)
+    acc = k.wgmma.accumulator(64)
+    with k.wgmma.group(in_flight=1):
+        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+    k.wgmma.wait_group(0)
     place.ret_void()
     return k, acc, place
 
@@ -38,7 +38,7 @@ def test_in_front_of_the_end_of_a_block_is_behind_everything():
     k, acc, place = multiplied()
     place.position_before(place.block.terminator)
     assert len(acc.values()) == acc.registers
-    k.wgmma_fence()
+    k.wgmma.fence()
     assert k.verify() == ()
 
 
@@ -46,7 +46,7 @@ def test_another_block_has_an_order_of_its_own():
     k, acc, place = multiplied()
     earlier = place.function.append_basic_block("earlier")
     place.position_at_end(earlier)
-    k.wgmma_fence()
+    k.wgmma.fence()
     place.ret_void()
     place.position_before(place.function.entry_basic_block.terminator)
     acc.values()

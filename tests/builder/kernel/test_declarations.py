@@ -65,7 +65,7 @@ def test_a_cluster_that_some_chips_launch_only_is_a_warning_of_the_finished_kern
 
 def test_the_warning_stands_with_the_errors_of_the_kernel() -> None:
     k = declared(cluster=16)
-    k.accumulator(64).values()
+    k.wgmma.accumulator(64).values()
     with pytest.raises(nvb.DiagnosticError) as caught:
         k.finish()
     assert rules_of(caught) == ["cluster.portable-size", "wgmma.unwritten"]
@@ -123,7 +123,7 @@ def test_parameters_may_be_called_anything(names: tuple[str, str]) -> None:
     k = declared(
         Parameter(names[0], Scalar(i64)), Parameter(names[1], TensorMap(f16, (64, 64))), Parameter("last", Scalar(i32))
     )
-    k.tma_prefetch_maps(k.arguments[1])
+    k.tma.prefetch_maps(k.arguments[1])
     k.shared_static(i32, 1)[0] = k.arguments[2]
     ptx = k.compile(assemble=False, cache=nvb.Cache.disabled()).ptx
     assert ".align 64 .b8 declared_param_1[128]" in ptx

@@ -23,8 +23,8 @@ def builder(name="operands"):
 
 def multiply(k, acc, request=REQUEST, a=None, **options):
     layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
-    with k.wgmma():
-        k.wgmma_mma_async(acc, a or k.shared_tile(layout), k.shared_tile(layout), request, **options)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, a or k.shared_tile(layout), k.shared_tile(layout), request, **options)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def multiply(k, acc, request=REQUEST, a=None, **options):
         (lambda k, out, a, f: k.uniform(a.to(i64)), "given: a value of LLVM's type i64"),
         (lambda k, out, a, f: k.uniform(a > 0), "given: a value of LLVM's type i1"),
         (
-            lambda k, out, a, f: multiply(k, k.accumulator(64), metadata=3),
+            lambda k, out, a, f: multiply(k, k.wgmma.accumulator(64), metadata=3),
             "operand metadata: it has no operand of that name",
         ),
         (
-            lambda k, out, a, f: multiply(k, k.accumulator(64), dataclasses.replace(REQUEST, sparse=True, k=32)),
+            lambda k, out, a, f: multiply(k, k.wgmma.accumulator(64), dataclasses.replace(REQUEST, sparse=True, k=32)),
             "operand metadata: it is missing",
         ),
     ],

@@ -24,21 +24,25 @@ def builder(name="copies", box=(64, 64)):
 def load(k, t, place=(0, 0), layout=LAYOUT, barrier=None):
     tile = k.shared_tile(layout)
     with k.one_thread():
-        k.tma_load(tile, t, place, barrier or barrier_of_somebody(k))
+        k.tma.load(tile, t, place, barrier or barrier_of_somebody(k))
 
 
 MISUSES = {
-    "mbarrier in global memory": (lambda k, out, a, t: k.mbarrier_arrive(out), "mbarrier.address", "global address"),
+    "mbarrier in global memory": (lambda k, out, a, t: k.mbarrier.arrive(out), "mbarrier.address", "global address"),
     "mbarrier at an odd place": (
-        lambda k, out, a, t: k.mbarrier_wait(k.shared(f32, 4, align=4) + 1, 0),
+        lambda k, out, a, t: k.mbarrier.wait(k.shared(f32, 4, align=4) + 1, 0),
         "mbarrier.address",
         "multiple of 8",
     ),
-    "copy on what is no mbarrier": (lambda k, out, a, t: load(k, t, barrier=out), "mbarrier.address", "k.mbarriers"),
+    "copy on what is no mbarrier": (
+        lambda k, out, a, t: load(k, t, barrier=out),
+        "mbarrier.address",
+        "k.mbarrier.array",
+    ),
     "three coordinates": (lambda k, out, a, t: load(k, t, (0, 0, 0)), "tma.place", "2 dimensions"),
     "one coordinate": (lambda k, out, a, t: load(k, t, (0,)), "tma.place", "1 coordinates"),
     "a float for an index": (lambda k, out, a, t: out[a.to(f32)], "value.operation", "index with integers"),
-    "pending below nothing": (lambda k, out, a, t: k.tma_wait_stores(-1), "tma.pending", "-1"),
+    "pending below nothing": (lambda k, out, a, t: k.tma.wait_group(-1), "tma.pending", "-1"),
 }
 
 
@@ -66,17 +70,21 @@ def test_the_box_that_the_fix_names_is_one():
 
 
 def multiply(k, a, b, acc):
-    with k.wgmma():
-        k.wgmma_mma_async(acc, a, b, REQUEST)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, a, b, REQUEST)
 
 
 FOREIGN = {
-    "barrier": lambda k, other: k.mbarrier_arrive(other.mbarriers(1, 1)),
-    "tensor map": lambda k, other: k.tma_prefetch_maps(other.arguments[2]),
+    "barrier": lambda k, other: k.mbarrier.arrive(other.mbarrier.array(1, 1)),
+    "tensor map": lambda k, other: k.tma.prefetch_maps(other.arguments[2]),
     "tensor map of a copy": lambda k, other: load(k, other.arguments[2]),
-    "tile of a copy": lambda k, other: k.tma_load(other.shared_tile(LAYOUT), k.arguments[2], (0, 0), k.mbarriers(1, 1)),
-    "accumulator": lambda k, other: multiply(k, k.shared_tile(LAYOUT), k.shared_tile(LAYOUT), other.accumulator(64)),
-    "tile": lambda k, other: multiply(k, other.shared_tile(LAYOUT), k.shared_tile(LAYOUT), k.accumulator(64)),
+    "tile of a copy": lambda k, other: k.tma.load(
+        other.shared_tile(LAYOUT), k.arguments[2], (0, 0), k.mbarrier.array(1, 1)
+    ),
+    "accumulator": lambda k, other: multiply(
+        k, k.shared_tile(LAYOUT), k.shared_tile(LAYOUT), other.wgmma.accumulator(64)
+    ),
+    "tile": lambda k, other: multiply(k, other.shared_tile(LAYOUT), k.shared_tile(LAYOUT), k.wgmma.accumulator(64)),
     "index": lambda k, other: k.arguments[0].__setitem__(other.arguments[1], 0),
     "variable": lambda k, other: k.if_(other.var(1) > 0).__enter__(),
 }

@@ -31,7 +31,7 @@ def build(element, body, target="sm_90a"):
 @pytest.mark.parametrize("target", ["sm_75", "sm_90a", "sm_120a"])
 def test_a_function_is_one_instruction(name, target):
     def body(k, x):
-        x[0] = getattr(k, name)(x[0])
+        x[0] = getattr(k.math, name)(x[0])
 
     assert SPELLED[name] in build(f32, body, target).ptx
 
@@ -39,7 +39,7 @@ def test_a_function_is_one_instruction(name, target):
 @pytest.mark.parametrize("name", SPELLED)
 def test_functions_are_of_f32(name):
     with pytest.raises(nvb.DiagnosticError, match=rf"k.{name} is not defined for f64") as caught:
-        build(f64, lambda k, x: getattr(k, name)(x[0]))
+        build(f64, lambda k, x: getattr(k.math, name)(x[0]))
     assert caught.value.diagnostics[0].rule_id == "value.operation"
 
 

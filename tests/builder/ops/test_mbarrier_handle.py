@@ -32,14 +32,14 @@ def test_a_handle_follows_its_phases() -> None:
     """Three copies one after the other: each announces the bytes, and the waits are for parities 0, 1 and 0."""
     k = kernel()
     tile = k.shared_tile(TILE)
-    full = k.mbarrier_handle(kind=MbarrierKind.TMA, expected_txn=TILE.bytes, tag="full")
-    k.barriers_ready()
+    full = k.mbarrier.handle(kind=MbarrierKind.TMA, expected_txn=TILE.bytes, tag="full")
+    k.mbarrier.ready()
     for step in range(3):
         with k.one_thread():
             full.arrive_expect()
-            k.tma_load(tile, k.arguments[0], (0, 64 * step), full.smem_base)
+            k.tma.load(tile, k.arguments[0], (0, 64 * step), full.smem_base)
         full.wait()
-        k.barrier()
+        k.barrier.sync()
     finished = k.finish()
     assert (full.kind, full.expected_txn, full.arrive_count, full.tag) == (MbarrierKind.TMA, 64 * 64 * 2, 1, "full")
     assert repr(full) == "<mbarrier full: tma, 1 arrivals>"
@@ -51,8 +51,8 @@ def test_a_handle_follows_its_phases() -> None:
 
 def test_an_ordinary_handle_counts_arrivals() -> None:
     k = kernel()
-    done = k.mbarrier_handle(128, tag="done")
-    k.barriers_ready()
+    done = k.mbarrier.handle(128, tag="done")
+    k.mbarrier.ready()
     done.arrive()
     done.wait()
     ptx = k.finish().compile().ptx
@@ -64,14 +64,14 @@ def test_an_ordinary_handle_counts_arrivals() -> None:
     ("call", "rule", "said"),
     [
         (
-            lambda k: k.mbarrier_handle(kind=MbarrierKind.TMA, tag="full"),
+            lambda k: k.mbarrier.handle(kind=MbarrierKind.TMA, tag="full"),
             "mbarrier.kind",
             "mbarrier full is of kind tma",
         ),
-        (lambda k: k.mbarrier_handle(expected_txn=64), "mbarrier.kind", "no copy brings the 64 bytes"),
-        (lambda k: k.mbarrier_handle(tag="done").arrive_expect(), "mbarrier.kind", "mbarrier done is of kind ordinary"),
-        (lambda k: k.mbarrier_handle(0), "mbarrier.count", "0"),
-        (lambda k: k.mbarrier_handle(kind=MbarrierKind.TMA, expected_txn=1 << 20), "mbarrier.expect-tx", "1048576"),
+        (lambda k: k.mbarrier.handle(expected_txn=64), "mbarrier.kind", "no copy brings the 64 bytes"),
+        (lambda k: k.mbarrier.handle(tag="done").arrive_expect(), "mbarrier.kind", "mbarrier done is of kind ordinary"),
+        (lambda k: k.mbarrier.handle(0), "mbarrier.count", "0"),
+        (lambda k: k.mbarrier.handle(kind=MbarrierKind.TMA, expected_txn=1 << 20), "mbarrier.expect-tx", "1048576"),
     ],
 )
 def test_what_a_handle_refuses(call, rule: str, said: str) -> None:
@@ -87,9 +87,9 @@ def test_what_a_handle_refuses(call, rule: str, said: str) -> None:
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_cluster_barriers_of_warps_that_have_diverged(aligned: bool, cluster: int) -> None:
     k = kernel(cluster=cluster)
-    k.mbarriers(1, 1)
-    k.barriers_ready(aligned=aligned)
-    k.cluster_sync(aligned=aligned)
+    k.mbarrier.array(1, 1)
+    k.mbarrier.ready(aligned=aligned)
+    k.cluster.sync(aligned=aligned)
     found = re.findall(r"bar(?:rier)?\.(?:cluster\.(?:arrive|wait)|sync)[\w.:]*", k.finish().compile().ptx)
     if cluster == 1:
         assert found == ["bar.sync" if aligned else "barrier.sync"] * 2
@@ -102,10 +102,10 @@ def test_cluster_barriers_of_warps_that_have_diverged(aligned: bool, cluster: in
 def test_one_cta_keeps_the_fence_of_the_initialisation() -> None:
     """TMA reads an mbarrier through another proxy, in a kernel without a cluster as well; ptxas takes its barriers."""
     k = kernel()
-    k.mbarriers(1, 1)
-    k.barriers_ready()
-    k.cluster_arrive()
-    k.cluster_wait()
+    k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    k.cluster.arrive()
+    k.cluster.wait()
     compiled = k.finish().compile()
     order = re.findall(r"mbarrier\.init|fence\.mbarrier_init|bar\.sync|barrier\.cluster\.\w+", compiled.ptx)
     expected = ["mbarrier.init", "fence.mbarrier_init", "bar.sync", "barrier.cluster.arrive", "barrier.cluster.wait"]
@@ -114,9 +114,9 @@ def test_one_cta_keeps_the_fence_of_the_initialisation() -> None:
 
 
 MULTICASTS = {
-    "tma_load": lambda k, matrix, tile, full: k.tma_load(tile, matrix, (0, 0), full, multicast=True),
-    "tma_load_box": lambda k, matrix, tile, full: k.tma_load_box(tile.address, matrix, (0, 0), full, multicast_mask=1),
-    "bulk_load": lambda k, matrix, tile, full: k.bulk_load(tile.address, k.arguments[1], 64, full, multicast_mask=1),
+    "tma_load": lambda k, matrix, tile, full: k.tma.load(tile, matrix, (0, 0), full, multicast=True),
+    "tma_load_box": lambda k, matrix, tile, full: k.tma.load_box(tile.address, matrix, (0, 0), full, multicast_mask=1),
+    "bulk_load": lambda k, matrix, tile, full: k.bulk.load(tile.address, k.arguments[1], 64, full, multicast_mask=1),
 }
 
 
@@ -136,4 +136,4 @@ def test_multicast_on_an_incompatible_target_is_told_in_the_documents_words(call
 def test_a_kind_that_is_none_is_refused_where_the_handle_is_made(kind):
     k = KernelBuilder("handles", "sm_90a", threads=128)
     with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*kind is .*takes MbarrierKind"):
-        k.mbarrier_handle(1, kind=kind)
+        k.mbarrier.handle(1, kind=kind)

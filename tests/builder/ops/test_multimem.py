@@ -35,9 +35,9 @@ def broken(call):
 def test_a_vector_is_loaded_combined_and_stored():
     u = Using()
     k = u.k
-    total = k.multimem_load_reduce(u.floats, "add", "f32", 4, order=("acquire", "sys"))
-    k.multimem_store(u.floats, [value * 2.0 for value in total], "f32", 4, order=("release", "sys"))
-    k.multimem_reduce(u.words, "max", [k.thread_id()], "s32")
+    total = k.multimem.load_reduce(u.floats, "add", "f32", 4, order=("acquire", "sys"))
+    k.multimem.store(u.floats, [value * 2.0 for value in total], "f32", 4, order=("release", "sys"))
+    k.multimem.reduce(u.words, "max", [k.thread_id()], "s32")
     text = u.ptx()
     (loaded,) = re.findall(r"multimem\.ld_reduce\.acquire\.sys\.global\.add\.v4\.f32 \{(.*?)\}, \[%rd\d+\];", text)
     (stored,) = re.findall(r"multimem\.st\.release\.sys\.global\.v4\.f32 \[%rd\d+\], \{(.*?)\};", text)
@@ -61,9 +61,9 @@ def test_a_vector_is_loaded_combined_and_stored():
 )
 def test_registers_that_a_load_gives(element, vector, accumulator, target, registers, kind):
     u = Using(target)
-    found = u.k.multimem_load_reduce(u.words, "add", element, vector, accumulator=accumulator)
+    found = u.k.multimem.load_reduce(u.words, "add", element, vector, accumulator=accumulator)
     assert [str(value.type) for value in found] == [kind] * registers
-    u.k.multimem_store(u.words, found, element, vector)
+    u.k.multimem.store(u.words, found, element, vector)
     wide, length = f".acc::{accumulator}" if accumulator else "", f".v{vector}" if vector > 1 else ""
     text = u.ptx()
     assert f"multimem.ld_reduce.global.add{wide}{length}.{element} " in text
@@ -76,22 +76,22 @@ def test_what_there_is_not_is_refused_at_the_call():
     lane = k.thread_id()
     shared = k.shared(f32, 4, align=16)
     for call in (
-        lambda: k.multimem_load_reduce(u.floats, "mul", "f32"),
-        lambda: k.multimem_load_reduce(u.floats, "max", "f32"),
-        lambda: k.multimem_load_reduce(u.floats, "add", "f16"),
-        lambda: k.multimem_load_reduce(u.floats, "add", "f32", 8),
-        lambda: k.multimem_load_reduce(u.floats, "max", "f16x2", accumulator="f32"),
-        lambda: k.multimem_load_reduce(u.floats, "add", "f32", order=("release", "sys")),
-        lambda: k.multimem_store(u.words, [lane], "s32", order=("acquire", "gpu")),
-        lambda: k.multimem_reduce(u.words, "add", [lane], "s32", order=("weak",)),
-        lambda: k.multimem_reduce(u.words, "min", [lane] * 2, "f16x2", 2),
+        lambda: k.multimem.load_reduce(u.floats, "mul", "f32"),
+        lambda: k.multimem.load_reduce(u.floats, "max", "f32"),
+        lambda: k.multimem.load_reduce(u.floats, "add", "f16"),
+        lambda: k.multimem.load_reduce(u.floats, "add", "f32", 8),
+        lambda: k.multimem.load_reduce(u.floats, "max", "f16x2", accumulator="f32"),
+        lambda: k.multimem.load_reduce(u.floats, "add", "f32", order=("release", "sys")),
+        lambda: k.multimem.store(u.words, [lane], "s32", order=("acquire", "gpu")),
+        lambda: k.multimem.reduce(u.words, "add", [lane], "s32", order=("weak",)),
+        lambda: k.multimem.reduce(u.words, "min", [lane] * 2, "f16x2", 2),
     ):
         assert broken(call) == "instruction.variant"
-    assert broken(lambda: k.multimem_load_reduce(u.floats, "add", "e5m2x4")) == "target.feature"
-    assert broken(lambda: k.multimem_store(u.floats, [1.0], "f32", 2)) == "multimem.values"
-    assert broken(lambda: k.multimem_reduce(u.words, "add", [lane] * 2, "s32")) == "multimem.values"
-    assert broken(lambda: k.multimem_load_reduce(shared, "add", "f32")) == "multimem.address"
-    assert broken(lambda: k.multimem_store(shared, [1.0], "f32")) == "multimem.address"
-    assert broken(lambda: k.multimem_store(u.words, [k.const(1.0, f16)], "s32")) == "value.type"
+    assert broken(lambda: k.multimem.load_reduce(u.floats, "add", "e5m2x4")) == "target.feature"
+    assert broken(lambda: k.multimem.store(u.floats, [1.0], "f32", 2)) == "multimem.values"
+    assert broken(lambda: k.multimem.reduce(u.words, "add", [lane] * 2, "s32")) == "multimem.values"
+    assert broken(lambda: k.multimem.load_reduce(shared, "add", "f32")) == "multimem.address"
+    assert broken(lambda: k.multimem.store(shared, [1.0], "f32")) == "multimem.address"
+    assert broken(lambda: k.multimem.store(u.words, [k.const(1.0, f16)], "s32")) == "value.type"
     old = Using("sm_80")
-    assert broken(lambda: old.k.multimem_store(old.floats, [1.0], "f32")) == "target.feature"
+    assert broken(lambda: old.k.multimem.store(old.floats, [1.0], "f32")) == "target.feature"

@@ -32,8 +32,8 @@ class Copying:
         self.tile = self.k.shared(u8, 64 * 64 * 2, align=128)
 
     def ptx(self):
-        self.k.tma_commit_stores()
-        self.k.tma_wait_stores()
+        self.k.tma.commit_group()
+        self.k.tma.wait_group()
         return re.sub(r"[ \t]+", " ", self.k.finish().compile().ptx)
 
 
@@ -69,7 +69,7 @@ def test_a_load_is_spelled_as_its_options_say(rank, target, options, spelling):
     c = Copying(rank, target)
     tensor = {"im2col": c.pixels, "im2col::w::128": c.wide}.get(options.get("mode"), c.tensor)
     with c.k.one_thread():
-        c.k.tma_load_box(c.tile, tensor, (0,) * rank, c.barrier, **options)
+        c.k.tma.load_box(c.tile, tensor, (0,) * rank, c.barrier, **options)
     assert spelling in c.ptx()
 
 
@@ -83,19 +83,19 @@ def test_a_map_is_used_in_the_mode_that_it_was_declared_for():
         (c.wide, {"mode": "im2col::w", "offsets": (0, 0)}),
         (c.pixels, {"mode": "im2col::w::128", "offsets": (0, 0)}),
     ):
-        assert broken(lambda t=tensor, o=options: c.k.tma_load_box(c.tile, t, place, c.barrier, **o)) == [
+        assert broken(lambda t=tensor, o=options: c.k.tma.load_box(c.tile, t, place, c.barrier, **o)) == [
             "tma.map-mode"
         ]
-    assert broken(lambda: c.k.tma_store_box(c.pixels, place, c.tile)) == ["tma.map-mode"]
-    assert broken(lambda: c.k.tma_prefetch_box(c.tensor, place, mode="im2col", offsets=(0, 0))) == ["tma.map-mode"]
+    assert broken(lambda: c.k.tma.store_box(c.pixels, place, c.tile)) == ["tma.map-mode"]
+    assert broken(lambda: c.k.tma.prefetch_box(c.tensor, place, mode="im2col", offsets=(0, 0))) == ["tma.map-mode"]
 
 
 def test_rows_of_a_matrix_are_gathered_and_scattered():
     c = Copying(2, "sm_100a")
     with c.k.one_thread():
-        c.k.tma_load_box(c.tile, c.tensor, (0, 1, 2, 3, 4), c.barrier, mode="tile::gather4")
-        c.k.mbarrier_wait(c.barrier, 0)
-        c.k.tma_store_box(c.tensor, (0, 1, 2, 3, 4), c.tile, mode="tile::scatter4")
+        c.k.tma.load_box(c.tile, c.tensor, (0, 1, 2, 3, 4), c.barrier, mode="tile::gather4")
+        c.k.mbarrier.wait(c.barrier, 0)
+        c.k.tma.store_box(c.tensor, (0, 1, 2, 3, 4), c.tile, mode="tile::scatter4")
     text = c.ptx()
     assert "global.tile::gather4.mbarrier" in text
     assert "global.shared::cta.tile::scatter4.bulk_group [" in text
@@ -103,10 +103,10 @@ def test_rows_of_a_matrix_are_gathered_and_scattered():
 
 def test_stores_reductions_and_prefetches_take_a_policy():
     c = Copying(3)
-    policy = c.k.cache_policy("L2::evict_first")
-    c.k.tma_store_box(c.pixels, (0, 0, 0), c.tile, mode="im2col_no_offs", cache_policy=policy)
-    c.k.tma_reduce_box(c.tensor, (0, 0, 0), c.tile, "add", cache_policy=policy)
-    c.k.tma_prefetch_box(c.pixels, (0, 0, 0), mode="im2col", offsets=(1,), cache_policy=policy)
+    policy = c.k.cache.policy("L2::evict_first")
+    c.k.tma.store_box(c.pixels, (0, 0, 0), c.tile, mode="im2col_no_offs", cache_policy=policy)
+    c.k.tma.reduce_box(c.tensor, (0, 0, 0), c.tile, "add", cache_policy=policy)
+    c.k.tma.prefetch_box(c.pixels, (0, 0, 0), mode="im2col", offsets=(1,), cache_policy=policy)
     text = c.ptx()
     assert "createpolicy.fractional.L2::evict_first.b64" in text
     assert "3d.global.shared::cta.im2col_no_offs.bulk_group.L2::cache_hint [" in text
@@ -117,13 +117,13 @@ def test_stores_reductions_and_prefetches_take_a_policy():
 def test_bytes_in_a_row_go_every_way():
     c = Copying(target="sm_100a", cluster=2)
     memory = c.memory
-    c.k.bulk_load(c.tile, memory, 64, c.barrier)
-    c.k.mbarrier_wait(c.barrier, 0)
-    c.k.bulk_store(memory, c.tile, 64)
-    c.k.bulk_store(memory, c.tile, 64, byte_mask=0xF0F0)
-    c.k.bulk_reduce(memory, c.tile, 64, "add", f16)
-    c.k.bulk_copy_peer(c.tile, c.tile, 64, c.barrier, 1)
-    c.k.bulk_prefetch(memory, 64)
+    c.k.bulk.load(c.tile, memory, 64, c.barrier)
+    c.k.mbarrier.wait(c.barrier, 0)
+    c.k.bulk.store(memory, c.tile, 64)
+    c.k.bulk.store(memory, c.tile, 64, byte_mask=0xF0F0)
+    c.k.bulk.reduce(memory, c.tile, 64, "add", f16)
+    c.k.bulk.copy_peer(c.tile, c.tile, 64, c.barrier, 1)
+    c.k.bulk.prefetch(memory, 64)
     text = c.ptx()
     for spelling in (
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [",
@@ -138,13 +138,13 @@ def test_bytes_in_a_row_go_every_way():
 
 def test_a_tensor_map_is_changed_published_and_acquired():
     c = Copying()
-    c.k.tensormap_replace(c.tile, "global_address", c.memory.bytes)
-    c.k.tensormap_replace(c.tile, "global_dim", 4096, dimension=1)
-    c.k.tensormap_replace(c.tile, "swizzle_mode", 3)
-    c.k.barrier()
-    c.k.tensormap_publish(c.memory, c.tile)
-    c.k.tensormap_release(scope="cta")
-    c.k.tensormap_acquire(c.memory)
+    c.k.tensormap.replace(c.tile, "global_address", c.memory.bytes)
+    c.k.tensormap.replace(c.tile, "global_dim", 4096, dimension=1)
+    c.k.tensormap.replace(c.tile, "swizzle_mode", 3)
+    c.k.barrier.sync()
+    c.k.tensormap.publish(c.memory, c.tile)
+    c.k.tensormap.release(scope="cta")
+    c.k.tensormap.acquire(c.memory)
     text = c.ptx()
     assert "tensormap.replace.tile.global_address.shared::cta.b1024.b64 [" in text
     assert re.search(r"global_dim\.shared::cta\.b1024\.b32 \[%\w+\], 1, (4096|%r\d+);", text)
@@ -157,15 +157,15 @@ def test_a_tensor_map_is_changed_published_and_acquired():
 def test_what_can_not_be_copied_is_refused_at_the_call():
     c = Copying(2)
     k, tile, tensor, barrier = c.k, c.tile, c.tensor, c.barrier
-    assert broken(lambda: k.tma_load_box(tile, tensor, (0, 0), barrier, mode="im2col")) == ["tma.im2col-rank"]
-    assert broken(lambda: k.tma_load_box(tile, tensor, (0, 0), barrier, cta_group=2)) == ["tma.two-cta-target"]
-    assert broken(lambda: k.tma_load_box(tile, tensor, (0, 0, 0), barrier)) == ["tma.box-operands"]
-    assert broken(lambda: k.tma_load_box(tile, tensor, (0, 0), barrier, offsets=(1,))) == ["tma.box-operands"]
-    assert broken(lambda: k.tma_reduce_box(tensor, (0, 0), tile, "mul")) == ["tma.reduction"]
-    assert broken(lambda: k.bulk_load(tile, c.memory, 40, barrier)) == ["tma.bulk-size"]
-    assert broken(lambda: k.bulk_reduce(c.memory, tile, 64, "inc", f16)) == ["instruction.variant"]
-    assert broken(lambda: k.bulk_store(c.memory, tile, 64, byte_mask=1)) == ["target.feature"]
-    assert broken(lambda: k.tensormap_replace(tile, "colour", 1)) == ["instruction.variant"]
-    assert broken(lambda: k.tensormap_replace(tile, "swizzle_mode", 9)) == ["machine.immediate"]
-    assert broken(lambda: k.tensormap_publish(c.memory, tile, scope="warp")) == ["instruction.variant"]
+    assert broken(lambda: k.tma.load_box(tile, tensor, (0, 0), barrier, mode="im2col")) == ["tma.im2col-rank"]
+    assert broken(lambda: k.tma.load_box(tile, tensor, (0, 0), barrier, cta_group=2)) == ["tma.two-cta-target"]
+    assert broken(lambda: k.tma.load_box(tile, tensor, (0, 0, 0), barrier)) == ["tma.box-operands"]
+    assert broken(lambda: k.tma.load_box(tile, tensor, (0, 0), barrier, offsets=(1,))) == ["tma.box-operands"]
+    assert broken(lambda: k.tma.reduce_box(tensor, (0, 0), tile, "mul")) == ["tma.reduction"]
+    assert broken(lambda: k.bulk.load(tile, c.memory, 40, barrier)) == ["tma.bulk-size"]
+    assert broken(lambda: k.bulk.reduce(c.memory, tile, 64, "inc", f16)) == ["instruction.variant"]
+    assert broken(lambda: k.bulk.store(c.memory, tile, 64, byte_mask=1)) == ["target.feature"]
+    assert broken(lambda: k.tensormap.replace(tile, "colour", 1)) == ["instruction.variant"]
+    assert broken(lambda: k.tensormap.replace(tile, "swizzle_mode", 9)) == ["machine.immediate"]
+    assert broken(lambda: k.tensormap.publish(c.memory, tile, scope="warp")) == ["instruction.variant"]
     assert [one.opcode for one in k.machine.instructions() if one.row] == []

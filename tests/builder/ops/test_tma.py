@@ -33,14 +33,14 @@ def layout(rows, columns, swizzle=nvb.Swizzle.B128, major=nvb.Major.K):
 def test_a_tile_is_loaded_box_by_box(box, rows, columns, copies):
     k, source, barrier = builder(nvb.TensorMap(f16, box=box))
     with k.one_thread():
-        k.tma_load(k.shared_tile(layout(rows, columns)), source, (0, 0), barrier)
+        k.tma.load(k.shared_tile(layout(rows, columns)), source, (0, 0), barrier)
     assert len(loads(k)) == copies
     k.finish()
 
 
 def test_one_thread_prefetches_the_maps():
     k, source, _ = builder(nvb.TensorMap(f16, box=(64, 64)))
-    k.tma_prefetch_maps(source)
+    k.tma.prefetch_maps(source)
     (prefetch,) = (one for block in k.function.blocks for one in block.instructions if "prefetch.tensormap" in str(one))
     condition = condition_of(prefetch)
     assert [thread for thread in range(128) if evaluate(condition, {"tid.x": thread})] == [0]
@@ -53,7 +53,7 @@ def test_boxes_of_a_tile_begin_at_multiples_of_128(rows, said):
     found = []
     with k.one_thread():
         try:
-            k.tma_load(k.shared_tile(layout(8, 16, swizzle=nvb.Swizzle.NONE)), source, (0, 0), barrier)
+            k.tma.load(k.shared_tile(layout(8, 16, swizzle=nvb.Swizzle.NONE)), source, (0, 0), barrier)
         except nvb.DiagnosticError as error:
             found = [one.rule_id for one in error.diagnostics]
     assert found == said
@@ -62,7 +62,7 @@ def test_boxes_of_a_tile_begin_at_multiples_of_128(rows, said):
 def test_each_cta_of_a_cluster_loads_its_share():
     k, source, barrier = builder(nvb.TensorMap(f16, box=(64, 64)), cluster=2)
     with k.one_thread():
-        k.tma_load(k.shared_tile(layout(256, 64)), source, (0, 0), barrier, multicast=True)
+        k.tma.load(k.shared_tile(layout(256, 64)), source, (0, 0), barrier, multicast=True)
     assert len(loads(k)) == 2
     assert all("multicast::cluster" in found.row.ptx for found in loads(k))
     assert k.finish().compile(assemble=False).ptx.count("multicast::cluster") == 2
@@ -71,7 +71,7 @@ def test_each_cta_of_a_cluster_loads_its_share():
 def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():
     k, source, barrier = builder(nvb.TensorMap(f16, box=(32, 64)))
     with k.one_thread():
-        k.tma_load(k.shared_tile(layout(128, 32, major=nvb.Major.MN)), source, (0, 0), barrier)
+        k.tma.load(k.shared_tile(layout(128, 32, major=nvb.Major.MN)), source, (0, 0), barrier)
     assert len(loads(k)) == 2
     k.finish()
 
@@ -90,7 +90,7 @@ def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():
 def test_a_tensor_map_that_does_not_fit_the_tile_is_refused(tensor_map, rule, says):
     k, source, barrier = builder(tensor_map)
     tile = k.shared_tile(layout(128, 64))
-    for copy in (lambda: k.tma_load(tile, source, (0, 0), barrier), lambda: k.tma_store(source, (0, 0), tile)):
+    for copy in (lambda: k.tma.load(tile, source, (0, 0), barrier), lambda: k.tma.store(source, (0, 0), tile)):
         with pytest.raises(nvb.DiagnosticError) as caught:
             copy()
         (diagnostic,) = caught.value.diagnostics
@@ -103,14 +103,14 @@ def test_a_tensor_map_that_does_not_fit_the_tile_is_refused(tensor_map, rule, sa
 def test_everything_wrong_with_a_map_is_said_at_once():
     k, source, barrier = builder(nvb.TensorMap(bf16, box=(100, 64), swizzle=32))
     with pytest.raises(nvb.DiagnosticError) as caught:
-        k.tma_load(k.shared_tile(layout(128, 64)), source, (0, 0), barrier)
+        k.tma.load(k.shared_tile(layout(128, 64)), source, (0, 0), barrier)
     assert [one.rule_id for one in caught.value.diagnostics] == ["tma.element", "tma.swizzle", "tma.box"]
 
 
 def test_boxes_that_a_cluster_can_not_share_are_refused():
     k, source, barrier = builder(nvb.TensorMap(f16, box=(128, 64)), cluster=2)
     with pytest.raises(nvb.DiagnosticError) as caught:
-        k.tma_load(k.shared_tile(layout(128, 64)), source, (0, 0), barrier, multicast=True)
+        k.tma.load(k.shared_tile(layout(128, 64)), source, (0, 0), barrier, multicast=True)
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.rule_id == "tma.multicast"
     assert "2 times smaller" in diagnostic.fix

@@ -32,7 +32,7 @@ def never_entered(k, out, a):
 
 def never_entered_role(k, out, a):
     k.one_thread()
-    k.wgmma()
+    k.wgmma.group()
     k.finish()
 
 
@@ -63,7 +63,7 @@ def written_between(k, out, a):
 
 
 def record_between(k, out, a):
-    acc = k.accumulator(8)
+    acc = k.wgmma.accumulator(8)
     with k.if_(a > 0):
         out[0] = 1
     acc.values()
@@ -206,8 +206,8 @@ AFTER_AN_EXIT: dict[str, Callable] = {
     "a conversion": lambda k, out, a: a.to(f32),
     "bits": lambda k, out, a: a.bitcast(f32),
     "a quotient": lambda k, out, a: a // 7,
-    "a minimum": lambda k, out, a: k.min(a, 3),
-    "a root": lambda k, out, a: k.sqrt(a.to(f32)),
+    "a minimum": lambda k, out, a: k.math.min(a, 3),
+    "a root": lambda k, out, a: k.math.sqrt(a.to(f32)),
     "a warp's number": lambda k, out, a: k.warp_id(),
     "a store": lambda k, out, a: out.store(a),
     "an atomic": lambda k, out, a: out.atomic("add", a),

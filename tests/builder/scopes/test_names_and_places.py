@@ -32,7 +32,7 @@ def counted(k, name):
 def stored(k, name):
     memory = k.shared_static(i32, 128, name=name)
     memory[k.thread_id()] = 1
-    k.barrier()
+    k.barrier.sync()
     k.arguments[0][0] = memory[0]
 
 
@@ -44,7 +44,7 @@ def assigned(k, name):
 
 
 def multiplied(k, name):
-    tile = k.wmma_accumulator("m16n16k16", f32, name=name)
+    tile = k.wmma.accumulator("m16n16k16", f32, name=name)
     k.arguments[0][0] = tile.values()[0].to(i32)
 
 
@@ -57,7 +57,7 @@ def kept(k, name):
 def in_shared(k, name):
     memory = k.shared(i32, 128, name=name)
     memory[k.thread_id()] = 1
-    k.barrier()
+    k.barrier.sync()
     k.arguments[0][0] = memory[0]
 
 
@@ -69,7 +69,7 @@ NAMED = {
     "variable": assigned,
     "accumulator": multiplied,
     "registers": kept,
-    "barriers": lambda k, name: k.mbarriers(1, 128, name=name),
+    "barriers": lambda k, name: k.mbarrier.array(1, 128, name=name),
     "tile": lambda k, name: k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64), name=name),
 }
 
@@ -98,7 +98,7 @@ def test_every_name_gives_a_module_that_llvm_reads(good):
     for named in NAMED.values():
         named(k, good)
     with k.one_thread():
-        k.tma_prefetch_box(k.arguments[2], (0, 0))
+        k.tma.prefetch_box(k.arguments[2], (0, 0))
     assert ".entry k" in k.finish().compile(assemble=False).ptx
 
 
@@ -146,7 +146,7 @@ def test_an_address_lives_in_the_block_that_computes_it(use):
         "bytes": lambda: inside.bytes,
         "step": (inside + 4).load,
         "atomic": lambda: inside.atomic("add", 1),
-        "ldmatrix": lambda: k.ldmatrix(inside, 1),
+        "ldmatrix": lambda: k.mma.ldmatrix(inside, 1),
     }
     with pytest.raises(DiagnosticError) as raised:
         uses[use]()
@@ -157,9 +157,9 @@ def test_a_tensor_map_lives_in_the_block_that_finds_it():
     k = builder()
     maps = k.arguments[0].cast(u32).byte_offset(0, align=64)
     with k.if_(k.arguments[1] > 0):
-        found = k.tensor_map_at(maps, TensorMap(f16, (64, 64), 128))
+        found = k.tensormap.at(maps, TensorMap(f16, (64, 64), 128))
     with pytest.raises(DiagnosticError) as raised, k.one_thread():
-        k.tma_prefetch_box(found, (0, 0))
+        k.tma.prefetch_box(found, (0, 0))
     assert rules_of(raised.value)[0] == "value.scope"
 
 

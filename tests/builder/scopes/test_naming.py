@@ -22,9 +22,9 @@ def said(body: Callable[[nvb.KernelBuilder], None]) -> str:
 
 def test_a_barrier_is_called_as_its_variable() -> None:
     def waits(k: nvb.KernelBuilder) -> None:
-        arrived = k.mbarriers(1, 128)
-        k.barriers_ready()
-        k.mbarrier_wait(arrived, 0)
+        arrived = k.mbarrier.array(1, 128)
+        k.mbarrier.ready()
+        k.mbarrier.wait(arrived, 0)
 
     assert "mbarrier arrived, and nothing in the kernel arrives" in said(waits)
 
@@ -32,9 +32,9 @@ def test_a_barrier_is_called_as_its_variable() -> None:
 @pytest.mark.parametrize(("count", "called"), [(1, "the mbarrier,"), (2, "mbarrier[0],")])
 def test_a_barrier_without_a_name_is_not_called_mbarrier_mbarrier(count: int, called: str) -> None:
     def waits(k: nvb.KernelBuilder) -> None:
-        barriers = [k.mbarriers(count, 128)]
-        k.barriers_ready()
-        k.mbarrier_wait(barriers[0], 0)
+        barriers = [k.mbarrier.array(count, 128)]
+        k.mbarrier.ready()
+        k.mbarrier.wait(barriers[0], 0)
 
     assert f"a phase of {called} and nothing" in said(waits)
 
@@ -59,13 +59,13 @@ def test_shared_memory_without_a_name_is_shared_memory() -> None:
 
 def test_a_variable_is_called_as_such_without_a_number() -> None:
     def waits(k: nvb.KernelBuilder) -> None:
-        done = k.mbarriers(1, 128)
-        k.barriers_ready()
+        done = k.mbarrier.array(1, 128)
+        k.mbarrier.ready()
         for _ in range(2):
             phase = k.var(0)
         with k.range(8):
-            k.mbarrier_arrive(done)
-            k.mbarrier_wait(done, phase)
+            k.mbarrier.arrive(done)
+            k.mbarrier.wait(done, phase)
 
     assert "waits for parity phase of mbarrier done" in said(waits)
 
@@ -73,20 +73,20 @@ def test_a_variable_is_called_as_such_without_a_number() -> None:
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ("full = k.mbarriers(2, arrivals=1)", "full"),
-        ("full: Address = self.k.mbarriers(2,", None),
-        ("full: Address = self.k.mbarriers(2, 1)", "full"),
-        ("with k.mbarriers(1, 1) as full:", "full"),
-        ("full, empty = k.mbarriers(1, 1), k.mbarriers(1, 1)", None),
-        ("full = k.mbarriers(1, 1); empty = k.mbarriers(1, 1)", None),
-        ("tile = k.shared(u8, 64); full = k.mbarriers(1, 1)", "full"),
-        ("with k.range(4) as i, k.mbarriers(1, 1) as full:", "full"),
-        ("full = k.mbarriers(2, 1) + 1", None),
-        ("full = [k.mbarriers(1, 1)]", None),
-        ("wait(k.mbarriers(1, 1))", None),
-        ("voll\u00e4 = k.mbarriers(1, 1)", None),
+        ("full = k.mbarrier.array(2, arrivals=1)", "full"),
+        ("full: Address = self.k.mbarrier.array(2,", None),
+        ("full: Address = self.k.mbarrier.array(2, 1)", "full"),
+        ("with k.mbarrier.array(1, 1) as full:", "full"),
+        ("full, empty = k.mbarrier.array(1, 1), k.mbarrier.array(1, 1)", None),
+        ("full = k.mbarrier.array(1, 1); empty = k.mbarrier.array(1, 1)", None),
+        ("tile = k.shared(u8, 64); full = k.mbarrier.array(1, 1)", "full"),
+        ("with k.range(4) as i, k.mbarrier.array(1, 1) as full:", "full"),
+        ("full = k.mbarrier.array(2, 1) + 1", None),
+        ("full = [k.mbarrier.array(1, 1)]", None),
+        ("wait(k.mbarrier.array(1, 1))", None),
+        ("voll\u00e4 = k.mbarrier.array(1, 1)", None),
         ("", None),
     ],
 )
 def test_a_name_is_taken_from_one_certain_assignment(line: str, name: str | None) -> None:
-    assert _assigned(line, "mbarriers") == name
+    assert _assigned(line, "array") == name

@@ -25,20 +25,20 @@ def in_one_thread(call):
 def elected_by_hand(k):
     chosen = k.elect()
     with k.if_((k.arguments[0] > 0) & (chosen & (k.thread_id() < 32))), k.if_(k.arguments[0] > 1):
-        k.barrier()
+        k.barrier.sync()
 
 
 def one_index_by_hand(k):
     with k.if_(k.thread_id() == 5):
-        k.barrier()
+        k.barrier.sync()
 
 
 TOGETHER = {
-    "barrier": lambda k: k.barrier(),
-    "wgmma fence": lambda k: k.wgmma_fence(),
+    "barrier": lambda k: k.barrier.sync(),
+    "wgmma fence": lambda k: k.wgmma.fence(),
     "shuffle": lambda k: k.uniform(k.arguments[0]),
     "election": lambda k: k.elect(),
-    "registers": lambda k: k.increase_registers(40),
+    "registers": lambda k: k.setmaxnreg.inc(40),
 }
 
 
@@ -55,14 +55,14 @@ def test_what_a_warp_executes_does_not_stand_where_one_thread_runs(call):
 def test_what_one_thread_may_execute():
     """The other side: mbarriers in one thread, a whole warp's work behind the block and in other branches."""
     k = builder()
-    barriers = k.mbarriers(1, arrivals=1)
+    barriers = k.mbarrier.array(1, arrivals=1)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(barriers, 0)
+        k.mbarrier.arrive_expect_tx(barriers, 0)
     with k.else_():
-        k.fence_proxy_async()
+        k.fence.proxy_async()
     with k.if_(k.warp_id() == 1):
         k.uniform(k.arguments[0])
-    k.barrier()
+    k.barrier.sync()
     assert "bar.sync" in str(k.finish().machine)
 
 
@@ -75,7 +75,7 @@ def test_a_warp_that_there_is_not(warp):
 
 def of_first_warps(k, warps, number, threads, **options):
     with k.if_(k.warp_id() < warps):
-        k.barrier(number(k), threads, **options)
+        k.barrier.sync(number(k), threads, **options)
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_a_barrier_is_for_all_that_come_to_it(warps, number, threads, coming, al
 
 def test_all_that_arrive_or_reduce_are_counted_too():
     for call in (
-        lambda k: k.barrier_arrive(1, 64),
-        lambda k: k.barrier_reduce("popc", k.thread_id() > 3, 1, threads=64),
+        lambda k: k.barrier.arrive(1, 64),
+        lambda k: k.barrier.reduce("popc", k.thread_id() > 3, 1, threads=64),
     ):
         with pytest.raises(nvb.DiagnosticError, match="128 threads come") as caught:
             call(builder())
@@ -112,7 +112,7 @@ def test_all_that_arrive_or_reduce_are_counted_too():
 
 
 def test_a_barrier_waits_for_threads_that_there_are():
-    builder(256).barrier(1, 256)
+    builder(256).barrier.sync(1, 256)
     with pytest.raises(nvb.DiagnosticError, match="waits for 256 threads; the CTA has 128") as caught:
-        builder().barrier(1, 256)
+        builder().barrier.sync(1, 256)
     assert caught.value.diagnostics[0].rule_id == "barrier.waits"

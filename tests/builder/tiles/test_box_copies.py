@@ -31,14 +31,14 @@ class Scene:
         ring = tile_to_shape(atom, (128, 64, STAGES), order)
         self.ring = k.tensor(k.shared(f16, 128 * 64 * STAGES, align=1024, name="ring"), ring)
         self.tile = self.ring[None, None, 1]
-        self.full = k.mbarriers(1, 1)
-        k.barriers_ready()
+        self.full = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
 
     def loaded(self, load):
         with self.k.one_thread():
-            self.k.mbarrier_arrive_expect_tx(self.full, self.copy.bytes)
+            self.k.mbarrier.arrive_expect_tx(self.full, self.copy.bytes)
             load()
-        self.k.mbarrier_wait(self.full, 0)
+        self.k.mbarrier.wait(self.full, 0)
         return self.k.finish().ir
 
 
@@ -56,7 +56,7 @@ def test_a_tile_is_loaded_as_box_by_box(major, mode):
         begin = other.ring.address + 128 * 64
         for box in tma_partition(other.copy):
             place = other.copy.coordinates_of(box, (64, 0))
-            other.k.tma_load_box(begin + box.offset, other.map, place, other.full)
+            other.k.tma.load_box(begin + box.offset, other.map, place, other.full)
 
     found = one.loaded(lambda: one.k.copy(one.copy, one.map, one.tile, at=(64, 0), barrier=one.full))
     assert found == other.loaded(by_hand)
@@ -67,8 +67,8 @@ def test_a_tile_is_stored_box_by_box():
     scene = Scene(Major.MN)
     with scene.k.one_thread():
         scene.k.copy(scene.copy, scene.tile, scene.map, at=(128, 64))
-        scene.k.tma_commit_stores()
-        scene.k.tma_wait_stores()
+        scene.k.tma.commit_group()
+        scene.k.tma.wait_group()
     text = scene.k.compile().ptx
     assert text.count("cp.async.bulk.tensor.2d.global.shared::cta") == scene.copy.count == 2
 

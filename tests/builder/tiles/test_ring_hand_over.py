@@ -40,12 +40,12 @@ def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int) -> Re
     k = Recorded("ring", "sm_90a", threads=128 * (consumers + 1), cluster=cluster, parameters=parameters)
     a, b, out = k.arguments
     ring = k.pipeline(stages, consumers, multicast=cluster > 1, a=TILE, b=TILE)
-    k.barriers_ready()
-    rank = k.cluster_rank()
+    k.mbarrier.ready()
+    rank = k.cluster.rank()
     with k.producer(registers=40):
         with k.range(STEPS) as step, ring.fill() as stage:
-            k.tma_load(stage.a, a, (rank * ROWS, step * COLUMNS), stage.full)
-            k.tma_load(stage.b, b, (0, step * COLUMNS), stage.full, multicast=True)
+            k.tma.load(stage.a, a, (rank * ROWS, step * COLUMNS), stage.full)
+            k.tma.load(stage.b, b, (0, step * COLUMNS), stage.full, multicast=True)
         ring.finish()
     with k.consumers(registers=120) as consumer:
         thread = k.thread_id() % 128
@@ -56,7 +56,7 @@ def ring_kernel(stages: int, cluster: int, consumers: int, in_flight: int) -> Re
                 for half in range(2):
                     row, column = half * 8 + thread // 16, thread % 16
                     out[place * ROWS * COLUMNS + row * COLUMNS + column] = whole[row, column]
-            k.barrier(consumer + 1, 128)  # one thread gives the stage back for all: wgmma's wait is such a barrier
+            k.barrier.sync(consumer + 1, 128)  # one thread gives the stage back for all: wgmma's wait is such a barrier
         if in_flight:
             ring.release()
     k.finish()
@@ -132,14 +132,14 @@ def test_a_tile_comes_from_where_it_was_asked_for(case: str) -> None:
     parameters = [Parameter("matrix", nvb.TensorMap(f16, box, swizzle.span))]
     k = Recorded("copy", "sm_90a", threads=32, cluster=cluster, parameters=parameters)
     shared = k.shared_tile(tile)
-    full = k.mbarriers(1, 1)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     at = (24, 40)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.bytes)
-        k.tma_load(shared, k.arguments[0], at, full, multicast=cluster > 1)
-    k.mbarrier_wait(full, 0)
-    k.cluster_sync()
+        k.mbarrier.arrive_expect_tx(full, tile.bytes)
+        k.tma.load(shared, k.arguments[0], at, full, multicast=cluster > 1)
+    k.mbarrier.wait(full, 0)
+    k.cluster.sync()
     k.finish()
     matrix = numbers(100, 120)
     array = matrix if major is Major.K else np.ascontiguousarray(matrix.T)
@@ -161,15 +161,15 @@ def test_a_tile_goes_to_where_it_was_asked_to(case: str) -> None:
     kind = nvb.TensorMap(f16, box, swizzle.span)
     k = Recorded("copy", "sm_90a", threads=32, parameters=[Parameter("source", kind), Parameter("target", kind)])
     shared = k.shared_tile(tile)
-    full = k.mbarriers(1, 1)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.bytes)
-        k.tma_load(shared, k.arguments[0], (8, 16), full)
-        k.mbarrier_wait(full, 0)
-        k.tma_store(k.arguments[1], (24, 32), shared)
-        k.tma_commit_stores()
-        k.tma_wait_stores()
+        k.mbarrier.arrive_expect_tx(full, tile.bytes)
+        k.tma.load(shared, k.arguments[0], (8, 16), full)
+        k.mbarrier.wait(full, 0)
+        k.tma.store(k.arguments[1], (24, 32), shared)
+        k.tma.commit_group()
+        k.tma.wait_group()
     k.finish()
     source = numbers(100, 120)
     expected = np.zeros_like(source)
@@ -189,13 +189,13 @@ def test_the_boxes_of_a_copy_are_shared_out(cluster: int) -> None:
     parameters = [Parameter("matrix", nvb.TensorMap(f16, boxes.map_box, boxes.swizzle))]
     k = Recorded("copy", "sm_90a", threads=32, cluster=cluster, parameters=parameters)
     shared = k.tensor(k.shared(f16, 32 * 64, align=1024), layout)
-    full = k.mbarriers(1, 1)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, boxes.bytes)
+        k.mbarrier.arrive_expect_tx(full, boxes.bytes)
         k.copy(boxes, k.arguments[0], shared, at=(40, 72), barrier=full, multicast=cluster > 1)
-    k.mbarrier_wait(full, 0)
-    k.cluster_sync()
+    k.mbarrier.wait(full, 0)
+    k.cluster.sync()
     k.finish()
     matrix = numbers(128, 256)
     found = Cluster(k, {"matrix": TensorMap(matrix, boxes.map_box, boxes.swizzle)}).run()
@@ -218,7 +218,7 @@ def test_a_ring_of_threads_copies_hands_every_step_over(stages: int) -> None:
     ring = k.copy_ring(stages, x=(f16, layout))
 
     def fetch(step: Any, stage: Any) -> None:
-        k.cp_async(stage["x"].at(thread, 0), x + (step * 256 + thread * 8), 16)
+        k.cp_async.copy(stage["x"].at(thread, 0), x + (step * 256 + thread * 8), 16)
 
     with ring.drain(STEPS, fetch) as (step, stage):
         for column in range(8):
@@ -234,7 +234,7 @@ def test_a_ring_of_threads_copies_hands_every_step_over(stages: int) -> None:
 def test_the_peer_of_each_cta_is_its_neighbour_in_the_pair(cluster: int) -> None:
     k = Recorded("peers", "sm_90a", threads=32, cluster=cluster, parameters=[Parameter("out", Pointer(nvb.i32))])
     with k.one_thread():
-        k.arguments[0][k.cluster_rank()] = k.peer_rank()
+        k.arguments[0][k.cluster.rank()] = k.cluster.peer_rank()
     k.finish()
     found = np.full(cluster, -1, np.int32)
     Cluster(k, {"out": found}).run()
@@ -246,7 +246,7 @@ def test_a_stage_that_is_fed_comes_free_in_every_cta_that_loads_it(cluster: int)
     """The commit of tcgen05 names a CTA by a bit, and the `empty` barrier waits for one arrival of each."""
     k = Recorded("feed", "sm_100a", threads=128, cluster=cluster)
     ring = k.pipeline(2, 1, multicast=cluster > 1, a=TILE)
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.one_thread(), ring.feed():
         pass
     commits = [given for row, given, _ in k.rows.values() if row.opcode == "tcgen05.commit"]

@@ -19,7 +19,7 @@ def builder(threads=384):
 def ring(k, consumers=2, ready=True, **layouts):
     made = k.pipeline(2, consumers, **(layouts or {"a": LAYOUT}))
     if ready:
-        k.barriers_ready()
+        k.mbarrier.ready()
     return made
 
 
@@ -73,8 +73,8 @@ MISUSES = {
     "no consumers": (lambda k: ring(k, consumers=0), "pipeline.consumers", "0 consumer"),
     "no tiles": (lambda k: k.pipeline(2, 2), "pipeline.tiles", "none"),
     "a name that is taken": (lambda k: ring(k, full=LAYOUT), "pipeline.tiles", "full"),
-    "not ready": (not_ready, "pipeline.not-ready", "k.barriers_ready()"),
-    "a second one not ready": (a_second_ring_not_ready, "pipeline.not-ready", "k.barriers_ready()"),
+    "not ready": (not_ready, "pipeline.not-ready", "k.mbarrier.ready()"),
+    "a second one not ready": (a_second_ring_not_ready, "pipeline.not-ready", "k.mbarrier.ready()"),
     "more registers than there are": (
         lambda k: roles(k, nothing, nothing, (40, 240)),
         "pipeline.registers",

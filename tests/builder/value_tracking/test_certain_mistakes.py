@@ -33,17 +33,17 @@ def built(body, *, threads=128, cluster=1):
     ],
 )
 def test_barriers_by_the_threads_own_numbers(index, found) -> None:
-    assert built(lambda k, x, n: k.barrier(index(k, n), 32)) == found
+    assert built(lambda k, x, n: k.barrier.sync(index(k, n), 32)) == found
 
 
 @pytest.mark.parametrize(("width", "found"), [(1, []), (8, []), (32, []), (3, 1), (0, 1), (64, 1), (-8, 1)])
 def test_segments_of_a_shuffle(width, found) -> None:
-    assert built(lambda k, x, n: k.shuffle(n, "bfly", 1, width=width)) == (["shuffle.lanes"] if found else [])
+    assert built(lambda k, x, n: k.warp.shuffle(n, "bfly", 1, width=width)) == (["shuffle.lanes"] if found else [])
 
 
 @pytest.mark.parametrize(("lane", "found"), [(0, []), (31, []), (32, 1), (-1, 1)])
 def test_lanes_of_a_shuffle(lane, found) -> None:
-    assert built(lambda k, x, n: k.shuffle(n, "idx", lane)) == (["shuffle.lanes"] if found else [])
+    assert built(lambda k, x, n: k.warp.shuffle(n, "idx", lane)) == (["shuffle.lanes"] if found else [])
 
 
 @pytest.mark.parametrize("number", [1 << 32, -(1 << 31) - 1, 1 << 40])
@@ -59,10 +59,10 @@ def test_numbers_that_a_register_holds(number) -> None:
 @pytest.mark.parametrize(("mask", "found"), [(0, 1), (1, 0), (3, 0), (4, 1), (7, 1)])
 def test_masks_of_a_cluster_of_two(mask, found) -> None:
     def body(k, x, n):
-        full, memory = k.mbarriers(1, 1), k.shared(u8, 16)
-        k.barriers_ready()
+        full, memory = k.mbarrier.array(1, 1), k.shared(u8, 16)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.bulk_load(memory, x, 16, full, multicast_mask=mask)
+            k.bulk.load(memory, x, 16, full, multicast_mask=mask)
 
     assert ("tma.multicast-mask" in built(body, cluster=2)) is bool(found)
 
@@ -128,8 +128,8 @@ def test_parameters_of_a_kernel_have_no_defaults() -> None:
 def test_an_address_of_another_kernel() -> None:
     first, second = (nvb.KernelBuilder(name, "sm_90a", threads=32) for name in ("first", "second"))
     memory = first.shared(u8, 512)
-    assert rules(lambda: second.ldmatrix(memory, 4)) == ["value.kernel"]
-    assert rules(lambda: second.cp_async(memory, memory, 4)) == ["value.kernel"]
+    assert rules(lambda: second.mma.ldmatrix(memory, 4)) == ["value.kernel"]
+    assert rules(lambda: second.cp_async.copy(memory, memory, 4)) == ["value.kernel"]
 
 
 def attached():
@@ -144,27 +144,27 @@ def attached():
 def test_behind_the_end_of_a_block() -> None:
     *_, builder, k = attached()
     builder.ret_void()
-    assert rules(k.barrier) == ["attach.block"]
+    assert rules(k.barrier.sync) == ["attach.block"]
 
 
 def test_before_the_end_of_a_block() -> None:
     *_, builder, k = attached()
     builder.position_before(builder.ret_void())
-    assert rules(k.barrier) == []
+    assert rules(k.barrier.sync) == []
     assert k.verify() == ()
 
 
 def test_in_another_function() -> None:
     _, other, builder, k = attached()
     builder.position_at_end(other.append_basic_block())
-    assert rules(k.barrier) == ["attach.block"]
+    assert rules(k.barrier.sync) == ["attach.block"]
     assert rules(lambda: k.value(other.args[0], i32)) == ["value.kernel"]
 
 
 def test_a_stride_shorter_than_a_row() -> None:
     @nvb.kernel("sm_90a", threads=128)
     def whole(k, x: nvb.Pointer(f16), n: i32):
-        acc = k.accumulator(32, f16)
+        acc = k.wgmma.accumulator(32, f16)
         acc.fill(0)
         k.store_accumulator(acc, x, 16)
 

@@ -125,11 +125,11 @@ def arrivals(condition, count: int) -> None:
     """A kernel in which those of 128 threads arrive for which `condition` holds; the mbarrier expects `count`."""
 
     def kernel(k, out: nvb.Pointer(u32)):
-        full = k.mbarriers(1, arrivals=count)
-        k.barriers_ready()
+        full = k.mbarrier.array(1, arrivals=count)
+        k.mbarrier.ready()
         with k.if_(condition(k.thread_id())):
-            k.mbarrier_arrive(full)
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive(full)
+        k.mbarrier.wait(full, 0)
 
     nvb.kernel("sm_90a", threads=128)(kernel).build()
 

@@ -93,18 +93,18 @@ def copied(read):
 
     def body(k, n, source):
         place = k.shared(u8, 16, align=16)
-        k.cp_async(place, source, 16, read_bytes=read(k, n))
-        k.cp_async_commit()
-        k.cp_async_wait(0)
+        k.cp_async.copy(place, source, 16, read_bytes=read(k, n))
+        k.cp_async.commit_group()
+        k.cp_async.wait_group(0)
 
     return body
 
 
 FOLDED = {
-    "barrier": lambda k, n, _: k.barrier(k.select(n == 255, n, 255)),
-    "threads": lambda k, n, _: k.barrier(1, threads=k.select(n == 100, n, 100)),
-    "arrive": lambda k, n, _: k.barrier_arrive(k.select(n == 16, n, 16), threads=k.select(n == 3, n, 3)),
-    "not aligned": lambda k, n, _: k.barrier(k.select(n == 77, n, 77), aligned=False),
+    "barrier": lambda k, n, _: k.barrier.sync(k.select(n == 255, n, 255)),
+    "threads": lambda k, n, _: k.barrier.sync(1, threads=k.select(n == 100, n, 100)),
+    "arrive": lambda k, n, _: k.barrier.arrive(k.select(n == 16, n, 16), threads=k.select(n == 3, n, 3)),
+    "not aligned": lambda k, n, _: k.barrier.sync(k.select(n == 77, n, 77), aligned=False),
     "read_bytes": copied(lambda k, n: k.select(n == 17, n, 17)),
     "branch": copied(lambda k, n: k.select(n > 0, 99, 4)),
 }
@@ -117,17 +117,17 @@ def test_a_number_that_llvm_folds_is_assembled(name: str) -> None:
 
 
 CERTAIN = [
-    (lambda k, n, _: k.barrier((n ^ n) + 255), "barrier.id", "not 255"),
-    (lambda k, n, _: k.barrier((n & 3) + 20), "barrier.id", "not 20"),
-    (lambda k, n, _: k.barrier(n | 64), "barrier.id", "not 64"),
-    (lambda k, n, _: k.barrier(k.thread_id() // 32 + 14), "barrier.id", "not 16"),
-    (lambda k, n, _: k.barrier(1, threads=n | 1), "barrier.threads", "1 threads are not"),
-    (lambda k, n, _: k.barrier_arrive(1, threads=(n & 1) << 11), "barrier.threads", "0 threads are not"),
+    (lambda k, n, _: k.barrier.sync((n ^ n) + 255), "barrier.id", "not 255"),
+    (lambda k, n, _: k.barrier.sync((n & 3) + 20), "barrier.id", "not 20"),
+    (lambda k, n, _: k.barrier.sync(n | 64), "barrier.id", "not 64"),
+    (lambda k, n, _: k.barrier.sync(k.thread_id() // 32 + 14), "barrier.id", "not 16"),
+    (lambda k, n, _: k.barrier.sync(1, threads=n | 1), "barrier.threads", "1 threads are not"),
+    (lambda k, n, _: k.barrier.arrive(1, threads=(n & 1) << 11), "barrier.threads", "0 threads are not"),
     (copied(lambda k, n: (n & 7) + 24), "async-copy.read-bytes", "not 24"),
     (copied(lambda k, n: k.thread_id()), "async-copy.read-bytes", "not 17"),
     (lambda k, n, _: k.nanosleep((n & 15) | (1 << 20)), "nanosleep.range", str(1 << 20)),
     (
-        lambda k, n, x: k.bulk_load(k.shared(u8, 64, align=128), x, (n & 1) + 8, k.shared(u64, 1, align=8)),
+        lambda k, n, x: k.bulk.load(k.shared(u8, 64, align=128), x, (n & 1) + 8, k.shared(u64, 1, align=8)),
         "tma.bulk-size",
         "8",
     ),
@@ -148,7 +148,7 @@ def test_a_number_that_is_certainly_wrong_is_refused(body, rule: str, text: str)
 def in_loop(first: int, end: int):
     def body(k, n, source):
         with k.range(first, end) as i:
-            k.barrier(i)
+            k.barrier.sync(i)
 
     return body
 
@@ -161,9 +161,9 @@ def test_the_rounds_of_a_loop() -> None:
 
 
 LEGAL = [
-    lambda k, n, _: k.barrier(n & 15),
-    lambda k, n, _: k.barrier(k.thread_id() // 32),
-    lambda k, n, _: k.barrier(1, threads=((n & 1) << 5) | 32),
+    lambda k, n, _: k.barrier.sync(n & 15),
+    lambda k, n, _: k.barrier.sync(k.thread_id() // 32),
+    lambda k, n, _: k.barrier.sync(1, threads=((n & 1) << 5) | 32),
     copied(lambda k, n: n & 15),
     copied(lambda k, n: (n & 1) << 4),
     copied(lambda k, n: k.thread_id() & 15),

@@ -121,10 +121,10 @@ def test_a_block_sum_as_everybody_writes_it() -> None:
         parts = k.shared(f32, 8)
         total = x[k.thread_id()]
         for distance in (16, 8, 4, 2, 1):
-            total = total + k.shuffle(total, "bfly", distance)
+            total = total + k.warp.shuffle(total, "bfly", distance)
         with k.if_(k.lane_id() == 0):
             parts[k.warp_id()] = total
-        k.barrier()
+        k.barrier.sync()
         with k.if_(k.thread_id() == 0):
             whole = parts[0]
             for warp in range(1, 8):

@@ -120,7 +120,7 @@ def test_unsigned_comparison_of_large_numbers():
 def test_float_arithmetic_and_fma():
     kernel = binary(lambda a, b: (a - b) * 2.0 + a / b, f64, f64)
     assert evaluate(kernel, np.float64, 3.0, 4.0) == (3.0 - 4.0) * 2.0 + 3.0 / 4.0
-    fused = binary(lambda a, b: a._k.fma(a, b, -9.0), f64, f64)
+    fused = binary(lambda a, b: a._k.math.fma(a, b, -9.0), f64, f64)
     assert evaluate(fused, np.float64, 2.0, 5.0) == 1.0
 
 

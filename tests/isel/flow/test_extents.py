@@ -114,8 +114,8 @@ def said(function: Callable, target: str = "sm_90a", cluster: int = 1) -> set[st
 
 def inbox(k, size: int) -> tuple:
     """Shared memory and the mbarrier that peers complete on."""
-    place, full = k.shared(u32, size, align=128, name="inbox"), k.mbarriers(1, arrivals=1, name="full")
-    k.barriers_ready()
+    place, full = k.shared(u32, size, align=128, name="inbox"), k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
     return place, full
 
 
@@ -124,10 +124,10 @@ def test_bounds_of_a_store_to_a_peer(first):
     def kernel(k):
         place, full = inbox(k, 4)
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 8)
-            k.store_async(place + first, [k.const(1, u32), k.const(2, u32)], full, k.peer_rank())
-        k.mbarrier_wait(full, 0)
-        k.cluster_sync()
+            k.mbarrier.arrive_expect_tx(full, 8)
+            k.async_store.store(place + first, [k.const(1, u32), k.const(2, u32)], full, k.cluster.peer_rank())
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
 
     assert said(kernel, cluster=2) == ({"shared.bounds"} if first == 3 else set())
 
@@ -137,10 +137,10 @@ def test_bounds_of_a_reduction_in_a_peer(first):
     def kernel(k):
         place, full = inbox(k, 32)
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 8)
-            k.reduce_async((place.cast(u64)) + first, "add", k.const(1, u64), full, k.peer_rank())
-        k.mbarrier_wait(full, 0)
-        k.cluster_sync()
+            k.mbarrier.arrive_expect_tx(full, 8)
+            k.async_store.reduce((place.cast(u64)) + first, "add", k.const(1, u64), full, k.cluster.peer_rank())
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
 
     assert said(kernel, cluster=2) == ({"shared.bounds"} if first == 16 else set())
 
@@ -150,7 +150,7 @@ def test_bounds_of_clearing(size):
     def kernel(k):
         place = k.shared(u32, 32, align=16)
         with k.one_thread():
-            k.clear_shared(place + 16, size)
+            k.bulk.clear_shared(place + 16, size)
 
     assert said(kernel, "sm_100a") == ({"shared.bounds"} if size == 72 else set())
 
@@ -160,9 +160,9 @@ def test_bounds_of_a_reduction_to_global_memory(size):
     def kernel(k, out: nvb.Pointer(u32, 16)):
         place = k.shared(u32, 128, align=16)
         with k.one_thread():
-            k.bulk_reduce(out, place, size, "add", u32)
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+            k.bulk.reduce(out, place, size, "add", u32)
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     assert said(kernel) == ({"shared.bounds"} if size == 528 else set())
 
@@ -173,7 +173,7 @@ def test_bounds_of_a_matrix(count):
 
     def kernel(k):
         place = k.shared(f16, count, align=32)
-        k.wmma_load("a", "m16n16k16", f16, place, layout="row", stride=40)
+        k.wmma.load("a", "m16n16k16", f16, place, layout="row", stride=40)
 
     assert said(kernel) == ({"shared.bounds"} if count == 615 else set())
 
@@ -181,12 +181,12 @@ def test_bounds_of_a_matrix(count):
 @pytest.mark.parametrize("first", [0, 2])
 def test_bounds_and_bytes_of_an_answer(first):
     def kernel(k):
-        answer, full = k.shared(u64, 3, align=16), k.mbarriers(1, arrivals=1, name="full")
-        k.barriers_ready()
+        answer, full = k.shared(u64, 3, align=16), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 16)
-            k.try_cancel(answer + first, full)
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, 16)
+            k.launch_control.try_cancel(answer + first, full)
+        k.mbarrier.wait(full, 0)
 
     assert said(kernel, "sm_100a") == ({"shared.bounds"} if first else set())
 
@@ -194,32 +194,32 @@ def test_bounds_and_bytes_of_an_answer(first):
 @pytest.mark.parametrize("announced", [16, 32])
 def test_the_bytes_of_an_answer_are_counted(announced):
     def kernel(k):
-        answer, full = k.shared(u64, 2, align=16), k.mbarriers(1, arrivals=1, name="full")
-        k.barriers_ready()
+        answer, full = k.shared(u64, 2, align=16), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, announced)
-            k.try_cancel(answer, full)
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, announced)
+            k.launch_control.try_cancel(answer, full)
+        k.mbarrier.wait(full, 0)
 
     assert said(kernel, "sm_100a") == ({"mbarrier.wrong-bytes"} if announced == 32 else set())
 
 
 def store_all(k, place, source, full):
-    k.store_async(place + k.thread_id(), [k.thread_id().to(u32)], full, k.peer_rank())
+    k.async_store.store(place + k.thread_id(), [k.thread_id().to(u32)], full, k.cluster.peer_rank())
 
 
 def reduce_all(k, place, source, full):
-    k.reduce_async(place + k.thread_id(), "add", k.thread_id().to(u32), full, k.peer_rank())
+    k.async_store.reduce(place + k.thread_id(), "add", k.thread_id().to(u32), full, k.cluster.peer_rank())
 
 
 def copy_once(k, place, source, full):
     with k.one_thread():
-        k.bulk_copy_peer(place, source, 512, full, k.peer_rank())
+        k.bulk.copy_peer(place, source, 512, full, k.cluster.peer_rank())
 
 
 def combine_once(k, place, source, full):
     with k.one_thread():
-        k.bulk_reduce_peer(place, source, 512, "add", u32, full, k.peer_rank())
+        k.bulk.reduce_peer(place, source, 512, "add", u32, full, k.cluster.peer_rank())
 
 
 SENT = [store_all, reduce_all, copy_once, combine_once]
@@ -232,18 +232,18 @@ def exchange(send: Callable, announced: int, *, waits: bool = True, fence: bool 
         source = k.shared(u32, 128, align=16, name="source")
         source[k.thread_id()] = k.thread_id().to(u32)
         if fence:
-            k.fence_proxy_async()
+            k.fence.proxy_async()
         if barrier:
-            k.barrier()
+            k.barrier.sync()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, announced)
+            k.mbarrier.arrive_expect_tx(full, announced)
         send(k, place, source, full)
         if waits:
-            k.mbarrier_wait(full, 0)
+            k.mbarrier.wait(full, 0)
         else:
-            k.cluster_sync()
+            k.cluster.sync()
         out[k.thread_id()] = place[k.thread_id()]
-        k.cluster_sync()
+        k.cluster.sync()
 
     return kernel
 
@@ -271,12 +271,12 @@ def test_bytes_that_not_all_ctas_wait_for_are_not_summed_up():
     def kernel(k, out: nvb.Pointer(u32)):
         place, full = inbox(k, 256)
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 1024)
-        k.store_async(place + k.cluster_rank() * 128 + k.thread_id(), [k.thread_id().to(u32)], full, 0)
-        with k.if_(k.cluster_rank() == 0):
-            k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, 1024)
+        k.async_store.store(place + k.cluster.rank() * 128 + k.thread_id(), [k.thread_id().to(u32)], full, 0)
+        with k.if_(k.cluster.rank() == 0):
+            k.mbarrier.wait(full, 0)
             out[k.thread_id()] = place[k.thread_id()]
-        k.cluster_sync()
+        k.cluster.sync()
 
     assert said(kernel, cluster=2) == set()
 
@@ -286,9 +286,9 @@ def test_clearing_and_readers_of_another_warp(behind):
     def kernel(k, out: nvb.Pointer(u32)):
         place = k.shared(u32, 128, align=16)
         with k.one_thread():
-            k.clear_shared(place, 512)
+            k.bulk.clear_shared(place, 512)
         if behind:
-            k.barrier()
+            k.barrier.sync()
         out[k.thread_id()] = place[k.thread_id()]
 
     assert said(kernel, "sm_100a") == (set() if behind else {"shared.missing-barrier"})
@@ -301,14 +301,14 @@ def test_a_reduction_of_what_ordinary_code_wrote_is_fenced(fenced, clears):
         place = k.shared(u32, 128, align=16)
         with k.one_thread():
             if clears:
-                k.clear_shared(place, 512)
+                k.bulk.clear_shared(place, 512)
             else:
                 place[96] = 1
             if fenced:
-                k.fence_proxy_async()
-            k.bulk_reduce(out, place, 512, "add", u32)
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+                k.fence.proxy_async()
+            k.bulk.reduce(out, place, 512, "add", u32)
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     assert said(kernel, "sm_100a") == (set() if fenced else {"proxy.missing-fence"})
 
@@ -319,12 +319,12 @@ def test_bytes_of_four_gathered_rows(rows, announced):
     """A box of one row is gathered four times; of another box nobody knows what is."""
 
     def kernel(k, matrix):
-        tile, full = k.shared(f16, 512, align=1024), k.mbarriers(1, arrivals=1, name="full")
-        k.barriers_ready()
+        tile, full = k.shared(f16, 512, align=1024), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, announced)
-            k.tma_load_box(tile, matrix, (0, 1, 2, 3, 4), full, mode="tile::gather4")
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, announced)
+            k.tma.load_box(tile, matrix, (0, 1, 2, 3, 4), full, mode="tile::gather4")
+        k.mbarrier.wait(full, 0)
 
     kernel.__annotations__["matrix"] = nvb.TensorMap(f16, (rows, 64))
     wrong = {"mbarrier.wrong-bytes"} if rows == 1 and announced == 128 else set()

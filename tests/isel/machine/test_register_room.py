@@ -101,7 +101,7 @@ def test_a_product_without_the_registers_is_refused_where_it_is_built() -> None:
     def multiplied(limit: int) -> FinishedKernel:
         k = KernelBuilder("k", "sm_80", threads=32, max_registers=limit, parameters=[Parameter("out", Pointer(f32))])
         word = k.thread_id().bitcast(u32)
-        product = k.mma_sync(nvb.mma("m16n8k16", f16, f16, f32), [word] * 4, [word] * 2, [0.0] * 4)
+        product = k.mma.sync(nvb.mma("m16n8k16", f16, f16, f32), [word] * 4, [word] * 2, [0.0] * 4)
         for place, value in enumerate(product):
             k.arguments[0][place] = value
         return k.finish()
@@ -118,8 +118,8 @@ def loaded(columns: int, **bounds: int) -> FinishedKernel:
     parameters = [Parameter("out", Pointer(u32)), Parameter("tmem", Scalar(u32))]
     k = KernelBuilder("k", "sm_100a", parameters=parameters, **bounds)
     out, tmem = k.arguments
-    values = k.tcgen05_ld(tmem, "32x32b", columns)
-    k.tcgen05_wait_ld(values)
+    values = k.tcgen05.ld(tmem, "32x32b", columns)
+    k.tcgen05.wait_ld(values)
     for place, value in enumerate(values.values):
         out[k.thread_id() * columns + place] = value
     return k.finish()
@@ -165,7 +165,7 @@ def test_setmaxnreg_does_not_make_room() -> None:
     k = KernelBuilder("k", "sm_100a", threads=512, min_ctas=1, parameters=parameters)
     with k.if_(k.thread_id() < 128):
         k.instruction(register_budget.setmaxnreg("inc"), registers=160)
-        k.tcgen05_wait_ld(k.tcgen05_ld(k.arguments[0], "32x32b", 128))
+        k.tcgen05.wait_ld(k.tcgen05.ld(k.arguments[0], "32x32b", 128))
     with pytest.raises(nvb.DiagnosticError, match=r"machine\.register-room"):
         k.finish()
 

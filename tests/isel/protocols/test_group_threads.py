@@ -37,11 +37,11 @@ def stored(issue, commit, wait):
     def program(k, a, p, n):
         tile, thread = k.shared_tile(LAYOUT), k.thread_id()
         with k.if_(issue(thread)):
-            k.tma_store(a, (0, 0), tile)
+            k.tma.store(a, (0, 0), tile)
         with k.if_(commit(thread)):
-            k.tma_commit_stores()
+            k.tma.commit_group()
         with k.if_(wait(thread)):
-            k.tma_wait_stores()
+            k.tma.wait_group()
 
     return program
 
@@ -77,10 +77,10 @@ def test_what_one_lane_elected_did_may_have_been_any():
     def program(k, a, p, n):
         tile = k.shared_tile(LAYOUT)
         with k.one_thread():
-            k.tma_store(a, (0, 0), tile)
+            k.tma.store(a, (0, 0), tile)
         with k.if_(k.thread_id() == 5):
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     assert found(program) == []
 
@@ -89,10 +89,10 @@ def test_under_a_condition_that_nobody_knows():
     def program(k, a, p, n):
         tile = k.shared_tile(LAYOUT)
         with k.if_(k.thread_id() == n):
-            k.tma_store(a, (0, 0), tile)
+            k.tma.store(a, (0, 0), tile)
         with k.if_(k.thread_id() == 5):
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     assert found(program) == []
 
@@ -102,13 +102,13 @@ def test_a_commit_in_the_next_round_counts():
         tile, thread = k.shared_tile(LAYOUT), k.thread_id()
         with k.range(n):
             with k.if_(thread == 0):
-                k.tma_commit_stores()
-                k.tma_wait_stores()
+                k.tma.commit_group()
+                k.tma.wait_group()
             with k.if_(thread == 0):
-                k.tma_store(a, (0, 0), tile)
+                k.tma.store(a, (0, 0), tile)
             with k.if_(thread == 64):
-                k.tma_commit_stores()
-                k.tma_wait_stores()
+                k.tma.commit_group()
+                k.tma.wait_group()
 
     assert found(program) == []
 
@@ -117,13 +117,13 @@ def test_a_commit_that_comes_before_does_not():
     def program(k, a, p, n):
         tile, thread = k.shared_tile(LAYOUT), k.thread_id()
         with k.if_(thread == 0):
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+            k.tma.commit_group()
+            k.tma.wait_group()
         with k.if_(thread == 0):
-            k.tma_store(a, (0, 0), tile)
+            k.tma.store(a, (0, 0), tile)
         with k.if_(thread == 64):
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     assert len(found(program)) == 1
 
@@ -137,12 +137,12 @@ def test_a_warpgroup_commits_its_own_multiplies(group, wrong):
         mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
         acc, tile = mma.accumulator(), k.shared_tile(mma.smem_a(64))
         with k.if_(k.warpgroup_id() == 0):
-            k.wgmma_fence()
+            k.wgmma.fence()
             mma.accumulate(acc, tile, tile)
         with k.if_(k.warpgroup_id() == group):
-            k.wgmma_commit_group()
+            k.wgmma.commit_group()
         with k.if_(k.warpgroup_id() == 0):
-            k.wgmma_wait_group(0)
+            k.wgmma.wait_group(0)
 
     assert len(found(program)) == wrong
 
@@ -153,13 +153,13 @@ def test_a_warpgroup_commits_its_own_multiplies(group, wrong):
 @pytest.mark.parametrize(("thread", "wrong"), [(0, False), (32, True)])
 def test_a_thread_commits_its_own_multiplies_of_tcgen05(thread, wrong):
     def program(k, a, p, n):
-        done = k.mbarriers(1, arrivals=1)
-        k.barriers_ready()
+        done = k.mbarrier.array(1, arrivals=1)
+        k.mbarrier.ready()
         with k.if_(k.thread_id() == 0):
-            k.tcgen05_cp(k.const(0, u32), k.const(0, nvb.u64), "128x256b")
+            k.tcgen05.cp(k.const(0, u32), k.const(0, nvb.u64), "128x256b")
         with k.if_(k.thread_id() == thread):
-            k.tcgen05_commit(done)
-        k.mbarrier_wait(done, 0)
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
 
     assert len(found(program, "sm_100a")) == wrong
 
@@ -172,11 +172,11 @@ def test_a_thread_commits_its_own_multiplies_of_tcgen05(thread, wrong):
 def test_each_thread_waits_for_its_own_copies(pending, threads, wrong):
     def program(k, a, p, n):
         memory, thread = k.shared(u32, 256), k.thread_id()
-        k.cp_async(memory + thread, p + thread, 4)
-        k.cp_async_commit()
+        k.cp_async.copy(memory + thread, p + thread, 4)
+        k.cp_async.commit_group()
         with k.if_(thread < threads):
-            k.cp_async_wait(pending)
-        k.barrier()
+            k.cp_async.wait_group(pending)
+        k.barrier.sync()
         p[thread] = memory[255 - thread]
 
     assert len(found(program)) == wrong
@@ -186,11 +186,11 @@ def test_a_copy_that_others_close_a_group_for():
     def program(k, a, p, n):
         memory, thread = k.shared(u32, 256), k.thread_id()
         with k.if_(thread < 64):
-            k.cp_async(memory + thread, p + thread, 4)
+            k.cp_async.copy(memory + thread, p + thread, 4)
         with k.if_(thread >= 64):
-            k.cp_async_commit()
-        k.cp_async_wait(0)
-        k.barrier()
+            k.cp_async.commit_group()
+        k.cp_async.wait_group(0)
+        k.barrier.sync()
         p[thread] = memory[thread % 64]
 
     (one,) = found(program)
@@ -202,11 +202,11 @@ def test_threads_that_copy_nothing_need_not_wait():
     def program(k, a, p, n):
         memory, thread = k.shared(u32, 256), k.thread_id()
         with k.if_(thread < 64):
-            k.cp_async(memory + thread, p + thread, 4)
-            k.cp_async_commit()
+            k.cp_async.copy(memory + thread, p + thread, 4)
+            k.cp_async.commit_group()
         with k.if_(thread < 128):
-            k.cp_async_wait(0)
-        k.barrier()
+            k.cp_async.wait_group(0)
+        k.barrier.sync()
         p[thread] = memory[thread % 64]
 
     assert found(program) == []
@@ -214,13 +214,13 @@ def test_threads_that_copy_nothing_need_not_wait():
 
 def test_copies_that_arrive_on_an_mbarrier():
     def program(k, a, p, n):
-        memory, thread, full = k.shared(u32, 256), k.thread_id(), k.mbarriers(1, arrivals=256)
-        k.barriers_ready()
-        k.cp_async(memory + thread, p + thread, 4)
-        k.cp_async_arrive(full, no_increment=True)
-        k.mbarrier_wait(full, 0)
+        memory, thread, full = k.shared(u32, 256), k.thread_id(), k.mbarrier.array(1, arrivals=256)
+        k.mbarrier.ready()
+        k.cp_async.copy(memory + thread, p + thread, 4)
+        k.cp_async.mbarrier_arrive(full, no_increment=True)
+        k.mbarrier.wait(full, 0)
         with k.if_(thread < 128):
-            k.cp_async_commit()
-            k.cp_async_wait(0)
+            k.cp_async.commit_group()
+            k.cp_async.wait_group(0)
 
     assert found(program) == []

@@ -42,17 +42,17 @@ def test_bytes_are_those_of_all_threads_and_all_ctas(announcing, announced, copy
 
     def kernel(k, x):
         full, tile, thread = (
-            k.mbarriers(1, arrivals=announcing, name="full"),
+            k.mbarrier.array(1, arrivals=announcing, name="full"),
             k.shared(u32, 512, align=128),
             k.thread_id(),
         )
-        k.barriers_ready()
+        k.mbarrier.ready()
         with k.if_(thread < announcing):
-            k.mbarrier_arrive_expect_tx(full, announced)
+            k.mbarrier.arrive_expect_tx(full, announced)
         with k.if_(thread < copying):
-            k.bulk_load(tile + thread * 32, x, 48, full, multicast_mask=mask)
-        k.mbarrier_wait(full, 0)
-        k.cluster_sync()
+            k.bulk.load(tile + thread * 32, x, 48, full, multicast_mask=mask)
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
 
     brought = 48 * copying * (cluster if mask else 1)
     wrong = [] if announcing * announced == brought else ["mbarrier.wrong-bytes"]
@@ -64,11 +64,11 @@ def test_arrivals_are_those_of_all_threads(count):
     """96 threads arrive once, and one of them is all that a count of 1 would be."""
 
     def kernel(k):
-        done = k.mbarriers(1, arrivals=count, name="done")
-        k.barriers_ready()
+        done = k.mbarrier.array(1, arrivals=count, name="done")
+        k.mbarrier.ready()
         with k.if_(k.thread_id() < 96):
-            k.mbarrier_arrive(done)
-        k.mbarrier_wait(done, 0)
+            k.mbarrier.arrive(done)
+        k.mbarrier.wait(done, 0)
 
     assert ("mbarrier.arrivals" in said(kernel)) == (count != 96)
 
@@ -76,11 +76,11 @@ def test_arrivals_are_those_of_all_threads(count):
 @pytest.mark.parametrize("count", [21, 7, 3, 10])
 def test_arrivals_that_count_several_times(count):
     def kernel(k):
-        done = k.mbarriers(1, arrivals=count, name="done")
-        k.barriers_ready()
+        done = k.mbarrier.array(1, arrivals=count, name="done")
+        k.mbarrier.ready()
         with k.if_(k.thread_id() < 3):
-            k.mbarrier_arrive_state(done, count=7)
-        k.mbarrier_wait(done, 0)
+            k.mbarrier.arrive_state(done, count=7)
+        k.mbarrier.wait(done, 0)
 
     assert ("mbarrier.arrivals" in said(kernel)) == (count != 21)
 
@@ -89,14 +89,14 @@ def test_who_leaves_a_barrier_is_missing_from_its_later_phases():
     """Two arrive in the first phase, one of them for the last time; each later phase has one arrival, and ends."""
 
     def kernel(k, steps: nvb.i32):
-        done, phase = k.mbarriers(1, arrivals=2, name="done"), k.var(0)
-        k.barriers_ready()
+        done, phase = k.mbarrier.array(1, arrivals=2, name="done"), k.var(0)
+        k.mbarrier.ready()
         with k.if_(k.thread_id() == 32):
-            k.mbarrier_arrive_state(done, drop=True)
+            k.mbarrier.arrive_state(done, drop=True)
         with k.range(steps):
             with k.if_(k.thread_id() == 0):
-                k.mbarrier_arrive(done)
-            k.mbarrier_wait(done, phase)
+                k.mbarrier.arrive(done)
+            k.mbarrier.wait(done, phase)
             phase.set(phase ^ 1)
 
     assert said(kernel) == []
@@ -110,11 +110,11 @@ def test_a_wait_needs_an_arrival_on_every_path(first, second):
     def kernel(k):
         with k.if_(k.thread_id() < 32):
             if first:
-                k.cluster_arrive()
+                k.cluster.arrive()
         with k.else_():
             if second:
-                k.cluster_arrive()
-        k.cluster_wait()
+                k.cluster.arrive()
+        k.cluster.wait()
 
     assert ("cluster.wait-alone" in said(kernel, cluster=2)) == (not (first and second))
 
@@ -122,7 +122,7 @@ def test_a_wait_needs_an_arrival_on_every_path(first, second):
 @pytest.mark.parametrize("relaxed", [False, True])
 def test_a_cluster_sync_is_relaxed_where_it_is_told_to_be(relaxed):
     def kernel(k):
-        k.cluster_sync(relaxed=relaxed)
+        k.cluster.sync(relaxed=relaxed)
 
     text = nvb.kernel("sm_90a", threads=128, cluster=2)(kernel).build().compile().ptx
     assert re.findall(r"barrier\.cluster\.\S+", text) == [
@@ -145,7 +145,7 @@ def test_each_of_several_races_is_told(together):
             other[thread] = 1
         out[thread] = one[thread ^ 32]
         if not together:
-            k.barrier()
+            k.barrier.sync()
             other[thread] = 1
         out[thread] = other[thread ^ 64]
 
@@ -160,10 +160,10 @@ def test_a_barrier_of_half_the_threads_orders_those_alone(distance, is_race):
 
     def kernel(k, out: nvb.Pointer(u32)):
         memory, thread = k.shared(u32, 128), k.thread_id()
-        k.barrier()
+        k.barrier.sync()
         memory[thread] = 1
         with k.if_(thread < 64):
-            k.barrier(1, threads=64)
+            k.barrier.sync(1, threads=64)
             out[thread] = memory[thread ^ distance]
 
     assert not said(kernel) or is_race
@@ -175,10 +175,10 @@ def test_a_write_that_other_warps_multiply_is_behind_a_barrier(ordered):
         mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
         acc, tile = mma.accumulator(), k.shared_tile(mma.smem_a(64))
         tile.address.cast(u32).byte_offset(k.thread_id() * 16, align=16).store(0, 0, 0, 0)
-        k.fence_proxy_async()
+        k.fence.proxy_async()
         if ordered:
-            k.barrier()
-        with k.wgmma():
+            k.barrier.sync()
+        with k.wgmma.group():
             mma.accumulate(acc, tile, tile)
 
     assert said(kernel) == ([] if ordered else ["shared.missing-barrier"])
@@ -195,10 +195,10 @@ def test_a_store_sends_what_was_fenced(fenced, word):
         with k.one_thread():
             memory[word] = 1
             if fenced:
-                k.fence_proxy_async()
-            k.bulk_store(out, memory, 512)
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+                k.fence.proxy_async()
+            k.bulk.store(out, memory, 512)
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     assert said(kernel) == ([] if fenced else ["proxy.missing-fence"])
 
@@ -206,18 +206,18 @@ def test_a_store_sends_what_was_fenced(fenced, word):
 @pytest.mark.parametrize("fenced", [False, True])
 def test_what_is_copied_to_tensor_memory_is_fenced(fenced):
     def kernel(k):
-        source, done = k.shared(u8, 4096, align=1024), k.mbarriers(1, arrivals=1, name="done")
-        k.barriers_ready()
-        with k.tmem_alloc(64) as tmem:
+        source, done = k.shared(u8, 4096, align=1024), k.mbarrier.array(1, arrivals=1, name="done")
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(64) as tmem:
             with k.one_thread():
                 source.cast(u32)[0] = 1
                 if fenced:
-                    k.fence_proxy_async()
-                word = k.tcgen05_smem_descriptor(source, nvb.Tcgen05SmemDescriptor(0, 16, 128))
-                k.tcgen05_cp(tmem, word, "4x256b")
-                k.tcgen05_commit(done)
-            k.mbarrier_wait(done, 0)
-            k.tcgen05_fence_after_thread_sync()
+                    k.fence.proxy_async()
+                word = k.tcgen05.smem_descriptor(source, nvb.Tcgen05SmemDescriptor(0, 16, 128))
+                k.tcgen05.cp(tmem, word, "4x256b")
+                k.tcgen05.commit(done)
+            k.mbarrier.wait(done, 0)
+            k.tcgen05.fence_after_thread_sync()
 
     assert said(kernel, "sm_100a") == ([] if fenced else ["proxy.missing-fence"])
 
@@ -226,12 +226,12 @@ def test_what_is_copied_to_tensor_memory_is_fenced(fenced):
 @pytest.mark.parametrize("row", [16, 32, 48, 64, 80, 96, 112, 128, 144, 192, 240, 256])
 def test_a_row_of_a_box_is_at_most_the_span_of_the_swizzle(row, swizzle):
     def kernel(k, matrix):
-        tile, full = k.shared(u8, 8 * row, align=1024), k.mbarriers(1, arrivals=1, name="full")
-        k.barriers_ready()
+        tile, full = k.shared(u8, 8 * row, align=1024), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 8 * row)
-            k.tma_load_box(tile, matrix, (0, 0), full)
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, 8 * row)
+            k.tma.load_box(tile, matrix, (0, 0), full)
+        k.mbarrier.wait(full, 0)
 
     found = said(with_parameter(kernel, "matrix", nvb.TensorMap(u8, (8, row), swizzle)))
     assert found == (["tma.box-swizzle"] if row > swizzle else [])
@@ -245,7 +245,7 @@ def test_one_warp_allocates_and_gives_back(warp):
     """PTX ISA 9.7.16.7.1: the warp that allocated deallocates."""
 
     def kernel(k):
-        with k.tmem_alloc(64, warp=warp):
+        with k.tcgen05.tmem(64, warp=warp):
             pass
 
     machine = nvb.kernel("sm_100a", threads=128)(kernel).build().machine
@@ -262,18 +262,18 @@ def test_one_warp_allocates_and_gives_back(warp):
 @pytest.mark.parametrize("copied", [False, True])
 def test_a_product_adds_to_what_was_copied(copied):
     def kernel(k):
-        source, done = k.shared(u8, 4096, align=1024), k.mbarriers(1, arrivals=1, name="done")
-        k.barriers_ready()
+        source, done = k.shared(u8, 4096, align=1024), k.mbarrier.array(1, arrivals=1, name="done")
+        k.mbarrier.ready()
         shape = nvb.InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
-        with k.tmem_alloc(64) as tmem:
+        with k.tcgen05.tmem(64) as tmem:
             with k.one_thread():
                 if copied:
-                    word = k.tcgen05_smem_descriptor(source, nvb.Tcgen05SmemDescriptor(0, 16, 128))
-                    k.tcgen05_cp(tmem, word, "128x256b")
-                k.tcgen05_mma(nvb.Tcgen05Request("f16"), tmem, 0, 0, shape, accumulate=True)
-                k.tcgen05_commit(done)
-            k.mbarrier_wait(done, 0)
-            k.tcgen05_fence_after_thread_sync()
+                    word = k.tcgen05.smem_descriptor(source, nvb.Tcgen05SmemDescriptor(0, 16, 128))
+                    k.tcgen05.cp(tmem, word, "128x256b")
+                k.tcgen05.mma(nvb.Tcgen05Request("f16"), tmem, 0, 0, shape, accumulate=True)
+                k.tcgen05.commit(done)
+            k.mbarrier.wait(done, 0)
+            k.tcgen05.fence_after_thread_sync()
 
     assert said(kernel, "sm_100a") == ([] if copied else ["tcgen05.undefined-accumulator"])
 
@@ -281,13 +281,13 @@ def test_a_product_adds_to_what_was_copied(copied):
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_wait_at_an_unknown_address_may_be_for_any_copy(waits):
     def kernel(k, x: nvb.Pointer(u32, 16), out: nvb.Pointer(u32), barrier: u32):
-        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
-        k.barriers_ready()
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 512)
-            k.bulk_load(tile, x, 512, full)
+            k.mbarrier.arrive_expect_tx(full, 512)
+            k.bulk.load(tile, x, 512, full)
         if waits:
-            k.mbarrier_wait(k.shared_address(barrier, u64, 8), 0)
+            k.mbarrier.wait(k.shared_address(barrier, u64, 8), 0)
         out[k.thread_id()] = tile[k.thread_id()]
 
     assert ("proxy.read-before-wait" in said(kernel)) == (not waits)

@@ -47,9 +47,9 @@ def test_a_box_lies_at_a_multiple_of_128_bytes(align, step):
     place = k.shared(u8, 16384, align=align).byte_offset(step)
     with k.one_thread():
         for call in (
-            lambda: k.tma_load_box(place, maps["right"], (0, 0), barrier_of_somebody(k)),
-            lambda: k.tma_store_box(maps["right"], (0, 0), place),
-            lambda: k.tma_reduce_box(maps["right"], (0, 0), place, "add"),
+            lambda: k.tma.load_box(place, maps["right"], (0, 0), barrier_of_somebody(k)),
+            lambda: k.tma.store_box(maps["right"], (0, 0), place),
+            lambda: k.tma.reduce_box(maps["right"], (0, 0), place, "add"),
         ):
             assert broken(call) == ["tma.alignment"]
 
@@ -59,10 +59,10 @@ def test_a_box_that_lies_right(align, step):
     k, maps, n = builder()
     place = k.shared(u8, 16384, align=align).byte_offset(step)
     with k.one_thread():
-        k.tma_store_box(maps["right"], (0, 0), place)
-        k.tma_store_box(maps["right"], (0, 0), place.byte_offset(n * 128, align=128))
-        k.tma_commit_stores()
-        k.tma_wait_stores()
+        k.tma.store_box(maps["right"], (0, 0), place)
+        k.tma.store_box(maps["right"], (0, 0), place.byte_offset(n * 128, align=128))
+        k.tma.commit_group()
+        k.tma.wait_group()
     assert k.finish().diagnostics == ()
 
 
@@ -71,9 +71,9 @@ def test_the_boxes_of_a_tile_lie_right_too():
     k, maps, _ = builder()
     tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B32, f16, 64, 16))
     with k.one_thread():
-        assert broken(lambda: k.tma_load(tile, maps["narrow"], (0, 0), barrier_of_somebody(k))) == ["tma.alignment"]
-        assert broken(lambda: k.tma_store(maps["narrow"], (0, 0), tile)) == ["tma.alignment"]
-        k.tma_load(tile, maps["whole"], (0, 0), barrier_of_somebody(k))
+        assert broken(lambda: k.tma.load(tile, maps["narrow"], (0, 0), barrier_of_somebody(k))) == ["tma.alignment"]
+        assert broken(lambda: k.tma.store(maps["narrow"], (0, 0), tile)) == ["tma.alignment"]
+        k.tma.load(tile, maps["whole"], (0, 0), barrier_of_somebody(k))
 
 
 def test_tiles_without_a_swizzle_lie_where_tma_can_write_them():
@@ -87,33 +87,33 @@ def test_a_row_of_the_box_is_a_multiple_of_16_bytes_and_within_the_swizzle():
     k, maps, _ = builder()
     place = k.shared(u8, 16384, align=1024)
     with k.one_thread():
-        assert broken(lambda: k.tma_store_box(maps["thin"], (0, 0), place)) == ["tma.box-row"]
-        assert broken(lambda: k.tma_store_box(maps["wide"], (0, 0), place)) == ["tma.box-swizzle"]
-        k.tma_store_box(maps["plain"], (0, 0), place)
+        assert broken(lambda: k.tma.store_box(maps["thin"], (0, 0), place)) == ["tma.box-row"]
+        assert broken(lambda: k.tma.store_box(maps["wide"], (0, 0), place)) == ["tma.box-swizzle"]
+        k.tma.store_box(maps["plain"], (0, 0), place)
 
 
 def by_all(k, maps, place):
-    k.tma_store_box(maps["right"], (0, 0), place)
+    k.tma.store_box(maps["right"], (0, 0), place)
 
 
 def by_a_warp(k, maps, place):
     with k.if_(k.warp_id() == 0):
-        k.tma_store_box(maps["right"], (0, k.block_id() * 64), place)
+        k.tma.store_box(maps["right"], (0, k.block_id() * 64), place)
 
 
 def one_of_each_warp(k, maps, place):
     with k.if_(k.elect()):
-        k.tma_reduce_box(maps["right"], (0, 0), place, "add")
+        k.tma.reduce_box(maps["right"], (0, 0), place, "add")
 
 
 def in_each_round(k, maps, place):
     with k.if_(k.warp_id() == 0), k.range(k.arguments[-1]) as step:
-        k.tma_store_box(maps["right"], (0, step * 64), place)
+        k.tma.store_box(maps["right"], (0, step * 64), place)
 
 
 def in_each_round_of_two_loops(k, maps, place):
     with k.range(k.block_id(), k.arguments[-1], 8) as outer, k.range(outer) as inner:
-        k.tma_store_box(maps["right"], (inner * 8, outer + inner), place)
+        k.tma.store_box(maps["right"], (inner * 8, outer + inner), place)
 
 
 @pytest.mark.parametrize("program", [by_all, by_a_warp, one_of_each_warp, in_each_round, in_each_round_of_two_loops])
@@ -126,21 +126,21 @@ def test_the_same_box_by_several_threads(program):
 def test_boxes_of_their_own_and_threads_that_nobody_can_count():
     k, maps, n = builder()
     place = k.shared(u8, 16384, align=1024)
-    k.tma_store_box(maps["right"], (0, k.thread_id()), place)
+    k.tma.store_box(maps["right"], (0, k.thread_id()), place)
     (store,) = (one for one in k.machine.instructions() if one.row is not None and one.row.family == "tma")
     assert (store.facts[facts.SAME], store.facts[facts.THREADS]) == (0, k.threads)
     with k.if_(n == k.thread_id()):
-        k.tma_store_box(maps["right"], (0, 0), place)
+        k.tma.store_box(maps["right"], (0, 0), place)
     with k.if_(k.thread_id() == 77):
-        k.tma_store_box(maps["right"], (0, 0), place)
+        k.tma.store_box(maps["right"], (0, 0), place)
     with k.range(k.thread_id(), n) as step:
-        k.tma_store_box(maps["right"], (0, step), place)
+        k.tma.store_box(maps["right"], (0, step), place)
     with k.range(n) as _, k.range(0, n, k.thread_id() + 1) as step:
-        k.tma_store_box(maps["right"], (0, step), place)
+        k.tma.store_box(maps["right"], (0, step), place)
     row = k.var(0)
     with k.if_(k.thread_id() == 3):
         row.set(64)
-    k.tma_store_box(maps["right"], (0, row), place)
+    k.tma.store_box(maps["right"], (0, row), place)
 
 
 STARTS = {
@@ -165,15 +165,15 @@ def test_boxes_start_at_multiples_of_16_bytes(start, wanted):
     )
     column = start(n)
     moves = (
-        lambda: k.tma_load_box(place, maps["right"], (column, n), barrier_of_somebody(k)),
-        lambda: k.tma_store_box(maps["right"], (column, n), place),
-        lambda: k.tma_reduce_box(maps["right"], (column, n), place, "add"),
-        lambda: k.tma_store(maps["right"], (n, column), tile),
-        lambda: k.tma_load(tile, maps["right"], (n, column), barrier_of_somebody(k)),
-        lambda: k.tma_prefetch_box(maps["right"], (column, n)),
+        lambda: k.tma.load_box(place, maps["right"], (column, n), barrier_of_somebody(k)),
+        lambda: k.tma.store_box(maps["right"], (column, n), place),
+        lambda: k.tma.reduce_box(maps["right"], (column, n), place, "add"),
+        lambda: k.tma.store(maps["right"], (n, column), tile),
+        lambda: k.tma.load(tile, maps["right"], (n, column), barrier_of_somebody(k)),
+        lambda: k.tma.prefetch_box(maps["right"], (column, n)),
     )
     with k.one_thread():
-        k.tma_store_box(maps["right"], (0, column), place)
+        k.tma.store_box(maps["right"], (0, column), place)
         for call in moves:
             if wanted is None:
                 call()
@@ -188,7 +188,7 @@ def test_a_start_counts_in_bytes(element, column, wrong):
     """f32 at column 21 stopped an H200, at 20 it did not."""
     k = KernelBuilder("kernel", "sm_90a", threads=128, parameters=[Parameter("a", TensorMap(element, (8, 32), 0))])
     with k.one_thread():
-        call = lambda: k.tma_store_box(k.arguments[0], (column, 0), k.shared(u8, 1024, align=128))  # noqa: E731
+        call = lambda: k.tma.store_box(k.arguments[0], (column, 0), k.shared(u8, 1024, align=128))  # noqa: E731
         assert (broken(call) if wrong else call()) == (["tma.start"] if wrong else None)
 
 
@@ -217,16 +217,16 @@ def test_only_loads_start_before_the_tensor(place):
     memory = k.shared(u8, 16384, align=1024)
     wanted = "the innermost" if place[0] else r"along dimension 1\n"
     with k.one_thread():
-        k.tma_load_box(memory, maps["right"], place, barrier_of_somebody(k))
-        k.tma_prefetch_box(maps["right"], place)
+        k.tma.load_box(memory, maps["right"], place, barrier_of_somebody(k))
+        k.tma.prefetch_box(maps["right"], place)
         for call in (
-            lambda: k.tma_store_box(maps["right"], place, memory),
-            lambda: k.tma_reduce_box(maps["right"], place, memory, "add"),
+            lambda: k.tma.store_box(maps["right"], place, memory),
+            lambda: k.tma.reduce_box(maps["right"], place, memory, "add"),
         ):
             with pytest.raises(nvb.DiagnosticError, match=wanted) as caught:
                 call()
             assert [one.rule_id for one in caught.value.diagnostics] == ["tma.before"]
-        k.tma_store_box(maps["right"], (0, n - 8), memory)
+        k.tma.store_box(maps["right"], (0, n - 8), memory)
 
 
 @pytest.mark.parametrize(("direction", "wrong"), [("load", False), ("prefetch", False), ("store", True)])
@@ -254,7 +254,7 @@ def test_reductions_are_of_types_that_have_them(operation):
         k = KernelBuilder("kernel", "sm_90a", threads=128, parameters=[parameter])
         place = k.shared(u8, 4096, align=128)
         with k.one_thread():
-            call = lambda k=k, place=place: k.tma_reduce_box(k.arguments[0], (0, 0), place, operation)  # noqa: E731
+            call = lambda k=k, place=place: k.tma.reduce_box(k.arguments[0], (0, 0), place, operation)  # noqa: E731
             right = name in REDUCED[operation].split()
             assert (call() if right else broken(call)) == (None if right else ["tma.reduced-type"]), name
 
@@ -290,9 +290,9 @@ def test_bytes_in_a_row_lie_at_multiples_of_16():
     k, _, _ = builder()
     place = k.shared(u8, 256, align=16)
     with k.one_thread():
-        k.bulk_copy_peer(place + 16, place, 16, barrier_of_somebody(k), 0)
-        assert broken(lambda: k.bulk_copy_peer(place + 8, place, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
-        assert broken(lambda: k.bulk_copy_peer(place, place + 4, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
+        k.bulk.copy_peer(place + 16, place, 16, barrier_of_somebody(k), 0)
+        assert broken(lambda: k.bulk.copy_peer(place + 8, place, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
+        assert broken(lambda: k.bulk.copy_peer(place, place + 4, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
     instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 16})
     assert list(check_places(instr, Target.parse("sm_90a"))) == []
     instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 8})

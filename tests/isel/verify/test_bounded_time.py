@@ -26,25 +26,25 @@ STEPS = {
     "threads": lambda k, x, i: x + k.thread_id().to(u32),
     "conversion": lambda k, x, i: x.to(u64).to(u32),
     "choice": lambda k, x, i: k.select(x < 5, x, x + 1),
-    "larger": lambda k, x, i: k.max(x, i),
+    "larger": lambda k, x, i: k.math.max(x, i),
 }
 
 
 def chain(k, out: nvb.Pointer(u32, 16), a: u32):
-    memory, barriers = k.shared(u32, 1024, align=16), k.mbarriers(4, arrivals=1)
-    k.barriers_ready()
+    memory, barriers = k.shared(u32, 1024, align=16), k.mbarrier.array(4, arrivals=1)
+    k.mbarrier.ready()
     x = k.thread_id().to(u32) if sys.argv[3] == "thread" else a
     for i in range(int(sys.argv[2])):
         x = STEPS[sys.argv[1]](k, x, i)
     memory[x & 31] = 1
     out[x] = memory[x % 7]
     with k.if_(x < 5):
-        k.mbarrier_arrive(barriers + (x & 3).to(i32))
+        k.mbarrier.arrive(barriers + (x & 3).to(i32))
     with k.range((x & 3).to(i32)) as i:
         out[i] = 1
-    k.mbarrier_wait(barriers + (x & 1).to(i32), (x & 1).to(i32))
+    k.mbarrier.wait(barriers + (x & 1).to(i32), (x & 1).to(i32))
     with k.if_(x > 7):
-        k.barrier()
+        k.barrier.sync()
 
 
 try:
@@ -132,10 +132,10 @@ def kernel(k, out: nvb.Pointer(u32, 16), a: u32):
     memory = k.shared(u32, 1024, align=16)
     for i in range(250):
         with k.if_(a > i):
-            k.cp_async(memory + k.thread_id(), out, 4)
-            k.cp_async_commit()
+            k.cp_async.copy(memory + k.thread_id(), out, 4)
+            k.cp_async.commit_group()
         with k.if_(a > i + 1):
-            k.cp_async_wait(1)
+            k.cp_async.wait_group(1)
         out[k.thread_id()] = memory[k.thread_id() + i % 4]
 
 
@@ -160,9 +160,9 @@ def test_an_end_in_front_of_the_arrival_that_it_lacks_a_wait_for():
 
     def kernel(k):
         with k.if_(k.thread_id() < 32):
-            k.cluster_arrive()
+            k.cluster.arrive()
         with k.else_():
-            k.cluster_arrive()
+            k.cluster.arrive()
 
     finished = nvb.kernel("sm_90a", threads=64, cluster=2)(kernel).build()
     assert {one.rule_id for one in finished.diagnostics} == {"cluster.arrive-alone"}
@@ -172,7 +172,7 @@ def test_an_end_in_front_of_the_arrival_that_it_lacks_a_wait_for():
 def test_ages_of_groups_are_followed_so_far(pending):
     """Each age that a wait can tell apart is a state; a wait that leaves a million groups leaves as good as all."""
     k = KernelBuilder("kernel", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(nvb.u32, 16))])
-    k.tma_wait_stores(0)
+    k.tma.wait_group(0)
     function = k.finish().machine
     block: MachineBlock = function.entry
     wait = next(one for one in block.instructions if one.opcode == "cp.async.bulk.wait_group")

@@ -105,7 +105,7 @@ def test_every_way_of_emitting_a_copy_is_held_to_what_ptxas_takes(
     k = KernelBuilder("k", "sm_90a", threads=32, parameters=parameters)
     tile = k.shared(u8, 512)
     k.instruction(row, destination=tile, source=k.arguments[0], **values)
-    k.cp_async_wait()
+    k.cp_async.wait_group()
     if rule is None:
         assert k.compile().cubin
         return

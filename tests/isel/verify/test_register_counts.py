@@ -83,7 +83,7 @@ def test_other_instructions_are_counted_too() -> None:
 def test_the_builder_records_how_many_registers_it_gave() -> None:
     k = KernelBuilder("counts", "sm_80", threads=32, parameters=[Parameter("out", Pointer(f32))])
     tile = k.shared(f32, 256, align=32)
-    k.wmma_store(tile, k.wmma_load("c", "m16n16k16", f32, tile), layout="row")
+    k.wmma.store(tile, k.wmma.load("c", "m16n16k16", f32, tile), layout="row")
     recorded = {one.opcode: one.registers for one in k.machine.instructions()}
     assert recorded["wmma.load.c"]["fragment"] == 8
     assert recorded["wmma.store.d"]["fragment"] == 8

@@ -90,6 +90,6 @@ def test_the_builder_checks_both_where_it_makes_and_takes_tiles() -> None:
         assert caught.value.diagnostics[0].location.file == __file__
     a = k.shared_tile(nvb.SmemLayout(Major.MN, Swizzle.B32, f16, 32, 64))
     b = k.shared_tile(nvb.SmemLayout(Major.K, Swizzle.B32, f16, 40, 64))
-    with k.wgmma(), pytest.raises(DiagnosticError) as caught:
+    with k.wgmma.group(), pytest.raises(DiagnosticError) as caught:
         mma.accumulate(mma.accumulator(), a, b)
     assert [found.rule_id for found in caught.value.diagnostics] == ["tile.mma-atom", "tile.mma-atom"]

@@ -117,7 +117,7 @@ def _start(w: Writer, name: str) -> bool:
     w.k = w.call(nvb.KernelBuilder, name, w.target, parameters=parameters, **bounds)
     if w.k is None:
         return False
-    w.threads, w.cluster = w.k.threads, w.k.cluster
+    w.threads, w.cluster = w.k.threads, w.k.cluster_size
     w.keep(w.k.arguments)
     return True
 

@@ -1,8 +1,4 @@
-"""Tensor memory and the fifth-generation tensor core: one call for each tcgen05 operation (PTX ISA 9.7.16).
-
-An address in tensor memory is a u32: the lane in the upper half, the column in the lower. Everything but waits, fences
-and allocation goes on after it was issued; `tcgen05_commit` makes an mbarrier tell when it is done.
-"""
+"""tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
 
 from __future__ import annotations
 
@@ -12,11 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.ops.copies import Copies
+from nvbackend.builder.ops.addresses import mbarrier_address
+from nvbackend.builder.ops.barrier import Barrier
+from nvbackend.builder.ops.cluster import Cluster
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.tcgen05_operands import a_extent, b_extent, operand_extents, smem_layout, tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns, TmemPlaces
 from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.naming import name_or
@@ -34,8 +33,10 @@ from nvbackend.isel.select.tcgen05 import memory_rules
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import shape_faults
+from nvbackend.isel.target.variants import variant
 
 _DESCRIPTORS = ("a_desc", "b_desc")
+
 _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}
 
 
@@ -46,7 +47,7 @@ class TensorLoad:
     __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
 
     def __init__(
-        self, k: TensorMemory, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock
+        self, k: Threads, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock
     ) -> None:
         self._k = k
         self.block = block
@@ -71,11 +72,19 @@ class TensorLoad:
         return [self._k._wrap(register, self._element) for register in self._blocks[block]]
 
 
-class TensorMemory(Copies):
-    """The tcgen05 calls of the builder."""
+@user_facing
+class Tcgen05:
+    """tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
+
+    called = "tcgen05"
+
+    def __init__(self, k: Threads, barrier: Barrier, cluster: Cluster) -> None:
+        self._k = k
+        self._barrier = barrier
+        self._cluster = cluster
 
     @with_block
-    def tmem_alloc(
+    def tmem(
         self, columns: int, *, warp: int = 0, cta_group: int = 1, relinquish: bool = True, name: str | None = None
     ) -> Iterator[TmemColumns]:
         """Have `columns` (32 to 512, a power of two) of tensor memory in the block; yields them to every thread.
@@ -84,29 +93,29 @@ class TensorMemory(Copies):
         cta_group 2 of the cluster) enter and leave together. `relinquish`: no other allocation follows, so other CTAs
         of the SM may have theirs. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
-        name = name_or(name, "tmem_alloc", "tmem")
-        cell = self.shared(u32, 1, name=f"{name}_address")
-        with self.if_(self.warp_id() == warp):
+        name = name_or(name, "tmem", "tmem")
+        cell = self._k.shared(u32, 1, name=f"{name}_address")
+        with self._k.if_(self._k.warp_id() == warp):
             self._tmem_allocate(cell, columns, cta_group, name)
             if relinquish:
-                self.tcgen05_relinquish_alloc_permit(cta_group=cta_group)
+                self.relinquish_alloc_permit(cta_group=cta_group)
         self._tmem_sync(cta_group)
-        tmem = TmemColumns(self, cell[0], columns)
+        tmem = TmemColumns(self._k, cell[0], columns)
         yield tmem
         self._tmem_sync(cta_group)
-        with self.if_(self.warp_id() == warp):
-            self.tcgen05_dealloc(tmem, columns, cta_group=cta_group)
+        with self._k.if_(self._k.warp_id() == warp):
+            self.dealloc(tmem, columns, cta_group=cta_group)
 
     def _tmem_sync(self, cta_group: int) -> None:
         """A barrier that tcgen05 operations of all threads are ordered by."""
-        self.tcgen05_fence_before_thread_sync()
+        self.fence_before_thread_sync()
         if cta_group == 1:
-            self.barrier()
+            self._barrier.sync()
         else:
-            self.cluster_sync()
-        self.tcgen05_fence_after_thread_sync()
+            self._cluster.sync()
+        self.fence_after_thread_sync()
 
-    def tcgen05_alloc(self, cell: Address, columns: int, *, cta_group: int = 1) -> None:
+    def alloc(self, cell: Address, columns: int, *, cta_group: int = 1) -> None:
         """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
 
         A whole warp executes it, and later gives the columns back. Read `cell` after a barrier. Raises tcgen05.columns,
@@ -117,12 +126,12 @@ class TensorMemory(Copies):
     def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
         memory_rules.check_columns(columns)
         row = memory_rules.existing("tcgen05.alloc", lambda: tcgen05_memory.alloc(cta_group))
-        address = as_value(self, cell.bytes, u32).ir
+        address = as_value(self._k, cell.bytes, u32).ir
         made = self._columns.allocate(address, columns, name)
         touch = MemoryTouch(made, MemoryUse.DECLARE, "address", bytes=columns)
-        self.emit(row, {"address": address, "columns": columns}, memory=[touch])
+        self._k.emit(row, {"address": address, "columns": columns}, memory=[touch])
 
-    def tcgen05_dealloc(self, tmem: Operand, columns: int, *, cta_group: int = 1) -> None:
+    def dealloc(self, tmem: Operand, columns: int, *, cta_group: int = 1) -> None:
         """Give back the `columns` at `tmem`, as one alloc gave them; every kernel must. A whole warp executes it.
 
         Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
@@ -131,14 +140,12 @@ class TensorMemory(Copies):
         row = memory_rules.existing("tcgen05.dealloc", lambda: tcgen05_memory.dealloc(cta_group))
         self._emit_tmem(row, {"tmem": self._tmem(tmem), "columns": columns})
 
-    def tcgen05_relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
+    def relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
         """Promise not to allocate again, so that other CTAs of the SM may. A whole warp. PTX ISA 9.7.16.7.1."""
         name = "tcgen05.relinquish_alloc_permit"
-        self.emit(memory_rules.existing(name, lambda: tcgen05_memory.relinquish_alloc_permit(cta_group)), {})
+        self._k.emit(memory_rules.existing(name, lambda: tcgen05_memory.relinquish_alloc_permit(cta_group)), {})
 
-    def tcgen05_ld(
-        self, tmem: Operand, shape: str, count: int, *, pack: bool = False, half_split: int = 0
-    ) -> TensorLoad:
+    def ld(self, tmem: Operand, shape: str, count: int, *, pack: bool = False, half_split: int = 0) -> TensorLoad:
         """Load `count` repetitions of `shape` ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2") from `tmem`.
 
         The warp's quarter of the lanes only; u32 registers, readable after `tcgen05_wait_ld`. With `pack` two 16-bit
@@ -148,7 +155,7 @@ class TensorMemory(Copies):
         row = memory_rules.existing("tcgen05.ld", lambda: tcgen05_memory.ld(shape, count, pack=pack))
         return self._load(row, u32, tmem, half_split, "values")
 
-    def tcgen05_ld_red(
+    def ld_red(
         self,
         tmem: Operand,
         shape: str,
@@ -174,13 +181,13 @@ class TensorMemory(Copies):
         return self._load(row, BY_NAME[str(type)], tmem, half_split, "values", "reduced")
 
     def _load(self, row: Row, element: ElementType, tmem: Operand, half_split: int, *outputs: str) -> TensorLoad:
-        self._register_blocks += 1
-        block = RegisterBlock(self._register_blocks, "load")
+        self._k._register_blocks += 1
+        block = RegisterBlock(self._k._register_blocks, "load")
         operands = {"tmem": self._tmem(tmem), **_split(row, half_split)}
         results = self._emit_tmem(row, operands, half_split=half_split, touches=[Touch(block, Access.WRITE)])
-        return TensorLoad(self, element, [results[name] for name in outputs], block)
+        return TensorLoad(self._k, element, [results[name] for name in outputs], block)
 
-    def tcgen05_wait_ld(self, *loads: TensorLoad) -> None:
+    def wait_ld(self, *loads: TensorLoad) -> None:
         """Wait for this thread's loads from tensor memory; the registers of `loads` can be read after it.
 
         They pass through the wait, so that the compiler moves no use of them above it. PTX ISA 9.7.16.8.5.
@@ -191,12 +198,12 @@ class TensorMemory(Copies):
             "ld", tuple((register[load._element.is_float], len(load._blocks[place])) for load, place in blocks)
         )
         given = {f"block{index}": load._blocks[place] for index, (load, place) in enumerate(blocks)}
-        results = self.emit(row, given, touches=[Touch(load.block, Access.DRAIN) for load in loads])
+        results = self._k.emit(row, given, touches=[Touch(load.block, Access.DRAIN) for load in loads])
         for index, (load, place) in enumerate(blocks):
             load._blocks[place] = results[f"block{index}"]
             load._waited = True
 
-    def tcgen05_st(
+    def st(
         self, tmem: Operand, shape: str, values: Sequence[Operand], *, unpack: bool = False, half_split: int = 0
     ) -> None:
         """Store this thread's registers (u32) to `tmem`: as many as the shape's repetitions have, as `tcgen05_ld`.
@@ -204,7 +211,7 @@ class TensorMemory(Copies):
         With `unpack` each register fills two columns of 16 bits. Done after `tcgen05_wait_st`. Raises tcgen05.variant,
         target.feature. PTX ISA 9.7.16.8.4.
         """
-        registers = [as_value(self, value, u32).ir for value in values]
+        registers = [as_value(self._k, value, u32).ir for value in values]
         count = len(registers) // tcgen05_memory.SHAPES.get(shape, 1)
         row = memory_rules.existing("tcgen05.st", lambda: tcgen05_memory.st(shape, count, unpack=unpack))
         wanted = row.operand("values").count
@@ -214,11 +221,11 @@ class TensorMemory(Copies):
         operands = {"tmem": self._tmem(tmem), "values": registers, **_split(row, half_split)}
         self._emit_tmem(row, operands, half_split=half_split)
 
-    def tcgen05_wait_st(self) -> None:
+    def wait_st(self) -> None:
         """Wait for this thread's stores to tensor memory. PTX ISA 9.7.16.8.5."""
-        self.emit(tcgen05_memory.wait("st"), {})
+        self._k.emit(tcgen05_memory.wait("st"), {})
 
-    def tcgen05_cp(
+    def cp(
         self,
         tmem: Operand,
         source: Operand,
@@ -237,14 +244,14 @@ class TensorMemory(Copies):
         row = memory_rules.existing(
             "tcgen05.cp", lambda: tcgen05_memory.cp(shape, repeat, unpack=unpack, cta_group=cta_group)
         )
-        self._emit_tmem(row, {"tmem": self._tmem(tmem), "source": as_value(self, source, u64).ir})
+        self._emit_tmem(row, {"tmem": self._tmem(tmem), "source": as_value(self._k, source, u64).ir})
 
-    def tcgen05_shift(self, tmem: Operand, *, cta_group: int = 1) -> None:
+    def shift(self, tmem: Operand, *, cta_group: int = 1) -> None:
         """Shift the rows of tensor memory at `tmem` down by one lane, asynchronously. PTX ISA 9.7.16.9.3."""
         row = memory_rules.existing("tcgen05.shift", lambda: tcgen05_memory.shift(cta_group))
         self._emit_tmem(row, {"tmem": self._tmem(tmem)})
 
-    def tcgen05_commit(self, barrier: Address, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
+    def commit(self, barrier: Address, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
         """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
 
         With `multicast_mask` (u16, a bit for each CTA), the barrier at the same place in each of those CTAs of the
@@ -252,29 +259,29 @@ class TensorMemory(Copies):
         """
         many = multicast_mask is not None
         row = memory_rules.existing("tcgen05.commit", lambda: tcgen05_memory.commit(cta_group, multicast=many))
-        mask = {} if multicast_mask is None else {"multicast_mask": as_value(self, multicast_mask, u16).ir}
-        self.emit(row, {"barrier": self._mbarrier(barrier).ir, **mask})
+        mask = {} if multicast_mask is None else {"multicast_mask": as_value(self._k, multicast_mask, u16).ir}
+        self._k.emit(row, {"barrier": mbarrier_address(self._k, barrier).ir, **mask})
 
-    def tcgen05_fence_before_thread_sync(self) -> None:
+    def fence_before_thread_sync(self) -> None:
         """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.11.1."""
-        self.emit(tcgen05_memory.fence("before"), {})
+        self._k.emit(tcgen05_memory.fence("before"), {})
 
-    def tcgen05_fence_after_thread_sync(self) -> None:
+    def fence_after_thread_sync(self) -> None:
         """Order the tcgen05 operations that follow after a barrier of threads before it. PTX ISA 9.7.16.11.1."""
-        self.emit(tcgen05_memory.fence("after"), {})
+        self._k.emit(tcgen05_memory.fence("after"), {})
 
-    def tcgen05_smem_descriptor(self, start: Address, layout: Tcgen05SmemDescriptor) -> Value:
+    def smem_descriptor(self, start: Address, layout: Tcgen05SmemDescriptor) -> Value:
         """The descriptor word (u64) of `layout` at the shared address `start`, a multiple of 16 bytes.
 
         `layout.start_address` is not used. PTX ISA 9.7.16.4.1.
         """
         start.check_own("a descriptor")
-        address = as_value(self, start.bytes, u32)
+        address = as_value(self._k, start.bytes, u32)
         descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
-        self._places.is_descriptor(descriptor.ir, self._places.of_address(address.ir))
+        self._k._places.is_descriptor(descriptor.ir, self._k._places.of_address(address.ir))
         return descriptor
 
-    def tcgen05_mma(
+    def mma(
         self,
         request: Tcgen05Request,
         d: Operand,
@@ -301,8 +308,8 @@ class TensorMemory(Copies):
         tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor, block-scale.atom, tcgen05.operand-tile, tcgen05.operands,
         tcgen05.lane-words, layout.*. PTX ISA 9.7.16.10.9.
         """
-        row = select_tcgen05(request, self.target)
-        raise_all([*shape_faults(request, descriptor, self.target), *tile_faults(a, b, descriptor)])
+        row = select_tcgen05(request, self._k.target)
+        raise_all([*shape_faults(request, descriptor, self._k.target), *tile_faults(a, b, descriptor)])
         word = descriptor.encode()
         optional: dict[str, Operand | Sequence[Operand] | None] = {
             "metadata": metadata,
@@ -330,7 +337,7 @@ class TensorMemory(Copies):
         words = {**control_words(row), "idesc": word}
         memory = self._columns.touches(operands, tmem_uses(row, descriptor=descriptor))
         extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
-        self.emit(row, {**operands, **immediates}, memory=[*memory], words=words, extents=extents)
+        self._k.emit(row, {**operands, **immediates}, memory=[*memory], words=words, extents=extents)
 
     def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
         """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
@@ -340,25 +347,45 @@ class TensorMemory(Copies):
             return tile
         tile.check_view(at[0], size[0])
         offset = tile.layout.origin(*at, rows=size[0], columns=size[1])
-        return self.tcgen05_smem_descriptor(self._own(tile.address).byte_offset(offset), smem_layout(tile.layout))
+        return self.smem_descriptor(self._k._own(tile.address).byte_offset(offset), smem_layout(tile.layout))
 
     def _emit_tmem(
         self, row: Row, operands: Operands, *, half_split: int = 0, touches: Sequence[Touch] = ()
     ) -> dict[str, list[ir.Value]]:
         """Emit `row`, with the columns that it touches where the allocation is known."""
         memory = self._columns.touches(operands, tmem_uses(row, half_split=half_split))
-        return self.emit(row, operands, touches=touches, memory=[*memory])
+        return self._k.emit(row, operands, touches=touches, memory=[*memory])
 
     @functools.cached_property
     def _columns(self) -> TmemPlaces:
-        return TmemPlaces(self._places)
+        return TmemPlaces(self._k._places)
 
     def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
         parts = given if isinstance(given, Sequence) else (given,)
-        return [as_value(self, part, element).ir for part in parts]
+        return [as_value(self._k, part, element).ir for part in parts]
 
     def _tmem(self, address: Operand) -> ir.Value:
-        return as_value(self, address, u32).ir
+        return as_value(self._k, address, u32).ir
+
+    def alloc_generic(self, cell: Value, columns: int, *, cta_group: int = 1) -> None:
+        """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
+
+        A whole warp executes it. Raises tcgen05.columns, instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
+        """
+        memory_rules.check_columns(columns)
+        row = variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group)
+        self._k.emit(row, {"address": as_value(self._k, cell, u64).ir, "columns": columns})
+
+    def commit_generic(self, barrier: Value, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
+        """Let the mbarrier at `barrier` get one arrival when this thread's tcgen05 operations so far are done.
+
+        With `multicast_mask` (u16, a bit for each CTA) in each of those CTAs of the cluster. Raises
+        instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
+        """
+        many = multicast_mask is not None
+        row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many, space=None)
+        mask = {} if multicast_mask is None else {"multicast_mask": as_value(self._k, multicast_mask, u16).ir}
+        self._k.emit(row, {"barrier": as_value(self._k, barrier, u64).ir, **mask})
 
 
 def _split(row: Row, half_split: int) -> Mapping[str, int]:

@@ -1,4 +1,4 @@
-"""WGMMA: the single operations of its protocol, and the region that strings them together."""
+"""wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.ops.copies import Copies
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.wgmma_operands import check_accumulator, check_fragment, check_operands, check_threads
+from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.values.accumulator import Accumulator, Fragment
 from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, pred, s32, u32, u64
@@ -23,8 +24,14 @@ from nvbackend.isel.select.wgmma.rules import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma
 
 
-class Warpgroups(Copies):
-    """The wgmma calls of the builder (PTX ISA 9.7.15)."""
+@user_facing
+class Wgmma:
+    """wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
+
+    called = "wgmma"
+
+    def __init__(self, k: Threads) -> None:
+        self._k = k
 
     def accumulator(self, n: int, element: ElementType = f32, *, name: str | None = None) -> Accumulator:
         """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it.
@@ -36,38 +43,38 @@ class Warpgroups(Copies):
         registers = n // (4 if element is f16 else 2)
         register = ir.FloatType() if element is f32 else ir.IntType(32)
         block = self._register_block(name)
-        storage = self._new_storage([register] * registers, name)
-        scale = self._new_storage([ir.IntType(32)], f"{name}.scale_d")
-        accumulator = Accumulator(self, block, storage, scale, n, element)
+        storage = self._k._new_storage([register] * registers, name)
+        scale = self._k._new_storage([ir.IntType(32)], f"{name}.scale_d")
+        accumulator = Accumulator(self._k, block, storage, scale, n, element)
         accumulator.clear()
-        self._accumulators.append(accumulator)
+        self._k._accumulators.append(accumulator)
         return accumulator
 
     def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> Fragment:
         """A of an instruction in registers: four u32 values a thread, packed as the figures of PTX ISA 9.7.15.5.1."""
-        values = [as_value(self, register, u32) for register in registers]
+        values = [as_value(self._k, register, u32) for register in registers]
         check_fragment(len(values))
         block = self._register_block(name_or(name, "fragment", "a"))
-        self._pseudo("registers.write", [Touch(block, Access.WRITE)])
-        return Fragment(self, block, values, element)
+        self._k._pseudo("registers.write", [Touch(block, Access.WRITE)])
+        return Fragment(self._k, block, values, element)
 
     def _register_block(self, name: str) -> RegisterBlock:
-        self._register_blocks += 1
-        return RegisterBlock(self._register_blocks, name)
+        self._k._register_blocks += 1
+        return RegisterBlock(self._k._register_blocks, name)
 
     def smem_descriptor(self, tile: SharedTile, *, row: int = 0, column: int = 0) -> Value:
         """The descriptor (u64) of the part of `tile` that starts at (row, column), both multiples of a core matrix."""
         return self._tile_operand(tile, (row, column), (1, 1))._value()
 
-    def wgmma_fence(self) -> None:
+    def fence(self) -> None:
         """Order the registers written so far before the mma that follow (wgmma.fence.sync.aligned)."""
         self._pass_through(wgmma.fence, {}, [])
 
-    def wgmma_commit_group(self) -> None:
+    def commit_group(self) -> None:
         """Close the group of all mma issued since the last commit (wgmma.commit_group.sync.aligned)."""
-        self.emit(wgmma.commit_group(), {})
+        self._k.emit(wgmma.commit_group(), {})
 
-    def wgmma_wait_group(self, pending: int = 0, drains: Sequence[Accumulator] = ()) -> None:
+    def wait_group(self, pending: int = 0, drains: Sequence[Accumulator] = ()) -> None:
         """Wait until at most the `pending` newest groups are in flight: it is what may stay, not what is waited for.
 
         Every live accumulator passes through the wait, so no read can move above it. Name in `drains` those that must
@@ -80,15 +87,15 @@ class Warpgroups(Copies):
         self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, int], touches: list[Touch]
     ) -> None:
         """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
-        live = [accumulator for accumulator in self._accumulators if accumulator._storage.region.open]
+        live = [accumulator for accumulator in self._k._accumulators if accumulator._storage.region.open]
         row = row_of(tuple((one.register_class, one.registers) for one in live))
         blocks = dict(zip((operand.name for operand in row.outputs), live, strict=True))
-        registers = {name: self._read(one._storage) for name, one in blocks.items()}
-        results = self.emit(row, {**operands, **registers}, touches=touches)
+        registers = {name: self._k._read(one._storage) for name, one in blocks.items()}
+        results = self._k.emit(row, {**operands, **registers}, touches=touches)
         for name, one in blocks.items():
-            self._write(one._storage, results[name])
+            self._k._write(one._storage, results[name])
 
-    def wgmma_mma_async(
+    def mma_async(
         self,
         accumulator: Accumulator,
         a: SharedTile | OperandDescriptor | Fragment | Value,
@@ -107,8 +114,8 @@ class Warpgroups(Copies):
         whether to add to what D holds; left out, a fresh or cleared accumulator is overwritten and every other one
         added to. Raises every broken rule of the request and of what it is given (wgmma.*, layout.*), at this line.
         """
-        row = select_wgmma(request, self.target)
-        check_threads(self.threads, self._regions[-1].among)
+        row = select_wgmma(request, self._k.target)
+        check_threads(self._k.threads, self._k._regions[-1].among)
         check_operands(request, accumulator, a, b)
         stored_k = request.k // 2 if request.sparse else request.k
         operands: dict[str, object] = {}
@@ -121,9 +128,9 @@ class Warpgroups(Copies):
             operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, stored_k), described)
         operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), described)
         if metadata is not None:
-            operands["metadata"] = as_value(self, metadata, u32).ir
+            operands["metadata"] = as_value(self._k, metadata, u32).ir
         operands["scale_d"], facts = self._scale_d(accumulator, accumulate)
-        operands["d"] = self._read(accumulator._storage)
+        operands["d"] = self._k._read(accumulator._storage)
         given = {
             "selector": request.selector,
             "scale_a": -1 if request.negate_a else 1,
@@ -134,23 +141,23 @@ class Warpgroups(Copies):
         operands.update({one.name: given[one.name] for one in row.immediates})
         words = {name: one.word for name, one in described.items()}
         extents = {name: one.reach for name, one in described.items()}
-        results = self.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
-        self._write(accumulator._storage, results["d"])
-        self._write(accumulator._scale, results["scale_out"])
+        results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
+        self._k._write(accumulator._storage, results["d"])
+        self._k._write(accumulator._scale, results["scale_out"])
 
     @with_block
-    def wgmma(self, in_flight: int = 0) -> Iterator[None]:
+    def group(self, in_flight: int = 0) -> Iterator[None]:
         """The four-op protocol around a block of mma: fence, (the block), commit, wait with `in_flight` groups left."""
-        self.wgmma_fence()
+        self.fence()
         yield
-        self.wgmma_commit_group()
-        self.wgmma_wait_group(in_flight)
+        self.commit_group()
+        self.wait_group(in_flight)
 
     def _scale_d(self, accumulator: Accumulator, accumulate: Operand | None) -> tuple[ir.Value, dict[str, int]]:
         """Scale-D of an mma, and the fact that it is what the caller wrote, where that is a constant."""
         if accumulate is None:
-            return self._read(accumulator._scale)[0], {}
-        given = as_value(self, accumulate, pred)
+            return self._k._read(accumulator._scale)[0], {}
+        given = as_value(self._k, accumulate, pred)
         known = {} if given.constant is None else {SCALE_D: int(bool(given.constant))}
         return given.to(s32).ir, known
 
@@ -167,7 +174,7 @@ class Warpgroups(Copies):
             given = self._tile_operand(given, at, extent)
         if isinstance(given, OperandDescriptor):
             described[name] = given
-        return as_value(self, given, u64).ir
+        return as_value(self._k, given, u64).ir
 
     def _tile_operand(self, tile: SharedTile, at: tuple[int, int], extent: tuple[int, int]) -> OperandDescriptor:
         """The operand of `extent` (rows, columns) elements from element `at` of a tile on."""
@@ -175,7 +182,7 @@ class Warpgroups(Copies):
         layout = tile.layout
         offset = layout.origin(*at, rows=extent[0], columns=extent[1])
         return OperandDescriptor(
-            self._own(tile.address).byte_offset(offset),
+            self._k._own(tile.address).byte_offset(offset),
             layout.descriptor().template_word,
             layout.element,
             layout.major,

@@ -73,7 +73,7 @@ def check_accumulator(name: str, n: int, element: ElementType) -> None:
             name=name,
             given=f"m64n{n} {element}",
             needs=f"{n_values}, the element one of {types}",
-            wanted="k.accumulator(n, element) within these",
+            wanted="k.wgmma.accumulator(n, element) within these",
         )
 
 
@@ -107,7 +107,7 @@ def _accumulator(request: WgmmaRequest, accumulator: Accumulator) -> Iterator[Di
             name=accumulator.name,
             given=f"m64n{accumulator.n} {accumulator.element}",
             needs=f"the instruction writes m64n{request.n} {request.d}",
-            wanted=f"k.accumulator({request.n}, nvb.{request.d})",
+            wanted=f"k.wgmma.accumulator({request.n}, nvb.{request.d})",
         )
 
 

@@ -1,4 +1,4 @@
-"""WMMA: fragments that a warp loads, multiplies and stores, and accumulators that can be set again."""
+"""wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,6 @@ _NUMBERS = (f32, f64, s32)
 _F16_MOST = 65504
 
 
-def register_type(element: ElementType) -> ElementType:
-    """What one register of a fragment is as a value."""
-    return element if element in _NUMBERS else u32
-
-
 @user_facing
 class WmmaFragment:
     """A thread's part of a matrix: `fragment` "a", "b", "c" or "d" of `shape` (M, N, K), `layout` being that of A or B.
@@ -43,7 +38,7 @@ class WmmaFragment:
 
     def __init__(
         self,
-        k: Wmmas,
+        k: Threads,
         fragment: str,
         shape: Shape,
         element: ElementType,
@@ -89,7 +84,9 @@ class WmmaFragment:
 class WmmaAccumulator(WmmaFragment):
     """An accumulator that can be set again, for loops to carry. It reads as its present value."""
 
-    def __init__(self, k: Wmmas, shape: Shape, element: ElementType, storage: Storage) -> None:
+    called = "wmma"
+
+    def __init__(self, k: Threads, shape: Shape, element: ElementType, storage: Storage) -> None:
         super().__init__(k, "c", shape, element, None, ())
         self._storage = storage
 
@@ -105,10 +102,14 @@ class WmmaAccumulator(WmmaFragment):
         self._k._write(self._storage, [as_value(self._k, value, kind).ir for value in fragment.values()])
 
 
-class Wmmas(Threads):
-    """The wmma calls of the builder (PTX ISA 9.7.14.4). All threads of the warp execute each of them together."""
+@user_facing
+class Wmma:
+    """wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
 
-    def wmma_load(
+    def __init__(self, k: Threads) -> None:
+        self._k = k
+
+    def load(
         self,
         fragment: str,
         shape: str,
@@ -127,13 +128,13 @@ class Wmmas(Threads):
         """
         extents = shape_extents(shape)
         request = WmmaMoveRequest("load", fragment, extents, element, layout, _space(address), stride is not None)
-        row = select_wmma_move(request, self.target)
-        results = self.emit(row, self._memory_operands(request, row.ptx, address, stride), facts=_known(address))
+        row = select_wmma_move(request, self._k.target)
+        results = self._k.emit(row, self._memory_operands(request, row.ptx, address, stride), facts=_known(address))
         kind = register_type(element)
-        registers = [self._wrap(register, kind) for register in results["fragment"]]
-        return WmmaFragment(self, fragment, extents, element, None if fragment == "c" else layout, registers)
+        registers = [self._k._wrap(register, kind) for register in results["fragment"]]
+        return WmmaFragment(self._k, fragment, extents, element, None if fragment == "c" else layout, registers)
 
-    def wmma_store(
+    def store(
         self,
         address: Address | Value,
         fragment: WmmaFragment,
@@ -150,11 +151,11 @@ class Wmmas(Threads):
         which = "d" if fragment.fragment == "c" else fragment.fragment
         strided = stride is not None
         request = WmmaMoveRequest("store", which, fragment.shape, fragment.element, layout, _space(address), strided)
-        row = select_wmma_move(request, self.target)
+        row = select_wmma_move(request, self._k.target)
         operands = self._memory_operands(request, row.ptx, address, stride)
-        self.emit(row, {**operands, "fragment": [value.ir for value in fragment.values()]}, facts=_known(address))
+        self._k.emit(row, {**operands, "fragment": [value.ir for value in fragment.values()]}, facts=_known(address))
 
-    def wmma_mma(
+    def mma(
         self,
         a: WmmaFragment,
         b: WmmaFragment,
@@ -182,14 +183,14 @@ class Wmmas(Threads):
             rounding=rounding,
             popc=popc,
         )
-        row = select_wmma(request, self.target)
+        row = select_wmma(request, self._k.target)
         operands = {place: [value.ir for value in one.values()] for place, one in places.items()}
-        results = self.emit(row, operands)
+        results = self._k.emit(row, operands)
         kind = register_type(result)
-        registers = [self._wrap(register, kind) for register in results["d"]]
-        return WmmaFragment(self, "d", a.shape, result, None, registers)
+        registers = [self._k._wrap(register, kind) for register in results["d"]]
+        return WmmaFragment(self._k, "d", a.shape, result, None, registers)
 
-    def wmma_accumulator(
+    def accumulator(
         self, shape: str, element: ElementType = f32, fill: Number = 0, *, name: str = "acc"
     ) -> WmmaAccumulator:
         """An accumulator of an mma of `shape`, every element `fill`, which can be set again (f16, f32, f64 or s32).
@@ -197,15 +198,15 @@ class Wmmas(Threads):
         Raises wmma.fragment-type for a shape and type that no accumulator has, and wmma.target.
         """
         extents = shape_extents(shape)
-        select_wmma_move(WmmaMoveRequest("load", "c", extents, element), self.target)
+        select_wmma_move(WmmaMoveRequest("load", "c", extents, element), self._k.target)
         kind = register_type(element)
         count = register_count("c", extents, element)
-        storage = self._new_storage([llvm_type(kind)] * count, name)
-        number = as_value(self, _twice(fill) if element is f16 else fill, kind)
-        self._write(storage, [number.ir] * count)
-        return WmmaAccumulator(self, extents, element, storage)
+        storage = self._k._new_storage([llvm_type(kind)] * count, name)
+        number = as_value(self._k, _twice(fill) if element is f16 else fill, kind)
+        self._k._write(storage, [number.ir] * count)
+        return WmmaAccumulator(self._k, extents, element, storage)
 
-    def wmma_fragment(
+    def fragment(
         self, fragment: str, shape: str, element: ElementType, registers: Sequence[Operand], *, layout: str = "row"
     ) -> WmmaFragment:
         """A fragment of registers from elsewhere: another fragment's `values`, carried by code of one's own.
@@ -215,11 +216,11 @@ class Wmmas(Threads):
         wmma.layout and wmma.target. PTX ISA 9.7.14.4.1.
         """
         extents = shape_extents(shape)
-        select_wmma_move(WmmaMoveRequest("load", fragment, extents, element, layout), self.target)
+        select_wmma_move(WmmaMoveRequest("load", fragment, extents, element, layout), self._k.target)
         kind = register_type(element)
         wmma_operand_rules.check_arity(fragment, extents, element, kind, len(registers))
-        values = [as_value(self, register, kind) for register in registers]
-        return WmmaFragment(self, fragment, extents, element, None if fragment == "c" else layout, values)
+        values = [as_value(self._k, register, kind) for register in registers]
+        return WmmaFragment(self._k, fragment, extents, element, None if fragment == "c" else layout, values)
 
     def _memory_operands(
         self, request: WmmaMoveRequest, instruction: str, address: Address | Value, stride: Operand | None
@@ -232,15 +233,20 @@ class Wmmas(Threads):
             found += wmma_operand_rules.address_violations(instruction, *place, address.element, address.align)
             operands["address"] = address.bytes.ir
         else:
-            operands["address"] = as_value(self, address, u64).ir
+            operands["address"] = as_value(self._k, address, u64).ir
         if stride is not None:
-            elements = as_value(self, stride, s32)
+            elements = as_value(self._k, stride, s32)
             operands["stride"] = elements.ir
             if isinstance(elements.constant, int):
                 extent = contiguous(request.fragment, request.shape, request.layout)
                 found += wmma_operand_rules.stride_violations(instruction, *place, elements.constant, extent)
         raise_all(found)
         return operands
+
+
+def register_type(element: ElementType) -> ElementType:
+    """What one register of a fragment is as a value."""
+    return element if element in _NUMBERS else u32
 
 
 def _known(address: Address | Value) -> dict[str, int]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.ops.matrix.mma import Mmas
-from nvbackend.builder.ops.matrix.tcgen05 import TensorMemory
 from nvbackend.builder.tiles.copy_ring import CopyRings
 from nvbackend.builder.tiles.pipeline import Pipelines
 
 
-class TiledCalls(Pipelines, TensorMemory, Mmas, CopyRings):
+class TiledCalls(Pipelines, CopyRings):
     """The single operations of wgmma, tcgen05 and mma.sync, and copies between memory and registers."""

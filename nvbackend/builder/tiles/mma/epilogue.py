@@ -72,7 +72,7 @@ class TmaEpilogue:
         multiplied = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, element, element)))
         self._copy = make_tiled_copy_C(stmatrix_copy(element, MATRICES), multiplied)
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
-        k._boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma_store_box({target.name}, ...)")
+        k.tma._boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
 
     def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
@@ -86,8 +86,8 @@ class TmaEpilogue:
         place = tuple(k.uniform(as_value(k, one, s32)) for one in at)
         warpgroup = as_value(k, warpgroup, s32)
         with k.if_(self._is_leader()):
-            k.tma_wait_stores(reading=True)
-        k.barrier(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
+            k.tma.wait_group(reading=True)
+        k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
         return Reservation(self, place[0], place[1], warpgroup)
 
     def _store(self, accumulator: Accumulator, reserved: Reservation) -> None:
@@ -98,11 +98,11 @@ class TmaEpilogue:
             )
         buffer = self._buffers.at(reserved.warpgroup)
         self._to_shared(accumulator, buffer)
-        k.fence_proxy_async()
-        k.barrier(reserved.warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
+        k.fence.proxy_async()
+        k.barrier.sync(reserved.warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
         with k.if_(self._is_leader()):
-            k.tma_store(self._target, (reserved.row, reserved.column), buffer)
-            k.tma_commit_stores()
+            k.tma.store(self._target, (reserved.row, reserved.column), buffer)
+            k.tma.commit_group()
 
     def _is_leader(self) -> Value:
         """One thread of the warpgroup, the same at each call: bulk groups belong to the thread that made them."""
@@ -111,7 +111,7 @@ class TmaEpilogue:
 
     def finish(self) -> None:
         """Wait until every store of this thread has read its buffer. Each thread that stored executes it."""
-        self._k.tma_wait_stores(reading=True)
+        self._k.tma.wait_group(reading=True)
 
     def _to_shared(self, accumulator: Accumulator, buffer: SharedTile) -> None:
         """Store the thread's registers in the order of C, four to a stmatrix, at the rows that the copy gives it."""

@@ -34,10 +34,10 @@ def reduce_accumulators(
     for number, pairs in enumerate(rounds):
         first, count = pairs[0][0], len(pairs)
         if number:
-            k.barrier(barrier, tiled_mma.size)  # the round before has read what this one overwrites
+            k.barrier.sync(barrier, tiled_mma.size)  # the round before has read what this one overwrites
         with k.if_((part >= first) & (part < first + count)):
             _each(accumulators, buffer + _start(part - first, owner, owners, registers) + thread, _give)
-        k.barrier(barrier, tiled_mma.size)
+        k.barrier.sync(barrier, tiled_mma.size)
         with k.if_(part < count):
             _each(accumulators, buffer + _start(part, owner, owners, registers) + thread, _take)
 

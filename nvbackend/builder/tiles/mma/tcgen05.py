@@ -74,7 +74,7 @@ class TiledTcgen05:
 
     @property
     def columns(self) -> int:
-        """Columns of tensor memory for the accumulators, as `k.tmem_alloc` takes them: a power of two from 32 on."""
+        """Columns of tensor memory for the accumulators, as `k.tcgen05.tmem` takes them: a power of two from 32 on."""
         return min(columns for columns in ALLOCATIONS if columns >= self._used)
 
     @cached_property
@@ -171,12 +171,12 @@ class TiledTcgen05:
         scale_a: Operand | None = None,
         scale_b: Operand | None = None,
     ) -> None:
-        """Emit one of the `issues`: `k.tcgen05_mma` of its columns of D, its A and its B. Raises what that does."""
+        """Emit one of the `issues`: `k.tcgen05.mma` of its columns of D, its A and its B. Raises what that does."""
         first, second = a(0, issue.m, issue.k), b(0, issue.n, issue.k)
         majors = {"A": first, "B": second}
         known = {name: one.major for name, one in majors.items() if isinstance(one, OperandDescriptor)}
         said: dict[str, Any] = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
-        self._k.tcgen05_mma(
+        self._k.tcgen05.mma(
             self.instruction,
             _cell(issue.c, issue.c.offset, accumulators),
             first,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nvbackend.builder.ops.copies import Copies
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
+from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.words.smem_descriptor import UNIT
@@ -47,7 +47,7 @@ class TileFragment:
         return str(self.descriptors)
 
 
-def tile_fragment(k: Copies, tiled_mma: TiledMMA, operand: Operand, tile: SharedTile, part: Partition) -> TileFragment:
+def tile_fragment(k: Threads, tiled_mma: TiledMMA, operand: Operand, tile: SharedTile, part: Partition) -> TileFragment:
     """The fragment of `part` of a tile, with the descriptor that follows from the layout.
 
     Raises tiled-mma.fragment, layout-algebra.recast, and what `nvbackend.layout.smem_desc` raises.

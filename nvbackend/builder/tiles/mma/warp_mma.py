@@ -82,7 +82,7 @@ class TiledWarpMma:
         if atom.c is not atom.d:
             problem = f"it adds {atom.c} and gives {atom.d}, so that a sum cannot be added to again"
             ATOM.fail(
-                mma=atom, problem=problem, instead="take an atom whose C and D are of one type, or call k.mma_sync"
+                mma=atom, problem=problem, instead="take an atom whose C and D are of one type, or call k.mma.sync"
             )
         last = max(self.layouts.thr_layout_vmnk.offsets())
         if threads % WARP_SIZE or last >= self._k.threads:
@@ -256,7 +256,7 @@ class TiledWarpMma:
     ) -> tuple[Issue, ...]:
         """Add A * B to the accumulator: an mma.sync for each of the issues that are returned, in this order.
 
-        It is that of `nvbackend.tiled.gemm`. Raises tiled-mma.gemm, warp-mma.fragment and what `k.mma_sync` raises.
+        It is that of `nvbackend.tiled.gemm`. Raises tiled-mma.gemm, warp-mma.fragment and what `k.mma.sync` raises.
         """
         issues = self.issues(acc, a, b)
         for issue in issues:
@@ -307,7 +307,7 @@ class TiledWarpMma:
         own = given.acc[None, m, n]
         word = None if given.metadata is None else given.metadata[None, m, k].registers()[0]
         byte = self._first_factor(k) % _FACTORS
-        registers = self._k.mma_sync(
+        registers = self._k.mma.sync(
             replace(self.instruction, byte_id_a=byte, byte_id_b=byte),
             given.a[None, m, k].registers(),
             given.b[None, n, k].registers(),
@@ -349,14 +349,14 @@ class TiledWarpMma:
         with k.if_(part > 0):
             for value in range(registers):
                 places[mine, value, part - 1] = acc[value]
-        k.barrier()
+        k.barrier.sync()
         with k.if_(part == 0):
             for value in range(registers):
                 total = acc[value]
                 for other in range(plan.parts - 1):
                     total = total + places[mine, value, other]
                 acc[value] = total
-        k.barrier()
+        k.barrier.sync()
 
     def store(self, acc: RegisterTensor, tile: Tensor, *, where: Inside | None = None) -> None:
         """Write the accumulators to a tile M x N in global or shared memory, as many neighbours at once as it allows.

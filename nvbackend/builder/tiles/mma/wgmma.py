@@ -116,7 +116,7 @@ class TiledWgmma:
         along_m, along_n = self._counts()
         if (along_m, along_n) != (1, 1):
             self._wrong_accumulators("one", "make them with mma.accumulators(), or the tile smaller")
-        return self._k.accumulator(self.instruction.n, self.instruction.d, name=name)
+        return self._k.wgmma.accumulator(self.instruction.n, self.instruction.d, name=name)
 
     def accumulators(self, name: str | None = None, *, parts: int = 1) -> Accumulators:
         """All accumulators of a warpgroup, cleared: `acc[m, n]`, or `acc[m, n, part]` of the `parts` of a split K.
@@ -131,7 +131,7 @@ class TiledWgmma:
         places = [place[::-1] for place in itertools.product(*map(range, counts[::-1]))]
         names = [f"{name}.{'.'.join(map(str, place if parts > 1 else place[:2]))}" for place in places]
         one = self.instruction
-        made = [self._k.accumulator(one.n, one.d, name=own) for own in (names if len(names) > 1 else [name])]
+        made = [self._k.wgmma.accumulator(one.n, one.d, name=own) for own in (names if len(names) > 1 else [name])]
         return Accumulators(made, counts)
 
     def _counts(self) -> tuple[int, int]:
@@ -185,7 +185,7 @@ class TiledWgmma:
     def make_fragment_A(self, registers: RegisterTensor | Sequence[Fragment]) -> RegisterFragment:
         """tCrA in registers, before the wgmma_fence of the instructions that multiply them.
 
-        `registers` are those of `register_tensor_A`, filled, or a `k.fragment` for each atom along M, of all steps
+        `registers` are those of `register_tensor_A`, filled, or a `k.wgmma.fragment` for each atom along M, of all steps
         along K one after another. Raises mma.tile-registers.
         """
         along_m, atom = self._counts()[0], self.layouts.atom
@@ -208,7 +208,7 @@ class TiledWgmma:
         found = []
         for step, m in itertools.product(range(size(modes[2])), range(size(modes[1]))):
             values = [one if one.type is u32 else one.bitcast(u32) for one in tensor[None, m, step].registers()]
-            found.append(self._k.fragment(values, tensor.element, name=f"a.{m}.{step}"))
+            found.append(self._k.wgmma.fragment(values, tensor.element, name=f"a.{m}.{step}"))
         return found
 
     # -- instructions -----------------------------------------------------------------------------------------------
@@ -236,14 +236,14 @@ class TiledWgmma:
         accumulate: Operand | None = None,
         metadata: Operand | None = None,
     ) -> None:
-        """Emit one of the `issues`: `k.wgmma_mma_async` of its accumulator, its A and its B. Raises what that does.
+        """Emit one of the `issues`: `k.wgmma.mma_async` of its accumulator, its A and its B. Raises what that does.
 
         `accumulate` is scale-D; left out, a cleared accumulator is overwritten and every other one added to.
         """
         own = [accumulators] if isinstance(accumulators, Accumulator) else accumulators
         first, second = a(0, issue.m, issue.k), b(0, issue.n, issue.k)
         said: dict[str, Any] = {"accumulate": accumulate, "metadata": metadata}
-        self._k.wgmma_mma_async(
+        self._k.wgmma.mma_async(
             own[issue.c.offset // size(self._c.layout, 0)],
             first,
             second,
@@ -259,7 +259,7 @@ class TiledWgmma:
         *,
         accumulate: Operand | None = None,
     ) -> None:
-        """Emit all `issues`, inside a `k.wgmma()` region: cute::gemm(tiled_mma, tCrA, tCrB, tCrC).
+        """Emit all `issues`, inside a `k.wgmma.group()` region: cute::gemm(tiled_mma, tCrA, tCrB, tCrC).
 
         `accumulate` is scale-D of the first instruction of each accumulator. Raises as `issues` and `issue` do.
         """
@@ -278,7 +278,7 @@ class TiledWgmma:
         *,
         accumulate: Operand | None = None,
     ) -> None:
-        """Multiply one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma()` region.
+        """Multiply one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma.group()` region.
 
         Raises mma.tile, and what `partition_fragment_A` and `gemm` raise.
         """

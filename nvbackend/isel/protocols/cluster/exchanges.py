@@ -207,9 +207,9 @@ def _is_relaxed(site: Site) -> bool:
 def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_relaxed: bool) -> Diagnostic:
     first, second = sorted((own, other), key=lambda one: one.site.position)
     reader, writer = (own, other) if own.run.kind is Kind.READ else (other, own)
-    fix = "put k.cluster_sync() between the two, where all threads of the cluster come"
+    fix = "put k.cluster.sync() between the two, where all threads of the cluster come"
     if is_relaxed:
-        fix = 'arrive with release: k.cluster_arrive(), in place of k.cluster_arrive("relaxed") between the two'
+        fix = 'arrive with release: k.cluster.arrive(), in place of k.cluster.arrive("relaxed") between the two'
     return rules.MISSING_BARRIER.diagnose(
         at=second.site.instr.location,
         notes=((f"it is {'written' if first is writer else 'read'} here", first.site.instr.location),),

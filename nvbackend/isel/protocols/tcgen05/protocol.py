@@ -30,7 +30,7 @@ PAIR_CLUSTER = Rule(
 PAIR_ISSUE = Rule(
     id="tcgen05.pair-issue",
     message="{instruction} of cta_group::2 is issued by both CTAs of the pair of ranks {first} and {second}",
-    fix="let one CTA of each pair issue it: with k.if_((k.cluster_rank() & 1) == 0), around the thread that issues",
+    fix="let one CTA of each pair issue it: with k.if_((k.cluster.rank() & 1) == 0), around the thread that issues",
     why="One thread of the pair starts it for both CTAs: a second thread starts it again while the first still runs.",
     reference="PTX ISA 9.7.16.5 (issue granularity: a single thread in the CTA pair)",
 )

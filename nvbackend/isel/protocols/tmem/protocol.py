@@ -42,7 +42,7 @@ from nvbackend.isel.select.tcgen05.memory_rules import BOUNDS
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE, rules.MISSING_BARRIER)
 """Rules found at the end of the kernel whose mistake is where the fact began."""
 _TCGEN05 = f"{FAMILY}."
-_FENCE_BEFORE = "k.tcgen05_fence_before_thread_sync()"
+_FENCE_BEFORE = "k.tcgen05.fence_before_thread_sync()"
 _WRITE = MemoryUse.ASYNC_WRITE
 _OF_A_WAIT = (rules.MISSING_WAIT, rules.WRITE_IN_FLIGHT)
 _ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.arrive.noComplete")
@@ -172,7 +172,7 @@ class _Whole:
             "given": site.instr.operands.get("columns", "other"),
             "what": self._what(finding),
             "last": "fence" if fact.known is Known.FENCED else "wait for the load",
-            "barrier": "k.barrier()" if fact.known is Known.FENCED else f"{_FENCE_BEFORE} and k.barrier()",
+            "barrier": "k.barrier.sync()" if fact.known is Known.FENCED else f"{_FENCE_BEFORE} and k.barrier.sync()",
             "total": sum(one.bytes for one in self.allocated),
             "limit": tcgen05_memory.COLUMNS,
             "names": ", ".join(sorted({one.name for one in self.allocated})),

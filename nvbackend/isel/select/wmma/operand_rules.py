@@ -54,7 +54,7 @@ ARITY = Rule(
 OPAQUE = Rule(
     id="wmma.opaque",
     message="which element register {index} of thread {thread} holds is not specified for {fragment}",
-    fix="store the fragment with k.wmma_store and read the matrix, or use mma.sync, whose fragments are specified",
+    fix="store the fragment with k.wmma.store and read the matrix, or use mma.sync, whose fragments are specified",
     why="It differs from chip to chip; what is right on one would be wrong on the next.",
     reference="PTX ISA 9.7.14.4.1",
 )

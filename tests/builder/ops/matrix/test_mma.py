@@ -29,7 +29,7 @@ class Scene:
         self.word, self.number = self.words[self.k.thread_id()], self.numbers[self.k.thread_id()]
 
     def mma(self, request=F16, a=4, b=2, c=4, **operands):
-        return self.k.mma_sync(request, [self.word] * a, [self.word] * b, [self.number] * c, **operands)
+        return self.k.mma.sync(request, [self.word] * a, [self.word] * b, [self.number] * c, **operands)
 
 
 KINDS = [
@@ -60,17 +60,17 @@ def test_every_kind_goes_from_registers_to_registers(request_, target):
 
 def test_results_are_values_of_the_accumulator():
     s = Scene()
-    integers = s.k.mma_sync(nvb.mma("m16n8k16", s8, s8, s32), [s.word] * 2, [s.word], [0, s.word.bitcast(s32), 1, 2])
+    integers = s.k.mma.sync(nvb.mma("m16n8k16", s8, s8, s32), [s.word] * 2, [s.word], [0, s.word.bitcast(s32), 1, 2])
     assert [value.type for value in integers] == [s32] * 4
     assert [value.type for value in s.mma()] == [f32] * 4
-    halves = s.k.mma_sync(nvb.mma("m16n8k8", f16, f16, f16), [s.word] * 2, [s.word], [s.word, s.word])
+    halves = s.k.mma.sync(nvb.mma("m16n8k8", f16, f16, f16), [s.word] * 2, [s.word], [s.word, s.word])
     assert [value.type for value in halves] == [u32] * 2
 
 
 def test_tf32_comes_as_the_f32_that_it_is_cut_from():
     s = Scene()
     request = nvb.mma("m16n8k4", tf32, tf32, f32)
-    d = s.k.mma_sync(request, [s.number, 1.0], [s.word], [0.0] * 4)
+    d = s.k.mma.sync(request, [s.number, 1.0], [s.word], [0.0] * 4)
     s.numbers[0] = d[0]
     assert "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32" in s.k.compile().ptx
 
@@ -79,7 +79,7 @@ def test_an_accumulator_is_carried_by_a_loop():
     s = Scene()
     acc = [s.k.var(0.0, f32) for _ in range(4)]
     with s.k.range(s.words[0].bitcast(s32)):
-        for register, value in zip(acc, s.k.mma_sync(F16, [s.word] * 4, [s.word] * 2, acc), strict=True):
+        for register, value in zip(acc, s.k.mma.sync(F16, [s.word] * 4, [s.word] * 2, acc), strict=True):
             register.set(value)
     s.numbers[0] = acc[0].value + acc[3].value
     ptx = s.k.compile().ptx
@@ -133,11 +133,11 @@ def no_scale_factors(s):
 
 
 def packed_as_f32(s):
-    s.k.mma_sync(F16, [s.number] * 4, [s.word] * 2, [0.0] * 4)
+    s.k.mma.sync(F16, [s.number] * 4, [s.word] * 2, [0.0] * 4)
 
 
 def accumulator_as_words(s):
-    s.k.mma_sync(F16, [s.word] * 4, [s.word] * 2, [s.word] * 4)
+    s.k.mma.sync(F16, [s.word] * 4, [s.word] * 2, [s.word] * 4)
 
 
 MISTAKES = {
@@ -169,7 +169,7 @@ def test_a_mistake_is_told_where_it_is_made(mistake):
 
 def test_the_count_that_is_needed_is_told():
     with pytest.raises(nvb.DiagnosticError) as caught:
-        Scene().k.mma_sync(F16, [], [1, 2], [0.0] * 3)
+        Scene().k.mma.sync(F16, [], [1, 2], [0.0] * 3)
     messages = [one.message for one in caught.value.diagnostics]
     assert messages[0].startswith("A of mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 is 4 registers of u32")
     assert messages[1].startswith("C of")

@@ -24,61 +24,61 @@ class Scene:
         self.k = KernelBuilder("scene", "sm_90a", threads=128, parameters=parameters)
         self.out, self.n = self.k.arguments
         self.tile = self.k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
-        self.acc = self.k.accumulator(64, name="acc")
-        self.other = self.k.accumulator(64, name="other")
+        self.acc = self.k.wgmma.accumulator(64, name="acc")
+        self.other = self.k.wgmma.accumulator(64, name="other")
 
     def mma(self, accumulator=None, instruction=INSTRUCTION):
-        self.k.wgmma_mma_async(accumulator or self.acc, self.tile, self.tile, instruction)
+        self.k.wgmma.mma_async(accumulator or self.acc, self.tile, self.tile, instruction)
 
     def read(self, accumulator=None):
         self.out[0] = (accumulator or self.acc)[0]
 
 
 def straight_line(s):
-    with s.k.wgmma():
+    with s.k.wgmma.group():
         s.mma()
         s.mma()
     s.read()
 
 
 def software_pipeline(s):
-    with s.k.range(s.n), s.k.wgmma(in_flight=1):
+    with s.k.range(s.n), s.k.wgmma.group(in_flight=1):
         s.mma()
-    s.k.wgmma_wait_group(0, drains=[s.acc])
+    s.k.wgmma.wait_group(0, drains=[s.acc])
     s.read()
 
 
 def two_accumulators_in_turn(s):
     with s.k.range(s.n):
-        with s.k.wgmma(in_flight=1):
+        with s.k.wgmma.group(in_flight=1):
             s.mma(s.acc)
-        with s.k.wgmma(in_flight=1):
+        with s.k.wgmma.group(in_flight=1):
             s.mma(s.other)
         s.read(s.acc)
-    s.k.wgmma_wait_group(0, drains=[s.acc, s.other])
+    s.k.wgmma.wait_group(0, drains=[s.acc, s.other])
     s.read(s.other)
 
 
 def single_operations(s):
-    s.k.wgmma_fence()
+    s.k.wgmma.fence()
     s.mma()
-    s.k.wgmma_commit_group()
-    s.k.wgmma_wait_group(0, drains=[s.acc])
+    s.k.wgmma.commit_group()
+    s.k.wgmma.wait_group(0, drains=[s.acc])
     s.acc.set([value * 2.0 for value in s.acc.values()])
-    s.k.wgmma_fence()
+    s.k.wgmma.fence()
     s.mma()
-    s.k.wgmma_commit_group()
-    s.k.wgmma_wait_group()
+    s.k.wgmma.commit_group()
+    s.k.wgmma.wait_group()
     s.read()
 
 
 def branch_that_waits_on_both_sides(s):
-    with s.k.wgmma(in_flight=1):
+    with s.k.wgmma.group(in_flight=1):
         s.mma()
     with s.k.if_(s.n > 3):
-        s.k.wgmma_wait_group(0)
+        s.k.wgmma.wait_group(0)
     with s.k.else_():
-        s.k.wgmma_wait_group(0)
+        s.k.wgmma.wait_group(0)
     s.read()
 
 
@@ -95,70 +95,70 @@ def test_a_legal_protocol_passes_and_assembles_without_a_warning(body):
 
 
 def read_in_flight(s):
-    with s.k.wgmma(in_flight=1):
+    with s.k.wgmma.group(in_flight=1):
         s.mma()
     s.read()  # here
 
 
 def read_in_flight_in_a_loop(s):
-    with s.k.range(s.n), s.k.wgmma(in_flight=1):
+    with s.k.range(s.n), s.k.wgmma.group(in_flight=1):
         s.mma()
-        s.k.wgmma_commit_group()
+        s.k.wgmma.commit_group()
         s.read()  # here
         s.mma()
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def wait_on_one_side_only(s):
-    with s.k.wgmma(in_flight=1):
+    with s.k.wgmma.group(in_flight=1):
         s.mma()
     with s.k.if_(s.n > 3):
-        s.k.wgmma_wait_group(0)
+        s.k.wgmma.wait_group(0)
     s.read()  # here
 
 
 def wait_leaves_the_group(s):
-    with s.k.wgmma(in_flight=1):
+    with s.k.wgmma.group(in_flight=1):
         s.mma()
-    with s.k.wgmma(in_flight=2):
+    with s.k.wgmma.group(in_flight=2):
         s.mma(s.other)
-    s.k.wgmma_wait_group(1, drains=[s.other])  # here
+    s.k.wgmma.wait_group(1, drains=[s.other])  # here
 
 
 def write_in_flight(s):
-    with s.k.wgmma(in_flight=1):
+    with s.k.wgmma.group(in_flight=1):
         s.mma()
     s.acc.fill(0.0)  # here
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def no_fence(s):
     s.acc.fill(1.0)
     s.mma()  # here
-    s.k.wgmma_commit_group()
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.commit_group()
+    s.k.wgmma.wait_group(0)
 
 
 def no_commit(s):
-    s.k.wgmma_fence()
+    s.k.wgmma.fence()
     s.mma()
-    s.k.wgmma_wait_group(0)  # here
+    s.k.wgmma.wait_group(0)  # here
 
 
 def no_wait(s):
-    s.k.wgmma_fence()
+    s.k.wgmma.fence()
     s.mma()
-    s.k.wgmma_commit_group()
+    s.k.wgmma.commit_group()
 
 
 def shape_changes(s):
-    s.k.wgmma_fence()
+    s.k.wgmma.fence()
     s.mma()
-    narrow = s.k.accumulator(32, name="narrow")
+    narrow = s.k.wgmma.accumulator(32, name="narrow")
     narrow.block = s.acc.block
     s.mma(narrow, OTHER_SHAPE)  # here
-    s.k.wgmma_commit_group()
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.commit_group()
+    s.k.wgmma.wait_group(0)
 
 
 @pytest.mark.parametrize(
@@ -199,19 +199,19 @@ def span(method):
 
 def test_a_needless_fence_is_a_warning():
     scene = Scene()
-    scene.k.wgmma_fence()
+    scene.k.wgmma.fence()
     scene.mma()
-    scene.k.wgmma_fence()
+    scene.k.wgmma.fence()
     scene.mma()
-    scene.k.wgmma_commit_group()
-    scene.k.wgmma_wait_group(0)
+    scene.k.wgmma.commit_group()
+    scene.k.wgmma.wait_group(0)
     assert [one.rule_id for one in scene.k.finish().diagnostics] == ["wgmma.needless-fence"]
 
 
 def test_the_group_arithmetic_is_shown():
     scene = Scene()
     for accumulator in (scene.other, scene.other, scene.acc):
-        with scene.k.wgmma(in_flight=1):
+        with scene.k.wgmma.group(in_flight=1):
             scene.mma(accumulator)
     scene.read()
     with pytest.raises(nvb.DiagnosticError, match="wait_group 1 leaves group 3, which wrote acc, in flight"):
@@ -231,7 +231,7 @@ def test_no_read_can_move_above_the_wait():
 def test_a_wait_count_out_of_range_is_refused():
     scene = Scene()
     with pytest.raises(nvb.DiagnosticError, match=r"wgmma\.wait-range"):
-        scene.k.wgmma_wait_group(8)
+        scene.k.wgmma.wait_group(8)
 
 
 @pytest.mark.parametrize(
@@ -278,10 +278,10 @@ def test_tiles_of_different_k_are_refused():
 def test_operands_in_registers_become_four_registers_of_the_asm():
     scene = Scene()
     instruction = nvb.wgmma("m64n8k16", f16, f16, f32, a_in_registers=True)
-    acc = scene.k.accumulator(8)
-    fragment = scene.k.fragment([scene.k.const(index, nvb.u32) for index in range(4)], f16)
-    with scene.k.wgmma():
-        scene.k.wgmma_mma_async(acc, fragment, scene.tile.rows_from(0, 8), instruction)
+    acc = scene.k.wgmma.accumulator(8)
+    fragment = scene.k.wgmma.fragment([scene.k.const(index, nvb.u32) for index in range(4)], f16)
+    with scene.k.wgmma.group():
+        scene.k.wgmma.mma_async(acc, fragment, scene.tile.rows_from(0, 8), instruction)
     scene.read(acc)
     ptx = scene.k.finish().compile(assemble=False).ptx
     assert ptx.count("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16") == 1

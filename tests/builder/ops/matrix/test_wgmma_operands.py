@@ -25,28 +25,34 @@ def tile(k, rows=64, major=Major.K, element=f16):
 
 
 def multiply(k, acc=None, a=None, b=None, request=REQUEST, **places):
-    with k.wgmma():
-        acc = acc or k.accumulator(request.n, request.d)
-        k.wgmma_mma_async(acc, a or tile(k), b or tile(k), request, **places)
+    with k.wgmma.group():
+        acc = acc or k.wgmma.accumulator(request.n, request.d)
+        k.wgmma.mma_async(acc, a or tile(k), b or tile(k), request, **places)
 
 
 def fragment(k, element=f16, registers=4):
-    return k.fragment([k.arguments[0].bitcast(u32)] * registers, element)
+    return k.wgmma.fragment([k.arguments[0].bitcast(u32)] * registers, element)
 
 
 REGISTERS = dataclasses.replace(REQUEST, a_in_registers=True)
 MISUSES = {
-    "n of another accumulator": (lambda k: multiply(k, k.accumulator(128)), "wgmma.accumulator", "nvb.f32"),
-    "type of another accumulator": (lambda k: multiply(k, k.accumulator(64, f16)), "wgmma.accumulator", "m64n64 f16"),
-    "as many registers, another type": (
-        lambda k: multiply(k, k.accumulator(64, i32), request=nvb.wgmma("m64n128k16", f16, f16, f16), b=tile(k, 128)),
+    "n of another accumulator": (lambda k: multiply(k, k.wgmma.accumulator(128)), "wgmma.accumulator", "nvb.f32"),
+    "type of another accumulator": (
+        lambda k: multiply(k, k.wgmma.accumulator(64, f16)),
         "wgmma.accumulator",
-        "k.accumulator(128, nvb.f16)",
+        "m64n64 f16",
     ),
-    "no such n": (lambda k: k.accumulator(12), "wgmma.accumulator", "multiple of 8"),
-    "n of 0": (lambda k: k.accumulator(0), "wgmma.accumulator", "from 8 to 256"),
-    "n as a float": (lambda k: k.accumulator(64.0), "wgmma.accumulator", "m64n64.0"),
-    "no such accumulator type": (lambda k: k.accumulator(64, f64), "wgmma.accumulator", "f16, f32, s32"),
+    "as many registers, another type": (
+        lambda k: multiply(
+            k, k.wgmma.accumulator(64, i32), request=nvb.wgmma("m64n128k16", f16, f16, f16), b=tile(k, 128)
+        ),
+        "wgmma.accumulator",
+        "k.wgmma.accumulator(128, nvb.f16)",
+    ),
+    "no such n": (lambda k: k.wgmma.accumulator(12), "wgmma.accumulator", "multiple of 8"),
+    "n of 0": (lambda k: k.wgmma.accumulator(0), "wgmma.accumulator", "from 8 to 256"),
+    "n as a float": (lambda k: k.wgmma.accumulator(64.0), "wgmma.accumulator", "m64n64.0"),
+    "no such accumulator type": (lambda k: k.wgmma.accumulator(64, f64), "wgmma.accumulator", "f16, f32, s32"),
     "tile of another type": (lambda k: multiply(k, a=tile(k, element=bf16)), "wgmma.operand-element", "holds bf16"),
     "b of another type": (lambda k: multiply(k, b=tile(k, element=bf16)), "wgmma.operand-element", "B of"),
     "fragment of another type": (
@@ -113,7 +119,7 @@ def test_a_warp_behind_the_last_warpgroup_may_do_other_things(leave):
 def test_what_is_wrong_is_told_together():
     k = builder()
     with pytest.raises(nvb.DiagnosticError) as caught:
-        multiply(k, k.accumulator(128), tile(k, element=bf16), tile(k, major=Major.MN))
+        multiply(k, k.wgmma.accumulator(128), tile(k, element=bf16), tile(k, major=Major.MN))
     found = [one.rule_id for one in caught.value.diagnostics]
     assert found == ["wgmma.accumulator", "wgmma.operand-element", "wgmma.operand-major"]
 

@@ -32,9 +32,9 @@ class Scene:
         self.a, self.c, self.raw, self.n = self.k.arguments
 
     def fragments(self, shape=CUBE):
-        a = self.k.wmma_load("a", shape, f16, self.a)
-        b = self.k.wmma_load("b", shape, f16, self.a, layout="col")
-        c = self.k.wmma_load("c", shape, f32, self.c)
+        a = self.k.wmma.load("a", shape, f16, self.a)
+        b = self.k.wmma.load("b", shape, f16, self.a, layout="col")
+        c = self.k.wmma.load("c", shape, f32, self.c)
         return a, b, c
 
     def ptx(self):
@@ -49,7 +49,7 @@ def names(ptx):
 
 def test_load_multiply_store():
     s = Scene()
-    s.k.wmma_store(s.c, s.k.wmma_mma(*s.fragments()))
+    s.k.wmma.store(s.c, s.k.wmma.mma(*s.fragments()))
     assert names(s.ptx()) == [
         "wmma.load.a.sync.aligned.row.m16n16k16.global.f16",
         "wmma.load.b.sync.aligned.col.m16n16k16.global.f16",
@@ -61,11 +61,11 @@ def test_load_multiply_store():
 
 def test_an_accumulator_is_carried_by_a_loop():
     s = Scene()
-    acc = s.k.wmma_accumulator(CUBE)
+    acc = s.k.wmma.accumulator(CUBE)
     a, b, _ = s.fragments()
     with s.k.range(s.n):
-        acc.set(s.k.wmma_mma(a, b, acc))
-    s.k.wmma_store(s.c, acc.map(lambda value: value * 2.0), layout="col", stride=16)
+        acc.set(s.k.wmma.mma(a, b, acc))
+    s.k.wmma.store(s.c, acc.map(lambda value: value * 2.0), layout="col", stride=16)
     ptx = s.ptx()
     loop = ptx[ptx.index("wmma.mma") :].split(";")[0]
     d, *_, c = re.findall(r"\{.*?\}", loop)
@@ -77,11 +77,11 @@ def test_an_accumulator_is_carried_by_a_loop():
 def test_state_spaces_follow_the_address():
     s = Scene()
     shared = s.k.shared(f16, 256, align=32)
-    a = s.k.wmma_load("a", CUBE, f16, shared)
-    b = s.k.wmma_load("b", CUBE, f16, s.raw, stride=s.n)
-    d = s.k.wmma_mma(a, b, s.k.wmma_accumulator(CUBE, f16, 1.0))
-    s.k.wmma_store(shared, d)
-    s.k.wmma_store(s.raw, d, stride=24)
+    a = s.k.wmma.load("a", CUBE, f16, shared)
+    b = s.k.wmma.load("b", CUBE, f16, s.raw, stride=s.n)
+    d = s.k.wmma.mma(a, b, s.k.wmma.accumulator(CUBE, f16, 1.0))
+    s.k.wmma.store(shared, d)
+    s.k.wmma.store(s.raw, d, stride=24)
     ptx = s.ptx()
     assert names(ptx) == [
         "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16",
@@ -95,11 +95,11 @@ def test_state_spaces_follow_the_address():
 
 def test_loads_of_addresses_that_differ_are_not_made_one():
     s = Scene()
-    first = s.k.wmma_load("a", CUBE, f16, s.a)
-    second = s.k.wmma_load("a", CUBE, f16, s.a + 256)
-    b = s.k.wmma_load("b", CUBE, f16, s.a)
-    acc = s.k.wmma_accumulator(CUBE)
-    s.k.wmma_store(s.c, s.k.wmma_mma(second, b, s.k.wmma_mma(first, b, acc)))
+    first = s.k.wmma.load("a", CUBE, f16, s.a)
+    second = s.k.wmma.load("a", CUBE, f16, s.a + 256)
+    b = s.k.wmma.load("b", CUBE, f16, s.a)
+    acc = s.k.wmma.accumulator(CUBE)
+    s.k.wmma.store(s.c, s.k.wmma.mma(second, b, s.k.wmma.mma(first, b, acc)))
     assert sum("load.a" in name for name in names(s.ptx())) == 2
 
 
@@ -118,10 +118,10 @@ KINDS = [
 @pytest.mark.parametrize(("shape", "element", "result", "options"), KINDS, ids=str)
 def test_every_kind_goes_from_memory_to_memory(shape, element, result, options):
     s = Scene()
-    a = s.k.wmma_load("a", shape, element, s.a.cast(element))
-    b = s.k.wmma_load("b", shape, element, s.a.cast(element), layout="col")
-    acc = s.k.wmma_accumulator(shape, result)
-    s.k.wmma_store(s.c.cast(result), s.k.wmma_mma(a, b, acc, **options))
+    a = s.k.wmma.load("a", shape, element, s.a.cast(element))
+    b = s.k.wmma.load("b", shape, element, s.a.cast(element), layout="col")
+    acc = s.k.wmma.accumulator(shape, result)
+    s.k.wmma.store(s.c.cast(result), s.k.wmma.mma(a, b, acc, **options))
     ptx = s.ptx()
     assert [name.split(".")[1] for name in names(ptx)] == ["load", "load", "mma", "store"]
     assert not any(one.startswith("llvm.") for one in ptx.split())
@@ -130,8 +130,8 @@ def test_every_kind_goes_from_memory_to_memory(shape, element, result, options):
 @pytest.mark.parametrize("layouts", [("row", "row"), ("row", "col"), ("col", "row"), ("col", "col")])
 def test_layouts_are_those_of_the_loads(layouts):
     s = Scene()
-    a, b = (s.k.wmma_load(which, CUBE, f16, s.a, layout=one) for which, one in zip("ab", layouts, strict=True))
-    s.k.wmma_store(s.c, s.k.wmma_mma(a, b, s.k.wmma_accumulator(CUBE)))
+    a, b = (s.k.wmma.load(which, CUBE, f16, s.a, layout=one) for which, one in zip("ab", layouts, strict=True))
+    s.k.wmma.store(s.c, s.k.wmma.mma(a, b, s.k.wmma.accumulator(CUBE)))
     first, second, multiplication, _ = names(s.ptx())
     assert (first.split(".")[5], second.split(".")[5]) == layouts
     assert f".aligned.{'.'.join(layouts)}.{CUBE}." in multiplication
@@ -140,103 +140,103 @@ def test_layouts_are_those_of_the_loads(layouts):
 def test_registers_of_ones_own_make_a_fragment():
     s = Scene()
     a, b, c = s.fragments()
-    carried = s.k.wmma_fragment("b", CUBE, f16, b.values(), layout="col")
-    sums = s.k.wmma_fragment("c", CUBE, f32, [value + 1.0 for value in c.values()])
-    s.k.wmma_store(s.c, s.k.wmma_mma(a, carried, sums))
+    carried = s.k.wmma.fragment("b", CUBE, f16, b.values(), layout="col")
+    sums = s.k.wmma.fragment("c", CUBE, f32, [value + 1.0 for value in c.values()])
+    s.k.wmma.store(s.c, s.k.wmma.mma(a, carried, sums))
     assert "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32" in names(s.ptx())
 
 
 def test_f16_and_f32_accumulators_mix():
     s = Scene()
     a, b, c = s.fragments()
-    s.k.wmma_store(s.c.cast(f16), s.k.wmma_mma(a, b, c, f16))
+    s.k.wmma.store(s.c.cast(f16), s.k.wmma.mma(a, b, c, f16))
     assert "wmma.mma.sync.aligned.row.col.m16n16k16.f16.f32" in names(s.ptx())
 
 
 def bad_target(s):
-    Scene("sm_75").k.wmma_load("a", CUBE, bf16, s.a.cast(bf16))
+    Scene("sm_75").k.wmma.load("a", CUBE, bf16, s.a.cast(bf16))
 
 
 def bad_shape(s):
-    s.k.wmma_load("a", "16x16x16", f16, s.a)
+    s.k.wmma.load("a", "16x16x16", f16, s.a)
 
 
 def bad_fragment(s):
-    s.k.wmma_load("d", CUBE, f32, s.c)
+    s.k.wmma.load("d", CUBE, f32, s.c)
 
 
 def bad_fragment_type(s):
-    s.k.wmma_load("a", CUBE, tf32, s.a.cast(tf32))
+    s.k.wmma.load("a", CUBE, tf32, s.a.cast(tf32))
 
 
 def bad_layout(s):
-    s.k.wmma_load("a", "m8n8k32", s4, s.a.cast(s4), layout="col")
+    s.k.wmma.load("a", "m8n8k32", s4, s.a.cast(s4), layout="col")
 
 
 def bad_store(s):
-    s.k.wmma_store(s.a, s.fragments()[0])
+    s.k.wmma.store(s.a, s.fragments()[0])
 
 
 def bad_alignment(s):
-    s.k.wmma_load("a", CUBE, f16, s.a + 8)
+    s.k.wmma.load("a", CUBE, f16, s.a + 8)
 
 
 def bad_stride(s):
-    s.k.wmma_load("a", CUBE, f16, s.a, stride=17)
+    s.k.wmma.load("a", CUBE, f16, s.a, stride=17)
 
 
 def bad_negative_stride(s):
-    s.k.wmma_load("a", CUBE, f16, s.a, stride=-16)
+    s.k.wmma.load("a", CUBE, f16, s.a, stride=-16)
 
 
 def bad_overlap(s):
-    s.k.wmma_store(s.c, s.fragments()[2], stride=8)
+    s.k.wmma.store(s.c, s.fragments()[2], stride=8)
 
 
 def bad_element(s):
-    s.k.wmma_load("a", CUBE, f16, s.c)
+    s.k.wmma.load("a", CUBE, f16, s.c)
 
 
 def bad_place(s):
     a, b, c = s.fragments()
-    s.k.wmma_mma(b, a, c)
+    s.k.wmma.mma(b, a, c)
 
 
 def bad_accumulator(s):
     a, b, _ = s.fragments()
-    s.k.wmma_mma(a, b, a)
+    s.k.wmma.mma(a, b, a)
 
 
 def bad_mix_of_shapes(s):
     a, _, c = s.fragments()
-    s.k.wmma_mma(a, s.fragments("m8n32k16")[1], c)
+    s.k.wmma.mma(a, s.fragments("m8n32k16")[1], c)
 
 
 def bad_set(s):
-    acc = s.k.wmma_accumulator(CUBE, f16)
+    acc = s.k.wmma.accumulator(CUBE, f16)
     acc.set(s.fragments()[2])
 
 
 def bad_types(s):
     a, b, c = s.fragments()
-    s.k.wmma_mma(a, b, c, s32)
+    s.k.wmma.mma(a, b, c, s32)
 
 
 def bad_satfinite(s):
-    s.k.wmma_mma(*s.fragments(), satfinite=True)
+    s.k.wmma.mma(*s.fragments(), satfinite=True)
 
 
 def bad_rounding(s):
-    s.k.wmma_mma(*s.fragments(), rounding="rn")
+    s.k.wmma.mma(*s.fragments(), rounding="rn")
 
 
 def bad_arity(s):
     a, _, _ = s.fragments()
-    s.k.wmma_fragment("a", CUBE, f16, a.values()[:4])
+    s.k.wmma.fragment("a", CUBE, f16, a.values()[:4])
 
 
 def bad_popc(s):
-    s.k.wmma_mma(*s.fragments(), popc="xor")
+    s.k.wmma.mma(*s.fragments(), popc="xor")
 
 
 def bad_position(s):
@@ -244,15 +244,15 @@ def bad_position(s):
 
 
 def bad_fill(s):
-    s.k.wmma_accumulator(CUBE, f16, 1e6)
+    s.k.wmma.accumulator(CUBE, f16, 1e6)
 
 
 def bad_accumulator_type(s):
-    s.k.wmma_accumulator(CUBE, f64)
+    s.k.wmma.accumulator(CUBE, f64)
 
 
 def bad_generic_address(s):
-    s.k.wmma_load("a", CUBE, f16, s.n)
+    s.k.wmma.load("a", CUBE, f16, s.n)
 
 
 MISTAKES = [

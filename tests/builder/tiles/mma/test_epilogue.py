@@ -27,7 +27,7 @@ def place(thread: int, store: int, columns: int) -> int:
 def test_each_row_of_a_matrix_goes_to_its_place(columns: int, element: nvb.ElementType) -> None:
     k = KernelBuilder("stores", "sm_90a", threads=256, parameters=[Parameter("c", TensorMap(element, (64, 64)))])
     output = k.tma_epilogue(k.arguments[0], columns, 2)
-    acc = k.accumulator(columns, f32)
+    acc = k.wgmma.accumulator(columns, f32)
     acc.fill(0.0)
     output.reserve((0, 0), k.thread_id() // 128).store(acc)
     (function,) = (one for one in k._ir.module.functions if one.blocks)

@@ -44,13 +44,13 @@ class Bench:
         """B first, so that A is not where shared memory begins."""
         k = self.k
         tile_b, tile_a = k.shared_tile(b, name="b"), k.shared_tile(a, name="a")
-        full = k.mbarriers(1, 1)
-        k.barriers_ready()
+        full = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, a.bytes + b.bytes)
-            k.tma_load(tile_a, k.arguments[1], (0, 0), full)
-            k.tma_load(tile_b, k.arguments[2], (0, 0), full)
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, a.bytes + b.bytes)
+            k.tma.load(tile_a, k.arguments[1], (0, 0), full)
+            k.tma.load(tile_b, k.arguments[2], (0, 0), full)
+        k.mbarrier.wait(full, 0)
         return tile_a, tile_b
 
     def run(self) -> Cluster:
@@ -83,7 +83,7 @@ def wgmma_of(
 def plain(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
     warpgroup = k.warpgroup_id() if mma.layouts.size > 128 else 0
     acc = mma.accumulators()
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, a, b, warpgroup)
     mma.store(acc, out, mma.shape[1], warpgroup)
 
@@ -118,7 +118,7 @@ def test_the_parts_of_a_split_k_begin_cleared(parts: int, fill: float | None) ->
         acc = mma.accumulators(parts=parts)
         if fill is not None:
             acc.fill(fill)
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, a, b)
         acc.add_parts()
         mma.store(acc, out, mma.shape[1])
@@ -133,7 +133,7 @@ def test_atoms_along_k_are_added(atoms: tuple[int, int, int], rows: int) -> None
         warpgroup = k.warpgroup_id()
         acc = mma.accumulators()
         buffer = mma.reduction_buffer(acc)
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, a, b, warpgroup)
         mma.reduce(acc, buffer, warpgroup)
         mma.store(acc, out, mma.shape[1], warpgroup)
@@ -148,7 +148,7 @@ def test_what_an_accumulator_holds_is_added_to(fill: float | None, again: int) -
         acc = mma.accumulators()
         if fill is not None:
             acc.fill(fill)
-        with k.wgmma():
+        with k.wgmma.group():
             for _ in range(again):
                 mma.accumulate(acc, a, b)
         mma.store(acc, out, mma.shape[1])
@@ -160,7 +160,7 @@ def test_what_an_accumulator_holds_is_added_to(fill: float | None, again: int) -
 def test_the_caller_says_whether_the_first_product_is_added() -> None:
     def twice(k: Any, mma: Any, a: SharedTile, b: SharedTile, out: Any) -> None:
         acc = mma.accumulators()
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, a, b)
             mma.accumulate(acc, a, b, accumulate=False)
         mma.store(acc, out, mma.shape[1])
@@ -176,7 +176,7 @@ def test_the_epilogue_stores_every_element_where_it_belongs(columns: int, warpgr
     k = Recorded("epilogue", "sm_90a", threads=128 * warpgroups, parameters=[Parameter("c", kind)])
     output = k.tma_epilogue(k.arguments[0], columns, warpgroups)
     warpgroup = k.warpgroup_id()
-    acc = k.accumulator(columns, f32)
+    acc = k.wgmma.accumulator(columns, f32)
     for turn in range(2):
         first = k.thread_id() * (columns // 2) + turn * 7
         acc.set([((first + index) % 2011).to(f32) for index in range(columns // 2)])
@@ -221,14 +221,14 @@ def test_tiles_of_tcgen05(m: int, n: int, tile: tuple[int, int], majors: tuple[M
     k = bench.k
     mma = k.tiled_mma(request, descriptor=described, tile=tile)
     tiles = bench.tiles(a, b)
-    done = k.mbarriers(1, 1)
-    k.barriers_ready()
-    with k.tmem_alloc(mma.columns) as columns:
+    done = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(mma.columns) as columns:
         with k.one_thread():
             mma.accumulate(columns, *tiles, accumulate=False)
             mma.accumulate(columns, *tiles)
-            k.tcgen05_commit(done)
-        k.mbarrier_wait(done, 0)
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
     tmem = bench.run().ctas[0].tmem
     sign = -1 if flags else 1
     expected = 2 * sign * bench.a.astype(float) @ bench.b.astype(float).T

@@ -45,7 +45,7 @@ def test_every_element_arrives_at_its_place_and_nothing_else(element, known, str
     ]
     k = KernelBuilder("store", "sm_90a", threads=128, parameters=parameters)
     out, given, thread = k.arguments
-    acc = k.accumulator(N, element)
+    acc = k.wgmma.accumulator(N, element)
     numbers = [thread * (N // 2) + index + 1 for index in range(N // 2)]
     if element is f16:
         acc.set([(low | (high << 16)).bitcast(u32) for low, high in zip(numbers[::2], numbers[1::2], strict=True)])
@@ -92,7 +92,7 @@ MISUSES = {
 def test_misuse_is_a_diagnostic_at_the_line(element, broken, rule):
     k, out, _, _, tensor = builder(element)
     with pytest.raises(nvb.DiagnosticError) as caught:
-        broken(k, k.accumulator(N), out, tensor)
+        broken(k, k.wgmma.accumulator(N), out, tensor)
     (found,) = caught.value.diagnostics
     assert found.rule_id == rule
     assert found.location is not None and found.location.file == __file__
@@ -102,11 +102,11 @@ def test_an_accumulator_in_flight_is_not_stored():
     k, out, *_ = builder()
     layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
     a, b = k.shared_tile(layout), k.shared_tile(layout)
-    acc = k.accumulator(64)
-    with k.wgmma(in_flight=1):
-        k.wgmma_mma_async(acc, a, b, nvb.wgmma("m64n64k16", f16, f16, f32))
+    acc = k.wgmma.accumulator(64)
+    with k.wgmma.group(in_flight=1):
+        k.wgmma.mma_async(acc, a, b, nvb.wgmma("m64n64k16", f16, f16, f32))
     k.store_accumulator(acc, out, 64)
-    k.wgmma_wait_group(0)
+    k.wgmma.wait_group(0)
     with pytest.raises(nvb.DiagnosticError) as caught:
         k.finish()
     (found,) = caught.value.diagnostics
@@ -117,7 +117,7 @@ def test_an_accumulator_in_flight_is_not_stored():
 @pytest.mark.parametrize("number", [3, -0.5])
 def test_fill_gives_both_halves_of_a_register_the_number(number):
     k, out, *_ = builder(f16)
-    acc = k.accumulator(N, f16)
+    acc = k.wgmma.accumulator(N, f16)
     acc.fill(number)
     k.store_accumulator(acc, out, N)
     bits = int(np.float16(number).view(np.uint16))
@@ -128,5 +128,5 @@ def test_fill_gives_both_halves_of_a_register_the_number(number):
 def test_fill_takes_no_packed_register_for_an_element():
     k, *_ = builder(f16)
     with pytest.raises(nvb.DiagnosticError) as caught:
-        k.accumulator(N, f16).fill(k.const(0x3C003C00, u32))
+        k.wgmma.accumulator(N, f16).fill(k.const(0x3C003C00, u32))
     assert caught.value.diagnostics[0].rule_id == "value.type"

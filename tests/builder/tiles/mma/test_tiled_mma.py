@@ -30,7 +30,7 @@ def test_a_request_an_atom_its_name_and_a_tiled_mma_are_the_same(given):
     mma = k.tiled_mma(given)
     a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
     acc = mma.accumulator()
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, a, b)
     assert [one.row.ptx for one in products(k)] == ["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"] * 4
     assert str(mma.layouts) == NAME
@@ -41,7 +41,7 @@ def test_a_request_reads_tiles_of_any_major():
     mma = k.tiled_mma(REQUEST)
     a = k.shared_tile(SmemLayout(Major.MN, Swizzle.B128, f16, 64, 64))
     b = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(mma.accumulator(), a, b)
     assert {(one.immediates["trans_a"], one.immediates["trans_b"]) for one in products(k)} == {(1, 0)}
 
@@ -70,7 +70,7 @@ def multiplied(**how) -> list[MachineInstr]:
     k = builder()
     mma = k.tiled_mma(REQUEST, **how)
     a, b = k.shared_tile(mma.smem_a(64), name="a"), k.shared_tile(mma.smem_b(64), name="b")
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(mma.accumulators(), a, b)
     return products(k)
 
@@ -98,7 +98,7 @@ def test_parts_take_the_steps_in_turn():
     mma = k.tiled_mma(REQUEST)
     a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
     acc = mma.accumulators(parts=2)
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, a, b)
     acc.add_parts()
     assert [one.touches[0].block.name for one in products(k)] == ["acc.0.0.0", "acc.0.0.1"] * 2
@@ -109,7 +109,7 @@ def test_the_first_instruction_of_each_accumulator_is_told_what_the_caller_says(
     k = builder()
     mma = k.tiled_mma(REQUEST, tile=(128, 64))
     a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(mma.accumulators(), a, b, accumulate=False)
     assert [one.facts.get("scale_d") for one in products(k)] == [0, 0, *[None] * 6]
 
@@ -124,7 +124,7 @@ def test_instructions_can_be_emitted_one_by_one():
         first, second = mma.partition_fragment_A(a), mma.partition_fragment_B(b)
         for issue in mma.issues(acc, first, second):
             words = first.descriptors(0, issue.m, issue.k), second.descriptors(0, issue.n, issue.k)
-            k.wgmma_mma_async(acc[issue.m, issue.n], *words, mma.instruction)
+            k.wgmma.mma_async(acc[issue.m, issue.n], *words, mma.instruction)
 
     def at_once(k, mma, acc, a, b):
         mma.accumulate(acc, a, b)
@@ -135,7 +135,7 @@ def test_instructions_can_be_emitted_one_by_one():
         mma = k.tiled_mma(REQUEST, tile=(128, 64))
         a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
         acc = mma.accumulators()
-        with k.wgmma():
+        with k.wgmma.group():
             way(k, mma, acc, a, b)
         texts.append(str(k.finish().machine))
     assert len(set(texts)) == 1
@@ -153,9 +153,9 @@ def test_registers_of_a_are_multiplied_step_by_step():
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
     b = k.shared_tile(mma.smem_b(32, swizzle=Swizzle.B64))
     acc = mma.accumulators()
-    given = [k.fragment([k.const(index, nvb.u32)] * 4, f16, name=f"own.{index}") for index in range(4)]
+    given = [k.wgmma.fragment([k.const(index, nvb.u32)] * 4, f16, name=f"own.{index}") for index in range(4)]
     first = mma.make_fragment_A(given)
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, first, b)
     names = [[touch.block.name for touch in one.touches] for one in products(k)]
     assert names == [["acc.0.0", "own.0"], ["acc.1.0", "own.1"], ["acc.0.0", "own.2"], ["acc.1.0", "own.3"]]
@@ -201,7 +201,7 @@ def a_sum_over_one_warpgroup(k, mma):
 
 
 def registers_for_an_operand_in_memory(k, mma):
-    mma.make_fragment_A([k.fragment([0] * 4, f16)] * 2)
+    mma.make_fragment_A([k.wgmma.fragment([0] * 4, f16)] * 2)
 
 
 @pytest.mark.parametrize(

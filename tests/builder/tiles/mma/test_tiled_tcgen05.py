@@ -39,14 +39,14 @@ def build(given, a=None, b=None, *, cluster=1, columns=None, **how) -> tuple[Ker
     mma = k.tiled_mma(given, **how)
     tile_a = k.shared_tile(a or mma.smem_a(64), name="a")
     tile_b = k.shared_tile(b or mma.smem_b(64), name="b")
-    done = k.mbarriers(1, arrivals=1, name="done")
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
     group = mma.instruction.cta_group
-    with k.tmem_alloc(columns or mma.columns, cta_group=group) as accumulators:
-        with k.one_thread(0), k.if_(k.cluster_rank() == 0) if group == 2 else nullcontext():
+    with k.tcgen05.tmem(columns or mma.columns, cta_group=group) as accumulators:
+        with k.one_thread(0), k.if_(k.cluster.rank() == 0) if group == 2 else nullcontext():
             mma.accumulate(accumulators, tile_a, tile_b, accumulate=False)
-            k.tcgen05_commit(done, cta_group=group, multicast_mask=0b11 if group == 2 else None)
-        k.mbarrier_wait(done, 0)
+            k.tcgen05.commit(done, cta_group=group, multicast_mask=0b11 if group == 2 else None)
+        k.mbarrier.wait(done, 0)
     return k, products(k)
 
 
@@ -113,7 +113,7 @@ def test_an_issue_accumulates_where_nothing_else_is_said(given, first):
     mma = k.tiled_mma(REQUEST, descriptor=shape(128, 128))
     a = mma.partition_fragment_A(k.shared_tile(mma.smem_a(64)))
     b = mma.partition_fragment_B(k.shared_tile(mma.smem_b(64)))
-    with k.tmem_alloc(mma.columns) as columns, k.one_thread(0):
+    with k.tcgen05.tmem(mma.columns) as columns, k.one_thread(0):
         for issue in mma.issues(a, b):
             mma.issue(issue, columns, a, b, **given)
         mma.gemm(columns, a, b, **given)
@@ -123,7 +123,7 @@ def test_an_issue_accumulates_where_nothing_else_is_said(given, first):
 @pytest.mark.parametrize(("given", "warp"), [({}, 0), ({"warp": 3}, 3)])
 def test_one_warp_allocates_and_gives_back(given, warp):
     k = KernelBuilder("tiled", "sm_100a", threads=128)
-    with k.tmem_alloc(32, **given):
+    with k.tcgen05.tmem(32, **given):
         pass
     calls = [one for name in ("alloc", "dealloc") for one in instructions(k.function, f"tcgen05.{name}.")]
     assert len(calls) == 2
@@ -159,7 +159,7 @@ def test_a_in_tensor_memory():
     k = KernelBuilder("tiled", "sm_100a", threads=128)
     mma = k.tiled_mma(request, descriptor=shape(128, 128))
     b = k.shared_tile(mma.smem_b(64))
-    with k.tmem_alloc(256) as columns, k.one_thread(0):
+    with k.tcgen05.tmem(256) as columns, k.one_thread(0):
         first = mma.make_fragment_A(columns.columns(128, 32), 64)
         mma.accumulate(columns.columns(0, 128), first, b, accumulate=False)
     touches = [{touch.operand: touch.offset for touch in one.memory} for one in products(k)]
@@ -174,7 +174,7 @@ def test_a_sparse_a_in_tensor_memory_has_half_the_columns(sparse, steps, columns
     k = KernelBuilder("tiled", "sm_100a", threads=128)
     mma = k.tiled_mma(request, descriptor=described)
     b = k.shared_tile(mma.smem_b(64))
-    with k.tmem_alloc(256) as accumulators, k.one_thread(0):
+    with k.tcgen05.tmem(256) as accumulators, k.one_thread(0):
         first = mma.make_fragment_A(accumulators.columns(128, 32), 64)
         issues = mma.issues(first, mma.partition_fragment_B(b))
     assert len(issues) == steps

@@ -44,10 +44,10 @@ def test_what_is_no_alignment(align: int) -> None:
 )
 def test_rows_of_matrices_and_copies(pitch: int, start: int, found: list[str]) -> None:
     def matrix(k, tile, x):
-        k.ldmatrix(tile + k.lane_id() * pitch + start, 4)
+        k.mma.ldmatrix(tile + k.lane_id() * pitch + start, 4)
 
     def copy(k, tile, x):
-        k.cp_async(tile, x + k.lane_id() * pitch + start, 16)
+        k.cp_async.copy(tile, x + k.lane_id() * pitch + start, 16)
 
     for body in (matrix, copy):
         assert rules(_kernel(body).build) == found
@@ -64,12 +64,12 @@ def _kernel(body):
 def test_memory_that_is_aligned_by_where_it_lies() -> None:
     @nvb.kernel("sm_90a", threads=32)
     def first(k):
-        k.ldmatrix(k.shared(u8, 4096, align=1) + k.lane_id() * 16, 4)
+        k.mma.ldmatrix(k.shared(u8, 4096, align=1) + k.lane_id() * 16, 4)
 
     @nvb.kernel("sm_90a", threads=32)
     def second(k):
         k.shared(u8, 4)
-        k.ldmatrix(k.shared(u8, 4096, align=4) + k.lane_id() * 16, 4)
+        k.mma.ldmatrix(k.shared(u8, 4096, align=4) + k.lane_id() * 16, 4)
 
     assert (rules(first.build), rules(second.build)) == ([], [RULE])
 
@@ -86,4 +86,4 @@ def test_a_check_of_what_is_no_alignment(wanted: int) -> None:
 def test_a_choice_of_thousands_of_digits_is_refused_by_its_size() -> None:
     k = nvb.KernelBuilder("k", "sm_90a", threads=32)
     with pytest.raises(nvb.DiagnosticError, match=f"an integer of {(10**5000).bit_length()} bits"):
-        k.ldmatrix(k.shared(f32, 64), 10**5000)
+        k.mma.ldmatrix(k.shared(f32, 64), 10**5000)

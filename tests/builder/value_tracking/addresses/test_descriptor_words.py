@@ -30,15 +30,15 @@ class Scene:
         self.memory = self.k.shared(u32, 4096, align=1024, name="memory")
         self.address = (self.memory.bytes & ADDRESS) >> 4
         if target == "sm_90a":
-            self.a, self.acc = self.k.fragment([self.k.const(0, u32)] * 4, f16), self.k.accumulator(64)
+            self.a, self.acc = self.k.wgmma.fragment([self.k.const(0, u32)] * 4, f16), self.k.wgmma.accumulator(64)
 
     def multiply(self, descriptor):
         """One wgmma or tcgen05.mma with this descriptor as B; what the machine form says of it."""
         if self.k.target.number == 90:
-            with self.k.wgmma():
-                self.k.wgmma_mma_async(self.acc, self.a, descriptor, REQUEST)
+            with self.k.wgmma.group():
+                self.k.wgmma.mma_async(self.acc, self.a, descriptor, REQUEST)
         else:
-            self.k.tcgen05_mma(FIFTH, 0, 0, descriptor, HALF, accumulate=False)
+            self.k.tcgen05.mma(FIFTH, 0, 0, descriptor, HALF, accumulate=False)
         return next(one for one in self.k.machine.instructions() if "b_desc" in one.operands)
 
 
@@ -104,7 +104,7 @@ def test_bits_without_a_meaning_are_found(target, word, rule):
 
 def test_the_source_of_a_copy_to_tensor_memory():
     s = Scene("sm_100a")
-    s.k.tcgen05_cp(0, s.address.to(u64) | BLACKWELL | 1 << 53, "128x256b")
+    s.k.tcgen05.cp(0, s.address.to(u64) | BLACKWELL | 1 << 53, "128x256b")
     with pytest.raises(nvb.DiagnosticError) as caught:
         s.k.finish()
     assert "descriptor.reserved-bits" in [one.rule_id for one in caught.value.diagnostics]

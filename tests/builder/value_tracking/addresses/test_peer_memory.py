@@ -28,10 +28,10 @@ def compiled(body, element=f32, **options) -> list[str]:
     """What `body(k, out, own, peer)` becomes between two barriers of the cluster; ptxas takes it."""
     k = builder(element, **options)
     own = k.shared(element, 512, align=16)
-    peer = k.map_shared_rank(own, k.peer_rank())
-    k.cluster_sync()
+    peer = k.cluster.map_shared_rank(own, k.cluster.peer_rank())
+    k.cluster.sync()
     body(k, k.arguments[0], own, peer)
-    k.cluster_sync()
+    k.cluster.sync()
     done = k.finish().compile()
     assert done.cubin
     return instructions(done.ptx)
@@ -70,7 +70,7 @@ def test_atomics(element, operation):
 
 def test_an_address_from_its_number():
     def body(k, out, own, peer):
-        mapped = k.map_to_peer(own.bytes, 1)
+        mapped = k.cluster.map_to_peer(own.bytes, 1)
         moved = k.shared_address(mapped + 16, f32, 4)
         out[0] = moved[k.thread_id()]
 
@@ -79,7 +79,7 @@ def test_an_address_from_its_number():
 
 def test_an_address_kept_in_a_variable():
     def body(k, out, own, peer):
-        at = k.var(k.map_to_peer(own.bytes, 0))
+        at = k.var(k.cluster.map_to_peer(own.bytes, 0))
         with k.range(k.thread_id()) as i:
             at += 4
             out[i] = k.shared_address(at.value, f32, 4)[0]
@@ -98,7 +98,7 @@ def test_an_address_kept_in_a_variable():
 )
 def test_an_address_that_is_shuffled_or_rounded_down(moved):
     def body(k, out, own, peer):
-        mapped = k.map_to_peer(own.bytes, 1)
+        mapped = k.cluster.map_to_peer(own.bytes, 1)
         out[0] = k.shared_address(moved(k, mapped), f32, 4)[0]
 
     assert "ld.shared::cluster.b32" in compiled(body)
@@ -106,7 +106,7 @@ def test_an_address_that_is_shuffled_or_rounded_down(moved):
 
 def test_the_rank_in_an_address_is_no_address():
     def body(k, out, own, peer):
-        rank = k.map_to_peer(own.bytes, 1) >> 24
+        rank = k.cluster.map_to_peer(own.bytes, 1) >> 24
         out[0] = k.shared_address(own.bytes + (rank & 4), f32, 4)[0]
 
     assert "ld.shared.b32" in compiled(body)
@@ -117,7 +117,7 @@ def test_a_variable_that_is_a_peers_address_in_the_next_round():
         at = k.var(own.bytes)
         with k.range(k.thread_id()) as i:
             out[i] = k.shared_address(at.value, f32, 4)[0]
-            at.set(k.map_to_peer(own.bytes, 1))
+            at.set(k.cluster.map_to_peer(own.bytes, 1))
 
     with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
         compiled(body)
@@ -128,7 +128,7 @@ def test_a_variable_that_is_a_peers_address_after_its_use():
         with k.range(k.thread_id()) as i:
             at = k.var(own.bytes)
             out[i] = k.shared_address(at.value, f32, 4)[0]
-            at.set(k.map_to_peer(own.bytes, 1))
+            at.set(k.cluster.map_to_peer(own.bytes, 1))
             out[i + 128] = k.shared_address(at.value, f32, 4)[0]
 
     assert {"ld.shared.b32", "ld.shared::cluster.b32"} <= {*compiled(body)}
@@ -151,15 +151,15 @@ def test_the_generic_address_of_a_peer():
 
 TILE = SmemLayout(Major.K, Swizzle.NONE, f16, 64, 64)
 REFUSED = {
-    "ldmatrix": lambda k, own, peer: k.ldmatrix(peer, 1),
-    "stmatrix": lambda k, own, peer: k.stmatrix(peer, [k.const(0, u32)]),
-    "wmma": lambda k, own, peer: k.wmma_load("a", "m16n16k16", f16, peer.cast(f16), stride=16),
-    "cp.async": lambda k, own, peer: k.cp_async(peer, k.arguments[0], 16),
-    "map again": lambda k, own, peer: k.map_to_peer(peer.bytes, 1),
-    "descriptor": lambda k, own, peer: k.wgmma_mma_async(
-        k.accumulator(64), SharedTile(peer, TILE), SharedTile(own, TILE), nvb.wgmma("m64n64k16", f16, f16, f32)
+    "ldmatrix": lambda k, own, peer: k.mma.ldmatrix(peer, 1),
+    "stmatrix": lambda k, own, peer: k.mma.stmatrix(peer, [k.const(0, u32)]),
+    "wmma": lambda k, own, peer: k.wmma.load("a", "m16n16k16", f16, peer.cast(f16), stride=16),
+    "cp.async": lambda k, own, peer: k.cp_async.copy(peer, k.arguments[0], 16),
+    "map again": lambda k, own, peer: k.cluster.map_to_peer(peer.bytes, 1),
+    "descriptor": lambda k, own, peer: k.wgmma.mma_async(
+        k.wgmma.accumulator(64), SharedTile(peer, TILE), SharedTile(own, TILE), nvb.wgmma("m64n64k16", f16, f16, f32)
     ),
-    "bulk source": lambda k, own, peer: k.bulk_store(k.arguments[0], peer, 64),
+    "bulk source": lambda k, own, peer: k.bulk.store(k.arguments[0], peer, 64),
 }
 
 
@@ -167,7 +167,7 @@ REFUSED = {
 def test_what_takes_addresses_of_its_own_cta_alone(what):
     k = builder()
     own = k.shared(f32, 4096, align=1024)
-    peer = k.map_shared_rank(own, 1)
+    peer = k.cluster.map_shared_rank(own, 1)
     with pytest.raises(DiagnosticError) as raised:
         REFUSED[what](k, own, peer)
     assert [one.rule.id for one in raised.value.diagnostics] == ["cluster.peer-address"]
@@ -177,18 +177,18 @@ def test_the_barrier_of_a_pair_may_be_the_peers():
     """With cta_group 2 a copy completes on the barrier of either CTA (PTX ISA 9.7.9, cp.async.bulk.tensor)."""
     parameters = [Parameter("a", TensorMap(f16, (64, 64), 128))]
     k = KernelBuilder("pair", "sm_100a", threads=128, cluster=2, parameters=parameters)
-    tile, full = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)), k.mbarriers(1, 1)
-    k.barriers_ready()
+    tile, full = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)), k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.tma_load_box(tile.address, k.arguments[0], (0, 0), k.map_shared_rank(full, 0), cta_group=2)
+        k.tma.load_box(tile.address, k.arguments[0], (0, 0), k.cluster.map_shared_rank(full, 0), cta_group=2)
     with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
-        k.mbarrier_wait(k.map_shared_rank(full, 0), 0)
+        k.mbarrier.wait(k.cluster.map_shared_rank(full, 0), 0)
 
 
 def verified(body, **options) -> list[str]:
     k = builder(**options)
     own = k.shared(f32, 128)
-    body(k, k.arguments[0], own, k.map_shared_rank(own, k.peer_rank()))
+    body(k, k.arguments[0], own, k.cluster.map_shared_rank(own, k.cluster.peer_rank()))
     try:
         k.finish()
     except DiagnosticError as error:
@@ -198,9 +198,9 @@ def verified(body, **options) -> list[str]:
 
 def test_an_access_outside_of_the_peers_memory():
     def body(k, out, own, peer):
-        k.cluster_sync()
+        k.cluster.sync()
         out[0] = peer[k.thread_id() + 1]
-        k.cluster_sync()
+        k.cluster.sync()
 
     assert verified(body) == ["shared.bounds"]
 
@@ -214,22 +214,22 @@ EARLY, LATE = "cluster.access-before-start", "cluster.exit-before-access"
 def test_the_peer_is_there_before_and_after(before, after, use):
     def body(k, out, own, peer):
         if before:
-            k.cluster_sync()
+            k.cluster.sync()
         {"load": peer.load, "store": lambda: peer.store(1.0), "atomic": lambda: peer.atomic("add", 1.0)}[use]()
         if after:
-            k.cluster_sync()
+            k.cluster.sync()
 
     assert verified(body) == [EARLY] * (not before) + [LATE] * (not after)
 
 
 def test_some_path_ends_without_a_barrier():
     def body(k, out, own, peer):
-        k.cluster_sync()
+        k.cluster.sync()
         with k.range(4) as i:
             out[i] = peer[k.thread_id()]
             with k.if_(k.block_id("y") == i):
                 k.return_()
-        k.cluster_sync()
+        k.cluster.sync()
 
     assert verified(body) == [LATE]
 
@@ -237,22 +237,22 @@ def test_some_path_ends_without_a_barrier():
 def test_threads_that_access_and_threads_that_do_not():
     def body(k, out, own, peer):
         own[k.thread_id()] = 1.0
-        k.cluster_sync()
+        k.cluster.sync()
         with k.if_(k.thread_id() < 32), k.range(4) as i:
             out[i] = peer[k.thread_id()]
-        k.cluster_sync()
+        k.cluster.sync()
 
     assert verified(body) == []
 
 
 def test_mbarriers_may_do_it_instead():
     def body(k, out, own, peer):
-        full = k.mbarriers(1, 1)
-        k.barriers_ready()
-        k.mbarrier_arrive_peer(full, k.peer_rank(), when=k.thread_id() == 0)
-        k.mbarrier_wait(full, 0)
+        full = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        k.mbarrier.arrive_peer(full, k.cluster.peer_rank(), when=k.thread_id() == 0)
+        k.mbarrier.wait(full, 0)
         out[k.thread_id()] = peer[k.thread_id()]
-        k.cluster_sync()
+        k.cluster.sync()
 
     assert verified(body) == []
 
@@ -261,10 +261,10 @@ def test_writes_to_a_peer_are_no_race_with_ones_own():
     """Each thread writes its own element here, and its neighbour's there."""
 
     def body(k, out, own, peer):
-        k.cluster_sync()
+        k.cluster.sync()
         own[k.thread_id()] = 1.0
         peer[k.thread_id() ^ 32] = 2.0
-        k.cluster_sync()
+        k.cluster.sync()
 
     assert verified(body) == []
 
@@ -272,7 +272,7 @@ def test_writes_to_a_peer_are_no_race_with_ones_own():
 def test_without_a_cluster():
     k = builder(cluster=1)
     with pytest.raises(DiagnosticError, match=r"cluster\.no-peer"):
-        k.map_shared_rank(k.shared(f32, 1), k.thread_id())
+        k.cluster.map_shared_rank(k.shared(f32, 1), k.thread_id())
 
 
 # -- an address from memory -----------------------------------------------------------------------------------------
@@ -283,7 +283,7 @@ def from_a_table(k, out, own, peer):
     table = k.shared(u32, 2)
     with k.if_(k.thread_id() == 0):
         table[0], table[1] = own.bytes, peer.bytes
-    k.barrier()
+    k.barrier.sync()
     return table[k.thread_id() & 1]
 
 
@@ -343,7 +343,7 @@ KNOWN = {
     "a number": lambda k, out, own: k.const(1024, u32),
     "either of two": lambda k, out, own: k.select(out[0] > 1.0, own.bytes, own.bytes + 4),
     "a variable": lambda k, out, own: in_a_variable(k, own.bytes, own.bytes + out.cast(u32)[3]),
-    "a minimum": lambda k, out, own: k.min(own.bytes, own.bytes + 16),
+    "a minimum": lambda k, out, own: k.math.min(own.bytes, own.bytes + 16),
 }
 
 
@@ -434,15 +434,15 @@ def test_a_variable_that_gets_a_peers_address_from_another():
 def test_an_mbarrier_whose_variable_was_a_peers_before():
     """What takes the CTA's own addresses alone takes the variable after it is set back."""
     k = builder()
-    full = k.mbarriers(1, 128)
-    at = k.var(k.map_to_peer(full.bytes, 1))
+    full = k.mbarrier.array(1, 128)
+    at = k.var(k.cluster.map_to_peer(full.bytes, 1))
     at.set(full.bytes)
     with k.range(4):
-        k.mbarrier_arrive(k.shared_address(at.value, u64, 8))
+        k.mbarrier.arrive(k.shared_address(at.value, u64, 8))
     again = builder()
-    full = again.mbarriers(1, 128)
+    full = again.mbarrier.array(1, 128)
     at = again.var(full.bytes)
     with again.if_(again.thread_id() == 0):
-        at.set(again.map_to_peer(full.bytes, 1))
+        at.set(again.cluster.map_to_peer(full.bytes, 1))
     with pytest.raises(DiagnosticError, match=r"cluster\.peer-address"):
-        again.mbarrier_arrive(again.shared_address(at.value, u64, 8))
+        again.mbarrier.arrive(again.shared_address(at.value, u64, 8))

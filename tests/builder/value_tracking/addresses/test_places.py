@@ -41,7 +41,7 @@ def test_allocations_are_objects_in_order() -> None:
     k = builder()
     k.shared(f32, 4, name="one").store(1.0)
     k.shared_static(f16, 8, name="two").store(1.0)
-    k.mbarriers(3, 1, name="three")
+    k.mbarrier.array(3, 1, name="three")
     k.shared_tiles(TILE, 2, name="four").first.store(1)
     found = {touch.object.id: touch.object for instr in k.machine.instructions() for touch in instr.memory}
     shown = [(one.id, one.name, one.space, one.bytes, one.element_bytes) for one in found.values()]
@@ -77,7 +77,7 @@ def test_equal_indices_are_equal_places() -> None:
     k = builder()
     n, m, ring = k.arguments[1], k.arguments[2], k.shared(u64, 8, align=8, name="ring")
     for index in (n, n + 0, m + n - m, n % 4, n % 4, n & 7, m):
-        k.mbarrier_arrive(ring + index)
+        k.mbarrier.arrive(ring + index)
     symbols = [touch.symbol for touch in touches(k, "mbarrier.arrive")]
     assert symbols[0] == symbols[1] == symbols[2] == "%n*8"
     assert symbols[3] == symbols[4]
@@ -89,10 +89,10 @@ def test_a_variable_is_another_value_in_every_round() -> None:
     ring = k.shared(u64, 8, align=8, name="ring")
     stage = k.var(0, i32)
     with k.range(4):
-        k.mbarrier_arrive(ring + stage)
-        k.mbarrier_arrive(ring + stage)
+        k.mbarrier.arrive(ring + stage)
+        k.mbarrier.arrive(ring + stage)
         stage += 1
-        k.mbarrier_arrive(ring + stage)
+        k.mbarrier.arrive(ring + stage)
     one, same, following = touches(k, "mbarrier.arrive")
     assert one.symbol == same.symbol == following.symbol
     assert (one.offset, following.offset) == (0, 8)
@@ -100,13 +100,13 @@ def test_a_variable_is_another_value_in_every_round() -> None:
 
 def test_descriptors_lead_to_their_tile() -> None:
     k = builder()
-    n, tiles, acc = k.arguments[1], k.shared_tiles(TILE, 4, name="tiles"), k.accumulator(64)
-    k.fence_proxy_async()
-    with k.wgmma():
+    n, tiles, acc = k.arguments[1], k.shared_tiles(TILE, 4, name="tiles"), k.wgmma.accumulator(64)
+    k.fence.proxy_async()
+    with k.wgmma.group():
         request = wgmma("m64n64k16", f16, f16, f32)
-        k.wgmma_mma_async(acc, tiles.at(1), tiles.at(n), request, b_at=(0, 16))
-        advanced = k.smem_descriptor(tiles.at(n)) + 4
-        k.wgmma_mma_async(acc, advanced, advanced, request)
+        k.wgmma.mma_async(acc, tiles.at(1), tiles.at(n), request, b_at=(0, 16))
+        advanced = k.wgmma.smem_descriptor(tiles.at(n)) + 4
+        k.wgmma.mma_async(acc, advanced, advanced, request)
     found = touches(k, "wgmma.mma_async")
     assert [(one.operand, one.offset, one.symbol) for one in found] == [
         ("a_desc", 8192, ""),
@@ -123,9 +123,9 @@ def test_descriptors_of_tcgen05() -> None:
     source = k.shared(u8, 4096, align=128, name="source")
     layout = Tcgen05SmemDescriptor(0, 128, 256)
     cell = k.shared(u32, 1, name="cell")
-    k.tcgen05_alloc(cell, 32)
+    k.tcgen05.alloc(cell, 32)
     tmem = cell[0]
-    k.tcgen05_cp(tmem, k.tcgen05_smem_descriptor(source + 1024, layout), "128x256b")
+    k.tcgen05.cp(tmem, k.tcgen05.smem_descriptor(source + 1024, layout), "128x256b")
     assert [place(one) for one in touches(k, "tcgen05.cp") if one.operand == "source"] == [("source", 1024, "", None)]
     assert [(place(one), one.use) for one in touches(k, "tcgen05.alloc") if one.object.space == "shared"] == [
         (("cell", 0, "", 4), MemoryUse.WRITE)
@@ -134,12 +134,12 @@ def test_descriptors_of_tcgen05() -> None:
 
 def test_copies_touch_what_they_fill_and_their_barrier() -> None:
     k = builder()
-    tile, barrier = k.shared_tile(TILE), k.mbarriers(2, 1, name="full")
+    tile, barrier = k.shared_tile(TILE), k.mbarrier.array(2, 1, name="full")
     with k.one_thread():
-        k.tma_load(tile, k.arguments[0], (0, 0), barrier + 1)
-        k.tma_store(k.arguments[0], (0, 0), tile)
-        k.bulk_load(tile.address, k.arguments[3], 256, barrier)
-        k.bulk_store(k.arguments[3], tile.address, k.arguments[1])
+        k.tma.load(tile, k.arguments[0], (0, 0), barrier + 1)
+        k.tma.store(k.arguments[0], (0, 0), tile)
+        k.bulk.load(tile.address, k.arguments[3], 256, barrier)
+        k.bulk.store(k.arguments[3], tile.address, k.arguments[1])
     load, full, store = touches(k, "cp.async.bulk.tensor")
     assert (place(load), load.use) == (("tile", 0, "", 8192), MemoryUse.ASYNC_WRITE)
     assert (place(full), full.use) == (("full", 8, "", 8), MemoryUse.SYNCHRONIZE)
@@ -154,8 +154,8 @@ def test_copies_touch_what_they_fill_and_their_barrier() -> None:
 def test_ordinary_moves_of_matrices_and_cp_async() -> None:
     k = builder()
     buffer = k.shared(f16, 1024, align=128, name="buffer")
-    k.stmatrix(buffer + 8, k.ldmatrix(buffer, 1))
-    k.cp_async(buffer + 16, k.arguments[3], 4)
+    k.mma.stmatrix(buffer + 8, k.mma.ldmatrix(buffer, 1))
+    k.cp_async.copy(buffer + 16, k.arguments[3], 4)
     found = [*touches(k, "ldmatrix"), *touches(k, "stmatrix"), *touches(k, "cp.async")]
     assert [(one.use, one.offset, one.bytes) for one in found] == [
         (MemoryUse.READ, 0, 16),  # a thread's address is that of a row: eight elements of 16 bits
@@ -167,7 +167,7 @@ def test_ordinary_moves_of_matrices_and_cp_async() -> None:
 def test_a_barrier_of_a_peer_is_the_same_place() -> None:
     k = builder(cluster=2)
     ring = k.shared(u64, 4, align=8, name="ring")
-    k.mbarrier_arrive_peer(ring + k.arguments[1], 1, when=True)
+    k.mbarrier.arrive_peer(ring + k.arguments[1], 1, when=True)
     assert [place(one) for one in touches(k, "mbarrier.arrive")] == [("ring", 0, "%n*8", 8)]
 
 
@@ -176,7 +176,7 @@ def test_a_number_is_an_address_where_it_was_computed_from_one(derived: bool) ->
     k = builder()
     buffer = k.shared(u64, 64, align=8, name="buffer")
     number = buffer.bytes + 24 if derived else k.arguments[1].to(u32)
-    k.mbarrier_arrive(k.shared_address(number, u64, 8))
+    k.mbarrier.arrive(k.shared_address(number, u64, 8))
     expected = [("buffer", 24, "", 8)] if derived else []
     assert [place(one) for one in touches(k, "mbarrier.arrive")] == expected
 
@@ -185,8 +185,8 @@ def test_attached_builders_know_their_own_allocations_only() -> None:
     module = ir.Module()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "f")
     k = attach(ir.IRBuilder(function.append_basic_block("entry")), "sm_90a", threads=128)
-    k.mbarrier_arrive(k.shared(u64, 4, align=8, name="ring") + k.value(function.args[0], i32))
-    k.mbarrier_arrive(k.shared_address(k.value(function.args[0], u32), u64, 8))
+    k.mbarrier.arrive(k.shared(u64, 4, align=8, name="ring") + k.value(function.args[0], i32))
+    k.mbarrier.arrive(k.shared_address(k.value(function.args[0], u32), u64, 8))
     known, unknown = list(k.machine.instructions())
     assert [place(one) for one in known.memory] == [
         ("ring", 0, f"{function.args[0].get_reference()}*8".replace('"', ""), 8)

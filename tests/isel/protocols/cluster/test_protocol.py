@@ -42,49 +42,49 @@ def found(program, **options):
 
 
 def a_pair_with_work_between(k, a, n):
-    k.cluster_arrive()
+    k.cluster.arrive()
     with k.if_(n > 0):
-        k.barrier()
-    k.cluster_wait()
+        k.barrier.sync()
+    k.cluster.wait()
 
 
 def a_pair_in_each_round(k, a, n):
     with k.range(n):
-        k.cluster_sync()
-    k.cluster_arrive("relaxed")
-    k.cluster_wait()
+        k.cluster.sync()
+    k.cluster.arrive("relaxed")
+    k.cluster.wait()
 
 
 def the_whole_cluster_ends(k, a, n):
-    k.return_if(k.cluster_id() >= n)
-    k.cluster_sync()
+    k.return_if(k.cluster.id() >= n)
+    k.cluster.sync()
 
 
 def both_ends_behind_the_barrier(k, a, n):
-    k.cluster_sync()
+    k.cluster.sync()
     k.return_if(k.thread_id() >= 128)
 
 
 def under_a_condition_that_nobody_knows(k, a, n):
     with k.if_(n > 0):
-        k.cluster_arrive()
+        k.cluster.arrive()
     with k.if_(n > 0):
-        k.cluster_wait()
+        k.cluster.wait()
 
 
 def signalled(k, finish=True, sync=False):
     ring = k.pipeline(2, 1, a=LAYOUT, multicast=True)
-    k.barriers_ready()
+    k.mbarrier.ready()
     a, n, _ = k.arguments
     with k.producer(registers=40):
         with k.range(n) as step, ring.fill() as stage:
-            k.tma_load(stage.a, a, (0, step * 64), stage.full, multicast=True)
+            k.tma.load(stage.a, a, (0, step * 64), stage.full, multicast=True)
         if finish:
             ring.finish()
     with k.consumers(registers=232), k.range(n), ring.drain():
         pass  # broken
     if sync:
-        k.cluster_sync()
+        k.cluster.sync()
 
 
 def a_ring_that_is_finished(k, a, n):
@@ -96,57 +96,57 @@ def a_cluster_barrier_at_the_end(k, a, n):
 
 
 def signals_waited_for_in_turn(k, a, n):
-    done, phase = k.mbarriers(1, arrivals=1), k.var(0)
-    k.barriers_ready()
+    done, phase = k.mbarrier.array(1, arrivals=1), k.var(0)
+    k.mbarrier.ready()
     with k.range(n):
-        k.mbarrier_arrive_peer(done, k.peer_rank(), when=k.thread_id() == 0)
-        k.mbarrier_wait(done, phase)
+        k.mbarrier.arrive_peer(done, k.cluster.peer_rank(), when=k.thread_id() == 0)
+        k.mbarrier.wait(done, phase)
         phase ^= 1
 
 
 def a_multicast_that_all_wait_for(k, a, n):
-    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
-        k.tma_load(tile, a, (0, 0), full, multicast=True)
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+        k.tma.load(tile, a, (0, 0), full, multicast=True)
+    k.mbarrier.wait(full, 0)
 
 
 def a_multicast_of_one_cta_that_all_wait_for(k, a, n):
-    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_arrive_expect_tx(full, 1024)
-        with k.if_(k.cluster_rank() == 0):
-            k.bulk_load(tile.address, k.arguments[-1], 1024, full, multicast_mask=3)
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, 1024)
+        with k.if_(k.cluster.rank() == 0):
+            k.bulk.load(tile.address, k.arguments[-1], 1024, full, multicast_mask=3)
+    k.mbarrier.wait(full, 0)
 
 
 def whole_clusters_go_by_a_multicast(k, a, n):
-    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
-    with k.if_(k.cluster_id() < n):
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.if_(k.cluster.id() < n):
         with k.if_(k.thread_id() == 0):
-            k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
-            k.tma_load(tile, a, (0, 0), full, multicast=True)
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+            k.tma.load(tile, a, (0, 0), full, multicast=True)
+        k.mbarrier.wait(full, 0)
 
 
 def multicasts_in_rounds_that_each_cta_counts(k, a, n):
-    tile, full, phase = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1), k.var(0)
-    k.barriers_ready()
+    tile, full, phase = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1), k.var(0)
+    k.mbarrier.ready()
     with k.range(k.block_id(), n, k.block_count()):
         with k.if_(k.thread_id() == 0):
-            k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
-            k.tma_load(tile, a, (0, 0), full, multicast=True)
-        k.mbarrier_wait(full, phase)
+            k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+            k.tma.load(tile, a, (0, 0), full, multicast=True)
+        k.mbarrier.wait(full, phase)
         phase ^= 1
-        k.barrier()
+        k.barrier.sync()
 
 
 def this_very_cta(k, a, n):
-    k.map_to_peer(k.shared(u64, 1).bytes, 0)
+    k.cluster.map_to_peer(k.shared(u64, 1).bytes, 0)
 
 
 KEPT = [
@@ -175,104 +175,104 @@ def test_right_programs_raise_no_alarm(program):
 
 
 def arrived_twice(k, a, n):
-    k.cluster_arrive()
-    k.cluster_arrive()  # broken
-    k.cluster_wait()
+    k.cluster.arrive()
+    k.cluster.arrive()  # broken
+    k.cluster.wait()
 
 
 def arrived_in_each_round(k, a, n):
     with k.range(n):
-        k.cluster_arrive()  # broken
-    k.cluster_sync()  # broken
+        k.cluster.arrive()  # broken
+    k.cluster.sync()  # broken
 
 
 def waited_for_nothing(k, a, n):
-    k.cluster_wait()  # broken
+    k.cluster.wait()  # broken
 
 
 def waited_twice(k, a, n):
-    k.cluster_sync()
-    k.cluster_wait()  # broken
+    k.cluster.sync()
+    k.cluster.wait()  # broken
 
 
 def never_waited_for(k, a, n):
-    k.cluster_arrive()  # broken
+    k.cluster.arrive()  # broken
 
 
 def a_ring_that_is_not_finished(k, a, n):
     ring = k.pipeline(2, 1, a=LAYOUT, multicast=True)
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.producer(registers=40), k.range(n) as step, ring.fill() as stage:
-        k.tma_load(stage.a, a, (0, step * 64), stage.full, multicast=True)
+        k.tma.load(stage.a, a, (0, step * 64), stage.full, multicast=True)
     with k.consumers(registers=232), k.range(n), ring.drain():  # broken
         pass
 
 
 def a_peer_signalled_at_the_end(k, a, n):
-    done = k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
-    k.mbarrier_arrive_peer(done, k.peer_rank(), when=k.thread_id() == 0)  # broken
+    done = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    k.mbarrier.arrive_peer(done, k.cluster.peer_rank(), when=k.thread_id() == 0)  # broken
 
 
 def a_multicast_that_one_cta_waits_for(k, a, n):
-    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
-        k.tma_load(tile, a, (0, 0), full, multicast=True)  # broken
-    with k.if_(k.cluster_rank() == 0):
-        k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+        k.tma.load(tile, a, (0, 0), full, multicast=True)  # broken
+    with k.if_(k.cluster.rank() == 0):
+        k.mbarrier.wait(full, 0)
 
 
 def a_cta_that_returns_before_the_bytes_of_its_peer(k, a, n):
-    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     k.return_if(k.block_id() >= n)
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_arrive_expect_tx(full, LAYOUT.bytes)
-        k.tma_load(tile, a, (0, 0), full, multicast=True)  # broken
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+        k.tma.load(tile, a, (0, 0), full, multicast=True)  # broken
+    k.mbarrier.wait(full, 0)
 
 
 def a_rank_past_the_last(k, a, n):
-    k.map_to_peer(k.shared(u64, 1).bytes, 2)  # broken
+    k.cluster.map_to_peer(k.shared(u64, 1).bytes, 2)  # broken
 
 
 def peers_without_a_cluster(k, a, n):
-    k.map_to_peer(k.shared(u64, 1).bytes, n)  # broken
+    k.cluster.map_to_peer(k.shared(u64, 1).bytes, n)  # broken
 
 
 def a_pair_of_three(k, a, n):
-    k.peer_rank()  # broken
+    k.cluster.peer_rank()  # broken
 
 
 def a_scope_that_there_is_not(k, a, n):
-    k.cluster_sync(scope="gpu")  # broken
+    k.cluster.sync(scope="gpu")  # broken
 
 
 def a_load_before_the_peer_has_started(k, a, n):
-    peer = k.map_shared_rank(k.shared(u64, 1), k.peer_rank())
+    peer = k.cluster.map_shared_rank(k.shared(u64, 1), k.cluster.peer_rank())
     with k.if_(n > 0):
         k.arguments[2][0] = peer[0]  # broken
-    k.cluster_sync()
+    k.cluster.sync()
 
 
 def a_store_after_the_peer_has_ended(k, a, n):
-    peer = k.map_shared_rank(k.shared(u64, 1), k.peer_rank())
-    k.cluster_sync()
+    peer = k.cluster.map_shared_rank(k.shared(u64, 1), k.cluster.peer_rank())
+    k.cluster.sync()
     with k.if_(n > 0):
         peer[0] = 1  # broken
         k.return_()
-    k.cluster_sync()
+    k.cluster.sync()
 
 
 def a_read_after_a_barrier_of_one_cta(k, a, n):
     own = k.shared(u64, 256)
-    k.cluster_sync()
+    k.cluster.sync()
     own[k.thread_id()] = 1
-    k.barrier()
-    k.arguments[2][0] = k.map_shared_rank(own, k.peer_rank())[k.thread_id()]  # broken
-    k.cluster_sync()
+    k.barrier.sync()
+    k.arguments[2][0] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]  # broken
+    k.cluster.sync()
 
 
 BROKEN = [
@@ -326,16 +326,16 @@ def opcodes(k):
 )
 def test_a_cluster_barrier_where_there_is_a_cluster(target, cluster, scope, wanted):
     k = builder(cluster, target=target) if target == "sm_90a" else KernelBuilder("kernel", target, threads=256)
-    k.cluster_sync(scope=scope)
+    k.cluster.sync(scope=scope)
     assert opcodes(k) == wanted
 
 
 @pytest.mark.parametrize(("target", "fences"), [("sm_80", 0), ("sm_90", 1)])
 def test_barriers_are_ready_on_chips_before_the_fence(target, fences):
     k = KernelBuilder("kernel", target, threads=256)
-    done = k.mbarriers(1, arrivals=256)
-    k.barriers_ready()
-    k.mbarrier_arrive(done)
+    done = k.mbarrier.array(1, arrivals=256)
+    k.mbarrier.ready()
+    k.mbarrier.arrive(done)
     text = k.finish().compile(assemble=False).ptx
     assert text.count("fence.mbarrier_init") == fences
     assert "bar.sync" in text
@@ -343,7 +343,7 @@ def test_barriers_are_ready_on_chips_before_the_fence(target, fences):
 
 def test_the_peer_of_a_pair():
     k = builder(4)
-    k.shared(i32, 1)[0] = k.peer_rank()
+    k.shared(i32, 1)[0] = k.cluster.peer_rank()
     text = k.finish().compile(assemble=False).ptx
     assert "%cluster_ctarank" in text
     assert "xor.b32" in text

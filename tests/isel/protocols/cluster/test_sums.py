@@ -110,10 +110,10 @@ def brought(cluster: int, copies: list[tuple[OfRank, int, int, OfRank]]) -> list
 def emitted(one: Scene) -> Recorded:
     """Its kernel, which is not finished yet: thread 0 announces and the first threads copy, and all threads wait."""
     k = Recorded("scene", "sm_90a", threads=32, cluster=one.cluster, parameters=[Parameter("x", Pointer(u32, 16))])
-    x, full = k.arguments[0], k.mbarriers(1, arrivals=1, name="full")
+    x, full = k.arguments[0], k.mbarrier.array(1, arrivals=1, name="full")
     tiles = [k.shared(u32, 64, align=128) for _ in one.copies]
-    k.barriers_ready()
-    rank, thread = k.cluster_rank(), k.thread_id()
+    k.mbarrier.ready()
+    rank, thread = k.cluster.rank(), k.thread_id()
 
     def where(condition: Any, threads: Any) -> Any:
         return k.if_(threads if condition is True else threads & condition)
@@ -124,14 +124,14 @@ def emitted(one: Scene) -> Recorded:
     def one_round(parity: Any) -> None:
         for who, bytes_of in one.announcing:
             with where(who[1](rank), thread == 0):
-                k.mbarrier_expect_tx(full, bytes_of)
+                k.mbarrier.expect_tx(full, bytes_of)
         with k.if_(thread == 0):
-            k.mbarrier_arrive(full)
+            k.mbarrier.arrive(full)
         for (who, times, size, mask), tile in zip(one.copies, tiles, strict=True):
             with where(who[1](rank), thread < times):
-                k.bulk_load(tile + thread * 16, x, size, full, multicast_mask=mask_of(mask[1](rank)))
-        k.mbarrier_wait(full, parity)
-        k.cluster_sync()
+                k.bulk.load(tile + thread * 16, x, size, full, multicast_mask=mask_of(mask[1](rank)))
+        k.mbarrier.wait(full, parity)
+        k.cluster.sync()
 
     if one.rounds == 0:
         one_round(0)
@@ -207,21 +207,21 @@ def test_the_leader_of_a_pair_announces_what_both_bring(announced, by_both):
     """Both copies of 8192 bytes complete on the leader's barrier, in each round."""
 
     def kernel(k, a: MATRIX, steps: i32):
-        tiles, full = k.shared_tiles(TILE, 2), k.mbarriers(2, arrivals=2 if by_both else 1, name="full")
-        k.barriers_ready()
-        rank = k.cluster_rank()
+        tiles, full = k.shared_tiles(TILE, 2), k.mbarrier.array(2, arrivals=2 if by_both else 1, name="full")
+        k.mbarrier.ready()
+        rank = k.cluster.rank()
         with k.one_thread(0), k.range(steps) as step:
             stage = step % 2
             if by_both:
-                k.mbarrier_arrive_at(full + stage, rank=0, expect=announced, qualifiers=("release", "cluster"))
+                k.mbarrier.arrive_at(full + stage, rank=0, expect=announced, qualifiers=("release", "cluster"))
             else:
                 with k.if_(rank == 0):
-                    k.mbarrier_arrive_expect_tx(full + stage, announced)
-            leaders = k.shared_address(k.map_to_peer((full + stage).bytes, 0), u64, 8)
-            k.tma_load_box(tiles.at(stage).address, a, (step * 64, rank * 64), leaders, cta_group=2)
+                    k.mbarrier.arrive_expect_tx(full + stage, announced)
+            leaders = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, 0), u64, 8)
+            k.tma.load_box(tiles.at(stage).address, a, (step * 64, rank * 64), leaders, cta_group=2)
         with k.one_thread(1), k.if_(rank == 0), k.range(steps) as step:
-            k.mbarrier_wait(full + step % 2, step // 2 & 1)
-        k.cluster_sync()
+            k.mbarrier.wait(full + step % 2, step // 2 & 1)
+        k.cluster.sync()
 
     found = of(kernel, "sm_100a")
     total = announced * (2 if by_both else 1)
@@ -237,14 +237,14 @@ def test_a_commit_reaches_the_ctas_of_its_mask(mask):
 
     def kernel(k):
         shape = nvb.InstructionDescriptor(kind="f16", m=256, n=64, a=f16, b=f16, d=f32)
-        done = k.mbarriers(1, arrivals=1, name="done")
-        k.barriers_ready()
-        with k.tmem_alloc(64, cta_group=2) as tmem:
-            with k.if_(k.cluster_rank() == 0), k.one_thread():
-                k.tcgen05_mma(nvb.Tcgen05Request("f16", cta_group=2), tmem, 0, 0, shape, accumulate=False)
-                k.tcgen05_commit(done, cta_group=2, multicast_mask=mask)
-            k.mbarrier_wait(done, 0)
-            k.tcgen05_fence_after_thread_sync()
+        done = k.mbarrier.array(1, arrivals=1, name="done")
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(64, cta_group=2) as tmem:
+            with k.if_(k.cluster.rank() == 0), k.one_thread():
+                k.tcgen05.mma(nvb.Tcgen05Request("f16", cta_group=2), tmem, 0, 0, shape, accumulate=False)
+                k.tcgen05.commit(done, cta_group=2, multicast_mask=mask)
+            k.mbarrier.wait(done, 0)
+            k.tcgen05.fence_after_thread_sync()
 
     found = of(kernel, "sm_100a")
     without = {None: 1, 0b01: 1, 0b10: 0, 0b11: None}[mask]
@@ -259,12 +259,12 @@ def test_arrivals_come_from_every_cta(cluster, count, arriving):
     """Thread t of each CTA arrives at the CTA of rank t. A part of them may be those of a phase."""
 
     def kernel(k):
-        done = k.mbarriers(1, arrivals=count, name="done")
-        k.barriers_ready()
+        done = k.mbarrier.array(1, arrivals=count, name="done")
+        k.mbarrier.ready()
         for _ in range(arriving):
-            k.mbarrier_arrive_peer(done, k.thread_id(), when=k.thread_id() < cluster)
-        k.mbarrier_wait(done, 0)
-        k.cluster_sync()
+            k.mbarrier.arrive_peer(done, k.thread_id(), when=k.thread_id() < cluster)
+        k.mbarrier.wait(done, 0)
+        k.cluster.sync()
 
     too_few = count > cluster * arriving
     assert rules_of(kernel, cluster=cluster) == (["mbarrier.arrivals-in-peer"] if too_few else [])
@@ -276,19 +276,19 @@ def test_ranks_of_single_threads_are_those_of_the_cluster(access, coming):
     """Every thread computes an address, and those that access one must have that of a CTA that is there."""
 
     def kernel(k, out: Pointer(u32)):
-        own, done, thread = k.shared(u32, 64), k.mbarriers(1, arrivals=2, name="done"), k.thread_id()
-        k.barriers_ready()
-        peers = k.map_shared_rank(own, thread)
+        own, done, thread = k.shared(u32, 64), k.mbarrier.array(1, arrivals=2, name="done"), k.thread_id()
+        k.mbarrier.ready()
+        peers = k.cluster.map_shared_rank(own, thread)
         if access == "arrive":
-            k.mbarrier_arrive_peer(done, thread, when=thread < coming)
-            k.mbarrier_arrive_peer(done, k.peer_rank(), when=thread == 0)
+            k.mbarrier.arrive_peer(done, thread, when=thread < coming)
+            k.mbarrier.arrive_peer(done, k.cluster.peer_rank(), when=thread == 0)
         else:
             with k.if_(thread < coming):
                 if access == "load":
                     out[thread] = peers[0]
                 else:
                     peers[thread] = thread.to(u32)
-        k.cluster_sync()
+        k.cluster.sync()
 
     found = of(kernel)
     assert [one.rule_id for one in found] == (["cluster.rank"] if coming > 2 else [])
@@ -300,25 +300,25 @@ def test_ranks_of_single_threads_are_those_of_the_cluster(access, coming):
     [
         (2, None, lambda k, n: 0, ["tma.barrier-cta"]),
         (2, 1, lambda k, n: 1, ["tma.barrier-cta"]),
-        (2, None, lambda k, n: k.peer_rank(), ["tma.barrier-cta"]),
-        (2, None, lambda k, n: k.cluster_rank(), []),
+        (2, None, lambda k, n: k.cluster.peer_rank(), ["tma.barrier-cta"]),
+        (2, None, lambda k, n: k.cluster.rank(), []),
         (2, None, lambda k, n: n, []),
         (2, 2, lambda k, n: 0, []),
-        (2, 2, lambda k, n: k.peer_rank(), []),
+        (2, 2, lambda k, n: k.cluster.peer_rank(), []),
         (4, 2, lambda k, n: 0, ["tma.barrier-cta"]),
-        (4, 2, lambda k, n: k.cluster_rank() & 2, []),
-        (4, 2, lambda k, n: k.cluster_rank() ^ 2, ["tma.barrier-cta"]),
+        (4, 2, lambda k, n: k.cluster.rank() & 2, []),
+        (4, 2, lambda k, n: k.cluster.rank() ^ 2, ["tma.barrier-cta"]),
     ],
 )
 def test_a_box_completes_on_a_barrier_of_its_own_cta_or_pair(cluster, group, rank, found):
     def kernel(k, a: MATRIX, n: i32):
-        tile, full = k.shared_tile(TILE), k.mbarriers(1, arrivals=1, name="full")
-        k.barriers_ready()
-        other = k.shared_address(k.map_to_peer(full.bytes, rank(k, n)), u64, 8)
+        tile, full = k.shared_tile(TILE), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        other = k.shared_address(k.cluster.map_to_peer(full.bytes, rank(k, n)), u64, 8)
         with k.one_thread():
-            k.mbarrier_arrive_at(full, rank=n, expect=8192)
-            k.tma_load_box(tile.address, a, (0, 0), other, cta_group=group)
-        k.cluster_sync()
+            k.mbarrier.arrive_at(full, rank=n, expect=8192)
+            k.tma.load_box(tile.address, a, (0, 0), other, cta_group=group)
+        k.cluster.sync()
 
     assert rules_of(kernel, "sm_100a", cluster) == found
 
@@ -327,23 +327,23 @@ def test_a_box_completes_on_a_barrier_of_its_own_cta_or_pair(cluster, group, ran
     ("mask", "found"),
     [
         (lambda k, n: n.to(u16), []),
-        (lambda k, n: (1 << (k.cluster_rank() ^ n)).to(u16), []),
-        (lambda k, n: (1 << k.cluster_rank()).to(u16), []),
-        (lambda k, n: (2 << k.cluster_rank()).to(u16), ["tma.multicast-mask"]),
-        (lambda k, n: k.select(k.cluster_rank() == 0, k.const(3, u16), 4), ["tma.multicast-mask"]),
+        (lambda k, n: (1 << (k.cluster.rank() ^ n)).to(u16), []),
+        (lambda k, n: (1 << k.cluster.rank()).to(u16), []),
+        (lambda k, n: (2 << k.cluster.rank()).to(u16), ["tma.multicast-mask"]),
+        (lambda k, n: k.select(k.cluster.rank() == 0, k.const(3, u16), 4), ["tma.multicast-mask"]),
     ],
 )
 def test_masks_are_judged_by_rank_and_not_by_run_time_data(mask, found):
     """A mask that is computed from the rank is another number in each CTA; one that data decides is not known."""
 
     def kernel(k, x: Pointer(u32, 16), n: i32):
-        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
-        k.barriers_ready()
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, 64)
-            k.bulk_load(tile, x, 64, full, multicast_mask=mask(k, n))
-        k.mbarrier_wait(full, 0)
-        k.cluster_sync()
+            k.mbarrier.arrive_expect_tx(full, 64)
+            k.bulk.load(tile, x, 64, full, multicast_mask=mask(k, n))
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
 
     assert [one for one in rules_of(kernel) if one.startswith("tma")] == found
     assert found or rules_of(kernel) == []
@@ -356,17 +356,17 @@ def test_a_multicast_of_a_pair_completes_in_one_cta_of_it(mask, brought, leader,
     """PTX ISA 9.7.9: each destination's bytes count in the CTA of its pair that has the parity of the barrier's CTA."""
 
     def kernel(k, a: MATRIX):
-        tile, full = k.shared_tile(TILE), k.mbarriers(1, arrivals=1, name="full")
-        k.barriers_ready()
-        rank = k.cluster_rank()
-        leaders = k.shared_address(k.map_to_peer(full.bytes, leader), u64, 8)
+        tile, full = k.shared_tile(TILE), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        rank = k.cluster.rank()
+        leaders = k.shared_address(k.cluster.map_to_peer(full.bytes, leader), u64, 8)
         with k.if_(rank == leader), k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, announced)
+            k.mbarrier.arrive_expect_tx(full, announced)
         with k.if_(rank == 0), k.one_thread():
-            k.tma_load_box(tile.address, a, (0, 0), leaders, cta_group=2, multicast_mask=mask)
+            k.tma.load_box(tile.address, a, (0, 0), leaders, cta_group=2, multicast_mask=mask)
         with k.if_(rank == leader):
-            k.mbarrier_wait(full, 0)
-        k.cluster_sync()
+            k.mbarrier.wait(full, 0)
+        k.cluster.sync()
 
     assert rules_of(kernel, "sm_100a") == ([] if announced == brought[0] else ["mbarrier.wrong-in-peer"])
 
@@ -375,8 +375,8 @@ def test_a_multicast_of_a_pair_completes_in_one_cta_of_it(mask, brought, leader,
     ("rounds", "found"),
     [
         (lambda k, n: n, ["mbarrier.wrong-in-peer"]),
-        (lambda k, n: n + k.cluster_id(), ["mbarrier.wrong-in-peer"]),
-        (lambda k, n: n + k.cluster_rank(), []),
+        (lambda k, n: n + k.cluster.id(), ["mbarrier.wrong-in-peer"]),
+        (lambda k, n: n + k.cluster.rank(), []),
         (lambda k, n: k.block_id(), []),
         (lambda k, n: n + k.thread_id(), []),
     ],
@@ -385,19 +385,19 @@ def test_rounds_are_compared_where_all_ctas_run_as_many(rounds, found):
     """Each round of both CTAs announces 64 bytes in CTA 0, and brings it 32 of each round of CTA 1 alone."""
 
     def kernel(k, x: Pointer(u32, 16), n: i32):
-        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
-        k.barriers_ready()
-        rank, phase = k.cluster_rank(), k.var(0)
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.mbarrier.ready()
+        rank, phase = k.cluster.rank(), k.var(0)
         with k.range(rounds(k, n)):
             with k.if_(k.thread_id() == 0):
                 with k.if_(rank == 0):
-                    k.mbarrier_arrive_expect_tx(full, 64)
+                    k.mbarrier.arrive_expect_tx(full, 64)
                 with k.else_():
-                    k.bulk_load(tile, x, 32, full, multicast_mask=0b01)
+                    k.bulk.load(tile, x, 32, full, multicast_mask=0b01)
             with k.if_(rank == 0):
-                k.mbarrier_wait(full, phase)
+                k.mbarrier.wait(full, phase)
             phase.set(phase ^ 1)
-        k.cluster_sync()
+        k.cluster.sync()
 
     assert [one for one in rules_of(kernel) if one.startswith("mbarrier")] == found
 
@@ -407,15 +407,15 @@ def test_bytes_that_nobody_waits_for_may_stay_away(waiting):
     """Both CTAs announce, and the copy is for one: the other hangs if it waits."""
 
     def kernel(k, x: Pointer(u32, 16)):
-        full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
-        k.barriers_ready()
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.mbarrier.ready()
         first = k.thread_id() == 0
         with k.if_(first):
-            k.mbarrier_arrive_expect_tx(full, 64)
-        with k.if_(first & (k.cluster_rank() == 0)):
-            k.bulk_load(tile, x, 64, full)
-        with k.if_((k.cluster_rank() == 0) | waiting):
-            k.mbarrier_wait(full, 0)
-        k.cluster_sync()
+            k.mbarrier.arrive_expect_tx(full, 64)
+        with k.if_(first & (k.cluster.rank() == 0)):
+            k.bulk.load(tile, x, 64, full)
+        with k.if_((k.cluster.rank() == 0) | waiting):
+            k.mbarrier.wait(full, 0)
+        k.cluster.sync()
 
     assert rules_of(kernel) == (["mbarrier.missing-in-peer"] if waiting else [])

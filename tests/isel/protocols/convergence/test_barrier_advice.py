@@ -27,7 +27,7 @@ def in_one_branch(k: nvb.KernelBuilder, buffer: Address, thread: Value, *, follo
         if not follow:
             buffer[71 - thread].to(f32)
     if follow:
-        k.barrier()
+        k.barrier.sync()
         with k.if_(thread < 72):
             buffer[71 - thread].to(f32)
 
@@ -35,7 +35,7 @@ def in_one_branch(k: nvb.KernelBuilder, buffer: Address, thread: Value, *, follo
 def before_the_branch(k: nvb.KernelBuilder, buffer: Address, thread: Value, *, follow: bool) -> None:
     buffer[thread] = 1.0
     if follow:
-        k.barrier()
+        k.barrier.sync()
     with k.if_(thread < 72):
         buffer[127 - thread].to(f32)
 
@@ -44,14 +44,14 @@ def of_whole_warps(k: nvb.KernelBuilder, buffer: Address, thread: Value, *, foll
     with k.if_(thread < 64):
         buffer[thread] = 1.0
         if follow:
-            k.barrier(1, 64)
+            k.barrier.sync(1, 64)
         buffer[63 - thread].to(f32)
 
 
 def of_all(k: nvb.KernelBuilder, buffer: Address, thread: Value, *, follow: bool) -> None:
     buffer[thread] = 1.0
     if follow:
-        k.barrier()
+        k.barrier.sync()
     buffer[127 - thread].to(f32)
 
 
@@ -59,9 +59,9 @@ def of_all(k: nvb.KernelBuilder, buffer: Address, thread: Value, *, follow: bool
     ("body", "advice"),
     [
         (in_one_branch, "end the block of the branch of line"),
-        (before_the_branch, "put k.barrier() before the branch of line"),
-        (of_whole_warps, "put k.barrier(number, threads) between the two"),
-        (of_all, "put k.barrier(), or a named barrier of the threads concerned, between the two"),
+        (before_the_branch, "put k.barrier.sync() before the branch of line"),
+        (of_whole_warps, "put k.barrier.sync(number, threads) between the two"),
+        (of_all, "put k.barrier.sync(), or a named barrier of the threads concerned, between the two"),
     ],
     ids=["in one branch", "before the branch", "of whole warps", "of all"],
 )
@@ -76,6 +76,6 @@ def test_one_line_in_one_branch_is_one_mistake_however_often_python_runs_it() ->
     def reduction(k: nvb.KernelBuilder, buffer: Address, thread: Value) -> None:
         for step in (64, 32, 16, 8, 4, 2):
             with k.if_(thread < step):
-                k.barrier()
+                k.barrier.sync()
 
     assert len(found(reduction)) == 1

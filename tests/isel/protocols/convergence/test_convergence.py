@@ -47,7 +47,7 @@ def test_registers_come_down_from_what_the_kernel_is_launched_with():
 
     def refused(count, **bounds):
         k = KernelBuilder("kernel", "sm_90a", threads=256, **bounds)
-        k.decrease_registers(count)
+        k.setmaxnreg.dec(count)
         return [one.rule_id for one in gather(k.finish)]
 
     assert refused(72, min_ctas=1, max_registers=64) == ["setmaxnreg.order"]
@@ -61,12 +61,12 @@ def test_a_shuffle_gives_what_its_lanes_have(mode):
     """Of one value of all threads that value, of others each lane its own, or each warp."""
 
     def same(k, n, a):
-        with k.if_(k.shuffle(n, mode, 1) < 40):
-            k.barrier()
+        with k.if_(k.warp.shuffle(n, mode, 1) < 40):
+            k.barrier.sync()
 
     def another(k, n, a):
-        with k.if_(k.shuffle(k.thread_id(), mode, 1) < 40):
-            k.barrier()  # broken
+        with k.if_(k.warp.shuffle(k.thread_id(), mode, 1) < 40):
+            k.barrier.sync()  # broken
 
     assert found(same) == []
     assert found(another) == ["barrier.divergent"]
@@ -76,9 +76,9 @@ def test_nothing_is_said_of_values_that_nobody_knows():
     def matrix(k, n, a):
         tile = k.shared(i32, 256, align=128)
         tile[k.thread_id()] = n
-        k.barrier()
-        with k.if_(k.ldmatrix(tile + k.lane_id() * 4, 1)[0] < 40):
-            k.barrier()
+        k.barrier.sync()
+        with k.if_(k.mma.ldmatrix(tile + k.lane_id() * 4, 1)[0] < 40):
+            k.barrier.sync()
 
     assert found(matrix) == []
 

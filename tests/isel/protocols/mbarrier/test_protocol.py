@@ -47,10 +47,10 @@ def in_memory(access: Callable[..., object]) -> list[str]:
     def program(k, a, n):
         memory = k.shared(u64, 4, align=8)
         with k.if_(k.thread_id() == 0):
-            k.mbarrier_init(memory, 256)
-        k.barriers_ready()
-        k.mbarrier_arrive(memory)
-        k.mbarrier_wait(memory, 0)
+            k.mbarrier.init(memory, 256)
+        k.mbarrier.ready()
+        k.mbarrier.arrive(memory)
+        k.mbarrier.wait(memory, 0)
         access(memory, n)
 
     try:
@@ -70,14 +70,14 @@ def test_what_leaves_an_mbarrier_arrives_in_one_phase_only():
     """Of 96: 64 that leave and 32 complete the first phase, and the next one is of 32."""
 
     def program(k, a, n):
-        done = k.mbarriers(1, 96, name="done")
-        k.barriers_ready()
+        done = k.mbarrier.array(1, 96, name="done")
+        k.mbarrier.ready()
         with k.if_(k.warp_id() < 2):
-            k.mbarrier_arrive_state(done, drop=True)
-        k.barrier()
+            k.mbarrier.arrive_state(done, drop=True)
+        k.barrier.sync()
         with k.if_(k.warp_id() >= 6):
-            k.mbarrier_arrive(done)
-        k.mbarrier_wait(done, 0)
+            k.mbarrier.arrive(done)
+        k.mbarrier.wait(done, 0)
 
     assert found(program) == []
 
@@ -95,8 +95,8 @@ def test_what_an_attached_builder_does_not_see_is_not_missed():
     full = k.shared(u64, 1, align=8)
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)])
     builder.asm(kind, "mbarrier.init.shared.b64 [$0], 128;", "r", [full.bytes.ir], side_effect=True)
-    k.mbarrier_arrive_expect_tx(full, BYTES)
-    k.mbarrier_wait(full, 0)
+    k.mbarrier.arrive_expect_tx(full, BYTES)
+    k.mbarrier.wait(full, 0)
     builder.ret_void()
     assert k.verify() == ()
 

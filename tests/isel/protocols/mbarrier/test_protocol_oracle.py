@@ -154,8 +154,8 @@ def held_up_in_first_phases(program, outcome):
 
 def verdict(program, counts):
     k = KernelBuilder("kernel", "sm_90a", threads=64, parameters=[Parameter("a", Pointer(u8, 16))])
-    barriers = [k.mbarriers(1, arrivals=count) for count in counts]
-    k.barriers_ready()
+    barriers = [k.mbarrier.array(1, arrivals=count) for count in counts]
+    k.mbarrier.ready()
     for thread, role in enumerate(program):
         with k.if_(k.thread_id() == 32 * thread):
             emit(k, role, barriers)
@@ -171,12 +171,12 @@ def emit(k, role, barriers):
             with k.range(where):
                 emit(k, rest, barriers)
         elif kind == "wait":
-            k.mbarrier_wait(barriers[where], rest[0])
+            k.mbarrier.wait(barriers[where], rest[0])
         elif kind == "arrive":
-            k.mbarrier_arrive(barriers[where])
+            k.mbarrier.arrive(barriers[where])
         else:
-            k.mbarrier_arrive_expect_tx(barriers[where], rest[0])
-            k.bulk_load(k.shared(u8, 32, align=16), k.arguments[0], rest[1], barriers[where])
+            k.mbarrier.arrive_expect_tx(barriers[where], rest[0])
+            k.bulk.load(k.shared(u8, 32, align=16), k.arguments[0], rest[1], barriers[where])
 
 
 def has_loop(program):

@@ -14,12 +14,12 @@ def _stored(p: Program, *numbers: int) -> list[Diagnostic]:
     buffers = [p.k.shared(u32, 128, align=16, name=f"buffer{number}") for number in range(MANY)]
     for buffer in buffers:
         buffer[p.k.thread_id()] = 1
-    p.k.barrier()
+    p.k.barrier.sync()
     with p.k.one_thread():
         for number in numbers:
-            p.k.bulk_store(p.pointer, buffers[number], 512)
-        p.k.tma_commit_stores()
-        p.k.tma_wait_stores()
+            p.k.bulk.store(p.pointer, buffers[number], 512)
+        p.k.tma.commit_group()
+        p.k.tma.wait_group()
     return p.found()
 
 

@@ -34,8 +34,8 @@ class Ring:
         """Copy the step's words to its buffer, if there are any, and close the group."""
         with self.k.if_(step < self.steps):
             place = self.memory + step % self.stages * THREADS + self.k.thread_id()
-            self.k.cp_async(place, self.source + step * THREADS + self.k.thread_id(), 4)
-        self.k.cp_async_commit()
+            self.k.cp_async.copy(place, self.source + step * THREADS + self.k.thread_id(), 4)
+        self.k.cp_async.commit_group()
 
     def fill_first(self, groups: int) -> None:
         for step in range(groups):
@@ -48,8 +48,8 @@ class Ring:
     def rounds(self, pending: int, groups: int) -> None:
         """Rounds that wait, read and fill the buffer of the round before."""
         with self.k.range(self.steps) as step:
-            self.k.cp_async_wait(pending)
-            self.k.barrier()
+            self.k.cp_async.wait_group(pending)
+            self.k.barrier.sync()
             self.fill(step + groups)
             self.read(step)
 
@@ -85,11 +85,11 @@ def rounds_inside_of_rounds(ring: Ring) -> None:
     with ring.k.range(ring.steps) as tile:
         ring.fill_first(3)
         with ring.k.range(tile) as step:
-            ring.k.cp_async_wait(3)
-            ring.k.barrier()
+            ring.k.cp_async.wait_group(3)
+            ring.k.barrier.sync()
             ring.read(step)
-        ring.k.cp_async_wait(0)
-        ring.k.barrier()
+        ring.k.cp_async.wait_group(0)
+        ring.k.barrier.sync()
 
 
 def filled_by_a_loop(ring: Ring) -> None:
@@ -101,8 +101,8 @@ def filled_by_a_loop(ring: Ring) -> None:
 def read_when_enough_is_under_way(ring: Ring) -> None:
     with ring.k.range(ring.steps) as step:
         ring.fill(step)
-        ring.k.cp_async_wait(2)
-        ring.k.barrier()
+        ring.k.cp_async.wait_group(2)
+        ring.k.barrier.sync()
         with ring.k.if_(step > 1):
             ring.read(step - 2)
 
@@ -110,34 +110,34 @@ def read_when_enough_is_under_way(ring: Ring) -> None:
 def waited_for_in_another_loop(ring: Ring) -> None:
     ring.fill_first(1)
     with ring.k.range(ring.steps):
-        ring.k.cp_async_commit()
-    ring.k.cp_async_wait(3)
-    ring.k.barrier()
+        ring.k.cp_async.commit_group()
+    ring.k.cp_async.wait_group(3)
+    ring.k.barrier.sync()
     with ring.k.range(ring.steps) as step:
         ring.read(step)
 
 
 def filled_by_stores_too(ring: Ring) -> None:
     (ring.memory + ring.k.thread_id()).store(0)
-    ring.k.barrier()
+    ring.k.barrier.sync()
     ring.fill_first(3)
     ring.rounds(3, 3)
 
 
 def filled_at_a_place_that_is_not_known_too(ring: Ring) -> None:
-    ring.k.cp_async(ring.k.shared_address(ring.steps.to(u32), u32, align=4), ring.source, 4)
-    ring.k.cp_async_commit()
-    ring.k.cp_async_wait(0)
+    ring.k.cp_async.copy(ring.k.shared_address(ring.steps.to(u32), u32, align=4), ring.source, 4)
+    ring.k.cp_async.commit_group()
+    ring.k.cp_async.wait_group(0)
     ring.fill_first(3)
     ring.rounds(3, 3)
 
 
 def waited_for_by_an_mbarrier(ring: Ring) -> None:
-    full = ring.k.mbarriers(1, arrivals=THREADS, name="full")
-    ring.k.barriers_ready()
+    full = ring.k.mbarrier.array(1, arrivals=THREADS, name="full")
+    ring.k.mbarrier.ready()
     ring.fill_first(3)
-    ring.k.cp_async_arrive(full)
-    ring.k.mbarrier_wait(full, 0)
+    ring.k.cp_async.mbarrier_arrive(full)
+    ring.k.mbarrier.wait(full, 0)
     ring.rounds(3, 3)
 
 
@@ -164,8 +164,8 @@ def test_of_two_rings_the_one_whose_group_is_closed_last() -> None:
 
         each(ring.fill, ring.k.const(0, i32))
         with ring.k.range(ring.steps) as step:
-            ring.k.cp_async_wait(pending)
-            ring.k.barrier()
+            ring.k.cp_async.wait_group(pending)
+            ring.k.barrier.sync()
             each(ring.read, step)
             each(ring.fill, step + 1)
         found = ring.found()
@@ -184,14 +184,14 @@ def exchanged(*steps: str) -> list[str]:
     source, out = k.arguments
     words = k.shared(u32, 256)
     thread = k.thread_id()
-    k.cp_async(words + thread, source + thread, 4)
-    k.cp_async_commit()
+    k.cp_async.copy(words + thread, source + thread, 4)
+    k.cp_async.commit_group()
     for step in steps:
         match step:
             case "barrier":
-                k.barrier()
+                k.barrier.sync()
             case "wait":
-                k.cp_async_wait(0)
+                k.cp_async.wait_group(0)
             case "read":
                 out[k.thread_id()] = words[127 - k.thread_id()]
             case "read beside":

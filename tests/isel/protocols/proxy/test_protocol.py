@@ -23,12 +23,12 @@ def rules(program: Callable[[Program], object], *arguments: object) -> list[str]
 
 
 def fence(p: Program) -> None:
-    p.k.fence_proxy_async()
-    p.k.barrier()
+    p.k.fence.proxy_async()
+    p.k.barrier.sync()
 
 
 def nothing(p: Program) -> None:
-    p.k.barrier()
+    p.k.barrier.sync()
 
 
 @pytest.mark.parametrize(("between", "expected"), [(fence, []), (nothing, ["proxy.missing-fence"])])
@@ -41,7 +41,7 @@ class TestMissingFence:
             p.write()
             p.write(p.other)
             between(p)
-            with p.k.wgmma():
+            with p.k.wgmma.group():
                 p.mma(acc, p.tile, p.other)
 
         assert rules(program) == expected
@@ -51,9 +51,9 @@ class TestMissingFence:
             acc = p.accumulator()
             p.write()
             between(p)
-            with p.k.wgmma():
-                descriptor = p.k.smem_descriptor(p.tile)
-                p.k.wgmma_mma_async(acc, descriptor, descriptor, MMA)
+            with p.k.wgmma.group():
+                descriptor = p.k.wgmma.smem_descriptor(p.tile)
+                p.k.wgmma.mma_async(acc, descriptor, descriptor, MMA)
 
         assert rules(program) == expected
 
@@ -71,9 +71,9 @@ class TestMissingFence:
             buffer[p.k.thread_id()] = 1
             between(p)
             with p.k.one_thread():
-                p.k.bulk_store(p.pointer, buffer, 512)
-                p.k.tma_commit_stores()
-                p.k.tma_wait_stores()
+                p.k.bulk.store(p.pointer, buffer, 512)
+                p.k.tma.commit_group()
+                p.k.tma.wait_group()
 
         assert rules(program) == expected
 
@@ -83,11 +83,11 @@ class TestMissingFence:
             between(p)
             cell = p.k.shared(u32, 1, name="cell")
             with p.k.if_(p.k.warp_id() == 0):
-                p.k.tcgen05_alloc(cell, 32)
-            p.k.barrier()
+                p.k.tcgen05.alloc(cell, 32)
+            p.k.barrier.sync()
             with p.k.one_thread():
-                source = p.k.tcgen05_smem_descriptor(p.tile.address, Tcgen05SmemDescriptor(0, 128, 256))
-                p.k.tcgen05_cp(cell[0], source, "128x256b")
+                source = p.k.tcgen05.smem_descriptor(p.tile.address, Tcgen05SmemDescriptor(0, 128, 256))
+                p.k.tcgen05.cp(cell[0], source, "128x256b")
 
         assert rules(program, "sm_100a") == expected
 
@@ -98,7 +98,7 @@ class TestMissingFence:
                 stage = p.tiles.at(i % 4)
                 p.write(stage)
                 between(p)
-                with p.k.wgmma():
+                with p.k.wgmma.group():
                     p.mma(acc, stage, stage)
 
         assert rules(program, "sm_90a", 4) == expected
@@ -108,7 +108,7 @@ class TestMissingFence:
             acc = p.accumulator()
             p.write()
             between(p)
-            with p.k.range(p.n), p.k.wgmma():
+            with p.k.range(p.n), p.k.wgmma.group():
                 p.mma(acc)
 
         assert rules(program) == expected
@@ -122,7 +122,7 @@ class TestMissingFence:
             with p.k.else_():
                 p.write()
                 between(p)
-            with p.k.wgmma():
+            with p.k.wgmma.group():
                 p.mma(acc)
 
         assert rules(program) == expected
@@ -131,8 +131,8 @@ class TestMissingFence:
 def test_the_fence_of_another_space_is_none() -> None:
     def program(p: Program) -> None:
         p.write()
-        p.k.fence_proxy_async("global")
-        p.k.barrier()
+        p.k.fence.proxy_async("global")
+        p.k.barrier.sync()
         p.store(wait=True)
 
     assert rules(program) == ["proxy.missing-fence"]
@@ -142,11 +142,11 @@ def test_what_a_copy_fills_again_is_the_copys() -> None:
     def program(p: Program) -> None:
         with p.k.one_thread():
             p.tile.address.cast(u32).store(1)
-            p.k.tma_load(p.tile, p.map, (0, 0), p.full)
-            p.k.mbarrier_wait(p.full, 0)
-            p.k.tma_store(p.map, (0, 0), p.tile)
-            p.k.tma_commit_stores()
-            p.k.tma_wait_stores()
+            p.k.tma.load(p.tile, p.map, (0, 0), p.full)
+            p.k.mbarrier.wait(p.full, 0)
+            p.k.tma.store(p.map, (0, 0), p.tile)
+            p.k.tma.commit_group()
+            p.k.tma.wait_group()
 
     assert rules(program) == []
 
@@ -154,8 +154,8 @@ def test_what_a_copy_fills_again_is_the_copys() -> None:
 def test_a_later_fence_does_not_help() -> None:
     def program(p: Program) -> None:
         p.write()
-        p.k.barrier()
-        with p.k.wgmma():
+        p.k.barrier.sync()
+        with p.k.wgmma.group():
             p.mma(p.accumulator())
         p.write(p.other)
         fence(p)
@@ -174,7 +174,7 @@ def test_other_tiles_are_other_places() -> None:
         for stage in range(4):
             if stage < 3:
                 p.write(p.tiles.at(stage + 1))
-            with p.k.wgmma():
+            with p.k.wgmma.group():
                 p.mma(acc, p.tiles.at(stage), p.tiles.at(stage))
             fence(p)
 
@@ -189,8 +189,8 @@ def test_parts_of_one_tile_may_be_filled_step_by_step() -> None:
         for column in (0, 16, 32, 48):
             if column < 48:
                 p.write()
-            with p.k.wgmma():
-                p.k.wgmma_mma_async(acc, p.tile, p.other, MMA, a_at=(0, column))
+            with p.k.wgmma.group():
+                p.k.wgmma.mma_async(acc, p.tile, p.other, MMA, a_at=(0, column))
             fence(p)
 
     assert rules(program) == []
@@ -202,9 +202,9 @@ def test_places_of_a_pool_that_nobody_knows() -> None:
         scratch = pool.byte_offset(32768 + p.k.thread_id() * 4, align=4).cast(f32)
         acc = p.accumulator()
         scratch.store(1.0)
-        p.k.barrier()
+        p.k.barrier.sync()
         tile = SharedTile(pool, TILE)
-        with p.k.wgmma():
+        with p.k.wgmma.group():
             p.mma(acc, tile, tile)
 
     assert rules(program) == []
@@ -218,14 +218,14 @@ def test_places_of_a_pool_that_nobody_knows() -> None:
 def test_a_tile_is_written_while_wgmma_reads_it(how: str, pending: int, expected: list[str]) -> None:
     def program(p: Program) -> None:
         acc = p.accumulator()
-        with p.k.wgmma(in_flight=pending):
+        with p.k.wgmma.group(in_flight=pending):
             p.mma(acc)
         if how == "tma":
             p.load()
-            p.k.mbarrier_wait(p.full, 0)
+            p.k.mbarrier.wait(p.full, 0)
         else:
             p.write()
-        p.k.wgmma_wait_group(0)
+        p.k.wgmma.wait_group(0)
 
     assert rules(program) == expected
 
@@ -237,10 +237,10 @@ def test_a_stage_that_is_refilled_in_a_loop() -> None:
         acc = p.accumulator()
         with p.k.range(p.n):
             p.load()
-            p.k.mbarrier_wait(p.full, 0)
-            with p.k.wgmma(in_flight=in_flight):
+            p.k.mbarrier.wait(p.full, 0)
+            with p.k.wgmma.group(in_flight=in_flight):
                 p.mma(acc)
-        p.k.wgmma_wait_group(0)
+        p.k.wgmma.wait_group(0)
 
     assert rules(lambda p: program(p, 1)) == ["proxy.write-in-flight"]
     assert rules(lambda p: program(p, 0)) == []
@@ -251,11 +251,11 @@ def test_another_stage_may_be_filled() -> None:
         acc = p.accumulator()
         for stage in range(4):
             if stage:
-                p.k.mbarrier_wait(p.full, stage % 2)
-            with p.k.wgmma(in_flight=1):
+                p.k.mbarrier.wait(p.full, stage % 2)
+            with p.k.wgmma.group(in_flight=1):
                 p.mma(acc, p.tiles.at(stage), p.tiles.at(stage))
             p.load(p.tiles.at((stage + 1) % 4))
-        p.k.wgmma_wait_group(0)
+        p.k.wgmma.wait_group(0)
 
     assert rules(program, "sm_90a", 4) == []
 
@@ -264,13 +264,13 @@ def store_twice(p: Program, wait: bool) -> None:
     with p.k.range(p.n):
         if wait:
             with p.k.one_thread():
-                p.k.tma_wait_stores(reading=True)
-            p.k.barrier()
+                p.k.tma.wait_group(reading=True)
+            p.k.barrier.sync()
         p.write()
         fence(p)
         p.store()
     with p.k.one_thread():
-        p.k.tma_wait_stores(reading=True)
+        p.k.tma.wait_group(reading=True)
 
 
 def test_a_tile_is_written_while_a_store_reads_it() -> None:
@@ -284,13 +284,13 @@ def test_a_tile_is_written_while_a_store_reads_it() -> None:
 def load_and_read(p: Program, wait: int | None, how: str) -> None:
     p.load()
     if wait is not None:
-        p.k.mbarrier_wait((p.full, p.k.mbarriers(1, 1, name="empty"))[wait], 0)
+        p.k.mbarrier.wait((p.full, p.k.mbarrier.array(1, 1, name="empty"))[wait], 0)
     if how == "ld":
         p.tile.address.cast(u32).byte_offset(p.k.thread_id() * 4, align=4).load()
     elif how == "ldmatrix":
-        p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
+        p.k.mma.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
     else:
-        with p.k.wgmma():
+        with p.k.wgmma.group():
             p.mma(p.accumulator())
 
 
@@ -303,11 +303,11 @@ def test_what_a_copy_brings_is_read_behind_a_wait_on_its_barrier(how: str) -> No
 
 def test_the_wait_on_another_barrier_is_none() -> None:
     def program(p: Program) -> None:
-        empty = p.k.mbarriers(1, 1, name="empty")
+        empty = p.k.mbarrier.array(1, 1, name="empty")
         p.load()
-        p.k.mbarrier_wait(empty, 0)
-        p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
-        p.k.mbarrier_wait(p.full, 0)
+        p.k.mbarrier.wait(empty, 0)
+        p.k.mma.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
+        p.k.mbarrier.wait(p.full, 0)
 
     assert rules(program) == ["proxy.read-before-wait"]
 
@@ -320,7 +320,7 @@ def test_a_wait_for_the_next_copy_is_not_for_this_one() -> None:
             p.load()
             p.store(wait=True)
             p.load(p.other)
-            p.k.mbarrier_wait(p.full, 0)
+            p.k.mbarrier.wait(p.full, 0)
             p.store(p.other, wait=True)
 
     assert rules(program) == ["proxy.read-before-wait"]
@@ -329,13 +329,13 @@ def test_a_wait_for_the_next_copy_is_not_for_this_one() -> None:
 @pytest.mark.parametrize("waited", ["full", "empty", None])
 def test_a_copy_by_another_warp_is_waited_for(waited: str | None) -> None:
     def program(p: Program) -> None:
-        barriers = {"full": p.full, "empty": p.k.mbarriers(1, 1, name="empty")}
+        barriers = {"full": p.full, "empty": p.k.mbarrier.array(1, 1, name="empty")}
         with p.k.if_(p.k.warp_id() == 0):
             p.load()
         with p.k.else_():
             if waited:
-                p.k.mbarrier_wait(barriers[waited], 0)
-            p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
+                p.k.mbarrier.wait(barriers[waited], 0)
+            p.k.mma.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
 
     assert rules(program) == ["proxy.read-before-wait"] * (waited != "full")
 
@@ -343,13 +343,13 @@ def test_a_copy_by_another_warp_is_waited_for(waited: str | None) -> None:
 def copy_and_read(p: Program, *, commit: bool = True, pending: int | None = None, waits: bool = True) -> None:
     buffer = p.k.shared(f16, 2048, align=16, name="buffer")
     lane = p.k.thread_id() * 8
-    p.k.cp_async(buffer.byte_offset(lane * 2, align=16), p.pointer, 16)
+    p.k.cp_async.copy(buffer.byte_offset(lane * 2, align=16), p.pointer, 16)
     if commit:
-        p.k.cp_async_commit()
+        p.k.cp_async.commit_group()
     if waits:
-        p.k.cp_async_wait(pending)
-    p.k.barrier()
-    p.k.ldmatrix(buffer + p.k.lane_id() * 16, 1)
+        p.k.cp_async.wait_group(pending)
+    p.k.barrier.sync()
+    p.k.mma.ldmatrix(buffer + p.k.lane_id() * 16, 1)
 
 
 def test_what_cp_async_brings_is_read_behind_its_wait() -> None:
@@ -367,14 +367,14 @@ def test_stages_of_cp_async() -> None:
         stages = p.k.shared(f16, 3 * 1024, align=16, name="stages")
         place = lambda stage: stages.byte_offset(stage * 2048 + p.k.thread_id() * 16, align=16)  # noqa: E731
         for stage in (0, 1):
-            p.k.cp_async(place(stage), p.pointer, 16)
-            p.k.cp_async_commit()
+            p.k.cp_async.copy(place(stage), p.pointer, 16)
+            p.k.cp_async.commit_group()
         with p.k.range(p.n) as i:
-            p.k.cp_async_wait(pending)
-            p.k.barrier()
-            p.k.ldmatrix(place(i % 3), 1)
-            p.k.cp_async(place((i + 2) % 3), p.pointer, 16)
-            p.k.cp_async_commit()
+            p.k.cp_async.wait_group(pending)
+            p.k.barrier.sync()
+            p.k.mma.ldmatrix(place(i % 3), 1)
+            p.k.cp_async.copy(place((i + 2) % 3), p.pointer, 16)
+            p.k.cp_async.commit_group()
 
     assert rules(lambda p: program(p, 1)) == []
 
@@ -394,7 +394,7 @@ def test_the_epilogue_is_finished(finish: bool) -> None:
     k = KernelBuilder("kernel", "sm_90a", threads=128, parameters=parameters)
     target, n = k.arguments
     output = k.tma_epilogue(target, 64, 1)
-    acc = k.accumulator(64)
+    acc = k.wgmma.accumulator(64)
     with k.range(n) as tile:
         acc.fill(0.0)
         output.reserve((tile * 64, 0), 0).store(acc)
@@ -411,11 +411,11 @@ def test_the_epilogue_is_finished(finish: bool) -> None:
 def test_a_diagnostic_names_places_and_memory() -> None:
     p = Program()
     p.write()
-    with p.k.wgmma():
+    with p.k.wgmma.group():
         p.mma(p.accumulator())
     (found,) = p.found()
     assert found.location is not None
-    assert "k.wgmma_mma_async" in found.location.source or "self.k" in found.location.source
+    assert "k.wgmma.mma_async" in found.location.source or "self.k" in found.location.source
     assert "shared memory tile" in found.message
     assert "st.shared of line" in found.message
     assert [text for text, _ in found.notes] == ["tile is written here"]
@@ -426,6 +426,6 @@ def test_addresses_from_elsewhere_are_not_judged() -> None:
     number = p.n.to(u32)
     p.k.shared_address(number, u64, 16).store(1)
     with p.k.one_thread():
-        p.k.bulk_store(p.pointer, p.k.shared_address(number, u64, 16), 512)
-        p.k.tma_commit_stores()
+        p.k.bulk.store(p.pointer, p.k.shared_address(number, u64, 16), 512)
+        p.k.tma.commit_group()
     assert p.found() == []

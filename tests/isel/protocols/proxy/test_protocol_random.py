@@ -76,21 +76,21 @@ class Emitter:
         if episode.filled == "load":
             p.load(tile)
             if self.keeps("wait"):
-                p.k.mbarrier_wait(p.full, 0)
+                p.k.mbarrier.wait(p.full, 0)
         else:
             if episode.filled == "ordinary":
                 p.write(tile)
             else:
                 p.stmatrix(tile)
             if self.keeps("fence"):
-                p.k.fence_proxy_async()
-            p.k.barrier()
+                p.k.fence.proxy_async()
+            p.k.barrier.sync()
         if episode.read == "multiply":
-            with p.k.wgmma():
+            with p.k.wgmma.group():
                 p.mma(self.accumulator, tile, tile)
         else:
             p.store(tile, wait=self.keeps("drain"))
-        p.k.barrier()
+        p.k.barrier.sync()
 
 
 def found(program: Sequence[Episode | Nest], without: tuple[str, int | None] | None = None) -> list[str]:

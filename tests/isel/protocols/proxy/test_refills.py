@@ -26,11 +26,11 @@ class TestRefills:
         acc, phase = p.accumulator(), p.k.var(0)
         with p.k.range(p.n) as step:
             fill(p)
-            p.k.fence_proxy_async()
-            p.k.barrier()
-            p.k.mbarrier_wait(p.full, phase)
+            p.k.fence.proxy_async()
+            p.k.barrier.sync()
+            p.k.mbarrier.wait(p.full, phase)
             phase ^= 1
-            with p.k.if_(step > 0) if skipped else nullcontext(), p.k.wgmma(in_flight=0):
+            with p.k.if_(step > 0) if skipped else nullcontext(), p.k.wgmma.group(in_flight=0):
                 p.mma(acc)
             between(p)
         p.k.return_()
@@ -39,15 +39,15 @@ class TestRefills:
 
     @pytest.mark.parametrize("fill", [Program.load, Program.write, Program.stmatrix])
     def test_in_the_next_round(self, fill: Step) -> None:
-        assert self.refilled(lambda p: p.k.fence_proxy_async(), fill) == ["proxy.refill"]
+        assert self.refilled(lambda p: p.k.fence.proxy_async(), fill) == ["proxy.refill"]
 
     @pytest.mark.parametrize(
         "between",
         [
-            lambda p: p.k.barrier(),
-            lambda p: p.k.barrier(1, threads=128),
-            lambda p: p.k.mbarrier_wait(p.full + 1, 0),
-            lambda p: p.k.membar("cta"),
+            lambda p: p.k.barrier.sync(),
+            lambda p: p.k.barrier.sync(1, threads=128),
+            lambda p: p.k.mbarrier.wait(p.full + 1, 0),
+            lambda p: p.k.fence.membar("cta"),
         ],
     )
     def test_what_threads_meet_at_orders_it(self, between: Step) -> None:
@@ -56,7 +56,7 @@ class TestRefills:
     def test_a_barrier_on_some_way_says_nothing(self) -> None:
         def on_some_way(p: Program) -> None:
             with p.k.if_(p.n > 3):
-                p.k.barrier()
+                p.k.barrier.sync()
 
         assert self.refilled(on_some_way, Program.load) == []
 
@@ -69,7 +69,7 @@ class TestRefills:
     def test_straight_on(self) -> None:
         p = Program()
         acc = p.accumulator()
-        with p.k.wgmma(in_flight=0):
+        with p.k.wgmma.group(in_flight=0):
             p.mma(acc)
         p.write()
         p.k.return_()
@@ -83,7 +83,7 @@ class TestRefills:
         with p.k.range(p.n):
             with p.k.if_(p.pointer.cast(i32)[0] == 0):
                 p.load()
-            with p.k.else_(), p.k.wgmma(in_flight=0):
+            with p.k.else_(), p.k.wgmma.group(in_flight=0):
                 p.mma(acc)
         p.k.return_()
         p.k._link()
@@ -99,7 +99,7 @@ def nothing(k: KernelBuilder, done: Address) -> None:
 
 def wait_in_warp_1(k: KernelBuilder, done: Address) -> None:
     with k.if_(k.warp_id() == 1):
-        k.mbarrier_wait(done, 0)
+        k.mbarrier.wait(done, 0)
 
 
 class TestTcgen05:
@@ -116,16 +116,16 @@ class TestTcgen05:
     ) -> list[str]:
         k = KernelBuilder("kernel", "sm_100a", threads=128, parameters=[Parameter("map", TensorMap(f16, (64, 64)))])
         tile = k.shared_tile(TILE, name="tile")
-        full, done = k.mbarriers(1, 1, name="full"), k.mbarriers(1, 1, name="done")
+        full, done = k.mbarrier.array(1, 1, name="full"), k.mbarrier.array(1, 1, name="done")
         cell = k.shared(u32, 1)
         with k.if_(k.warp_id() == 0):
-            k.tcgen05_alloc(cell, 64)
-        k.barriers_ready()
+            k.tcgen05.alloc(cell, 64)
+        k.mbarrier.ready()
         columns = cell[0]
         before(k, done)
         with k.if_(k.warp_id() == 0), k.if_(k.elect()):
-            k.tcgen05_mma(Tcgen05Request("f16"), columns, tile, tile, SQUARE, accumulate=False)
-            k.tcgen05_commit(done)
+            k.tcgen05.mma(Tcgen05Request("f16"), columns, tile, tile, SQUARE, accumulate=False)
+            k.tcgen05.commit(done)
         with k.else_():
             others(k, done)
         between(k, done)
@@ -133,8 +133,8 @@ class TestTcgen05:
             tile.address.cast(u32)[0] = 1
         else:
             with k.one_thread(by):
-                k.mbarrier_arrive_expect_tx(full, TILE.bytes)
-                k.tma_load(tile, k.arguments[0], (0, 0), full)
+                k.mbarrier.arrive_expect_tx(full, TILE.bytes)
+                k.tma.load(tile, k.arguments[0], (0, 0), full)
         k.return_()
         k._link()
         return [one.rule_id for one in check_refills(k.machine)]
@@ -144,14 +144,14 @@ class TestTcgen05:
         assert self.refilled(by=by) == ["proxy.refill-in-flight"]
 
     def test_by_all_threads(self) -> None:
-        assert self.refilled(lambda k, done: k.fence_proxy_async(), everybody=True) == ["proxy.refill-in-flight"]
+        assert self.refilled(lambda k, done: k.fence.proxy_async(), everybody=True) == ["proxy.refill-in-flight"]
 
     @pytest.mark.parametrize(
         "between",
         [
-            lambda k, done: k.mbarrier_wait(done, 0),
-            lambda k, done: k.barrier(),  # others may have waited before they came to it
-            lambda k, done: k.membar("cta"),
+            lambda k, done: k.mbarrier.wait(done, 0),
+            lambda k, done: k.barrier.sync(),  # others may have waited before they came to it
+            lambda k, done: k.fence.membar("cta"),
             wait_in_warp_1,
         ],
     )
@@ -163,4 +163,4 @@ class TestTcgen05:
         assert self.refilled(before=wait_in_warp_1, by=1) == []
 
     def test_a_thread_that_waited_on_another_side_says_nothing(self) -> None:
-        assert self.refilled(others=lambda k, done: k.mbarrier_wait(done, 0), by=1) == []
+        assert self.refilled(others=lambda k, done: k.mbarrier.wait(done, 0), by=1) == []

@@ -15,11 +15,11 @@ UNWAITED = "proxy.read-before-wait"
 def found(program) -> list[str]:
     parameters = [Parameter("out", Pointer(f32, align=16)), Parameter("n", Scalar(i32))]
     k = KernelBuilder("filled", "sm_90a", threads=128, cluster=2, parameters=parameters)
-    own, full = k.shared(f32, 128, align=128), k.mbarriers(1, 1)
-    k.barriers_ready()
+    own, full = k.shared(f32, 128, align=128), k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     try:
         program(k, own, full, *k.arguments)
-        k.cluster_sync()
+        k.cluster.sync()
         return [one.rule_id for one in k.finish().diagnostics]
     except nvb.DiagnosticError as error:
         return [one.rule_id for one in error.diagnostics]
@@ -28,13 +28,15 @@ def found(program) -> list[str]:
 def copy(k, own, full):
     source = k.shared(f32, 128, align=128)
     with k.one_thread():
-        k.bulk_copy_peer(own, source, 512, full, k.peer_rank())
+        k.bulk.copy_peer(own, source, 512, full, k.cluster.peer_rank())
 
 
 SENDS = {
-    "st.async": lambda k, own, full: k.store_async(own + k.thread_id(), [k.const(1.0, f32)], full, k.peer_rank()),
-    "red.async": lambda k, own, full: k.reduce_async(
-        own.cast(i32) + k.thread_id(), "add", k.const(1, i32), full, k.peer_rank()
+    "st.async": lambda k, own, full: k.async_store.store(
+        own + k.thread_id(), [k.const(1.0, f32)], full, k.cluster.peer_rank()
+    ),
+    "red.async": lambda k, own, full: k.async_store.reduce(
+        own.cast(i32) + k.thread_id(), "add", k.const(1, i32), full, k.cluster.peer_rank()
     ),
     "bulk": copy,
 }
@@ -42,7 +44,7 @@ SENDS = {
 
 def expect(k, full):
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_arrive_expect_tx(full, 512)
+        k.mbarrier.arrive_expect_tx(full, 512)
 
 
 @pytest.mark.parametrize("send", SENDS)
@@ -52,38 +54,38 @@ def test_a_wait_before_what_a_peer_sends_is_read(send, clear, wait):
     def program(k, own, full, out, n):
         if clear:
             own[k.thread_id()] = 0.0
-            k.fence_proxy_async()
-            k.cluster_sync()
+            k.fence.proxy_async()
+            k.cluster.sync()
         expect(k, full)
         SENDS[send](k, own, full)
         if wait == "before":
-            k.mbarrier_wait(full, 0)
+            k.mbarrier.wait(full, 0)
         out[k.thread_id()] = own[k.thread_id()]
         if wait == "after":
-            k.mbarrier_wait(full, 0)
+            k.mbarrier.wait(full, 0)
 
     assert (UNWAITED in found(program)) is (wait != "before")
 
 
 def sent_by_one_rank(wait: bool, handed: bool = False):
     def program(k, own, full, out, n):
-        ready = k.mbarriers(1, 1, name="ready")
-        k.barriers_ready()
+        ready = k.mbarrier.array(1, 1, name="ready")
+        k.mbarrier.ready()
         own[k.thread_id()] = 0.0
-        k.fence_proxy_async()
-        k.cluster_sync()
+        k.fence.proxy_async()
+        k.cluster.sync()
         expect(k, full)
-        with k.if_(k.cluster_rank() == 0):
+        with k.if_(k.cluster.rank() == 0):
             if handed:
-                k.mbarrier_wait(ready, 0)
-            k.store_async(own + k.thread_id(), [k.const(1.0, f32)], full, 1)
-        with k.if_(k.cluster_rank() == 1):
+                k.mbarrier.wait(ready, 0)
+            k.async_store.store(own + k.thread_id(), [k.const(1.0, f32)], full, 1)
+        with k.if_(k.cluster.rank() == 1):
             if wait:
-                k.mbarrier_wait(full, 0)
+                k.mbarrier.wait(full, 0)
             out[k.thread_id()] = own[k.thread_id()]
             if handed:
-                k.barrier()
-                k.mbarrier_arrive_peer(ready, 0, when=k.thread_id() == 0)
+                k.barrier.sync()
+                k.mbarrier.arrive_peer(ready, 0, when=k.thread_id() == 0)
 
     return found(program)
 
@@ -101,30 +103,30 @@ def test_a_peer_that_waits_until_it_may_send():
 @pytest.mark.parametrize("case", ["cleared before", "other half", "under a condition", "waited for elsewhere"])
 def test_reads_that_are_right(case):
     def program(k, own, full, out, n):
-        other = k.mbarriers(1, 1, name="other")
-        k.barriers_ready()
+        other = k.mbarrier.array(1, 1, name="other")
+        k.mbarrier.ready()
         own[k.thread_id()] = 0.0
-        k.barrier()
+        k.barrier.sync()
         if case == "cleared before":
             out[k.thread_id()] = own[k.thread_id()]
-        k.fence_proxy_async()
-        k.cluster_sync()
+        k.fence.proxy_async()
+        k.cluster.sync()
         expect(k, full)
         value = [k.const(1.0, f32)]
         if case == "under a condition":
             with k.if_(n > 3):
-                k.store_async(own + k.thread_id(), value, full, k.peer_rank())
+                k.async_store.store(own + k.thread_id(), value, full, k.cluster.peer_rank())
         elif case == "other half":
-            k.store_async(own + (k.thread_id() % 64 + 64), value, full, k.peer_rank())
+            k.async_store.store(own + (k.thread_id() % 64 + 64), value, full, k.cluster.peer_rank())
         else:
-            k.store_async(own + k.thread_id(), value, full, k.peer_rank())
+            k.async_store.store(own + k.thread_id(), value, full, k.cluster.peer_rank())
         if case == "waited for elsewhere":
             with k.if_(k.thread_id() < 32):
-                k.mbarrier_wait(full, 0)
-            k.barrier()
+                k.mbarrier.wait(full, 0)
+            k.barrier.sync()
         if case != "cleared before":
             out[k.thread_id()] = own[k.thread_id() % 64] if case == "other half" else own[k.thread_id()]
         with k.if_(n > 100):
-            k.mbarrier_wait(other, 0)
+            k.mbarrier.wait(other, 0)
 
     assert UNWAITED not in found(program)

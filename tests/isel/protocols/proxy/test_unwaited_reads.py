@@ -18,18 +18,18 @@ def whole(*, waits, reads=lambda k: True, behind=lambda k, full: None, rounds=2)
 
     @nvb.kernel("sm_90a", threads=128)
     def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16), n: i32):
-        tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarriers(1, 1, name="full")
-        k.barriers_ready()
+        tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarrier.array(1, 1, name="full")
+        k.mbarrier.ready()
         with k.range(rounds) as turn:
             with k.one_thread():
-                k.mbarrier_arrive_expect_tx(full, BYTES)
-                k.tma_load_box(tile, matrix, (0, turn * 64), full)
+                k.mbarrier.arrive_expect_tx(full, BYTES)
+                k.tma.load_box(tile, matrix, (0, turn * 64), full)
             with k.if_(waits(k)):
-                k.mbarrier_wait(full, turn & 1)
+                k.mbarrier.wait(full, turn & 1)
             behind(k, full)
             with k.if_(reads(k)):
                 out[turn * 128 + k.thread_id()] = tile[k.thread_id()]
-            k.barrier()
+            k.barrier.sync()
 
     return kernel
 
@@ -59,20 +59,20 @@ def test_who_waits(name: str, rounds: int) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_a_barrier_behind_the_wait(name: str) -> None:
     waits, reads, _ = CASES[name]
-    kernel = whole(waits=waits, reads=reads, behind=lambda k, full: k.barrier(), rounds=3)
+    kernel = whole(waits=waits, reads=reads, behind=lambda k, full: k.barrier.sync(), rounds=3)
     assert RULE not in rules(kernel.build)
 
 
 def test_threads_of_which_nothing_is_known() -> None:
     @nvb.kernel("sm_90a", threads=128)
     def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16), n: i32):
-        tile, full = k.shared(f16, 64 * 64, align=128), k.mbarriers(1, 1)
-        k.barriers_ready()
+        tile, full = k.shared(f16, 64 * 64, align=128), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load_box(tile, matrix, (0, 0), full)
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load_box(tile, matrix, (0, 0), full)
         with k.if_(k.thread_id() < n):
-            k.mbarrier_wait(full, 0)
+            k.mbarrier.wait(full, 0)
             out[k.thread_id()] = tile[k.thread_id()]
 
     assert RULE not in rules(kernel.build)
@@ -82,14 +82,14 @@ def test_the_tile_of_another_copy() -> None:
     @nvb.kernel("sm_90a", threads=128)
     def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16)):
         first, second = (k.shared(f16, 64 * 64, align=128, name=name) for name in ("first", "second"))
-        full = k.mbarriers(2, 1)
-        k.barriers_ready()
+        full = k.mbarrier.array(2, 1)
+        k.mbarrier.ready()
         with k.one_thread():
             for tile, barrier in ((first, full), (second, full + 1)):
-                k.mbarrier_arrive_expect_tx(barrier, BYTES)
-                k.tma_load_box(tile, matrix, (0, 0), barrier)
-            k.mbarrier_wait(full + 1, 0)
-        k.mbarrier_wait(full, 0)
+                k.mbarrier.arrive_expect_tx(barrier, BYTES)
+                k.tma.load_box(tile, matrix, (0, 0), barrier)
+            k.mbarrier.wait(full + 1, 0)
+        k.mbarrier.wait(full, 0)
         out[k.thread_id()] = first[k.thread_id()]
 
     assert RULE not in rules(kernel.build)
@@ -109,13 +109,13 @@ def test_reads_of_one_block_are_told_once() -> None:
 
     @nvb.kernel("sm_90a", threads=128)
     def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16)):
-        tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarriers(1, 1, name="full")
-        k.barriers_ready()
+        tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarrier.array(1, 1, name="full")
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load_box(tile, matrix, (0, 0), full)
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load_box(tile, matrix, (0, 0), full)
         with k.if_(k.warp_id() == 0):
-            k.mbarrier_wait(full, 0)
+            k.mbarrier.wait(full, 0)
         out[k.thread_id()] = tile[k.thread_id()]
         out[k.thread_id() + 128] = tile[k.thread_id() + 128]
         with k.if_(k.warp_id() == 3):

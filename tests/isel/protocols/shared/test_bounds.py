@@ -97,30 +97,30 @@ def test_threads_that_may_not_come_are_left_alone() -> None:
 
 
 def copy_box(k, matrix):
-    memory, full = k.shared(f16, 64 * 32, align=1024), k.mbarriers(1, 1)
-    k.barriers_ready()
+    memory, full = k.shared(f16, 64 * 32, align=1024), k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 64 * 64 * 2)
-        k.tma_load_box(memory, matrix, (0, 0), full)
+        k.mbarrier.arrive_expect_tx(full, 64 * 64 * 2)
+        k.tma.load_box(memory, matrix, (0, 0), full)
 
 
 def stage_that_is_none(k, matrix):
     tile = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
-    tiles, full = k.shared_tiles(tile, 3), k.mbarriers(4, 1)
-    k.barriers_ready()
+    tiles, full = k.shared_tiles(tile, 3), k.mbarrier.array(4, 1)
+    k.mbarrier.ready()
     with k.range(4) as step, k.one_thread():
-        k.mbarrier_arrive_expect_tx(full + step, tile.bytes)
-        k.tma_load(tiles.at(step), matrix, (0, step * 64), full + step)
+        k.mbarrier.arrive_expect_tx(full + step, tile.bytes)
+        k.tma.load(tiles.at(step), matrix, (0, step * 64), full + step)
 
 
 def rows_of_a_matrix(k, matrix):
     rows = k.shared(u8, 16 * 32, align=128)
-    k.ldmatrix(rows + k.lane_id() * 32, 4)
+    k.mma.ldmatrix(rows + k.lane_id() * 32, 4)
 
 
 def copies_of_threads(k, matrix):
     words = k.shared(f32, THREADS * 4 - 1)
-    k.cp_async(words + k.thread_id() * 4, k.global_address(k.function.args[1], f32, 16), 16)
+    k.cp_async.copy(words + k.thread_id() * 4, k.global_address(k.function.args[1], f32, 16), 16)
 
 
 @pytest.mark.parametrize("body", [copy_box, stage_that_is_none, rows_of_a_matrix, copies_of_threads])
@@ -138,7 +138,7 @@ def test_four_rows_of_lanes_that_give_no_address() -> None:
     @nvb.kernel("sm_90a", threads=32)
     def one_matrix(k):
         rows = k.shared(u8, 8 * 32, align=128)
-        k.ldmatrix(rows + k.lane_id() * 32, 1)
+        k.mma.ldmatrix(rows + k.lane_id() * 32, 1)
 
     assert rules(one_matrix.build) == []
 

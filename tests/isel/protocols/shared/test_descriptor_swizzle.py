@@ -28,20 +28,20 @@ class Scene:
         self.narrow, self.wide, self.plain, self.turns, self.pointer = self.k.arguments
         self.thread = self.k.thread_id()
         self.memory = self.k.shared(f16, 64 * 32, align=1024, name="memory")
-        self.a = self.k.fragment([self.k.const(0, u32)] * 4, f16)
-        self.acc = self.k.accumulator(64)
-        self.full = self.k.mbarriers(1, arrivals=1, name="full")
-        self.k.barriers_ready()
+        self.a = self.k.wgmma.fragment([self.k.const(0, u32)] * 4, f16)
+        self.acc = self.k.wgmma.accumulator(64)
+        self.full = self.k.mbarrier.array(1, arrivals=1, name="full")
+        self.k.mbarrier.ready()
 
     def tile(self, swizzle, memory=None):
         return SharedTile(memory or self.memory, SmemLayout(Major.K, swizzle, f16, 64, 32))
 
     def fill(self, *maps, memory=None):
         with self.k.one_thread():
-            self.k.mbarrier_arrive_expect_tx(self.full, 64 * 32 * 2 * len(maps))
+            self.k.mbarrier.arrive_expect_tx(self.full, 64 * 32 * 2 * len(maps))
             for one in maps:
-                self.k.tma_load_box(memory or self.memory, one, (0, 0), self.full)
-        self.k.mbarrier_wait(self.full, 0)
+                self.k.tma.load_box(memory or self.memory, one, (0, 0), self.full)
+        self.k.mbarrier.wait(self.full, 0)
 
     def store(self, place):
         """16 bytes at this place of the tile."""
@@ -52,71 +52,71 @@ class Scene:
         layout = ComposedLayout(LayoutSwizzle(bits, 4, 3), 0, Layout((128, pitch), (pitch, 1)))
         for turn in range(2):
             self.store(layout(self.thread // 4 + 32 * turn, self.thread % 4 * 16))
-        self.k.fence_proxy_async()
-        self.k.barrier()
+        self.k.fence.proxy_async()
+        self.k.barrier.sync()
 
     def send(self, to):
         """Store the tile to global memory, told at the caller's line."""
         with self.k.one_thread():
-            self.k.tma_store_box(to, (0, 0), self.memory)
-            self.k.tma_commit_stores()
-            self.k.tma_wait_stores(reading=True)
+            self.k.tma.store_box(to, (0, 0), self.memory)
+            self.k.tma.commit_group()
+            self.k.tma.wait_group(reading=True)
 
 
 def same_swizzle(s):
     s.fill(s.narrow)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
 
 
 def one_of_two_copies(s):
     s.fill(s.wide, s.narrow)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
 
 
 def laid_out_in_global_memory(s):
     s.fill(s.plain)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
 
 
 def rearranged_by_ordinary_code(s):
     s.fill(s.narrow)
     s.memory.cast(u32)[s.turns] = 0
-    s.k.fence_proxy_async()
-    s.k.barrier()
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+    s.k.fence.proxy_async()
+    s.k.barrier.sync()
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
 
 
 def another_allocation(s):
     other = s.k.shared(f16, 64 * 32, align=1024, name="other")
     s.fill(s.narrow, memory=other)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
 
 
 def filled_at_a_place_that_is_not_known_too(s):
     s.fill(s.narrow)
     s.fill(s.wide, memory=s.k.shared_address(s.turns.to(u32), f16, align=1024))
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
 
 
 def rearranged_at_a_place_that_is_not_known(s):
     s.fill(s.narrow)
     s.k.shared_address(s.turns.to(u32), u32, align=4).store(0)
-    s.k.fence_proxy_async()
-    s.k.barrier()
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+    s.k.fence.proxy_async()
+    s.k.barrier.sync()
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
 
 
 def stored_by_the_layout_that_is_read(s):
     s.write(2, 64)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
     s.send(s.narrow)
 
 
@@ -137,20 +137,20 @@ def swizzled_for_a_map_that_has_none(s):
 
 def loaded_by_threads_that_may_unswizzle_it(s):
     s.fill(s.narrow)
-    s.k.ldmatrix(s.memory.byte_offset(s.thread * 16, align=16), 4)
+    s.k.mma.ldmatrix(s.memory.byte_offset(s.thread * 16, align=16), 4)
 
 
 def fenced_though_nothing_is_stored(s):
     s.fill(s.narrow)
-    s.k.fence_proxy_async()
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+    s.k.fence.proxy_async()
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
 
 
 def stored_and_multiplied(s):
     s.write(2, 64)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
 
 
 def stored_and_sent(s):
@@ -162,8 +162,8 @@ def stored_by_an_exclusive_or_of_its_own(s):
     row = s.thread
     for chunk in range(4):
         s.store(row * 64 + (row // 2 % 4 ^ chunk) * 16)
-    s.k.fence_proxy_async()
-    s.k.barrier()
+    s.k.fence.proxy_async()
+    s.k.barrier.sync()
     s.send(s.wide)  # broken
 
 
@@ -172,14 +172,14 @@ def multiplied_by_a_descriptor_of_its_own(s):
     address = s.memory.bytes
     word = SmemDescriptor(0, 16, 256, swizzle=Swizzle.B32).encode()
     descriptor = ((address & 0x3FFFF) >> 4).to(u64) | word
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, descriptor + 2, REQUEST)  # broken
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, descriptor + 2, REQUEST)  # broken
 
 
 def loaded_by_another_layout(s):
     s.fill(s.narrow)
     rows = ComposedLayout(LayoutSwizzle(3, 4, 3), 0, Layout((32, 128), (128, 1)))
-    s.k.ldmatrix(s.memory.byte_offset(rows(s.thread % 16, s.thread // 16 % 2 * 16), align=16), 4)  # broken
+    s.k.mma.ldmatrix(s.memory.byte_offset(rows(s.thread % 16, s.thread // 16 % 2 * 16), align=16), 4)  # broken
 
 
 def copied_and_loaded_by_another_layout(s):
@@ -188,33 +188,33 @@ def copied_and_loaded_by_another_layout(s):
         for bits, pitch in ((2, 64), (3, 128))
     )
     place = s.memory.byte_offset(rows(s.thread // 4, s.thread % 4 * 16), align=16)
-    s.k.cp_async(place, s.pointer.byte_offset(s.thread * 16, align=16), 16)
-    s.k.cp_async_commit()
-    s.k.cp_async_wait(0)
-    s.k.barrier()
-    s.k.ldmatrix(s.memory.byte_offset(others(s.thread % 16, s.thread // 16 % 2 * 16), align=16), 4)  # broken
+    s.k.cp_async.copy(place, s.pointer.byte_offset(s.thread * 16, align=16), 16)
+    s.k.cp_async.commit_group()
+    s.k.cp_async.wait_group(0)
+    s.k.barrier.sync()
+    s.k.mma.ldmatrix(s.memory.byte_offset(others(s.thread % 16, s.thread // 16 % 2 * 16), align=16), 4)  # broken
 
 
 def narrower(s):
     s.fill(s.narrow)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
 
 
 def none_in_the_descriptor(s):
     s.fill(s.narrow)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.NONE), REQUEST)  # broken
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.NONE), REQUEST, b_at=(0, 16))
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.NONE), REQUEST)  # broken
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.NONE), REQUEST, b_at=(0, 16))
 
 
 def filled_in_a_loop(s):
     with s.k.range(s.turns):
         s.fill(s.narrow)
-        with s.k.wgmma():
-            s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+        with s.k.wgmma.group():
+            s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
 
 
 KEPT = [

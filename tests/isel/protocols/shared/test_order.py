@@ -40,7 +40,7 @@ def test_a_named_barrier_keeps_together_as_many_as_it_counts(warps: int, count: 
     """Where others come too, or too many do, each of the group may be let go at another time."""
     p = Program()
     with p.k.if_(p.k.warp_id() < warps):
-        p.k.barrier(1, threads=count)
+        p.k.barrier.sync(1, threads=count)
     p.k.return_()
     p.k._link()
     sites = sites_of(p.k.machine)
@@ -56,7 +56,7 @@ def test_a_way_by_the_first_access_again_is_not_a_way_from_it() -> None:
         p.write()
         with p.k.if_(p.n > 3):
             p.read()
-        p.k.barrier()
+        p.k.barrier.sync()
     assert p.rules() == [MISSING]
 
 
@@ -66,9 +66,9 @@ def test_a_copy_that_lands_is_not_said_to_overwrite() -> None:
     That the read is in front of the wait is async-copy.read-before-wait, not a race that a barrier puts right.
     """
     p = Program()
-    p.k.cp_async(p.buffer + p.thread, p.pointer + p.thread, 4)
-    p.k.cp_async_commit()
-    p.k.barrier()
+    p.k.cp_async.copy(p.buffer + p.thread, p.pointer + p.thread, 4)
+    p.k.cp_async.commit_group()
+    p.k.barrier.sync()
     p.read()
-    p.k.cp_async_wait(0)
+    p.k.cp_async.wait_group(0)
     assert p.rules() == []

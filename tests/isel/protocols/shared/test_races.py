@@ -22,8 +22,8 @@ class Program:
         self.k = KernelBuilder("kernel", target, threads=128, parameters=parameters)
         self.n, self.pointer = self.k.arguments
         self.buffer = self.k.shared(u32, 1024, align=128, name="buffer")
-        self.flag = self.k.mbarriers(1, 128, name="flag")
-        self.k.barriers_ready()
+        self.flag = self.k.mbarrier.array(1, 128, name="flag")
+        self.k.mbarrier.ready()
 
     @property
     def thread(self):
@@ -62,10 +62,10 @@ class TestOrder:
         "step",
         [
             lambda p: None,
-            lambda p: p.k.fence_proxy_async(),
-            lambda p: p.k.warp_sync(),
+            lambda p: p.k.fence.proxy_async(),
+            lambda p: p.k.warp.sync(),
             lambda p: p.k.elect(),
-            lambda p: p.k.mbarrier_arrive(p.flag),
+            lambda p: p.k.mbarrier.arrive(p.flag),
         ],
     )
     def test_not_ordered(self, step: Step) -> None:
@@ -74,11 +74,11 @@ class TestOrder:
     @pytest.mark.parametrize(
         "step",
         [
-            lambda p: p.k.barrier(),
-            lambda p: p.k.barrier(1, threads=128),
-            lambda p: p.k.cluster_sync(),
-            lambda p: p.k.mbarrier_wait(p.flag, 0),
-            lambda p: p.k.membar("cta"),
+            lambda p: p.k.barrier.sync(),
+            lambda p: p.k.barrier.sync(1, threads=128),
+            lambda p: p.k.cluster.sync(),
+            lambda p: p.k.mbarrier.wait(p.flag, 0),
+            lambda p: p.k.fence.membar("cta"),
         ],
     )
     def test_ordered(self, step: Step) -> None:
@@ -87,7 +87,7 @@ class TestOrder:
     def test_a_named_barrier_orders_its_own_threads(self) -> None:
         p = Program()
         p.write()
-        p.k.barrier(p.k.warp_id() // 2 + 1, threads=64)
+        p.k.barrier.sync(p.k.warp_id() // 2 + 1, threads=64)
         p.read(p.thread ^ 32)
         assert p.rules() == []
 
@@ -140,10 +140,10 @@ class TestPlaces:
     def test_a_step_that_is_the_same_in_both(self) -> None:
         p = Program()
         with p.k.range(p.n) as step:
-            p.k.barrier()
+            p.k.barrier.sync()
             p.write(p.thread + step % 4 * 128)
             p.read(p.thread ^ 64)  # of who knows which stage
-            p.k.barrier()
+            p.k.barrier.sync()
             p.write(p.thread + step % 4 * 128)
             p.read((p.thread ^ 64) + step % 4 * 128)
         assert p.rules() == [MISSING]
@@ -157,45 +157,45 @@ class TestPlaces:
 
     def test_matrices(self) -> None:
         p = Program()
-        p.k.stmatrix((p.buffer + p.thread * 4), [p.k.const(0, u32)] * 4)
-        p.k.ldmatrix((p.buffer + (p.thread ^ 32) * 4).cast(f16), 4)
+        p.k.mma.stmatrix((p.buffer + p.thread * 4), [p.k.const(0, u32)] * 4)
+        p.k.mma.ldmatrix((p.buffer + (p.thread ^ 32) * 4).cast(f16), 4)
         assert p.rules() == [MISSING]
 
     def test_matrices_of_the_warp_itself(self) -> None:
         p = Program()
-        p.k.stmatrix((p.buffer + p.thread * 4), [p.k.const(0, u32)] * 4)
-        p.k.ldmatrix((p.buffer + (p.thread ^ 16) * 4).cast(f16), 4)
+        p.k.mma.stmatrix((p.buffer + p.thread * 4), [p.k.const(0, u32)] * 4)
+        p.k.mma.ldmatrix((p.buffer + (p.thread ^ 16) * 4).cast(f16), 4)
         assert p.rules() == []
 
     def test_copies_that_were_waited_for_by_their_own_thread(self) -> None:
         p = Program()
-        p.k.cp_async(p.buffer + p.thread, p.pointer + p.thread, 4)
-        p.k.cp_async_commit()
-        p.k.cp_async_wait(0)
+        p.k.cp_async.copy(p.buffer + p.thread, p.pointer + p.thread, 4)
+        p.k.cp_async.commit_group()
+        p.k.cp_async.wait_group(0)
         p.read()
         assert p.rules() == [MISSING]
 
     def test_copies_that_come_behind_the_barrier(self) -> None:
         for first in (True, False):
             p = Program()
-            p.k.cp_async(p.buffer + p.thread, p.pointer + p.thread, 4)
-            p.k.cp_async_commit()
+            p.k.cp_async.copy(p.buffer + p.thread, p.pointer + p.thread, 4)
+            p.k.cp_async.commit_group()
             for wait in (first, not first):
                 if wait:
-                    p.k.cp_async_wait(0)
+                    p.k.cp_async.wait_group(0)
                 else:
-                    p.k.barrier()
+                    p.k.barrier.sync()
             p.read()
             assert p.rules() == ([] if first else [MISSING])
 
     def test_copies_that_arrive_before_the_wait(self) -> None:
         p = Program()
-        full = p.k.mbarriers(1, arrivals=p.k.threads)
-        p.k.barriers_ready()
-        p.k.cp_async(p.buffer + p.thread, p.pointer + p.thread, 4)
-        p.k.cp_async_arrive(full, no_increment=True)
-        p.k.mbarrier_wait(full, 0)
-        p.k.cp_async_wait()
+        full = p.k.mbarrier.array(1, arrivals=p.k.threads)
+        p.k.mbarrier.ready()
+        p.k.cp_async.copy(p.buffer + p.thread, p.pointer + p.thread, 4)
+        p.k.cp_async.mbarrier_arrive(full, no_increment=True)
+        p.k.mbarrier.wait(full, 0)
+        p.k.cp_async.wait_group()
         p.read()
         assert p.rules() == []
 
@@ -274,28 +274,28 @@ class TestWho:
         p = Program()
         with p.k.if_(p.k.warp_id() == 0):
             p.write(p.thread)
-            p.k.mbarrier_arrive(p.flag)
+            p.k.mbarrier.arrive(p.flag)
         with p.k.else_():
-            p.k.mbarrier_wait(p.flag, 0)
+            p.k.mbarrier.wait(p.flag, 0)
         p.read(p.thread % 32)
         assert p.rules() == []
 
     def test_one_warp_after_the_other(self) -> None:
         """Each warp waits for the one before, so what looks unordered is a chain."""
         p = Program()
-        turns = p.k.mbarriers(5, 1, name="turns")
-        p.k.barriers_ready()
-        p.k.mbarrier_wait(turns + p.k.warp_id(), 0)
+        turns = p.k.mbarrier.array(5, 1, name="turns")
+        p.k.mbarrier.ready()
+        p.k.mbarrier.wait(turns + p.k.warp_id(), 0)
         p.write(0)
         p.read(0)
-        p.k.mbarrier_arrive(turns + p.k.warp_id() + 1)
+        p.k.mbarrier.arrive(turns + p.k.warp_id() + 1)
         assert p.rules() == []
 
     def test_a_barrier_on_some_way(self) -> None:
         p = Program()
         p.write()
         with p.k.if_(p.n > 3):
-            p.k.barrier()
+            p.k.barrier.sync()
         p.read()
         assert p.rules() == []
 
@@ -311,17 +311,17 @@ class TestRounds:
         return p.rules()
 
     def test_the_second_barrier(self) -> None:
-        assert self.looped(lambda p: (p.write(), p.k.barrier(), p.read())) == [EARLY]
-        assert self.looped(lambda p: (p.write(), p.k.barrier(), p.read(), p.k.barrier())) == []
-        assert self.looped(lambda p: (p.k.barrier(), p.write(), p.k.barrier(), p.read())) == []
+        assert self.looped(lambda p: (p.write(), p.k.barrier.sync(), p.read())) == [EARLY]
+        assert self.looped(lambda p: (p.write(), p.k.barrier.sync(), p.read(), p.k.barrier.sync())) == []
+        assert self.looped(lambda p: (p.k.barrier.sync(), p.write(), p.k.barrier.sync(), p.read())) == []
 
     def test_a_loop_of_one_round(self) -> None:
-        assert self.looped(lambda p: (p.write(), p.k.barrier(), p.read()), lambda p: 1) == []
+        assert self.looped(lambda p: (p.write(), p.k.barrier.sync(), p.read()), lambda p: 1) == []
 
     def test_another_stage_in_each_round(self) -> None:
         def body(p):
             p.write(p.thread + p.step % 2 * 128)
-            p.k.barrier()
+            p.k.barrier.sync()
             p.read(127 - p.thread + p.step % 2 * 128)
 
         assert self.looped(body) == []
@@ -332,7 +332,7 @@ class TestRounds:
         def body(p):
             p.write()
             with p.k.if_(p.n > 3):
-                p.k.barrier()
+                p.k.barrier.sync()
             p.read()
 
         assert self.looped(body) == [EARLY]
@@ -341,7 +341,7 @@ class TestRounds:
         def body(p):
             with p.k.if_(p.step == 0):
                 p.write()
-                p.k.barrier()
+                p.k.barrier.sync()
             p.read()
 
         assert self.looped(body) == []
@@ -368,7 +368,7 @@ def test_atomics_race_with_others_and_not_with_one_another(first: Step, second: 
     assert p.rules() == rules
     p = Program()
     first(p)
-    p.k.barrier()
+    p.k.barrier.sync()
     second(p)
     assert p.rules() == []
 
@@ -384,7 +384,7 @@ def test_an_attached_builder_says_nothing() -> None:
 def test_a_tile_of_wmma() -> None:
     p = Program("sm_80")
     p.write()
-    p.k.wmma_load("a", "m16n16k16", f16, p.buffer.cast(f16), layout="row", stride=16)
+    p.k.wmma.load("a", "m16n16k16", f16, p.buffer.cast(f16), layout="row", stride=16)
     assert p.rules() == [MISSING]
 
 

@@ -105,10 +105,10 @@ class Build:
     load = store = access
 
     def barrier(self, statement: Statement, step: Value) -> None:
-        self.k.barrier()
+        self.k.barrier.sync()
 
     def fence(self, statement: Statement, step: Value) -> None:
-        self.k.membar("cta")
+        self.k.fence.membar("cta")
 
     def some(self, statement: Statement, step: Value) -> None:
         with self.k.if_(CONDITIONS[statement.choice](self.k.thread_id())):

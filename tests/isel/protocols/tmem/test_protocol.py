@@ -70,27 +70,27 @@ def new(threads: int = 160) -> KernelBuilder:
 def persistent(k: KernelBuilder, *, wait: bool = True, fence: bool = True) -> None:
     """Two accumulators in turn: one thread of warp 4 multiplies the next while warps 0 to 3 read the last."""
     out, tiles = k.arguments
-    full, free = k.mbarriers(2, 1, name="full"), k.mbarriers(2, 128, name="free")
-    k.barriers_ready()
-    with k.tmem_alloc(2 * COLUMNS) as tmem:
+    full, free = k.mbarrier.array(2, 1, name="full"), k.mbarrier.array(2, 128, name="free")
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(2 * COLUMNS) as tmem:
         with k.one_thread(4), k.range(tiles) as tile:
             half = tile % 2
-            k.mbarrier_wait(free + half, (tile // 2 % 2) ^ 1)
-            k.tcgen05_fence_after_thread_sync()
+            k.mbarrier.wait(free + half, (tile // 2 % 2) ^ 1)
+            k.tcgen05.fence_after_thread_sync()
             place = tmem.columns(half * COLUMNS, COLUMNS)
             for index in range(4):
-                k.tcgen05_mma(F16, place, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=index > 0)
-            k.tcgen05_commit(full + half)
+                k.tcgen05.mma(F16, place, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=index > 0)
+            k.tcgen05.commit(full + half)
         with k.if_(k.warp_id() < 4), k.range(tiles) as tile:
             half = tile % 2
             if wait:
-                k.mbarrier_wait(full + half, tile // 2 % 2)
+                k.mbarrier.wait(full + half, tile // 2 % 2)
             if fence:
-                k.tcgen05_fence_after_thread_sync()
-            load = k.tcgen05_ld(tmem.columns(half * COLUMNS, 32).lanes(k.warp_id() * 32), "32x32b", 32)
-            k.tcgen05_wait_ld(load)
-            k.tcgen05_fence_before_thread_sync()
-            k.mbarrier_arrive(free + half)
+                k.tcgen05.fence_after_thread_sync()
+            load = k.tcgen05.ld(tmem.columns(half * COLUMNS, 32).lanes(k.warp_id() * 32), "32x32b", 32)
+            k.tcgen05.wait_ld(load)
+            k.tcgen05.fence_before_thread_sync()
+            k.mbarrier.arrive(free + half)
             out[k.thread_id()] = load.values[0]
 
 
@@ -109,11 +109,11 @@ def test_warps_that_have_nothing_to_give_back_may_leave() -> None:
     k = new()
     cell = k.shared(u32, 1)
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, 64)
+        k.tcgen05.alloc(cell, 64)
     with k.if_(k.warp_id() == 3):
         k.return_()
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_dealloc(cell[0], 64)
+        k.tcgen05.dealloc(cell[0], 64)
     assert told(k) == []
 
 
@@ -121,10 +121,10 @@ def test_another_warp_may_give_back() -> None:
     k = new()
     cell = k.shared(u32, 1)
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, 64)
-    k.barrier()
+        k.tcgen05.alloc(cell, 64)
+    k.barrier.sync()
     with k.if_(k.thread_id() // 32 == 2):
-        k.tcgen05_dealloc(cell[0], 64)
+        k.tcgen05.dealloc(cell[0], 64)
     assert told(k) == []
 
 
@@ -133,28 +133,28 @@ def test_allocation_in_a_loop_and_under_a_condition() -> None:
     cell = k.shared(u32, 1)
     tiles = k.arguments[1]
     with k.range(tiles), k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, 512)
-        k.tcgen05_dealloc(cell[0], 512)
+        k.tcgen05.alloc(cell, 512)
+        k.tcgen05.dealloc(cell[0], 512)
     with k.if_(tiles > 3):
         with k.if_(k.warp_id() == 0):
-            k.tcgen05_alloc(cell + 0, 512)
-        k.barrier()
+            k.tcgen05.alloc(cell + 0, 512)
+        k.barrier.sync()
         with k.if_(k.warp_id() == 0):
-            k.tcgen05_dealloc(cell[0], 512)
+            k.tcgen05.dealloc(cell[0], 512)
     assert told(k) == []
 
 
 def test_allocations_one_in_another_relinquish_once() -> None:
     for first, expected in ((False, []), (True, ["tcgen05.alloc-after-relinquish"])):
         k = new()
-        with k.tmem_alloc(256, relinquish=first), k.tmem_alloc(256, name="scales"):
+        with k.tcgen05.tmem(256, relinquish=first), k.tcgen05.tmem(256, name="scales"):
             pass
         assert told(k) == expected
 
 
 def test_three_allocations_are_too_many_for_one_sm() -> None:
     k = new()
-    with k.tmem_alloc(256, relinquish=False), k.tmem_alloc(256, relinquish=False), k.tmem_alloc(32):
+    with k.tcgen05.tmem(256, relinquish=False), k.tcgen05.tmem(256, relinquish=False), k.tcgen05.tmem(32):
         pass
     assert told(k) == ["tcgen05.total-columns"]
 
@@ -163,41 +163,41 @@ def test_the_thread_that_is_elected_goes_through_its_block() -> None:
     """The first of two elected blocks defines the accumulator that the second adds to."""
     for first, expected in ((False, []), (True, ["tcgen05.undefined-accumulator"])):
         k = new()
-        done = k.mbarriers(1, 1)
-        with k.tmem_alloc(COLUMNS) as tmem:
+        done = k.mbarrier.array(1, 1)
+        with k.tcgen05.tmem(COLUMNS) as tmem:
             for accumulate in (first, True):
                 with k.one_thread():
-                    k.tcgen05_mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=accumulate)
+                    k.tcgen05.mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=accumulate)
             with k.one_thread():
-                k.tcgen05_commit(done)
+                k.tcgen05.commit(done)
         assert told(k) == expected
 
 
 def issue(k: KernelBuilder, tmem: object, *, accumulate: bool = False) -> None:
-    k.tcgen05_mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=accumulate)
+    k.tcgen05.mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=accumulate)
 
 
 def read(k: KernelBuilder, tmem: object) -> None:
-    load = k.tcgen05_ld(tmem, "32x32b", 32)
-    k.tcgen05_wait_ld(load)
+    load = k.tcgen05.ld(tmem, "32x32b", 32)
+    k.tcgen05.wait_ld(load)
     k.arguments[0][k.thread_id()] = load.values[0]
 
 
 def test_a_barrier_hands_on_what_one_thread_has_waited_for() -> None:
     for waits, expected in ((True, []), (False, ["tcgen05.missing-wait"])):
         k = new()
-        done = k.mbarriers(1, 1)
-        k.barriers_ready()
-        with k.tmem_alloc(COLUMNS) as tmem:
+        done = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(COLUMNS) as tmem:
             with k.one_thread(2):
                 issue(k, tmem)
-                k.tcgen05_commit(done)
+                k.tcgen05.commit(done)
                 if waits:
-                    k.mbarrier_wait(done, 0)
-                    k.tcgen05_fence_before_thread_sync()
+                    k.mbarrier.wait(done, 0)
+                    k.tcgen05.fence_before_thread_sync()
             if waits:
-                k.barrier()
-            k.tcgen05_fence_after_thread_sync()
+                k.barrier.sync()
+            k.tcgen05.fence_after_thread_sync()
             with k.if_(k.warp_id() < 4):
                 read(k, tmem)
         assert told(k) == expected
@@ -206,17 +206,17 @@ def test_a_barrier_hands_on_what_one_thread_has_waited_for() -> None:
 @pytest.mark.parametrize(("after", "expected"), [(True, []), (False, ["tcgen05.missing-fence-after"])])
 def test_only_the_fence_behind_a_wait_orders_what_follows(after: bool, expected: list[str]) -> None:
     k = new()
-    done = k.mbarriers(1, 1)
-    k.barriers_ready()
-    with k.tmem_alloc(COLUMNS) as tmem:
+    done = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(COLUMNS) as tmem:
         with k.one_thread(2):
             issue(k, tmem)
-            k.tcgen05_commit(done)
-        k.mbarrier_wait(done, 0)
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
         if after:
-            k.tcgen05_fence_after_thread_sync()
+            k.tcgen05.fence_after_thread_sync()
         else:
-            k.tcgen05_fence_before_thread_sync()
+            k.tcgen05.fence_before_thread_sync()
         with k.if_(k.warp_id() < 4):
             read(k, tmem)
     assert told(k) == expected
@@ -227,17 +227,17 @@ def test_only_the_fence_before_a_barrier_orders_what_came_before(before: bool, e
     k = new()
     cell = k.shared(u32, 1)
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, 64)
-    k.barrier()
+        k.tcgen05.alloc(cell, 64)
+    k.barrier.sync()
     with k.if_(k.warp_id() == 1):
         read(k, cell[0])
     if before:
-        k.tcgen05_fence_before_thread_sync()
+        k.tcgen05.fence_before_thread_sync()
     else:
-        k.tcgen05_fence_after_thread_sync()
-    k.barrier()
+        k.tcgen05.fence_after_thread_sync()
+    k.barrier.sync()
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_dealloc(cell[0], 64)
+        k.tcgen05.dealloc(cell[0], 64)
     assert told(k) == expected
 
 
@@ -246,43 +246,43 @@ def test_columns_are_given_back_at_the_address_of_the_allocation() -> None:
         k = new()
         cell = k.shared(u32, 1)
         with k.if_(k.warp_id() == 0):
-            k.tcgen05_alloc(cell, 64)
-            k.tcgen05_dealloc(cell[0] + moved, 64)
+            k.tcgen05.alloc(cell, 64)
+            k.tcgen05.dealloc(cell[0] + moved, 64)
         assert told(k) == expected
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(True, []), (False, ["tcgen05.missing-wait-st"])])
 def test_a_multiplicand_is_stored_before_it_is_multiplied(wait: bool, expected: list[str]) -> None:
     k = new(128)
-    done = k.mbarriers(1, 1)
-    k.barriers_ready()
-    with k.tmem_alloc(2 * COLUMNS) as tmem:
+    done = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(2 * COLUMNS) as tmem:
         a = tmem.columns(COLUMNS, 32)
-        k.tcgen05_st(a.lanes(k.warp_id() * 32), "32x32b", [1] * 32)
+        k.tcgen05.st(a.lanes(k.warp_id() * 32), "32x32b", [1] * 32)
         if wait:
-            k.tcgen05_wait_st()
-        k.tcgen05_fence_before_thread_sync()
-        k.barrier()
-        k.tcgen05_fence_after_thread_sync()
+            k.tcgen05.wait_st()
+        k.tcgen05.fence_before_thread_sync()
+        k.barrier.sync()
+        k.tcgen05.fence_after_thread_sync()
         with k.one_thread():
             request = Tcgen05Request("f16", a_in_tmem=True)
-            k.tcgen05_mma(request, tmem, a, k.const(0, u64), SHAPE, accumulate=False)
-            k.tcgen05_commit(done)
+            k.tcgen05.mma(request, tmem, a, k.const(0, u64), SHAPE, accumulate=False)
+            k.tcgen05.commit(done)
     assert told(k) == expected
 
 
 def test_what_warps_store_themselves_needs_no_wait_for_an_mma() -> None:
     k = new()
-    done = k.mbarriers(1, 1)
-    k.barriers_ready()
-    with k.tmem_alloc(2 * COLUMNS) as tmem:
+    done = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(2 * COLUMNS) as tmem:
         with k.one_thread(4):
             issue(k, tmem)
-            k.tcgen05_commit(done)
+            k.tcgen05.commit(done)
         with k.if_(k.warp_id() < 4):
             mine = tmem.columns(COLUMNS, 32).lanes(k.warp_id() * 32)
-            k.tcgen05_st(mine, "32x32b", [1] * 32)
-            k.tcgen05_wait_st()
+            k.tcgen05.st(mine, "32x32b", [1] * 32)
+            k.tcgen05.wait_st()
             read(k, mine)
     assert told(k) == []
 
@@ -290,14 +290,14 @@ def test_what_warps_store_themselves_needs_no_wait_for_an_mma() -> None:
 def test_an_accumulator_that_another_warp_defines_is_defined() -> None:
     for first, expected in ((False, []), (True, ["tcgen05.undefined-accumulator"])):
         k = new()
-        done = k.mbarriers(1, 1)
-        k.barriers_ready()
-        with k.tmem_alloc(COLUMNS) as tmem:
+        done = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(COLUMNS) as tmem:
             for warp, accumulate in ((1, first), (2, True)):
                 with k.one_thread(warp):
                     issue(k, tmem, accumulate=accumulate)
-                    k.tcgen05_commit(done)
-                k.barrier()
+                    k.tcgen05.commit(done)
+                k.barrier.sync()
         assert told(k) == expected
 
 
@@ -306,24 +306,24 @@ A_IN_TMEM = Tcgen05Request("f16", a_in_tmem=True)
 
 def multiply_a_of_tmem(k: KernelBuilder, tmem: TmemColumns, *, wait: str, place: int = 64) -> None:
     """Rounds that store A, multiply it, and store the next: D in columns 0 to 63, A in eight from 64 on."""
-    done = k.mbarriers(1, arrivals=1, name="done")
-    other = k.mbarriers(1, arrivals=1, name="other")
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    other = k.mbarrier.array(1, arrivals=1, name="other")
+    k.mbarrier.ready()
     phase = k.var(0)
     with k.range(k.arguments[1]) as step:
         if wait == "guarded":
             with k.if_(step > 0):
-                k.mbarrier_wait(done, phase)
-        k.tcgen05_st((tmem.columns(place, 8) if place else tmem).lanes(k.warp_id() * 32), "32x32b", [0] * 8)
-        k.tcgen05_wait_st()
-        k.tcgen05_fence_before_thread_sync()
+                k.mbarrier.wait(done, phase)
+        k.tcgen05.st((tmem.columns(place, 8) if place else tmem).lanes(k.warp_id() * 32), "32x32b", [0] * 8)
+        k.tcgen05.wait_st()
+        k.tcgen05.fence_before_thread_sync()
         with k.one_thread():
-            k.tcgen05_mma(A_IN_TMEM, tmem, tmem.columns(64, 8), 0, SHAPE_64, accumulate=False)
-            k.tcgen05_commit(done)
+            k.tcgen05.mma(A_IN_TMEM, tmem, tmem.columns(64, 8), 0, SHAPE_64, accumulate=False)
+            k.tcgen05.commit(done)
         if wait == "another":
-            k.mbarrier_wait(other, phase)
+            k.mbarrier.wait(other, phase)
         if wait == "behind":
-            k.mbarrier_wait(done, phase)
+            k.mbarrier.wait(done, phase)
         phase.set(phase ^ 1)
 
 
@@ -343,7 +343,7 @@ def test_columns_that_an_mma_reads_or_writes_are_stored_behind_a_wait(
     wait: str, place: int, expected: list[str]
 ) -> None:
     k = new(32)
-    with k.tmem_alloc(128) as tmem:
+    with k.tcgen05.tmem(128) as tmem:
         multiply_a_of_tmem(k, tmem, wait=wait, place=place)
     assert told(k) == expected
 
@@ -362,35 +362,35 @@ def test_each_chain_begins_by_overwriting(
     columns: tuple[int, int], first: tuple[bool, bool], expected: list[str]
 ) -> None:
     k = new(32)
-    done = k.mbarriers(1, arrivals=1, name="done")
-    k.barriers_ready()
-    with k.tmem_alloc(128) as tmem, k.one_thread():
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(128) as tmem, k.one_thread():
         for column, accumulate in zip(columns, first, strict=True):
-            k.tcgen05_mma(F16, tmem.columns(column, 64), 0, 0, SHAPE_64, accumulate=accumulate)
-        k.tcgen05_commit(done)
-        k.mbarrier_wait(done, 0)
+            k.tcgen05.mma(F16, tmem.columns(column, 64), 0, 0, SHAPE_64, accumulate=accumulate)
+        k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
     assert told(k) == expected
 
 
 def test_a_chain_at_a_place_that_is_not_known_may_begin_anywhere() -> None:
     k = new(32)
-    done = k.mbarriers(1, arrivals=1, name="done")
-    k.barriers_ready()
-    with k.tmem_alloc(128) as tmem, k.one_thread():
-        k.tcgen05_mma(F16, tmem.columns(k.arguments[1] * 64, 64), 0, 0, SHAPE_64, accumulate=False)
-        k.tcgen05_mma(F16, tmem.columns(64, 64), 0, 0, SHAPE_64, accumulate=True)
-        k.tcgen05_commit(done)
-        k.mbarrier_wait(done, 0)
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(128) as tmem, k.one_thread():
+        k.tcgen05.mma(F16, tmem.columns(k.arguments[1] * 64, 64), 0, 0, SHAPE_64, accumulate=False)
+        k.tcgen05.mma(F16, tmem.columns(64, 64), 0, 0, SHAPE_64, accumulate=True)
+        k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)
     assert told(k) == []
 
 
 def test_addresses_that_are_not_known_are_left_alone() -> None:
     k = new()
     out = k.arguments[0]
-    load = k.tcgen05_ld(out[0], "32x32b", 1)
-    k.tcgen05_wait_ld(load)
-    k.tcgen05_st(out[1], "32x32b", [load.values[0]])
-    k.tcgen05_dealloc(out[2], 64)
+    load = k.tcgen05.ld(out[0], "32x32b", 1)
+    k.tcgen05.wait_ld(load)
+    k.tcgen05.st(out[1], "32x32b", [load.values[0]])
+    k.tcgen05.dealloc(out[2], 64)
     assert told(k) == []
 
 
@@ -399,13 +399,13 @@ def test_the_work_grows_with_the_text() -> None:
     sizes = []
     for repeats in (4, 16):
         k = new()
-        done = k.mbarriers(1, 1)
-        k.barriers_ready()
-        with k.tmem_alloc(COLUMNS) as tmem:
+        done = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        with k.tcgen05.tmem(COLUMNS) as tmem:
             for _ in range(repeats):
                 with k.one_thread(), k.range(k.arguments[1]) as index:
-                    k.tcgen05_mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=index > 0)
-                    k.tcgen05_commit(done)
+                    k.tcgen05.mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=index > 0)
+                    k.tcgen05.commit(done)
         k.return_()
         k._link()
         sizes.append(sum(solve(path, Counting()).transfers for path in warp_paths(k.machine)))

@@ -29,28 +29,28 @@ def test_following_the_advice_never_hides_what_is_still_missing(after: str, expe
     """A fence alone orders nothing: f fence, b barrier, m arrival on an mbarrier, a atomic in global memory."""
     parameters = [nvb.Parameter("flag", nvb.Pointer(u32))]
     k = nvb.KernelBuilder("kernel", "sm_100a", threads=64, parameters=parameters)
-    cell, done, flag = k.shared(u32, 1), k.mbarriers(1, 32), k.arguments[0]
+    cell, done, flag = k.shared(u32, 1), k.mbarrier.array(1, 32), k.arguments[0]
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, 64)
-    k.barriers_ready()
+        k.tcgen05.alloc(cell, 64)
+    k.mbarrier.ready()
     with k.if_(k.warp_id() == 1):
-        k.tcgen05_wait_ld(k.tcgen05_ld(cell[0], "32x32b", 64))
+        k.tcgen05.wait_ld(k.tcgen05.ld(cell[0], "32x32b", 64))
         for step in after:
             if step == "f":
-                k.tcgen05_fence_before_thread_sync()
+                k.tcgen05.fence_before_thread_sync()
             if step == "b":
-                k.barrier(1, 64)
+                k.barrier.sync(1, 64)
             if step == "m":
-                k.mbarrier_arrive(done)
+                k.mbarrier.arrive(done)
             if step == "a":
                 flag.atomic("add", 1)
     with k.if_(k.warp_id() == 0):
         for step in after:
             if step == "b":
-                k.barrier(1, 64)
+                k.barrier.sync(1, 64)
             if step == "m":
-                k.mbarrier_wait(done, 0)
-        k.tcgen05_dealloc(cell[0], 64)
+                k.mbarrier.wait(done, 0)
+        k.tcgen05.dealloc(cell[0], 64)
     assert [one.rule_id for one in gather(k.finish)] == expected
 
 
@@ -59,12 +59,12 @@ def test_the_warp_that_gives_back_for_another_does_so_on_every_path(always: bool
     k = nvb.KernelBuilder("kernel", "sm_100a", threads=64, parameters=[nvb.Parameter("n", nvb.Scalar(u32))])
     cell, n = k.shared(u32, 1), k.arguments[0]
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, 64)
-    k.barriers_ready()
+        k.tcgen05.alloc(cell, 64)
+    k.mbarrier.ready()
     with k.if_(k.warp_id() == 1):
         if always:
-            k.tcgen05_dealloc(cell[0], 64)
+            k.tcgen05.dealloc(cell[0], 64)
         else:
             with k.if_(n > 1):
-                k.tcgen05_dealloc(cell[0], 64)
+                k.tcgen05.dealloc(cell[0], 64)
     assert [one.rule_id for one in gather(k.finish)] == expected

@@ -28,61 +28,61 @@ class Scene:
         self.k = KernelBuilder("kernel", "sm_90a", threads=256, parameters=parameters)
         self.out, self.n = self.k.arguments
         self.tile = self.k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
-        self.acc = self.k.accumulator(64, name="acc")
+        self.acc = self.k.wgmma.accumulator(64, name="acc")
 
     def mma(self, acc=None, **options):
-        self.k.wgmma_mma_async(acc or self.acc, self.tile, self.tile, REQUEST, **options)
+        self.k.wgmma.mma_async(acc or self.acc, self.tile, self.tile, REQUEST, **options)
 
     def group(self, acc=None):
-        self.k.wgmma_fence()
+        self.k.wgmma.fence()
         self.mma(acc)
-        self.k.wgmma_commit_group()
+        self.k.wgmma.commit_group()
 
 
 def each_warpgroup_its_own(s):
-    other = s.k.accumulator(64, name="other")
+    other = s.k.wgmma.accumulator(64, name="other")
     with s.k.if_(s.k.warpgroup_id() == 0):
         s.group()
-        s.k.wgmma_wait_group(0, drains=[s.acc])
+        s.k.wgmma.wait_group(0, drains=[s.acc])
         s.out[0] = s.acc[0]
     with s.k.else_():
         s.group(other)
-        s.k.wgmma_wait_group(0, drains=[other])
+        s.k.wgmma.wait_group(0, drains=[other])
         s.out[1] = other[0]
 
 
 def drained_behind_two_loops(s):
     with s.k.range(s.n):
-        with s.k.range(s.n), s.k.wgmma(in_flight=1):
+        with s.k.range(s.n), s.k.wgmma.group(in_flight=1):
             s.mma()
-        s.k.wgmma_wait_group(0, drains=[s.acc])
+        s.k.wgmma.wait_group(0, drains=[s.acc])
         s.out[0] = s.acc[0]
 
 
 def two_accumulators_in_turn(s):
-    other = s.k.accumulator(64, name="other")
+    other = s.k.wgmma.accumulator(64, name="other")
     with s.k.range(s.n):
         s.group()
         s.group(other)
-        s.k.wgmma_wait_group(1, drains=[s.acc])
+        s.k.wgmma.wait_group(1, drains=[s.acc])
         s.out[0] = s.acc[0]
-        s.k.wgmma_wait_group(0, drains=[other])
+        s.k.wgmma.wait_group(0, drains=[other])
         s.out[1] = other[0]
 
 
 def drained_on_both_sides(s):
     s.group()
     with s.k.if_(s.n == 0):
-        s.k.wgmma_wait_group(0)
+        s.k.wgmma.wait_group(0)
     with s.k.else_():
-        s.k.wgmma_wait_group(0)
+        s.k.wgmma.wait_group(0)
     s.out[0] = s.acc[0]
 
 
 def fragment_read_behind_the_wait(s):
-    a = s.k.fragment([s.k.const(0, u32)] * 4, f16)
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, a, s.tile, FROM_REGISTERS)
+    a = s.k.wgmma.fragment([s.k.const(0, u32)] * 4, f16)
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, a, s.tile, FROM_REGISTERS)
     s.out[0] = a.registers[0].bitcast(f32)
 
 
@@ -92,13 +92,13 @@ def filled_and_read(s):
 
 
 def written_in_some_rounds(s):
-    with s.k.range(s.n), s.k.wgmma():
+    with s.k.range(s.n), s.k.wgmma.group():
         s.mma()
     s.out[0] = s.acc[0]
 
 
 def overwritten_first_and_added_to_behind(s):
-    with s.k.wgmma():
+    with s.k.wgmma.group():
         s.mma(accumulate=False)
         s.mma(accumulate=True)
     s.out[0] = s.acc[0]
@@ -106,22 +106,22 @@ def overwritten_first_and_added_to_behind(s):
 
 def added_to_what_ordinary_code_wrote(s):
     s.acc.fill(1.0)
-    with s.k.wgmma():
+    with s.k.wgmma.group():
         s.mma(accumulate=True)
     s.out[0] = s.acc[0]
 
 
 def added_to_from_the_second_round_on(s):
-    with s.k.range(s.n) as turn, s.k.wgmma():
+    with s.k.range(s.n) as turn, s.k.wgmma.group():
         s.mma(accumulate=turn > 0)
     s.out[0] = s.acc[0]
 
 
 def first_round_in_front_of_the_loop(s):
     """The loop has no rounds where the branch is not taken, which nothing in the blocks says."""
-    with s.k.if_(s.n > 0), s.k.wgmma():
+    with s.k.if_(s.n > 0), s.k.wgmma.group():
         s.mma(accumulate=False)
-    with s.k.range(s.n - 1), s.k.wgmma():
+    with s.k.range(s.n - 1), s.k.wgmma.group():
         s.mma(accumulate=True)
 
 
@@ -136,47 +136,47 @@ KEPT = [
 def drained_in_one_warpgroup_only(s):
     s.group()
     with s.k.if_(s.k.warpgroup_id() == 0):
-        s.k.wgmma_wait_group(0)
+        s.k.wgmma.wait_group(0)
     s.out[0] = s.acc[0]  # broken
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def left_in_flight_by_the_inner_loop(s):
     with s.k.range(s.n):
-        with s.k.range(s.n), s.k.wgmma(in_flight=1):
+        with s.k.range(s.n), s.k.wgmma.group(in_flight=1):
             s.mma()
         s.out[0] = s.acc[0]  # broken
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def left_in_flight_for_the_next_round(s):
     with s.k.range(s.n):
         s.acc.fill(1.0)  # broken
         s.group()
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def the_other_accumulator_is_drained(s):
-    other = s.k.accumulator(64, name="other")
+    other = s.k.wgmma.accumulator(64, name="other")
     s.group()
     s.group(other)
-    s.k.wgmma_wait_group(1)
+    s.k.wgmma.wait_group(1)
     s.out[0] = other[0]  # broken
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def fragment_read_in_flight(s):
-    a = s.k.fragment([s.k.const(0, u32)] * 4, f16)
-    with s.k.wgmma(in_flight=1):
-        s.k.wgmma_mma_async(s.acc, a, s.tile, FROM_REGISTERS)
+    a = s.k.wgmma.fragment([s.k.const(0, u32)] * 4, f16)
+    with s.k.wgmma.group(in_flight=1):
+        s.k.wgmma.mma_async(s.acc, a, s.tile, FROM_REGISTERS)
     s.out[0] = a.registers[0].bitcast(f32)  # broken
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def returned_in_flight(s):
     s.group()
     s.k.return_if(s.k.warpgroup_id() == 1)  # broken
-    s.k.wgmma_wait_group(0)
+    s.k.wgmma.wait_group(0)
 
 
 def stored_without_an_mma(s):
@@ -186,27 +186,27 @@ def stored_without_an_mma(s):
 
 def stored_before_the_mma(s):
     s.out[0] = s.acc[0]  # broken
-    with s.k.wgmma():
+    with s.k.wgmma.group():
         s.mma()
 
 
 def multiplied_on_the_other_side(s):
-    with s.k.if_(s.n == 0), s.k.wgmma():
+    with s.k.if_(s.n == 0), s.k.wgmma.group():
         s.mma()
     with s.k.else_():
         s.out[0] = s.acc[0]  # broken
 
 
 def added_to_nothing(s):
-    with s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.tile, s.tile, REQUEST, accumulate=True)  # broken
+    with s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.tile, s.tile, REQUEST, accumulate=True)  # broken
         s.mma()
     s.out[0] = s.acc[0]
 
 
 def added_to_nothing_in_the_first_round(s):
-    with s.k.range(s.n), s.k.wgmma():
-        s.k.wgmma_mma_async(s.acc, s.tile, s.tile, REQUEST, accumulate=True)  # broken
+    with s.k.range(s.n), s.k.wgmma.group():
+        s.k.wgmma.mma_async(s.acc, s.tile, s.tile, REQUEST, accumulate=True)  # broken
         s.mma(accumulate=True)
     s.out[0] = s.acc[0]
 

@@ -1,17 +1,15 @@
-"""Exchange, votes and reductions between the lanes of a warp, and matrices moved by a warp together."""
+"""What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.13)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from llvmlite import ir
 
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.intrinsics.copy import matrix_move
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import f32, pred, s32, u32
+from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import warp
 from nvbackend.isel.select.memory_rules import check_exchange, check_members
 from nvbackend.isel.target.variants import variant
@@ -19,11 +17,20 @@ from nvbackend.isel.target.variants import variant
 _UP = "up"
 
 
-class WarpOperations(Threads):
-    """Warp-wide calls (PTX ISA 9.7.9 shfl, 9.7.13 vote, match, redux; 9.7.14 ldmatrix, stmatrix, movmatrix).
+@user_facing
+class Warp:
+    """What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.13)."""
 
-    Every lane of `members` (a mask, all lanes by default) executes the same call.
-    """
+    called = "warp"
+
+    def __init__(self, k: Threads) -> None:
+        self._k = k
+
+    # -- barriers of warp and cluster (PTX ISA 9.7.13.2 and 9.7.13.3) ------------------------------------------------
+
+    def sync(self, members: Operand = warp.ALL_LANES) -> None:
+        """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses. PTX ISA 9.7.13.2."""
+        self._k.emit(sync.warp_sync(), {"mask": as_value(self._k, members, u32).ir})
 
     def shuffle(
         self, value: Value, mode: str, lane: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
@@ -34,7 +41,7 @@ class WarpOperations(Threads):
         that would read beyond its segment keeps its own value. Raises shuffle.lanes.
         """
         row = variant("shfl.sync", warp.shuffle, mode)
-        results = self.emit(row, self._exchange(value, mode, lane, members, width))
+        results = self._k.emit(row, self._exchange(value, mode, lane, members, width))
         return self._exchanged(results["result"][0], value)
 
     def shuffle_in_range(
@@ -45,12 +52,12 @@ class WarpOperations(Threads):
         Raises instruction.variant. PTX ISA 9.7.9 (shfl.sync).
         """
         row = variant("shfl.sync", warp.shuffle, mode, True)
-        results = self.emit(row, self._exchange(value, mode, lane, members, width))
-        return self._exchanged(results["result"][0], value), self._wrap(results["in_range"][0], pred)
+        results = self._k.emit(row, self._exchange(value, mode, lane, members, width))
+        return self._exchanged(results["result"][0], value), self._k._wrap(results["in_range"][0], pred)
 
     def _exchanged(self, result: ir.Value, value: Value) -> Value:
         """What the instruction gives, as the type of what it was given: f32 rides in a 32-bit register."""
-        return self._wrap(result, s32).bitcast(f32) if value.type is f32 else self._wrap(result, value.type)
+        return self._k._wrap(result, s32).bitcast(f32) if value.type is f32 else self._k._wrap(result, value.type)
 
     def _exchange(
         self, value: Value, mode: str, lane: Operand, members: Operand, width: int
@@ -59,9 +66,9 @@ class WarpOperations(Threads):
             problem = f"shfl.sync exchanges values of 32 bits, and this {value.type} has {value.type.bits}"
             narrow, wide = "convert it, .to(f32) or .to(i32), and back after", "exchange its halves one by one"
             rules.TYPE_MISMATCH.fail(problem=problem, advice=narrow if value.type.bits < s32.bits else wide)
-        named, other = as_value(self, members, u32), as_value(self, lane, s32)
+        named, other = as_value(self._k, members, u32), as_value(self._k, lane, s32)
         check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
-        here = self._execution.here()
+        here = self._k._execution.here()
         if isinstance(named.constant, int) and here is not None and not here.elected:
             check_members(mode, named.constant, here.lanes)
         return {
@@ -77,8 +84,8 @@ class WarpOperations(Threads):
         Mode ballot gives a u32 with a bit for each lane where it holds.
         """
         row = variant("vote.sync", warp.vote, mode)
-        operands = {"members": as_value(self, members, u32).ir, "predicate": as_value(self, predicate, pred).ir}
-        return self._wrap(self.emit(row, operands)["result"][0], u32 if mode == "ballot" else pred)
+        operands = {"members": as_value(self._k, members, u32).ir, "predicate": as_value(self._k, predicate, pred).ir}
+        return self._k._wrap(self._k.emit(row, operands)["result"][0], u32 if mode == "ballot" else pred)
 
     def match(self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES) -> Value:
         """match.sync: a u32 mask of the lanes with this lane's `value` (any), or of all if all are equal, else 0 (all).
@@ -86,8 +93,8 @@ class WarpOperations(Threads):
         `value` is an integer of 32 or 64 bits.
         """
         row = variant("match.sync", warp.match, mode, value.type.bits)
-        operands = {"members": as_value(self, members, u32).ir, "value": value.ir}
-        return self._wrap(self.emit(row, operands)["lanes"][0], u32)
+        operands = {"members": as_value(self._k, members, u32).ir, "value": value.ir}
+        return self._k._wrap(self._k.emit(row, operands)["lanes"][0], u32)
 
     def match_all(self, value: Value, *, members: Operand = warp.ALL_LANES) -> tuple[Value, Value]:
         """match.all.sync: the mask (u32) of `match` in mode all, and the predicate that all values are equal.
@@ -95,14 +102,14 @@ class WarpOperations(Threads):
         `value` is an integer of 32 or 64 bits. Raises instruction.variant. PTX ISA 9.7.13 (match.sync).
         """
         row = variant("match.sync", warp.match, "all", value.type.bits, True)
-        results = self.emit(row, {"members": as_value(self, members, u32).ir, "value": value.ir})
-        return self._wrap(results["lanes"][0], u32), self._wrap(results["equal"][0], pred)
+        results = self._k.emit(row, {"members": as_value(self._k, members, u32).ir, "value": value.ir})
+        return self._k._wrap(results["lanes"][0], u32), self._k._wrap(results["equal"][0], pred)
 
     def active_lanes(self) -> Value:
         """activemask: a u32 mask of the lanes that happen to be here; never a substitute for known `members`."""
-        return self._wrap(self.emit(warp.activemask(), {})["lanes"][0], u32)
+        return self._k._wrap(self._k.emit(warp.activemask(), {})["lanes"][0], u32)
 
-    def warp_reduce(
+    def reduce(
         self,
         operation: str,
         value: Value,
@@ -118,42 +125,5 @@ class WarpOperations(Threads):
         bitwise = operation in warp.REDUCTIONS and warp.REDUCTIONS[operation] == ("b32",)
         element = "b32" if bitwise and value.type in (s32, u32) else str(value.type)
         row = variant("redux.sync", warp.reduce, operation, element, absolute=absolute, nan=nan)
-        operands = {"members": as_value(self, members, u32).ir, "value": value.ir}
-        return self._wrap(self.emit(row, operands)["result"][0], value.type)
-
-    def ldmatrix(
-        self,
-        address: Address,
-        count: int,
-        *,
-        transposed: bool = False,
-        shape: str = matrix_move.HALVES.name,
-        element: str = matrix_move.HALVES.element,
-    ) -> list[Value]:
-        """ldmatrix: `count` matrices from shared memory, as u32 registers: one a matrix, two for m16n16.
-
-        Lanes give the addresses of the rows, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix and so on.
-        """
-        row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
-        self._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
-        return [self._wrap(one, u32) for one in self.emit(row, {"address": address.bytes.ir})["fragment"]]
-
-    def stmatrix(
-        self,
-        address: Address,
-        fragment: Sequence[Value],
-        *,
-        transposed: bool = False,
-        shape: str = matrix_move.HALVES.name,
-        element: str = matrix_move.HALVES.element,
-    ) -> None:
-        """stmatrix: u32 registers, one a matrix, to matrices in shared memory; addresses as of ldmatrix."""
-        row = variant("stmatrix", matrix_move.stmatrix, len(fragment), transposed, shape, element)
-        self._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
-        registers = [as_value(self, one, u32).ir for one in fragment]
-        self.emit(row, {"address": address.bytes.ir, "fragment": registers})
-
-    def movmatrix(self, fragment: Value) -> Value:
-        """movmatrix: the transpose of an m8n8 matrix of 16-bit elements that lies across the warp's registers."""
-        source = as_value(self, fragment, u32).ir
-        return self._wrap(self.emit(matrix_move.movmatrix(), {"source": source})["fragment"][0], u32)
+        operands = {"members": as_value(self._k, members, u32).ir, "value": value.ir}
+        return self._k._wrap(self._k.emit(row, operands)["result"][0], value.type)
