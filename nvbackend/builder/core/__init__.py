@@ -1,1 +1,0 @@
-"""The builder's core: where code goes, control flow, variables, parameters."""

@@ -1,1 +1,0 @@
-"""The kernel builder itself, the `kernel` decorator, and `attach`."""

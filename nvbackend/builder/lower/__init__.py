@@ -1,1 +1,0 @@
-"""From typed operands to LLVM IR: types, numbers, operators, conversions, rows."""

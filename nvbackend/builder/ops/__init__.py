@@ -1,1 +1,0 @@
-"""One call for each machine operation, a file for each kind."""

@@ -1,1 +1,0 @@
-"""The calls of the matrix instructions: mma.sync, wmma, wgmma, tcgen05."""

@@ -1,1 +1,0 @@
-"""Tiles: tensors, tiled copies, rings and roles."""

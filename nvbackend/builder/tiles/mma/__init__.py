@@ -1,1 +1,0 @@
-"""Matrix instructions over tiles: operands, accumulators, epilogues."""

@@ -1,1 +1,0 @@
-"""What a value's expression shows: its bits, its divisors, the variables in it."""

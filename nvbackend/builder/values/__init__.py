@@ -1,1 +1,0 @@
-"""Run-time values: numbers with operators, indices as distances, accumulators."""

@@ -1,1 +1,0 @@
-"""Which thread holds what, for every row that has fragments."""

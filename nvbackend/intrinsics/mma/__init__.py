@@ -1,1 +1,0 @@
-"""The rows that multiply matrices: mma.sync, wmma, wgmma, tcgen05.mma."""

@@ -1,1 +1,0 @@
-"""Packed words: descriptors of operands and instructions, field by field, and the layouts that they describe."""

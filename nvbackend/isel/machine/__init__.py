@@ -1,1 +1,0 @@
-"""The machine form: functions of selected instructions, their packed words, and both as text."""

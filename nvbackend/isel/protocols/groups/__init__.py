@@ -1,1 +1,0 @@
-"""Groups of asynchronous operations: which threads commit them and wait for them."""

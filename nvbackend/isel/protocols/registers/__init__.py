@@ -1,1 +1,0 @@
-"""setmaxnreg: what each warpgroup has of the CTA's registers."""

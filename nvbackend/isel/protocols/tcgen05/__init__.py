@@ -1,1 +1,0 @@
-"""What a whole function that uses tcgen05 must keep."""

@@ -1,1 +1,0 @@
-"""wmma fragments: how they are loaded, stored and multiplied."""

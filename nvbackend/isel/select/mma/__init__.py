@@ -1,1 +1,0 @@
-"""mma.sync: the request, its rules, the selector."""

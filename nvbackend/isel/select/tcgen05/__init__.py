@@ -1,1 +1,0 @@
-"""tcgen05: the request, its rules, the selector, the rules on its words and on tensor memory."""

@@ -1,1 +1,0 @@
-"""TMA tensor copies: the request, its rules, the selector."""

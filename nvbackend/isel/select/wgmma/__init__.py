@@ -1,1 +1,0 @@
-"""wgmma: the request, its rules, the selector."""

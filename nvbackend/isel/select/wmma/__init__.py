@@ -1,1 +1,0 @@
-"""wmma: the requests, their rules, the selector."""

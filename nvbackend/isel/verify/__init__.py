@@ -1,1 +1,0 @@
-"""The verifier: every check of the machine form against the exact target."""

@@ -1,1 +1,0 @@
-"""The algebra alone: layouts, and the operations on them."""

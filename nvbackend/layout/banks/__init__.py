@@ -1,1 +1,0 @@
-"""Bank conflicts of shared-memory accesses."""

@@ -1,1 +1,0 @@
-"""Matrix descriptors from layouts and back, and the canonical layouts that they can describe."""

@@ -1,1 +1,0 @@
-"""Drawing grids as SVG."""
