@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nvbackend import Major, Pointer, Swizzle, f16, u32
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.memory import Address
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.builder.ops.memory import Address
 from nvbackend.layout import BankAccess, Layout, bank_conflicts, gmma_atom, ldmatrix_conflicts, tile_to_shape
 from nvbackend.signature import Parameter
 
@@ -72,7 +72,7 @@ def build(pattern: Pattern) -> FinishedKernel:
     shared = k.shared(u32, SHARED_BYTES // WORD_BYTES, align=128)
     place = shared.byte_offset(addresses[lane], align=pattern.access.bytes)
     words = pattern.access.bytes // WORD_BYTES
-    loaded = k.ldmatrix(place, words) if pattern.matrix else place.load(words)
+    loaded = k.mma.ldmatrix(place, words) if pattern.matrix else place.load(words)
     for index, value in enumerate(loaded):
         out[lane * words + index] = value
     return k.finish()

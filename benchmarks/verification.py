@@ -24,12 +24,12 @@ from unittest import mock
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from nvbackend.builder import core
-from nvbackend.builder.definition import KernelDefinition
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.core import core
+from nvbackend.builder.kernel.definition import KernelDefinition
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.value_tracking import uniformity
 from nvbackend.isel.flow.finished import finished
-from nvbackend.isel.verify import PROTOCOLS, verify
+from nvbackend.isel.verify.verify import PROTOCOLS, verify
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
 
 SIZES = (1, 4, 16)
@@ -52,20 +52,20 @@ def chain(k: KernelBuilder, a: MATRIX, b: MATRIX, c: nvb.Pointer(f32), steps: i3
     """`loops` products one after another, each summed in a loop of its own and stored."""
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
     tile_a, tile_b = k.shared_tile(mma.smem_a(64), name="a"), k.shared_tile(mma.smem_b(64), name="b")
-    full = k.mbarriers(1, arrivals=1, name="full")
-    k.barriers_ready()
+    full = k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
     phase, acc = k.var(0, name="phase"), mma.accumulator()
     for product in range(loops):
         acc.clear()
         with k.range(steps) as step:
             with k.one_thread():
-                k.mbarrier_arrive_expect_tx(full, tile_a.layout.bytes + tile_b.layout.bytes)
-                k.tma_load(tile_a, a, (product * 64, step * 64), full)
-                k.tma_load(tile_b, b, (product * 64, step * 64), full)
-            k.mbarrier_wait(full, phase)
-            with k.wgmma():
+                k.mbarrier.arrive_expect_tx(full, tile_a.layout.bytes + tile_b.layout.bytes)
+                k.tma.load(tile_a, a, (product * 64, step * 64), full)
+                k.tma.load(tile_b, b, (product * 64, step * 64), full)
+            k.mbarrier.wait(full, phase)
+            with k.wgmma.group():
                 mma.accumulate(acc, tile_a, tile_b)
-            k.barrier()
+            k.barrier.sync()
             phase.set(phase ^ 1)
         with k.if_(k.thread_id() < steps):
             c[k.thread_id() + product * 128] = acc[0]
@@ -74,12 +74,12 @@ def chain(k: KernelBuilder, a: MATRIX, b: MATRIX, c: nvb.Pointer(f32), steps: i3
 @nvb.kernel("sm_90a", threads=128)
 def row(k: KernelBuilder, c: nvb.Pointer(f32), *, barriers: int = BARRIERS) -> None:
     """`barriers` mbarriers, each waited for by itself, in a branch of its own."""
-    cells = k.mbarriers(barriers, arrivals=1, name="cells")
-    k.barriers_ready()
+    cells = k.mbarrier.array(barriers, arrivals=1, name="cells")
+    k.mbarrier.ready()
     for index in range(barriers):
         with k.one_thread():
-            k.mbarrier_arrive(cells + index)
-        k.mbarrier_wait(cells + index, 0)
+            k.mbarrier.arrive(cells + index)
+        k.mbarrier.wait(cells + index, 0)
     c[k.thread_id()] = 0.0
 
 

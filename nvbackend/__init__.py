@@ -10,12 +10,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from nvbackend import atoms as atoms, codegen as codegen, layout as layout, runtime as runtime, tiled as tiled
-    from nvbackend.builder.accumulator import Accumulator as Accumulator
-    from nvbackend.builder.attach import attach as attach
-    from nvbackend.builder.definition import KernelDefinition as KernelDefinition, kernel as kernel
-    from nvbackend.builder.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
-    from nvbackend.builder.mbarrier_handle import MbarrierHandle as MbarrierHandle, MbarrierKind as MbarrierKind
+    from nvbackend import (
+        atoms as atoms,
+        codegen as codegen,
+        layout as layout,
+        runtime as runtime,
+        tiled as tiled,
+        tileiras as tileiras,
+    )
+    from nvbackend.builder.values.accumulator import Accumulator as Accumulator
+    from nvbackend.builder.kernel.attach import attach as attach
+    from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
+    from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
+    from nvbackend.builder.ops.mbarrier_handle import MbarrierHandle as MbarrierHandle, MbarrierKind as MbarrierKind
     from nvbackend.codegen.cache import Cache as Cache
     from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
     from nvbackend.diagnostics import (
@@ -24,25 +31,25 @@ if TYPE_CHECKING:
         Rule as Rule,
         Severity as Severity,
     )
-    from nvbackend.intrinsics.seed_block_scale import (
+    from nvbackend.tileiras.block_scale import (
         BlockScaledAtom as BlockScaledAtom,
         block_scaled_atom as block_scaled_atom,
     )
-    from nvbackend.intrinsics.seed_descriptor import TileirasDescriptor as TileirasDescriptor
-    from nvbackend.intrinsics.seed_operand_b import SeedOperandB as SeedOperandB, seed_operand_b as seed_operand_b
-    from nvbackend.intrinsics.tcgen05_control import (
+    from nvbackend.tileiras.descriptor import TileirasDescriptor as TileirasDescriptor
+    from nvbackend.tileiras.operand_b import SeedOperandB as SeedOperandB, seed_operand_b as seed_operand_b
+    from nvbackend.intrinsics.words.tcgen05_control import (
         SeedCollector as SeedCollector,
         Tcgen05Collector as Tcgen05Collector,
         Tcgen05Ctrl as Tcgen05Ctrl,
     )
-    from nvbackend.intrinsics.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
-    from nvbackend.intrinsics.smem_layout import Major as Major, SmemLayout as SmemLayout
-    from nvbackend.intrinsics.tcgen05_descriptor import (
+    from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
+    from nvbackend.intrinsics.words.smem_layout import Major as Major, SmemLayout as SmemLayout
+    from nvbackend.intrinsics.words.tcgen05_descriptor import (
         InstructionDescriptor as InstructionDescriptor,
         Tcgen05SmemDescriptor as Tcgen05SmemDescriptor,
         Tcgen05Swizzle as Tcgen05Swizzle,
     )
-    from nvbackend.intrinsics.types import (
+    from nvbackend.intrinsics.row.types import (
         ElementType as ElementType,
         b1 as b1,
         bf16 as bf16,
@@ -71,19 +78,19 @@ if TYPE_CHECKING:
         ue4m3 as ue4m3,
         ue8m0 as ue8m0,
     )
-    from nvbackend.isel.families.mma_request import MmaRequest as MmaRequest
-    from nvbackend.isel.families.mma_request import mma as mma
-    from nvbackend.isel.families.mma_select import select_mma as select_mma
-    from nvbackend.isel.families.tcgen05_request import Tcgen05Request as Tcgen05Request
-    from nvbackend.isel.families.tcgen05_select import select_tcgen05 as select_tcgen05
-    from nvbackend.isel.families.tma_request import TmaRequest as TmaRequest
-    from nvbackend.isel.families.tma_rules import select_tma as select_tma
-    from nvbackend.isel.families.wgmma_rules import WgmmaRequest as WgmmaRequest
-    from nvbackend.isel.families.wmma_request import WmmaMoveRequest as WmmaMoveRequest, WmmaRequest as WmmaRequest
-    from nvbackend.isel.families.wmma_select import select_wmma as select_wmma, select_wmma_move as select_wmma_move
-    from nvbackend.isel.request import wgmma as wgmma
-    from nvbackend.isel.select import select_wgmma as select_wgmma
-    from nvbackend.isel.target import Target as Target
+    from nvbackend.isel.select.mma.request import MmaRequest as MmaRequest
+    from nvbackend.isel.select.mma.request import mma as mma
+    from nvbackend.isel.select.mma.select import select_mma as select_mma
+    from nvbackend.isel.select.tcgen05.request import Tcgen05Request as Tcgen05Request
+    from nvbackend.isel.select.tcgen05.select import select_tcgen05 as select_tcgen05
+    from nvbackend.isel.select.tma.request import TmaRequest as TmaRequest
+    from nvbackend.isel.select.tma.rules import select_tma as select_tma
+    from nvbackend.isel.select.wgmma.rules import WgmmaRequest as WgmmaRequest
+    from nvbackend.isel.select.wmma.request import WmmaMoveRequest as WmmaMoveRequest, WmmaRequest as WmmaRequest
+    from nvbackend.isel.select.wmma.select import select_wmma as select_wmma, select_wmma_move as select_wmma_move
+    from nvbackend.isel.select.wgmma.shape_names import wgmma as wgmma
+    from nvbackend.isel.select.wgmma.select import select_wgmma as select_wgmma
+    from nvbackend.isel.target.target import Target as Target
     from nvbackend.signature import (
         Im2col as Im2col,
         Parameter as Parameter,
@@ -100,39 +107,39 @@ _TYPES = (
 _NAMES: dict[str, str] = {
     name: module
     for module, names in {
-        "nvbackend.builder.accumulator": "Accumulator",
-        "nvbackend.builder.attach": "attach",
-        "nvbackend.builder.definition": "KernelDefinition kernel",
-        "nvbackend.builder.kernel": "FinishedKernel KernelBuilder",
-        "nvbackend.builder.mbarrier_handle": "MbarrierHandle MbarrierKind",
+        "nvbackend.builder.values.accumulator": "Accumulator",
+        "nvbackend.builder.kernel.attach": "attach",
+        "nvbackend.builder.kernel.definition": "KernelDefinition kernel",
+        "nvbackend.builder.kernel.kernel": "FinishedKernel KernelBuilder",
+        "nvbackend.builder.ops.mbarrier_handle": "MbarrierHandle MbarrierKind",
         "nvbackend.codegen.cache": "Cache",
         "nvbackend.codegen.compiled": "CompiledKernel compile_kernel",
         "nvbackend.diagnostics": "Diagnostic DiagnosticError Rule Severity",
-        "nvbackend.intrinsics.seed_block_scale": "BlockScaledAtom block_scaled_atom",
-        "nvbackend.intrinsics.seed_descriptor": "TileirasDescriptor",
-        "nvbackend.intrinsics.seed_operand_b": "SeedOperandB seed_operand_b",
-        "nvbackend.intrinsics.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
-        "nvbackend.intrinsics.smem_descriptor": "SmemDescriptor Swizzle",
-        "nvbackend.intrinsics.smem_layout": "Major SmemLayout",
-        "nvbackend.intrinsics.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
-        "nvbackend.intrinsics.types": _TYPES,
-        "nvbackend.isel.families.mma_request": "MmaRequest mma",
-        "nvbackend.isel.families.mma_select": "select_mma",
-        "nvbackend.isel.families.tcgen05_request": "Tcgen05Request",
-        "nvbackend.isel.families.tcgen05_select": "select_tcgen05",
-        "nvbackend.isel.families.tma_request": "TmaRequest",
-        "nvbackend.isel.families.tma_rules": "select_tma",
-        "nvbackend.isel.families.wgmma_rules": "WgmmaRequest",
-        "nvbackend.isel.families.wmma_request": "WmmaMoveRequest WmmaRequest",
-        "nvbackend.isel.families.wmma_select": "select_wmma select_wmma_move",
-        "nvbackend.isel.request": "wgmma",
-        "nvbackend.isel.select": "select_wgmma",
-        "nvbackend.isel.target": "Target",
+        "nvbackend.tileiras.block_scale": "BlockScaledAtom block_scaled_atom",
+        "nvbackend.tileiras.descriptor": "TileirasDescriptor",
+        "nvbackend.tileiras.operand_b": "SeedOperandB seed_operand_b",
+        "nvbackend.intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
+        "nvbackend.intrinsics.words.smem_descriptor": "SmemDescriptor Swizzle",
+        "nvbackend.intrinsics.words.smem_layout": "Major SmemLayout",
+        "nvbackend.intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
+        "nvbackend.intrinsics.row.types": _TYPES,
+        "nvbackend.isel.select.mma.request": "MmaRequest mma",
+        "nvbackend.isel.select.mma.select": "select_mma",
+        "nvbackend.isel.select.tcgen05.request": "Tcgen05Request",
+        "nvbackend.isel.select.tcgen05.select": "select_tcgen05",
+        "nvbackend.isel.select.tma.request": "TmaRequest",
+        "nvbackend.isel.select.tma.rules": "select_tma",
+        "nvbackend.isel.select.wgmma.rules": "WgmmaRequest",
+        "nvbackend.isel.select.wmma.request": "WmmaMoveRequest WmmaRequest",
+        "nvbackend.isel.select.wmma.select": "select_wmma select_wmma_move",
+        "nvbackend.isel.select.wgmma.shape_names": "wgmma",
+        "nvbackend.isel.select.wgmma.select": "select_wgmma",
+        "nvbackend.isel.target.target": "Target",
         "nvbackend.signature": "Im2col Parameter Pointer Scalar Signature TensorMap",
     }.items()
     for name in names.split()
 }
-_SUBPACKAGES = ("atoms", "codegen", "layout", "runtime", "tiled")
+_SUBPACKAGES = ("atoms", "codegen", "layout", "runtime", "tiled", "tileiras")
 
 __all__ = [*_NAMES, *_SUBPACKAGES]  # noqa: PLE0604
 

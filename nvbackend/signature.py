@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from nvbackend.builder.copy_ring import CopyStage
-from nvbackend.builder.values import Value
+from nvbackend.builder.tiles.copy_ring import CopyStage
+from nvbackend.builder.values.values import Value
 from nvbackend.tiled import make_tiled_mma
 from samples import program
 from samples.warp_tiles import ROWS, THREADS, WARPS, Rows, columns, place_of_c, swizzled

@@ -33,38 +33,38 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
     mma = k.tiled_mma(MMA, descriptor=SHAPE)
     ring = k.pipeline(STAGES, consumers=1, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K))
     output = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, TILE_M, TILE_N), name="c")
-    multiplied = k.mbarriers(1, arrivals=1, name="multiplied")
-    k.tma_prefetch_maps(a, b, c)
-    k.barriers_ready()
+    multiplied = k.mbarrier.array(1, arrivals=1, name="multiplied")
+    k.tma.prefetch_maps(a, b, c)
+    k.mbarrier.ready()
     m, n = k.grouped(k.block_id(), tiles_m, tiles_n, GROUP)
 
-    with k.tmem_alloc(mma.columns) as accumulator:
+    with k.tcgen05.tmem(mma.columns) as accumulator:
         with k.one_thread(PRODUCER), k.range(steps) as step, ring.fill() as stage:
-            k.tma_load(stage.a, a, (m * TILE_M, step * TILE_K), stage.full)
-            k.tma_load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full)
+            k.tma.load(stage.a, a, (m * TILE_M, step * TILE_K), stage.full)
+            k.tma.load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full)
 
         with k.one_thread(ISSUER):
             with k.range(steps) as step, ring.feed() as stage:
                 mma.accumulate(accumulator, stage.a, stage.b, accumulate=step > 0)
-            k.tcgen05_commit(multiplied)
+            k.tcgen05.commit(multiplied)
 
         with k.if_(k.warp_id() < PRODUCER):
-            k.mbarrier_wait(multiplied, 0)
-            k.tcgen05_fence_after_thread_sync()
+            k.mbarrier.wait(multiplied, 0)
+            k.tcgen05.fence_after_thread_sync()
             row = k.thread_id()
             for panel in range(TILE_N // PANEL):
                 columns = accumulator.columns(panel * PANEL, PANEL)
-                load = k.tcgen05_ld(columns.lanes(k.warp_id() * 32), "32x32b", PANEL)
-                k.tcgen05_wait_ld(load)
+                load = k.tcgen05.ld(columns.lanes(k.warp_id() * 32), "32x32b", PANEL)
+                k.tcgen05.wait_ld(load)
                 values = [value.bitcast(f32).to(f16) for value in load.values]
                 for column in range(0, PANEL, CHUNK):
                     output.at(row, panel * PANEL + column).store(*values[column : column + CHUNK])
-            k.fence_proxy_async()
-            k.barrier(1, threads=128)
+            k.fence.proxy_async()
+            k.barrier.sync(1, threads=128)
             with k.one_thread(0):
-                k.tma_store(c, (m * TILE_M, n * TILE_N), output)
-                k.tma_commit_stores()
-                k.tma_wait_stores(reading=True)
+                k.tma.store(c, (m * TILE_M, n * TILE_N), output)
+                k.tma.commit_group()
+                k.tma.wait_group(reading=True)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import e4m3, f32, i32, ue8m0
-from nvbackend.builder.copy_ring import CopyStage
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tensor import Inside, Tensor
-from nvbackend.builder.values import Value
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.tiles.copy_ring import CopyStage
+from nvbackend.builder.tiles.tensor import Inside, Tensor
+from nvbackend.builder.values.values import Value
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_mma
 from samples import program

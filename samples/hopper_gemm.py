@@ -27,32 +27,32 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
     mma = k.tiled_mma(nvb.wgmma("m64n256k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
     ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K), multicast=True)
     output = k.tma_epilogue(c, TILE_N, CONSUMERS)
-    k.tma_prefetch_maps(a, b, c)
-    k.barriers_ready()
+    k.tma.prefetch_maps(a, b, c)
+    k.mbarrier.ready()
 
     pairs = tiles_m // CLUSTER  # a cluster works on two tiles, one above the other, that share their tile of B
-    tiles = lambda: k.range(k.cluster_id(), pairs * tiles_n, k.cluster_count(), name="tile")  # noqa: E731
+    tiles = lambda: k.range(k.cluster.id(), pairs * tiles_n, k.cluster.count(), name="tile")  # noqa: E731
     place = lambda tile: k.grouped(tile, pairs, tiles_n, GROUP // CLUSTER)  # noqa: E731
 
     with k.producer(registers=40):
         with tiles() as tile:
             m, n = place(tile)
             with k.range(steps) as step, ring.fill() as stage:
-                row = (m * CLUSTER + k.cluster_rank()) * TILE_M
-                k.tma_load(stage.a, a, (row, step * TILE_K), stage.full)
-                k.tma_load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full, multicast=True)
+                row = (m * CLUSTER + k.cluster.rank()) * TILE_M
+                k.tma.load(stage.a, a, (row, step * TILE_K), stage.full)
+                k.tma.load(stage.b, b, (n * TILE_N, step * TILE_K), stage.full, multicast=True)
         ring.finish()
 
     with k.consumers(registers=232) as warpgroup:
         acc = mma.accumulator()
         with tiles() as tile:
             acc.clear()
-            with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma(in_flight=1):
+            with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
                 mma.accumulate(acc, stage.a, stage.b, warpgroup)
             m, n = place(tile)
-            row = (m * CLUSTER + k.cluster_rank()) * TILE_M + warpgroup * 64
+            row = (m * CLUSTER + k.cluster.rank()) * TILE_M + warpgroup * 64
             reserved = output.reserve((row, n * TILE_N), warpgroup)  # while the last mma run
-            k.wgmma_wait_group(0, drains=[acc])
+            k.wgmma.wait_group(0, drains=[acc])
             ring.release()
             reserved.store(acc)
         output.finish()

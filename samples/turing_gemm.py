@@ -11,8 +11,8 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, i64, u32
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
 from samples import program
 
 TILE_M, TILE_N, TILE_K = 128, 128, 32
@@ -62,34 +62,34 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, width: i32, depth: i32) -> None
     row, column = k.block_id("y") * TILE_M, k.block_id("x") * TILE_N
     mine_m, mine_n = k.warp_id() // WARPS_N * WARP_M, k.warp_id() % WARPS_N * WARP_N
     acc = {
-        (m, n): k.wmma_accumulator(MMA, f32, name=f"acc.{m}.{n}")
+        (m, n): k.wmma.accumulator(MMA, f32, name=f"acc.{m}.{n}")
         for m in range(0, WARP_M, SIDE)
         for n in range(0, WARP_N, SIDE)
     }
     with k.range(0, depth, TILE_K) as at:
         next_a = fetch(k, place(a, index(row, at, depth)), TILE_M, depth)
         next_b = fetch(k, place(b, index(column, at, depth)), TILE_N, depth)
-        k.barrier()  # every warp has multiplied the tiles before
+        k.barrier.sync()  # every warp has multiplied the tiles before
         stage(k, tile_a, TILE_M, next_a)
         stage(k, tile_b, TILE_N, next_b)
-        k.barrier()
+        k.barrier.sync()
         for depth_at in range(0, TILE_K, SIDE):
             frags_a = {
-                m: k.wmma_load(
+                m: k.wmma.load(
                     "a", MMA, f16, place(tile_a, (mine_m + m) * PITCH + depth_at), layout="row", stride=PITCH
                 )
                 for m in range(0, WARP_M, SIDE)
             }
             frags_b = {
-                n: k.wmma_load(
+                n: k.wmma.load(
                     "b", MMA, f16, place(tile_b, (mine_n + n) * PITCH + depth_at), layout="col", stride=PITCH
                 )
                 for n in range(0, WARP_N, SIDE)
             }
             for (m, n), part in acc.items():
-                part.set(k.wmma_mma(frags_a[m], frags_b[n], part))
+                part.set(k.wmma.mma(frags_a[m], frags_b[n], part))
     for (m, n), part in acc.items():
-        k.wmma_store(place(c, index(row + mine_m + m, column + mine_n + n, width)), part, stride=width)
+        k.wmma.store(place(c, index(row + mine_m + m, column + mine_n + n, width)), part, stride=width)
 
 
 def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import i32
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tensor import Inside, Tensor
-from nvbackend.builder.values import Value
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.tiles.tensor import Inside, Tensor
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import ComposedLayout, Layout, Swizzle
 from nvbackend.tiled import TiledCopy, cp_async_copy, make_tiled_copy
 

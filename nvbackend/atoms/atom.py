@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from nvbackend.atoms import tensor_memory, thread_values
 from nvbackend.atoms.rules import OPERAND
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.fragments_mma import FOUR_MATRICES
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.tcgen05_operand_cells import COLUMN_BYTES, LANES
-from nvbackend.intrinsics.types import ElementType, f64
+from nvbackend.intrinsics.fragments.mma import FOUR_MATRICES
+from nvbackend.intrinsics.maps.tcgen05_operands import COLUMN_BYTES, LANES
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType, f64
+from nvbackend.intrinsics.words.smem_layout import Major
 from nvbackend.layout import Layout
-from nvbackend.layout.pictures import CTAS
-from nvbackend.layout.pictures import thread_values as thread_values_picture
-from nvbackend.layout.svg import Picture
+from nvbackend.layout.drawing.svg import Picture
+from nvbackend.layout.pictures.pictures import CTAS
+from nvbackend.layout.pictures.pictures import thread_values as thread_values_picture
 
 
 class Residency(enum.Enum):
@@ -38,7 +38,7 @@ class Residency(enum.Enum):
 class BlockScale:
     """Scale factors of type `scale`, one for `vec_size` elements along K of a row of A or a column of B.
 
-    The triples and packed codes that one compiler has for these are `intrinsics.seed_block_scale`.
+    The triples and packed codes that one compiler has for these are `tileiras.block_scale`.
     """
 
     scale: ElementType

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.rules import LAYOUT, METADATA, RESIDENCY, SCALE_FACTORS, SHAPE, TARGET, TYPES
 from nvbackend.diagnostics import Diagnostic, user_facing
-from nvbackend.intrinsics.types import ElementType
-from nvbackend.isel.target import Target, dotted, target_names
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.target.target import Target, dotted, target_names
 from nvbackend.layout import Dynamic, Layout, size
-from nvbackend.layout.inttuple import leaves
+from nvbackend.layout.algebra.inttuple import leaves
 
 
 @user_facing

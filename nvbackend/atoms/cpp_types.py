@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.intrinsics.types import (
+from nvbackend.intrinsics.row.types import (
     ElementType,
     b1,
     bf16,

@@ -33,7 +33,7 @@ FOREIGN: tuple[Reason, ...] = (
     Reason(
         re.compile(r"SM100_MMA_\w+_SCALED<.*>"),
         f"D's power of two: {_AT_THE_CALL}",
-        "use the name without _SCALED, and give scale_input_d= to k.tcgen05_mma",
+        "use the name without _SCALED, and give scale_input_d= to k.tcgen05.mma",
     ),
     Reason(
         re.compile(r".*<.*\bScaleIn::Neg\b.*>"),

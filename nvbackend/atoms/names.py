@@ -18,10 +18,10 @@ from nvbackend.atoms.warp import warp_atom, warp_atoms
 from nvbackend.atoms.warpgroup import has_majors, warpgroup_atom, warpgroup_atoms
 from nvbackend.atoms.wgmma_names import cute_name, unwrapped
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics import mma, tcgen05
-from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.intrinsics.mma import mma, tcgen05
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 
 _WGMMA = "wgmma.mma_async"
 _NAMESPACES = re.compile(r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")

@@ -1,14 +1,14 @@
 """Layouts of what a tcgen05.mma has in tensor memory besides D: scale factors and sparse metadata.
 
 An address is a lane and a column. The layouts count elements of some bits, as CuTe's do: the next column of 32 bits is
-32 / bits further on, the next lane 65536 times that. `intrinsics.tcgen05_operand_cells` names the cells one by one.
+32 / bits further on, the next lane 65536 times that. `intrinsics.maps.tcgen05_operands` names the cells one by one.
 CUTLASS include/cute/atom/mma_traits_sm100_frag.hpp (tmem_sf_frg, tmem_e_frg).
 """
 
 from __future__ import annotations
 
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.tcgen05_operand_cells import CHUNK_BITS, COLUMN_BYTES, LANES, METADATA
+from nvbackend.intrinsics.maps.tcgen05_operands import CHUNK_BITS, COLUMN_BYTES, LANES, METADATA
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.layout import Layout
 
 COLUMN_BITS = 32

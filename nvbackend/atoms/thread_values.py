@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nvbackend.intrinsics.fragments_mma import QUAD, chunk_width, metadata_threads
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.smem_layout import CORE_ROWS, Major
+from nvbackend.intrinsics.fragments.mma import QUAD, chunk_width, metadata_threads
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.words.smem_layout import CORE_ROWS, Major
 from nvbackend.layout import IntTuple, Layout
 
 _REGISTER_BITS = 32

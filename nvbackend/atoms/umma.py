@@ -8,14 +8,14 @@ from typing import Any
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.cpp_types import cpp_type
 from nvbackend.diagnostics import raise_all
-from nvbackend.intrinsics import tcgen05
-from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.mma_form import SP
-from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.tcgen05_descriptor import FORMS, InstructionDescriptor
-from nvbackend.intrinsics.tcgen05_operand_cells import factors
-from nvbackend.isel.families.tcgen05_request import Tcgen05Request
-from nvbackend.isel.families.tcgen05_shapes import shape_faults
+from nvbackend.intrinsics.maps.tcgen05_operands import factors
+from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.mma.form import SP
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+from nvbackend.isel.select.tcgen05.shapes import shape_faults
 
 _TIER = 100
 _ULTRA_TIER = 103

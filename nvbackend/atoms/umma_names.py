@@ -7,8 +7,8 @@ import re
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.cpp_types import CPP_TYPES
 from nvbackend.atoms.umma import KIND_NAMES, SPARSE_FP4, ULTRA, umma_atom, vector_size
-from nvbackend.intrinsics import tcgen05
-from nvbackend.intrinsics.tcgen05_descriptor import FORMS, InstructionDescriptor
+from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor
 
 _KINDS = "|".join(dict.fromkeys((*KIND_NAMES.values(), SPARSE_FP4, ULTRA)))
 _NAME = re.compile(

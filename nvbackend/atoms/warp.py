@@ -8,14 +8,14 @@ from functools import partial
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.cpp_types import cpp_type, upper
 from nvbackend.atoms.majors import blas_letters
-from nvbackend.intrinsics import mma
-from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.fragments_mma import FOUR_MATRICES
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.mma_block_scale import scale_vector
-from nvbackend.intrinsics.mma_form import ORDERED, Form, MmaInstruction, narrow
-from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.types import f16
+from nvbackend.intrinsics.fragments.mma import FOUR_MATRICES
+from nvbackend.intrinsics.mma import mma
+from nvbackend.intrinsics.mma.block_scale import scale_vector
+from nvbackend.intrinsics.mma.form import ORDERED, Form, MmaInstruction, narrow
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.types import f16
+from nvbackend.intrinsics.words.smem_layout import Major
 
 _TIERS = (
     (Feature.BLOCK_SCALED_MMA, 120),

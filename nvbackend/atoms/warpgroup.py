@@ -9,12 +9,12 @@ from functools import partial
 from nvbackend.atoms.atom import MmaAtom, Residency
 from nvbackend.atoms.cpp_types import upper
 from nvbackend.atoms.majors import blas_letters
-from nvbackend.intrinsics import wgmma
-from nvbackend.intrinsics.hierarchy import WARPGROUP_SIZE
-from nvbackend.intrinsics.mma_form import SP
-from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.types import ElementType
-from nvbackend.intrinsics.wgmma import Multiplicands
+from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.mma.form import SP
+from nvbackend.intrinsics.mma.wgmma import Multiplicands
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_layout import Major
 
 _TIER = 90
 _SPARSE_NAMES = "SM90::GMMA::SPARSE::GMMA_"

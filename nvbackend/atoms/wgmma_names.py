@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from nvbackend.atoms.cpp_types import upper
-from nvbackend.intrinsics.types import BY_NAME, ElementType
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType
 
 _SHAPE = r"(?P<m>[0-9]{{1,9}}){}(?P<n>[0-9]{{1,9}}){}(?P<k>[0-9]{{1,9}})"
 _TYPES = r"(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)"

@@ -12,9 +12,9 @@ from nvbackend.cli import rules
 from nvbackend.cli.text import columns, count
 from nvbackend.cli.verdicts import every_target, in_short, row_data, target_data, verdict
 from nvbackend.intrinsics.catalogue import FAMILIES
-from nvbackend.intrinsics.emulation import emulation
-from nvbackend.intrinsics.row import Intrinsic, Row
-from nvbackend.isel.target import Target, dotted
+from nvbackend.intrinsics.mma.emulation import emulation
+from nvbackend.intrinsics.row.row import Intrinsic, Row
+from nvbackend.isel.target.target import Target, dotted
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

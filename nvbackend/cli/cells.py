@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.cli.text import paragraph
-from nvbackend.intrinsics import tcgen05
-from nvbackend.intrinsics.fragment_maps import CellMap, cell_maps
-from nvbackend.intrinsics.row import Row
-from nvbackend.isel.families.tcgen05_request import request_of
-from nvbackend.isel.families.tcgen05_shapes import legal_m
+from nvbackend.intrinsics.maps.rows import CellMap, cell_maps
+from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.select.tcgen05.request import request_of
+from nvbackend.isel.select.tcgen05.shapes import legal_m
 
 _SHOWN = (0, 1, 8, 16, 32, 64, 128)
 _A_LINE = 5

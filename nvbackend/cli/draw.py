@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from nvbackend.atoms import atom
 from nvbackend.cli import rules
 from nvbackend.cli.explain import rows_spelled
-from nvbackend.intrinsics.fragment_maps import FragmentMap, fragment_maps
-from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.layout import AnyLayout, parse, pictures
-from nvbackend.layout.banks import bank_conflicts
-from nvbackend.layout.svg import Picture
+from nvbackend.layout.banks.conflicts import bank_conflicts
+from nvbackend.layout.drawing.svg import Picture
 from nvbackend.tiled import make_tiled_mma
 
 if TYPE_CHECKING:

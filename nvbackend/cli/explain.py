@@ -12,11 +12,11 @@ from nvbackend.cli.cells import told_cells
 from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.intrinsics.catalogue import rows as every_row
-from nvbackend.intrinsics.emulation import emulation
-from nvbackend.intrinsics.fragment_maps import FragmentMap, fragment_maps
-from nvbackend.intrinsics.row import Effect, Intrinsic, Operand, Role, Row
-from nvbackend.isel.target import Target, dotted
-from nvbackend.isel.verify import in_words
+from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
+from nvbackend.intrinsics.mma.emulation import emulation
+from nvbackend.intrinsics.row.row import Effect, Intrinsic, Operand, Role, Row
+from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.verify.verify import in_words
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from nvbackend.cli.text import columns
 from nvbackend.cli.verdicts import every_target
-from nvbackend.isel.target import Target, dotted, highest_ptx_version, lowest_ptx_version
+from nvbackend.isel.target.target import Target, dotted, highest_ptx_version, lowest_ptx_version
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

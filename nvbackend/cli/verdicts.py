@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.intrinsics.emulation import emulation
-from nvbackend.intrinsics.row import Intrinsic, Operand, Row
-from nvbackend.isel.target import Target, dotted, target_names
-from nvbackend.isel.verify import gates
+from nvbackend.intrinsics.mma.emulation import emulation
+from nvbackend.intrinsics.row.row import Intrinsic, Operand, Row
+from nvbackend.isel.target.target import Target, dotted, target_names
+from nvbackend.isel.verify.verify import gates
 
 _NOWHERE = Location("", 0, "")
 """The place of a verdict: it was asked for in no program, and looking for a line would take longer than the answer."""

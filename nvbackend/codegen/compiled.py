@@ -15,8 +15,8 @@ from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, user_facing
-from nvbackend.isel.machine import MachineFunction
-from nvbackend.isel.target import Target, dotted
+from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.target.target import Target, dotted
 from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Signature
 

@@ -16,7 +16,7 @@ from nvbackend.codegen.llvm import (
     compile_ir,
 )
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
-from nvbackend.isel.target import PTX_VERSION_RANGE, UNKNOWN_TARGET, Target
+from nvbackend.isel.target.target import PTX_VERSION_RANGE, UNKNOWN_TARGET, Target
 
 CANNOT_SELECT = Rule(
     id="llvm.cannot-select",

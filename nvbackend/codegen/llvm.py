@@ -17,7 +17,7 @@ from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
 

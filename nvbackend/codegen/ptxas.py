@@ -11,9 +11,9 @@ from nvbackend.codegen.register_hazards import UnreadableSass, hazards
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, ToolVersion, find_ptxas
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, Severity, raise_all, user_facing
-from nvbackend.intrinsics.register_budget import THREAD_REGISTERS
-from nvbackend.intrinsics.row import PtxVersion
-from nvbackend.isel.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
+from nvbackend.intrinsics.row.row import PtxVersion
+from nvbackend.intrinsics.sync.register_budget import THREAD_REGISTERS
+from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target, dotted, lowest_ptx_version
 
 RS_WGMMA_FIXED: ToolVersion = (13, 3, 0)
 """The first ptxas that keeps the A registers of a wgmma alive until the instruction has read them."""

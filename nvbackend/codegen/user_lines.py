@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.machine.function import MachineFunction
 
 LINE = "line"
 """The value of a diagnostic of ptxas that is the line of PTX, 0 where ptxas names none."""

@@ -134,7 +134,7 @@ def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]
     if isinstance(error, RecursionError):
         if found := too_deep(function, args, kwargs):
             raise DiagnosticError(found) from None
-    elif not any(map(_is_users, _frames(_users_frames(error.__traceback__)))):
+    elif not any(map(_is_of_no_library, _frames(_users_frames(error.__traceback__)))):
         found = wrong_arguments(function, args, kwargs) or truth_values(function, args, kwargs)
         if not found and not _is_called_by_us():
             found = [error.found] if isinstance(error, WrongKind) else []
@@ -169,13 +169,13 @@ def _is_of_users_code(traceback: TracebackType | None) -> bool:
     """
     last = None
     for frame in _frames(traceback):
-        if is_plumbing(frame) or _is_users(frame):
+        if _is_of_no_library(frame):
             last = frame
     return last is not None and not is_plumbing(last)
 
 
-def _is_users(frame: FrameType) -> bool:
-    """Whether it is of the user's program, and not of a library that this package called."""
+def _is_of_no_library(frame: FrameType) -> bool:
+    """Whether it is of the user's program or of this package, and not of a library that this package called."""
     return str(frame.f_globals.get("__name__")).partition(".")[0] not in _LIBRARIES
 
 

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from nvbackend.intrinsics import (
-    async_store,
-    cache_control,
+from nvbackend.intrinsics import spellings
+from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, multimem, tcgen05_memory, tma
+from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import (
     cluster,
-    cp_async,
     launch_control,
-    matrix_move,
     mbarrier,
     mbarrier_phases,
-    mma,
-    multimem,
     register_budget,
     special_registers,
-    spellings,
-    sync,
-    tcgen05,
-    tcgen05_memory,
-    tma,
     warp,
-    wgmma,
-    wmma,
 )
-from nvbackend.intrinsics.row import Row
 
 FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "wgmma": wgmma.rows,

@@ -11,20 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
 
-from nvbackend.intrinsics import (
-    async_store,
-    cache_control,
-    cp_async,
-    launch_control,
-    matrix_move,
-    mbarrier,
-    mbarrier_phases,
-    sync,
-    tensormap,
-    tma_tensor,
-)
-from nvbackend.intrinsics.features import Feature
-from nvbackend.intrinsics.row import Asm, Operand, PtxVersion, RegisterClass, Row
+from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, tensormap, tma_tensor
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.row import Asm, Operand, PtxVersion, RegisterClass, Row
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import launch_control, mbarrier, mbarrier_phases
 
 SPELLING = "spelling"
 """The axis that rows of this module have and no other: "generic", or what is spelled otherwise."""

@@ -8,20 +8,14 @@ layouts, by the table `FORMS`, or raise `descriptor.*`; `desc_layout` leads back
 NumPy.
 """
 
-from nvbackend.layout.banks import BankAccess, bank_conflicts, ldmatrix_conflicts
-from nvbackend.layout.canonical import FORMS, CanonicalForm
-from nvbackend.layout.composed import AnyLayout, ComposedLayout, SmemPtr
-from nvbackend.layout.composition import composition
-from nvbackend.layout.descriptor import make_gmma_desc, make_umma_desc, smem_desc
-from nvbackend.layout.descriptor_iterator import DescriptorIterator
-from nvbackend.layout.descriptor_layout import desc_layout
-from nvbackend.layout.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
-from nvbackend.layout.gmma import gmma_atom, smem_tile
-from nvbackend.layout.inttuple import Dynamic, IntTuple, _
-from nvbackend.layout.inverse import complement, left_inverse, right_inverse
-from nvbackend.layout.layout import Layout, cosize, depth, make_layout, make_ordered_layout, rank, size
-from nvbackend.layout.parse import parse
-from nvbackend.layout.product import (
+from nvbackend.layout.algebra.composed import AnyLayout, ComposedLayout, SmemPtr
+from nvbackend.layout.algebra.composition import composition
+from nvbackend.layout.algebra.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
+from nvbackend.layout.algebra.inttuple import Dynamic, IntTuple, _
+from nvbackend.layout.algebra.inverse import complement, left_inverse, right_inverse
+from nvbackend.layout.algebra.layout import Layout, cosize, depth, make_layout, make_ordered_layout, rank, size
+from nvbackend.layout.algebra.parse import parse
+from nvbackend.layout.algebra.product import (
     blocked_product,
     flat_product,
     logical_product,
@@ -30,10 +24,16 @@ from nvbackend.layout.product import (
     tiled_product,
     zipped_product,
 )
-from nvbackend.layout.recast import downcast, recast_layout, upcast
-from nvbackend.layout.simplify import coalesce, filter, filter_zeros, flatten, group, replace  # noqa: A004
-from nvbackend.layout.swizzle import Swizzle
-from nvbackend.layout.tile_atoms import check_tile
+from nvbackend.layout.algebra.recast import downcast, recast_layout, upcast
+from nvbackend.layout.algebra.simplify import coalesce, filter, filter_zeros, flatten, group, replace  # noqa: A004
+from nvbackend.layout.algebra.swizzle import Swizzle
+from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
+from nvbackend.layout.descriptors.canonical import FORMS, CanonicalForm
+from nvbackend.layout.descriptors.descriptor import make_gmma_desc, make_umma_desc, smem_desc
+from nvbackend.layout.descriptors.gmma import gmma_atom, smem_tile
+from nvbackend.layout.descriptors.iterator import DescriptorIterator
+from nvbackend.layout.descriptors.layout import desc_layout
+from nvbackend.layout.descriptors.tile_atoms import check_tile
 
 __all__ = [
     "FORMS",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, raise_all, user_facing
-from nvbackend.intrinsics import special_registers
+from nvbackend.intrinsics.sync import special_registers
 from nvbackend.ptx.printer import print_operand
 from nvbackend.ptx.rules import REDECLARED, UNDECLARED
 from nvbackend.ptx.syntax import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arrays import (
     DeviceArray,

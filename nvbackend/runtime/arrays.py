@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime import dlpack
 
 ADDRESSES = 1 << 64

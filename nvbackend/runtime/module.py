@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NoLaunches
 from nvbackend.runtime import launch as launching
 from nvbackend.runtime import tensor_map

@@ -10,7 +10,7 @@ import operator
 import struct
 from typing import Any
 
-from nvbackend.intrinsics.types import ElementType, Kind
+from nvbackend.intrinsics.row.types import ElementType, Kind
 from nvbackend.runtime.arrays import accepted_dtypes
 
 _PARAMETER_BITS = {

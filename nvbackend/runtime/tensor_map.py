@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.tensormap import ELEMENT_TYPE_OF
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.driver import SILENT, driver_errors
 from nvbackend.runtime.im2col import MAX_PIXELS, PIXELS_AND_CHANNELS, check_area, check_im2col, encode_im2col

@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics import cp_async, matrix_move
-from nvbackend.intrinsics.fragments_matrix import rows_of
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.matrix_move import HALVES, MatrixShape
-from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.smem_layout import CORE_ROWS
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.copy import cp_async, matrix_move
+from nvbackend.intrinsics.copy.matrix_move import HALVES, MatrixShape
+from nvbackend.intrinsics.maps.matrix import rows_of
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_layout import CORE_ROWS
 from nvbackend.layout import Layout, recast_layout, size
-from nvbackend.layout.banks import ACCESS_BYTES, ROW_BYTES
-from nvbackend.layout.composed import BYTE_BITS
+from nvbackend.layout.algebra.composed import BYTE_BITS
+from nvbackend.layout.banks.conflicts import ACCESS_BYTES, ROW_BYTES
 from nvbackend.tiled.copy_rules import ELEMENT, WIDTH
 
 _ROW_BITS = ROW_BYTES * BYTE_BITS

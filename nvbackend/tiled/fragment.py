@@ -7,9 +7,9 @@ from typing import Any, NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.smem_descriptor import UNIT, SmemDescriptor
-from nvbackend.intrinsics.tcgen05_descriptor import Tcgen05SmemDescriptor
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
+from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -25,7 +25,7 @@ from nvbackend.layout import (
     smem_desc,
     tiled_product,
 )
-from nvbackend.layout.inttuple import Dynamic, leaves, modes, nested_as
+from nvbackend.layout.algebra.inttuple import Dynamic, leaves, modes, nested_as
 from nvbackend.tiled.operand import Operand
 from nvbackend.tiled.partition import Partition
 from nvbackend.tiled.rules import FRAGMENT

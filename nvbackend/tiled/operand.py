@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 
 from nvbackend.atoms import MmaAtom, Residency
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import Layout
 from nvbackend.tiled.rules import OPERAND
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, recast_layout
-from nvbackend.layout.inttuple import added
+from nvbackend.layout.algebra.inttuple import added
 
 
 @user_facing

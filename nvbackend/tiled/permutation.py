@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from nvbackend.atoms import MmaAtom
 from nvbackend.layout import Layout, size
-from nvbackend.layout.inttuple import text
+from nvbackend.layout.algebra.inttuple import text
 from nvbackend.tiled.rules import PERMUTATION
 
 Permutation: TypeAlias = "int | Layout | None"

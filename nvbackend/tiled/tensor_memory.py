@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms.tensor_memory import COLUMN_BITS, lane_stride
-from nvbackend.intrinsics.tcgen05_memory import COLUMNS
-from nvbackend.intrinsics.tcgen05_operand_cells import LANES
+from nvbackend.intrinsics.copy.tcgen05_memory import COLUMNS
+from nvbackend.intrinsics.maps.tcgen05_operands import LANES
 from nvbackend.layout import IntTuple, Layout, composition, cosize, make_layout, size, tiled_product
-from nvbackend.layout.inttuple import compact, modes, text
+from nvbackend.layout.algebra.inttuple import compact, modes, text
 from nvbackend.tiled.operand import Operand
 from nvbackend.tiled.rules import FRAGMENT, TENSOR_MEMORY
 

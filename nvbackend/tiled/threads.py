@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nvbackend.layout import Layout
-from nvbackend.layout.inttuple import leaves
+from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.tiled.rules import THREAD
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -25,9 +25,9 @@ from nvbackend.layout import (
     size,
     zipped_divide,
 )
-from nvbackend.layout.pictures import thread_values
-from nvbackend.layout.simplify import flat_modes, from_flat
-from nvbackend.layout.svg import Picture
+from nvbackend.layout.algebra.simplify import flat_modes, from_flat
+from nvbackend.layout.drawing.svg import Picture
+from nvbackend.layout.pictures.pictures import thread_values
 from nvbackend.tiled.copy_atom import CopyAtom
 from nvbackend.tiled.copy_rules import FRAGMENT, THREADS, TILE
 from nvbackend.tiled.partition import Partition

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms import atom as atom_named
 from nvbackend.diagnostics import DiagnosticError, user_facing
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -25,9 +25,9 @@ from nvbackend.layout import (
     tiled_product,
     zipped_divide,
 )
-from nvbackend.layout.inttuple import leaves, text
-from nvbackend.layout.pictures import CTAS, thread_values
-from nvbackend.layout.svg import Picture
+from nvbackend.layout.algebra.inttuple import leaves, text
+from nvbackend.layout.drawing.svg import Picture
+from nvbackend.layout.pictures.pictures import CTAS, thread_values
 from nvbackend.tiled.fragment import Fragment, make_fragment
 from nvbackend.tiled.operand import Beside, Operand, operand_named
 from nvbackend.tiled.partition import Partition

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.smem_layout import TMA_BOX_LIMIT
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_layout import TMA_BOX_LIMIT
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, Swizzle, right_inverse, size
-from nvbackend.layout.composed import BYTE_BITS, SmemPtr
-from nvbackend.layout.inttuple import Dynamic
-from nvbackend.layout.simplify import flat_modes
+from nvbackend.layout.algebra.composed import BYTE_BITS, SmemPtr
+from nvbackend.layout.algebra.inttuple import Dynamic
+from nvbackend.layout.algebra.simplify import flat_modes
 from nvbackend.tiled.copy_rules import BOX, MULTICAST
 
 _UNIT_BYTES = 16

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from nvbackend.atoms import BlockScale, Residency, atom, check_atom, known_atoms, use_of
-from nvbackend.intrinsics.types import bf16, f32, ue4m3, ue8m0
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row.types import bf16, f32, ue4m3, ue8m0
+from nvbackend.isel.target.target import Target
 from nvbackend.layout import Layout, coalesce, parse
 
 REGISTER = "SM80_16x8x16_F32F16F16F32_TN"

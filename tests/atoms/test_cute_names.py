@@ -6,9 +6,9 @@ import pytest
 
 from nvbackend import DiagnosticError
 from nvbackend.atoms import MmaAtom, Residency, atom, atom_of, check_atom, use_of
-from nvbackend.intrinsics import tcgen05
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.intrinsics.types import f16, f32
+from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.row.types import f16, f32
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 
 E2M1S = "float_e2m1_t, float_e2m1_t, float"
 KK = "UMMA::Major::K, UMMA::Major::K"

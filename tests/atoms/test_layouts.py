@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from nvbackend.atoms import MmaAtom, Residency, atom, known_atoms
-from nvbackend.intrinsics.fragment_maps import fragment_maps
+from nvbackend.intrinsics.maps.rows import fragment_maps
 from nvbackend.layout import Layout
 from tests.support import mma_formulas
 

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from nvbackend.atoms import MmaAtom, atom, known_atoms
-from nvbackend.intrinsics.fragments_mma import scale_a_row, scale_b_column
+from nvbackend.intrinsics.fragments.mma import scale_a_row, scale_b_column
 from tests.support import mma_formulas
 
 SPARSE = {(one.threads, one.shape[2], one.bits): one for one in known_atoms() if one.sparsity is not None}

@@ -8,10 +8,11 @@ import pytest
 
 from nvbackend.atoms import Residency, atom, atom_of, blas_letters, known_atoms, majors_of
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics import mbarrier, mma, tcgen05, wgmma
-from nvbackend.intrinsics.smem_layout import Major
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.intrinsics.types import bf16, e2m1, e4m3, e5m2, f16, f32, tf32, ue4m3, ue8m0
+from nvbackend.intrinsics.mma import mma, tcgen05, wgmma
+from nvbackend.intrinsics.row.types import bf16, e2m1, e4m3, e5m2, f16, f32, tf32, ue4m3, ue8m0
+from nvbackend.intrinsics.sync import mbarrier
+from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 
 PUBLISHED = {
     # CUTLASS include/cute/arch/mma_sm*.hpp: the name, and the instruction in the asm of its fma

@@ -8,7 +8,7 @@ import pytest
 
 from nvbackend import DiagnosticError
 from nvbackend.atoms import atom
-from nvbackend.intrinsics.types import f16
+from nvbackend.intrinsics.row.types import f16
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_copy, make_tiled_mma, universal_copy
 

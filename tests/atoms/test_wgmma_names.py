@@ -7,7 +7,7 @@ import pytest
 from nvbackend import Major, Swizzle, f16
 from nvbackend.atoms import Residency, atom, layout_atom, layout_atom_name
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.types import bf16, e4m3, e5m2, s8, tf32
+from nvbackend.intrinsics.row.types import bf16, e4m3, e5m2, s8, tf32
 
 WGMMA = {
     "sm90_wgmma_m64n128k16_f32_f16_f16": "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16",

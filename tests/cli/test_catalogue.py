@@ -17,8 +17,8 @@ import pytest
 from nvbackend.cli import catalogue, main
 from nvbackend.cli.verdicts import every_target, in_short
 from nvbackend.intrinsics.catalogue import FAMILIES, rows
-from nvbackend.intrinsics.row import Row
-from nvbackend.isel.target import Target, target_names
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.target.target import Target, target_names
 from tests.support.rows import compile_rows, spelled_in
 
 Printed = pytest.CaptureFixture[str]

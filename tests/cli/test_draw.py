@@ -12,7 +12,7 @@ from nvbackend import Swizzle as Mode
 from nvbackend.atoms import atom
 from nvbackend.cli import main
 from nvbackend.layout import Layout, gmma_atom, parse, pictures
-from nvbackend.layout.banks import bank_conflicts
+from nvbackend.layout.banks.conflicts import bank_conflicts
 from nvbackend.tiled import make_tiled_mma
 
 Printed = pytest.CaptureFixture[str]

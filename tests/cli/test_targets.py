@@ -7,7 +7,7 @@ import json
 import pytest
 
 from nvbackend.cli import main
-from nvbackend.isel.target import target_names
+from nvbackend.isel.target.target import target_names
 
 Printed = pytest.CaptureFixture[str]
 

@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
-from nvbackend.builder.definition import KernelDefinition
+from nvbackend.builder.kernel.definition import KernelDefinition
 
 A_TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 WAYS = ("fresh", "clear", "fill", "fill of a value")
@@ -32,20 +32,20 @@ def ring_gemm(n: int, way: str, persistent: bool) -> KernelDefinition:
     def gemm(k: Any, a: Any, b: Any, c: Any, tiles: Any, steps: Any, start: Any) -> None:
         mma = k.tiled_mma(nvb.wgmma(f"m64n{n}k16", f16, f16, f32))
         ring = k.pipeline(3, 1, a=A_TILE, b=b_tile)
-        k.barriers_ready()
+        k.mbarrier.ready()
         count = tiles if persistent else k.const(1, i32)
         with k.producer(registers=40):
             with k.range(count), k.range(steps) as step, ring.fill() as stage:
-                k.tma_load(stage.a, a, (0, step * 64), stage.full)
-                k.tma_load(stage.b, b, (0, step * 64), stage.full)
+                k.tma.load(stage.a, a, (0, step * 64), stage.full)
+                k.tma.load(stage.b, b, (0, step * 64), stage.full)
             ring.finish()
         with k.consumers(registers=232) as warpgroup:
             acc = mma.accumulator()
             with k.range(count) as tile:
                 begin(acc, way, start)
-                with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma(in_flight=1):
+                with k.range(steps), ring.drain(in_flight=1) as stage, k.wgmma.group(in_flight=1):
                     mma.accumulate(acc, stage.a, stage.b, warpgroup)
-                k.wgmma_wait_group(0, drains=[acc])
+                k.wgmma.wait_group(0, drains=[acc])
                 ring.release()
                 k.store_accumulator(acc, c + tile * 64 * n, n)
 

@@ -15,10 +15,10 @@ from nvbackend.codegen.cache import Cache, pack, unpack
 from nvbackend.codegen.compiled import CompiledKernel, compile_kernel
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics import types
-from nvbackend.intrinsics.row import Asm, Row
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row import types
+from nvbackend.intrinsics.row.row import Asm, Row
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signature
 from tests.support.ir_texts import SCALE, wgmma_loop
 from tests.support.process import python_output

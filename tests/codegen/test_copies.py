@@ -14,7 +14,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
 from nvbackend.codegen.toolchain import find_ptxas
-from nvbackend.intrinsics.types import ELEMENT_TYPES
+from nvbackend.intrinsics.row.types import ELEMENT_TYPES
 from nvbackend.layout import Layout
 from nvbackend.signature import Im2col
 from tests.support.process import ROOT

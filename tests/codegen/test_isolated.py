@@ -7,7 +7,7 @@ import pytest
 from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.support.ir_texts import SCALE, TCGEN05_FENCE
 from tests.support.process import run_python
 
@@ -34,7 +34,7 @@ def test_the_same_ends_a_process_that_is_not_isolated() -> None:
     done = run_python(
         "import sys\n"
         "from nvbackend.codegen.llvm import compile_ir\n"
-        "from nvbackend.isel.target import Target\n"
+        "from nvbackend.isel.target.target import Target\n"
         "from tests.support.ir_texts import TCGEN05_FENCE\n"
         "compile_ir(TCGEN05_FENCE, Target.parse('sm_90a'))\n"
     )

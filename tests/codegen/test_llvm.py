@@ -11,7 +11,7 @@ from nvbackend.codegen.llvm import compile_ir
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import count_instructions, disassemble
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.target import Target, lowest_ptx_version, target_names
+from nvbackend.isel.target.target import Target, lowest_ptx_version, target_names
 from tests.support.golden import Golden
 from tests.support.ir_texts import SCALE, empty_kernel, wgmma_loop
 from tests.support.process import python_output
@@ -107,7 +107,7 @@ def test_two_processes_print_the_same() -> None:
     code = """
 import hashlib, sys
 from nvbackend.codegen.llvm import compile_ir
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.support.ir_texts import wgmma_loop
 result = compile_ir(wgmma_loop(64), Target.parse("sm_90a"))
 print(hashlib.sha256((result.ptx + result.optimized_ir).encode()).hexdigest())
@@ -197,7 +197,7 @@ def test_a_diagnostic_that_is_kept_leaves_nothing_of_llvm_behind() -> None:
 import gc
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.codegen.test_llvm import NOT_DOMINATED
 
 def attempt():

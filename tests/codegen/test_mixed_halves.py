@@ -11,7 +11,7 @@ import nvbackend as nvb
 from nvbackend import bf16, f16, i32
 from nvbackend.codegen.mixed_halves import fenced
 from nvbackend.codegen.ptxas import assemble
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.support.process import python_output, run_python
 
 TARGETS = ("sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a")
@@ -64,7 +64,7 @@ def bodies() -> dict[str, str]:
 COMPILED = """
 import json, sys
 from nvbackend.codegen.llvm import compile_ir
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 for name, target, level, text in json.loads(sys.argv[1]):
     ptx = compile_ir(text, Target.parse(target), optimize=level).ptx
     print(json.dumps([name, target, level, ptx]))

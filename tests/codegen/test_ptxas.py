@@ -11,7 +11,7 @@ import pytest
 from nvbackend.codegen.ptxas import Assembly, Resources, assemble, interpret, is_cubin, parse_resources
 from nvbackend.codegen.toolchain import Tool, find_ptxas
 from nvbackend.diagnostics import DiagnosticError, Severity
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.rules.ptxas import A_OVERWRITTEN
 from tests.support.ptxas import ptxas
 from tests.support.wgmma_ptx import COMMIT, FENCE, WAIT, kernel, mma, mma_register_a

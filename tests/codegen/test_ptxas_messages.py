@@ -7,7 +7,7 @@ import pytest
 from nvbackend.codegen import ptxas_messages
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Severity
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.support.wgmma_ptx import (
     COMMIT,
     FENCE,

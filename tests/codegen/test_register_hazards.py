@@ -12,7 +12,7 @@ import pytest
 from nvbackend.codegen.register_hazards import Hazard, UnreadableSass, hazards, written
 from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, find_disassembler, find_ptxas, wheel_directories
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.corpus import attention
 from tests.support.protocol_kernels import register_operand
 

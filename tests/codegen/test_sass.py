@@ -8,7 +8,7 @@ from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.sass import count_instructions, disassemble
 from nvbackend.codegen.toolchain import Tool, locate
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.support.wgmma_ptx import COMMIT, FENCE, WAIT, kernel, mma
 
 HOPPER = Target.parse("sm_90a")

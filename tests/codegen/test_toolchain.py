@@ -16,7 +16,7 @@ from nvbackend.codegen import toolchain
 from nvbackend.codegen.ptxas import assemble
 from nvbackend.codegen.toolchain import Tool, find_disassembler, find_ptxas, locate
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from tests.support import wgmma_ptx
 from tests.support.process import python_output
 

@@ -28,9 +28,9 @@ def two(k: nvb.KernelBuilder, out: nvb.Pointer(f32), n: i32) -> None:  # type: i
     narrow = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
     tile = k.shared_tile(narrow.smem_a(64))
     first, second = narrow.accumulator(), narrow.accumulator()
-    with k.range(n), k.wgmma():
+    with k.range(n), k.wgmma.group():
         narrow.accumulate(first, tile, tile)  # in the loop
-    with k.wgmma():
+    with k.wgmma.group():
         narrow.accumulate(second, tile, tile)  # after it
     out[k.thread_id()] = first[0] + second[0]
 
@@ -67,7 +67,7 @@ def test_another_instruction_of_ours_is_found_too(compiled: CompiledKernel) -> N
     last = lines_with(compiled, "wgmma.wait_group")[-1]
     place = placed(compiled, SERIALISED.format(line=last)).location
     assert place is not None
-    assert place.source == "with k.wgmma():"
+    assert place.source == "with k.wgmma.group():"
 
 
 @pytest.mark.parametrize("log", [SOMEWHERE, *(SERIALISED.format(line=line) for line in (0, 1, 100_000))])
@@ -85,7 +85,7 @@ def test_registers_that_cannot_suffice_are_told_at_the_users_line() -> None:
     def wide(k: nvb.KernelBuilder, out: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
         mma = k.tiled_mma(nvb.wgmma("m64n256k16", f16, f16, f32))
         a, b, acc = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64)), mma.accumulator()
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, a, b)  # 128 accumulators in 64 registers
         out[k.thread_id()] = acc[0]
 

@@ -23,7 +23,7 @@ class Softmax:
     def across(self, value, combine):
         """A value of a row, of the four threads that have it."""
         for distance in (1, 2):
-            value = combine(value, self.k.shuffle(value, "bfly", distance))
+            value = combine(value, self.k.warp.shuffle(value, "bfly", distance))
         return value
 
     def step(self, scores):
@@ -33,12 +33,12 @@ class Softmax:
             mine = [index for index in range(len(scores)) if index // 2 % 2 == row]
             most = self.most[row].value
             for index in mine:
-                most = k.max(most, scores[index])
-            most = self.across(most, k.max)
-            factors.append(k.exp2((self.most[row] - most) * self.scale))
+                most = k.math.max(most, scores[index])
+            most = self.across(most, k.math.max)
+            factors.append(k.math.exp2((self.most[row] - most) * self.scale))
             total = self.sums[row] * factors[row]
             for index in mine:
-                weights[index] = k.exp2((scores[index] - most) * self.scale)
+                weights[index] = k.math.exp2((scores[index] - most) * self.scale)
                 total = total + weights[index]
             self.sums[row].set(total)
             self.most[row].set(most)
@@ -49,55 +49,55 @@ class Softmax:
 
     def finish(self, acc):
         add = lambda a, b: a + b  # noqa: E731
-        self.scaled(acc, [self.k.reciprocal(self.across(total.value, add)) for total in self.sums])
+        self.scaled(acc, [self.k.math.reciprocal(self.across(total.value, add)) for total in self.sums])
 
 
 def packed(k, weights):
-    return [k.pack_pair("f16x2", high, low) for low, high in zip(weights[::2], weights[1::2], strict=True)]
+    return [k.math.pack_pair("f16x2", high, low) for low, high in zip(weights[::2], weights[1::2], strict=True)]
 
 
 def fragments_of(k, words):
-    return [k.fragment(words[4 * step : 4 * step + 4], f16) for step in range(4)]
+    return [k.wgmma.fragment(words[4 * step : 4 * step + 4], f16) for step in range(4)]
 
 
 def multiply_values(k, acc, fragments, values):
-    k.wgmma_fence()
+    k.wgmma.fence()
     for step, fragment in enumerate(fragments):
-        k.wgmma_mma_async(acc, fragment, values, WEIGHTED, b_at=(0, 16 * step))
-    k.wgmma_commit_group()
+        k.wgmma.mma_async(acc, fragment, values, WEIGHTED, b_at=(0, 16 * step))
+    k.wgmma.commit_group()
 
 
 @nvb.kernel("sm_90a", threads=128)
 def one_warpgroup(k, q: MATRIX, keys: MATRIX, values: MATRIX, o: OUT, blocks: i32, scale: f32):
     tq, tk, tv = k.shared_tile(TILE, name="q"), k.shared_tiles(TILE, 2, name="k"), k.shared_tiles(VALUES, 2, name="v")
-    q_full, full = k.mbarriers(1, arrivals=1, name="q_full"), k.mbarriers(2, arrivals=1, name="full")
-    k.barriers_ready()
+    q_full, full = k.mbarrier.array(1, arrivals=1, name="q_full"), k.mbarrier.array(2, arrivals=1, name="full")
+    k.mbarrier.ready()
 
     def load(stage, block):
-        k.mbarrier_arrive_expect_tx(full + stage, 2 * TILE.bytes)
-        k.tma_load(tk.at(stage), keys, (block * 64, 0), full + stage)
-        k.tma_load(tv.at(stage), values, (0, block * 64), full + stage)
+        k.mbarrier.arrive_expect_tx(full + stage, 2 * TILE.bytes)
+        k.tma.load(tk.at(stage), keys, (block * 64, 0), full + stage)
+        k.tma.load(tv.at(stage), values, (0, block * 64), full + stage)
 
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(q_full, TILE.bytes)
-        k.tma_load(tq, q, (k.block_id() * 64, 0), q_full)
+        k.mbarrier.arrive_expect_tx(q_full, TILE.bytes)
+        k.tma.load(tq, q, (k.block_id() * 64, 0), q_full)
         load(0, k.const(0, i32))
-    k.mbarrier_wait(q_full, 0)
-    scores, acc, softmax = k.accumulator(64, name="scores"), k.accumulator(64, name="o"), Softmax(k, scale)
+    k.mbarrier.wait(q_full, 0)
+    scores, acc, softmax = k.wgmma.accumulator(64, name="scores"), k.wgmma.accumulator(64, name="o"), Softmax(k, scale)
     acc.fill(0.0)
     with k.range(blocks) as block:
         stage = block & 1
         with k.one_thread(), k.if_(block + 1 < blocks):
             load(stage ^ 1, block + 1)
-        k.mbarrier_wait(full + stage, (block >> 1) & 1)
+        k.mbarrier.wait(full + stage, (block >> 1) & 1)
         scores.clear()
-        with k.wgmma():
+        with k.wgmma.group():
             multiply(k, scores, tq, tk.at(stage))
         weights, factors = softmax.step(scores.values())
         softmax.scaled(acc, factors)
         multiply_values(k, acc, fragments_of(k, packed(k, weights)), tv.at(stage))
-        k.wgmma_wait_group(0)
-        k.barrier()
+        k.wgmma.wait_group(0)
+        k.barrier.sync()
     softmax.finish(acc)
     k.store_accumulator(acc, o + k.block_id() * 4096, 64)
 
@@ -105,9 +105,9 @@ def one_warpgroup(k, q: MATRIX, keys: MATRIX, values: MATRIX, o: OUT, blocks: i3
 def refill(k, step, tiles, full, empty, source, place):
     """Load a tile into its stage once that is empty."""
     stage = step % tiles.count
-    k.mbarrier_wait(empty + stage, (step // tiles.count & 1) ^ 1)
-    k.mbarrier_arrive_expect_tx(full + stage, TILE.bytes)
-    k.tma_load(tiles.at(stage), source, place, full + stage)
+    k.mbarrier.wait(empty + stage, (step // tiles.count & 1) ^ 1)
+    k.mbarrier.arrive_expect_tx(full + stage, TILE.bytes)
+    k.tma.load(tiles.at(stage), source, place, full + stage)
 
 
 @nvb.kernel("sm_90a", threads=256, min_ctas=2)
@@ -117,34 +117,38 @@ def the_next_scores_while_the_last_weights_multiply(
     """A producer; rings for keys and for values, given back one by one; two groups of mma in flight."""
     stages, tq = 2, k.shared_tile(TILE, name="q")
     tiles = (k.shared_tiles(TILE, stages, name="k"), k.shared_tiles(VALUES, stages, name="v"))
-    q_full = k.mbarriers(1, arrivals=1, name="q_full")
-    full, empty = ([k.mbarriers(stages, arrivals=one) for _ in "kv"] for one in (1, 128))
-    k.barriers_ready()
+    q_full = k.mbarrier.array(1, arrivals=1, name="q_full")
+    full, empty = ([k.mbarrier.array(stages, arrivals=one) for _ in "kv"] for one in (1, 128))
+    k.mbarrier.ready()
     with k.if_(k.warpgroup_id() == 0):
-        k.decrease_registers(24)
+        k.setmaxnreg.dec(24)
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(q_full, TILE.bytes)
-            k.tma_load(tq, q, (k.block_id() * 64, 0), q_full)
+            k.mbarrier.arrive_expect_tx(q_full, TILE.bytes)
+            k.tma.load(tq, q, (k.block_id() * 64, 0), q_full)
             with k.range(blocks) as block:
                 places = (keys, (block * 64, 0)), (values, (0, block * 64))
                 for ring, place in zip(zip(tiles, full, empty, strict=True), places, strict=True):
                     refill(k, block, *ring, *place)
     with k.else_():
-        k.increase_registers(216)
-        scores, acc, softmax = k.accumulator(64, name="scores"), k.accumulator(64, name="o"), Softmax(k, scale)
+        k.setmaxnreg.inc(216)
+        scores, acc, softmax = (
+            k.wgmma.accumulator(64, name="scores"),
+            k.wgmma.accumulator(64, name="o"),
+            Softmax(k, scale),
+        )
         words = [k.var(k.const(0, u32), name="p") for _ in range(16)]
 
-        k.mbarrier_wait(q_full, 0)
+        k.mbarrier.wait(q_full, 0)
 
         def begin_scores(block):
-            k.mbarrier_wait(full[0] + block % stages, (block // stages) & 1)
+            k.mbarrier.wait(full[0] + block % stages, (block // stages) & 1)
             scores.clear()
-            k.wgmma_fence()
+            k.wgmma.fence()
             multiply(k, scores, tq, tiles[0].at(block % stages))
-            k.wgmma_commit_group()
+            k.wgmma.commit_group()
 
         def begin_values(block, fragments):
-            k.mbarrier_wait(full[1] + block % stages, (block // stages) & 1)
+            k.mbarrier.wait(full[1] + block % stages, (block // stages) & 1)
             multiply_values(k, acc, fragments, tiles[1].at(block % stages))
 
         def keep(weights):
@@ -152,22 +156,22 @@ def the_next_scores_while_the_last_weights_multiply(
                 word.set(value)
 
         begin_scores(k.const(0, i32))
-        k.wgmma_wait_group(0)
-        k.mbarrier_arrive(empty[0])
+        k.wgmma.wait_group(0)
+        k.mbarrier.arrive(empty[0])
         acc.fill(0.0)
         keep(softmax.step(scores.values())[0])
         with k.range(1, blocks) as block:
             fragments = fragments_of(k, words)
             begin_scores(block)
             begin_values(block - 1, fragments)
-            k.wgmma_wait_group(1)
-            k.mbarrier_arrive(empty[0] + block % stages)
+            k.wgmma.wait_group(1)
+            k.mbarrier.arrive(empty[0] + block % stages)
             weights, factors = softmax.step(scores.values())
-            k.wgmma_wait_group(0)  # before the words that it multiplies are written again
-            k.mbarrier_arrive(empty[1] + (block - 1) % stages)
+            k.wgmma.wait_group(0)  # before the words that it multiplies are written again
+            k.mbarrier.arrive(empty[1] + (block - 1) % stages)
             softmax.scaled(acc, factors)
             keep(weights)
         begin_values(blocks - 1, fragments_of(k, words))
-        k.wgmma_wait_group(0)
+        k.wgmma.wait_group(0)
         softmax.finish(acc)
         k.store_accumulator(acc, o + k.block_id() * 4096, 64)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32
-from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.values import Value
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.values import Value
 
 EXTENT = 64
 TILE = SmemLayout(Major.K, Swizzle.B128, f16, EXTENT, EXTENT)
@@ -21,7 +21,7 @@ WARPS_SUM = (16, 8, 4, 2, 1)
 def multiply(k: KernelBuilder, acc: Accumulator, a: SharedTile, b: SharedTile) -> None:
     """acc += A * B^T, mma by mma; fence, commit and wait are the caller's."""
     for column in range(0, EXTENT, STEP):
-        k.wgmma_mma_async(acc, a, b, PRODUCT, a_at=(0, column), b_at=(0, column))
+        k.wgmma.mma_async(acc, a, b, PRODUCT, a_at=(0, column), b_at=(0, column))
 
 
 def store_chunks(k: KernelBuilder, tile: SharedTile, acc: Accumulator) -> None:
@@ -31,13 +31,13 @@ def store_chunks(k: KernelBuilder, tile: SharedTile, acc: Accumulator) -> None:
     values = acc.values()
     for group in range(EXTENT // 16):
         part = values[8 * group : 8 * group + 8]
-        words = [k.pack_pair("f16x2", high, low) for low, high in zip(part[::2], part[1::2], strict=True)]
+        words = [k.math.pack_pair("f16x2", high, low) for low, high in zip(part[::2], part[1::2], strict=True)]
         chunk = (2 * group + lane // 16) ^ (row % 8)
-        k.stmatrix(tile.address.byte_offset(row * 128 + chunk * 16, align=16), words)
+        k.mma.stmatrix(tile.address.byte_offset(row * 128 + chunk * 16, align=16), words)
 
 
 def warp_sum(k: KernelBuilder, value: Value) -> Value:
     """The sum of a warp's values in each of its lanes."""
     for distance in WARPS_SUM:
-        value = value + k.shuffle(value, "bfly", distance)
+        value = value + k.warp.shuffle(value, "bfly", distance)
     return value

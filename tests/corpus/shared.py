@@ -19,10 +19,10 @@ def transpose(k, x: F32, y: F32, rows: i32, count: i32):
     with k.range(count) as block:
         for row in range(0, 32, 8):
             tile[(down + row) * PITCH + across] = x[(down + row) * (count * 32) + block * 32 + across]
-        k.barrier()
+        k.barrier.sync()
         for row in range(0, 32, 8):
             y[(block * 32 + down + row) * rows + across] = tile[across * PITCH + down + row]
-        k.barrier()
+        k.barrier.sync()
 
 
 @nvb.kernel("sm_80", threads=256)
@@ -34,7 +34,7 @@ def transpose_with_two_buffers(k, x: F32, y: F32, rows: i32, count: i32):
         tile = tiles + (block & 1) * 1024
         for row in range(0, 32, 8):
             tile[(down + row) * 32 + (across ^ (down + row))] = x[(down + row) * (count * 32) + block * 32 + across]
-        k.barrier()
+        k.barrier.sync()
         for row in range(0, 32, 8):
             y[(block * 32 + down + row) * rows + across] = tile[across * 32 + ((down + row) ^ across)]
 
@@ -47,7 +47,7 @@ def transpose_warp_by_warp(k, x: F32, y: F32):
     mine = tile + warp * (32 * PITCH)
     with k.range(32) as row:
         mine[row * PITCH + lane] = x[(warp * 32 + row) * 32 + lane]
-    k.warp_sync()
+    k.warp.sync()
     with k.range(32) as row:
         y[(warp * 32 + row) * 32 + lane] = mine[lane * PITCH + row]
 
@@ -61,10 +61,10 @@ def normalised_rows(k, x: F32, y: F32, columns: i32):
 
     def total(value):
         value = warp_sum(k, value)
-        k.barrier()
+        k.barrier.sync()
         with k.if_(thread % 32 == 0):
             parts[thread // 32] = value
-        k.barrier()
+        k.barrier.sync()
         return parts[0] + parts[1] + parts[2] + parts[3]
 
     summed = k.var(0.0, f32)
@@ -75,7 +75,7 @@ def normalised_rows(k, x: F32, y: F32, columns: i32):
     with k.range(thread, columns, 128) as column:
         off = given[column] - mean
         squares += off * off
-    factor = k.rsqrt(total(squares.value) / columns.to(f32))
+    factor = k.math.rsqrt(total(squares.value) / columns.to(f32))
     with k.range(thread, columns, 128) as column:
         out[column] = (given[column] - mean) * factor
 
@@ -86,13 +86,13 @@ def sum_in_a_tree(k, x: F32, y: F32):
     words = k.shared(f32, 256, name="words")
     thread = k.thread_id()
     words[thread] = x[k.block_id() * 256 + thread]
-    k.barrier()
+    k.barrier.sync()
     half = k.var(128)
     with k.loop():
         k.break_if(half == 0)
         with k.if_(thread < half):
             words[thread] = words[thread] + words[thread + half]
-        k.barrier()
+        k.barrier.sync()
         half.set(half >> 1)
     with k.if_(thread == 0):
         y.atomic("add", words[0])
@@ -104,13 +104,13 @@ def running_sum(k, x: I32, y: I32):
     words = k.shared(i32, 256, name="words")
     thread, source = k.thread_id(), 0
     words[thread] = x[thread]
-    k.barrier()
+    k.barrier.sync()
     for distance in (1, 2, 4, 8, 16, 32, 64):
         value = k.var(words[source + thread])
         with k.if_(thread >= distance):
             value += words[source + thread - distance]
         words[128 - source + thread] = value
-        k.barrier()
+        k.barrier.sync()
         source = 128 - source
     y[thread] = words[source + thread]
 
@@ -124,14 +124,14 @@ def bitonic_sort(k, x: I32):
     for size in (2, 4, 8, 16, 32, 64, 128, 256):
         distance = size // 2
         while distance:
-            k.barrier()
+            k.barrier.sync()
             place = 2 * thread - (thread & (distance - 1))
             low, high = words[place], words[place + distance]
             swap = (low > high) == ((place & size) == 0)
             words[place] = k.select(swap, high, low)
             words[place + distance] = k.select(swap, low, high)
             distance //= 2
-    k.barrier()
+    k.barrier.sync()
     for half in (0, 128):
         x[thread + half] = words[thread + half]
 
@@ -141,10 +141,10 @@ def histogram(k, x: U32, y: U32, count: i32):
     bins = k.shared(u32, 256, name="bins")
     thread = k.thread_id()
     bins[thread] = 0
-    k.barrier()
+    k.barrier.sync()
     with k.range(k.block_id() * 256 + thread, count, k.block_count() * 256) as index:
         (bins + (x[index] & 255)).atomic("add", 1)
-    k.barrier()
+    k.barrier.sync()
     (y + thread).atomic("add", bins[thread])
 
 
@@ -155,11 +155,11 @@ def counted_by_all_threads(k, x: U32, y: U32, count: i32):
     thread = k.thread_id()
     with k.if_(thread < 2):
         counts[thread] = 0
-    k.barrier()
+    k.barrier.sync()
     with k.if_(thread < count):
         counts.atomic("add", x[thread] & 1)
         (counts + 1).atomic("add", 1)
-    k.barrier()
+    k.barrier.sync()
     with k.if_(thread < 2):
         y[thread] = counts[thread]
 
@@ -171,14 +171,14 @@ def handed_over_by_named_barriers(k, x: F32, y: F32, count: i32):
     thread = k.thread_id()
     with k.if_(thread < 64), k.range(count) as step:
         with k.if_(step >= 2):
-            k.barrier(3 + step % 2, 128)
+            k.barrier.sync(3 + step % 2, 128)
         buffers[step % 2 * 64 + thread] = x[step * 64 + thread]
-        k.barrier_arrive(1 + step % 2, 128)
+        k.barrier.arrive(1 + step % 2, 128)
     with k.else_(), k.range(count) as step:
-        k.barrier(1 + step % 2, 128)
+        k.barrier.sync(1 + step % 2, 128)
         y[step * 64 + thread - 64] = buffers[step % 2 * 64 + 127 - thread]
         with k.if_(step + 2 < count):
-            k.barrier_arrive(3 + step % 2, 128)
+            k.barrier.arrive(3 + step % 2, 128)
 
 
 @nvb.kernel("sm_80", threads=128)
@@ -189,9 +189,9 @@ def work_from_a_counter(k, counter: I32, x: F32, count: i32):
     with k.loop():
         with k.if_(thread == 0):
             slot[0] = counter.atomic("add", 1)
-        k.barrier()
+        k.barrier.sync()
         work = slot[0]
-        k.barrier()
+        k.barrier.sync()
         k.break_if(work >= count)
         x[work * 128 + thread] = x[work * 128 + thread] + 1.0
 
@@ -211,31 +211,33 @@ def cp_async_and_fragments(k, a: nvb.Pointer(f16), b: nvb.Pointer(f16), c: F32, 
         for source, tile in zip((a, b), tiles, strict=True):
             for row in (thread // 4, thread // 4 + 32):
                 first = source + (row * depth + step * 32 + thread % 4 * 8)
-                k.cp_async(place(tile, step % stages, row, thread % 4), first, 16, cache="cg")
+                k.cp_async.copy(place(tile, step % stages, row, thread % 4), first, 16, cache="cg")
 
     def fragments(stage, part):
         rows = warp * 16 + lane % 16
-        of_a = k.ldmatrix(place(tiles[0], stage, rows, lane // 16 + 2 * part), 4)
+        of_a = k.mma.ldmatrix(place(tiles[0], stage, rows, lane // 16 + 2 * part), 4)
         rows = lane % 8 + lane // 16 * 8
         chunk = lane // 8 % 2 + 2 * part
-        return of_a, [word for n in range(4) for word in k.ldmatrix(place(tiles[1], stage, n * 16 + rows, chunk), 4)]
+        return of_a, [
+            word for n in range(4) for word in k.mma.ldmatrix(place(tiles[1], stage, n * 16 + rows, chunk), 4)
+        ]
 
     for step in range(stages - 1):
         with k.if_(step < steps):
             fill(k.const(step, i32))
-        k.cp_async_commit()
+        k.cp_async.commit_group()
     mma = nvb.mma("m16n8k16", f16, f16, f32)
     acc = [[k.var(0.0, f32) for _ in range(4)] for _ in range(8)]
     with k.range(steps) as step:
-        k.cp_async_wait(stages - 2)
-        k.barrier()
+        k.cp_async.wait_group(stages - 2)
+        k.barrier.sync()
         with k.if_(step + (stages - 1) < steps):
             fill(step + (stages - 1))
-        k.cp_async_commit()
+        k.cp_async.commit_group()
         now = fragments(step % stages, 0)
         for later in (fragments(step % stages, 1), None):
             for n, cells in enumerate(acc):
-                found = k.mma_sync(mma, now[0], now[1][2 * n : 2 * n + 2], [cell.value for cell in cells])
+                found = k.mma.sync(mma, now[0], now[1][2 * n : 2 * n + 2], [cell.value for cell in cells])
                 for cell, value in zip(cells, found, strict=True):
                     cell.set(value)
             now = later

@@ -18,13 +18,13 @@ F32 = nvb.Pointer(f32)
 def _multiply(k, d, a, b, *, first, request=MMA, shape=SHAPE):
     for column in range(0, 64, 16):
         more = first if column == 0 else True
-        k.tcgen05_mma(request, d, a, b, shape, a_at=(0, column), b_at=(0, column), accumulate=more)
+        k.tcgen05.mma(request, d, a, b, shape, a_at=(0, column), b_at=(0, column), accumulate=more)
 
 
 def _read(k, tmem, width):
     """The warp's lanes of `width` columns, as f32."""
-    load = k.tcgen05_ld(tmem.lanes(k.warp_id() * 32), "32x32b", width)
-    k.tcgen05_wait_ld(load)
+    load = k.tcgen05.ld(tmem.lanes(k.warp_id() * 32), "32x32b", width)
+    k.tcgen05.wait_ld(load)
     return [value.bitcast(f32) for value in load.values]
 
 
@@ -38,45 +38,45 @@ def accumulators_in_turns(k, a: MATRIX, b: MATRIX, c: F32, tiles: i32, steps: i3
     """Persistent: the epilogue reads one accumulator while the next tile is multiplied into the other."""
     stages = 4
     ta, tb = (k.shared_tiles(ROWS, stages, name=name) for name in "ab")
-    full, empty = (k.mbarriers(stages, arrivals=1, name=name) for name in ("full", "empty"))
-    done, free = k.mbarriers(2, arrivals=1, name="done"), k.mbarriers(2, arrivals=128, name="free")
-    k.barriers_ready()
+    full, empty = (k.mbarrier.array(stages, arrivals=1, name=name) for name in ("full", "empty"))
+    done, free = k.mbarrier.array(2, arrivals=1, name="done"), k.mbarrier.array(2, arrivals=128, name="free")
+    k.mbarrier.ready()
     mine = lambda: k.range(k.block_id(), tiles, k.block_count())  # noqa: E731
-    with k.tmem_alloc(256) as tmem:
+    with k.tcgen05.tmem(256) as tmem:
         with k.one_thread(4):
             turn = k.var(0)
             with mine() as tile, k.range(steps) as step:
                 stage = turn % stages
-                k.mbarrier_wait(empty + stage, (turn // stages & 1) ^ 1)
-                k.mbarrier_arrive_expect_tx(full + stage, 2 * ROWS.bytes)
-                k.tma_load(ta.at(stage), a, (tile * 128, step * 64), full + stage)
-                k.tma_load(tb.at(stage), b, (0, step * 64), full + stage)
+                k.mbarrier.wait(empty + stage, (turn // stages & 1) ^ 1)
+                k.mbarrier.arrive_expect_tx(full + stage, 2 * ROWS.bytes)
+                k.tma.load(ta.at(stage), a, (tile * 128, step * 64), full + stage)
+                k.tma.load(tb.at(stage), b, (0, step * 64), full + stage)
                 turn += 1
         with k.one_thread(5):
             turn, count = k.var(0), k.var(0)
             with mine():
                 which = count & 1
-                k.mbarrier_wait(free + which, (count >> 1 & 1) ^ 1)
-                k.tcgen05_fence_after_thread_sync()
+                k.mbarrier.wait(free + which, (count >> 1 & 1) ^ 1)
+                k.tcgen05.fence_after_thread_sync()
                 with k.range(steps) as step:
                     stage = turn % stages
-                    k.mbarrier_wait(full + stage, turn // stages & 1)
+                    k.mbarrier.wait(full + stage, turn // stages & 1)
                     _multiply(k, tmem.columns(which * 128, 128), ta.at(stage), tb.at(stage), first=step > 0)
-                    k.tcgen05_commit(empty + stage)
+                    k.tcgen05.commit(empty + stage)
                     turn += 1
-                k.tcgen05_commit(done + which)
+                k.tcgen05.commit(done + which)
                 count += 1
         with k.if_(k.warp_id() < 4):
             count = k.var(0)
             with mine() as tile:
                 which = count & 1
-                k.mbarrier_wait(done + which, count >> 1 & 1)
-                k.tcgen05_fence_after_thread_sync()
+                k.mbarrier.wait(done + which, count >> 1 & 1)
+                k.tcgen05.fence_after_thread_sync()
                 for half in (0, 64):
                     values = _read(k, tmem.columns(which * 128 + half, 64), 64)
                     if half:
-                        k.tcgen05_fence_before_thread_sync()
-                        k.mbarrier_arrive(free + which)
+                        k.tcgen05.fence_before_thread_sync()
+                        k.mbarrier.arrive(free + which)
                     _store(c + ((tile * 128 + k.thread_id()) * 128 + half), values)
                 count += 1
 
@@ -87,38 +87,38 @@ def weights_in_tensor_memory(k, q: MATRIX, keys: MATRIX, values: MATRIX, c: F32)
     request = nvb.Tcgen05Request("f16", a_in_tmem=True)
     shape = nvb.InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32, transpose_b=True)
     tq, tk, tv = k.shared_tile(ROWS, name="q"), k.shared_tile(ROWS, name="k"), k.shared_tile(VALUES, name="v")
-    full, scored, done = (k.mbarriers(1, arrivals=1, name=name) for name in ("full", "scored", "done"))
-    weighed = k.mbarriers(1, arrivals=128, name="weighed")
-    k.barriers_ready()
-    with k.tmem_alloc(256) as tmem:
+    full, scored, done = (k.mbarrier.array(1, arrivals=1, name=name) for name in ("full", "scored", "done"))
+    weighed = k.mbarrier.array(1, arrivals=128, name="weighed")
+    k.mbarrier.ready()
+    with k.tcgen05.tmem(256) as tmem:
         scores, weights, out = tmem.columns(0, 128), tmem.columns(128, 64), tmem.columns(192, 64)
         with k.one_thread(4):
-            k.mbarrier_arrive_expect_tx(full, 3 * ROWS.bytes)
-            k.tma_load(tq, q, (0, 0), full)
-            k.tma_load(tk, keys, (0, 0), full)
-            k.tma_load(tv, values, (0, 0), full)
-            k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, 3 * ROWS.bytes)
+            k.tma.load(tq, q, (0, 0), full)
+            k.tma.load(tk, keys, (0, 0), full)
+            k.tma.load(tv, values, (0, 0), full)
+            k.mbarrier.wait(full, 0)
             _multiply(k, scores, tq, tk, first=False)
-            k.tcgen05_commit(scored)
-            k.mbarrier_wait(weighed, 0)
-            k.tcgen05_fence_after_thread_sync()
+            k.tcgen05.commit(scored)
+            k.mbarrier.wait(weighed, 0)
+            k.tcgen05.fence_after_thread_sync()
             for step in range(8):
                 part = weights.columns(8 * step, 8)
-                k.tcgen05_mma(request, out, part, tv, shape, b_at=(0, 16 * step), accumulate=step > 0)
-            k.tcgen05_commit(done)
+                k.tcgen05.mma(request, out, part, tv, shape, b_at=(0, 16 * step), accumulate=step > 0)
+            k.tcgen05.commit(done)
         with k.if_(k.warp_id() < 4):
-            k.mbarrier_wait(scored, 0)
-            k.tcgen05_fence_after_thread_sync()
+            k.mbarrier.wait(scored, 0)
+            k.tcgen05.fence_after_thread_sync()
             for half in (0, 64):
-                found = [k.exp2(value) for value in _read(k, scores.columns(half, 64), 64)]
+                found = [k.math.exp2(value) for value in _read(k, scores.columns(half, 64), 64)]
                 pairs = zip(found[::2], found[1::2], strict=True)
-                words = [k.pack_pair("f16x2", high, low) for low, high in pairs]
-                k.tcgen05_st(weights.columns(half // 2, 32).lanes(k.warp_id() * 32), "32x32b", words)
-            k.tcgen05_wait_st()
-            k.tcgen05_fence_before_thread_sync()
-            k.mbarrier_arrive(weighed)
-            k.mbarrier_wait(done, 0)
-            k.tcgen05_fence_after_thread_sync()
+                words = [k.math.pack_pair("f16x2", high, low) for low, high in pairs]
+                k.tcgen05.st(weights.columns(half // 2, 32).lanes(k.warp_id() * 32), "32x32b", words)
+            k.tcgen05.wait_st()
+            k.tcgen05.fence_before_thread_sync()
+            k.mbarrier.arrive(weighed)
+            k.mbarrier.wait(done, 0)
+            k.tcgen05.fence_after_thread_sync()
             _store(c + k.thread_id() * 64, _read(k, out, 64))
 
 
@@ -129,28 +129,28 @@ def pair_of_ctas(k, a: MATRIX, b: PART, c: F32, steps: i32):
     request = nvb.Tcgen05Request("f16", cta_group=2)
     shape = nvb.InstructionDescriptor(kind="f16", m=256, n=128, a=f16, b=f16, d=f32)
     ta, tb = k.shared_tiles(ROWS, stages, name="a"), k.shared_tiles(HALF, stages, name="b")
-    full, empty = k.mbarriers(stages, arrivals=2, name="full"), k.mbarriers(stages, arrivals=1, name="empty")
-    done = k.mbarriers(1, arrivals=1, name="done")
-    k.barriers_ready()
-    rank = k.cluster_rank()
-    with k.tmem_alloc(128, cta_group=2) as tmem:
+    full, empty = k.mbarrier.array(stages, arrivals=2, name="full"), k.mbarrier.array(stages, arrivals=1, name="empty")
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
+    rank = k.cluster.rank()
+    with k.tcgen05.tmem(128, cta_group=2) as tmem:
         with k.one_thread(0), k.range(steps) as step:
             stage = step % stages
-            k.mbarrier_wait(empty + stage, (step // stages & 1) ^ 1)
+            k.mbarrier.wait(empty + stage, (step // stages & 1) ^ 1)
             bytes_here = ROWS.bytes + HALF.bytes
-            k.mbarrier_arrive_at(full + stage, rank=0, expect=bytes_here, qualifiers=("release", "cluster"))
-            first = k.shared_address(k.map_to_peer((full + stage).bytes, 0), u64, 8)
-            k.tma_load_box(ta.at(stage).address, a, (step * 64, rank * 128), first, cta_group=2)
-            k.tma_load_box(tb.at(stage).address, b, (step * 64, rank * 64), first, cta_group=2)
+            k.mbarrier.arrive_at(full + stage, rank=0, expect=bytes_here, qualifiers=("release", "cluster"))
+            first = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, 0), u64, 8)
+            k.tma.load_box(ta.at(stage).address, a, (step * 64, rank * 128), first, cta_group=2)
+            k.tma.load_box(tb.at(stage).address, b, (step * 64, rank * 64), first, cta_group=2)
         with k.one_thread(1), k.if_(rank == 0):
             with k.range(steps) as step:
                 stage = step % stages
-                k.mbarrier_wait(full + stage, step // stages & 1)
+                k.mbarrier.wait(full + stage, step // stages & 1)
                 _multiply(k, tmem, ta.at(stage), tb.at(stage), first=step > 0, request=request, shape=shape)
-                k.tcgen05_commit(empty + stage, cta_group=2, multicast_mask=0b11)
-            k.tcgen05_commit(done, cta_group=2, multicast_mask=0b11)
-        k.mbarrier_wait(done, 0)
-        k.tcgen05_fence_after_thread_sync()
+                k.tcgen05.commit(empty + stage, cta_group=2, multicast_mask=0b11)
+            k.tcgen05.commit(done, cta_group=2, multicast_mask=0b11)
+        k.mbarrier.wait(done, 0)
+        k.tcgen05.fence_after_thread_sync()
         for half in (0, 64):
             _store(c + ((rank * 128 + k.thread_id()) * 128 + half), _read(k, tmem.columns(half, 64), 64))
 
@@ -158,19 +158,19 @@ def pair_of_ctas(k, a: MATRIX, b: PART, c: F32, steps: i32):
 @nvb.kernel("sm_100a", threads=128)
 def work_of_clusters_that_have_not_started(k, x: F32):
     answer = k.shared(u32, 4, align=16, name="answer")
-    asked = k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    asked = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     block, phase = k.var(k.block_id()), k.var(0)
     with k.loop():
         with k.if_(k.thread_id() == 0):
-            k.mbarrier_arrive_expect_tx(asked, 16)
-            k.try_cancel(answer, asked)
+            k.mbarrier.arrive_expect_tx(asked, 16)
+            k.launch_control.try_cancel(answer, asked)
         place = block * 128 + k.thread_id()
         x[place] = x[place] * 2.0
-        k.mbarrier_wait(asked, phase)
+        k.mbarrier.wait(asked, phase)
         phase ^= 1
-        more, (first, _, _) = k.canceled_cluster(answer)
-        k.fence_proxy_async()
-        k.barrier()
+        more, (first, _, _) = k.launch_control.canceled_cluster(answer)
+        k.fence.proxy_async()
+        k.barrier.sync()
         k.break_if(~more)
         block.set(first.to(i32))

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from nvbackend.builder.definition import KernelDefinition
+from nvbackend.builder.kernel.definition import KernelDefinition
 from nvbackend.codegen.cache import Cache
 from tests.corpus import attention, copies, rings, shared, tensor_memory
 

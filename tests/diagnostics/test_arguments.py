@@ -10,9 +10,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, i32
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics.arguments import wrong_arguments
-from nvbackend.intrinsics import wgmma
+from nvbackend.intrinsics.mma import wgmma
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 Bracketed = str | list[int] | None
@@ -27,12 +27,12 @@ def builder() -> tuple:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda k, out, a: k.mbarrier_arrive(a), "KernelBuilder.mbarrier_arrive: barrier is <s32"),
+        (lambda k, out, a: k.mbarrier.arrive(a), "KernelBuilder.mbarrier_arrive: barrier is <s32"),
         (lambda k, out, a: k.shared("f16", 4), "element is 'f16', a str, and takes ElementType"),
-        (lambda k, out, a: k.wgmma_wait_group(a), "pending is <s32"),
-        (lambda k, out, a: k.wgmma_wait_group(1.0), "pending is 1.0, a float, and takes int"),
+        (lambda k, out, a: k.wgmma.wait_group(a), "pending is <s32"),
+        (lambda k, out, a: k.wgmma.wait_group(1.0), "pending is 1.0, a float, and takes int"),
         (lambda k, out, a: k.shared(), "missing a required argument: 'element'"),
-        (lambda k, out, a: k.barrier(id=3), "unexpected keyword argument 'id'"),
+        (lambda k, out, a: k.barrier.sync(id=3), "unexpected keyword argument 'id'"),
         (lambda k, out, a: nvb.SmemLayout("K", nvb.Swizzle.B128, f16, 64, 64), "major is 'K', a str, and takes Major"),
         (lambda k, out, a: k.compile(cache="here"), "cache is 'here', a str, and takes Cache | None"),
         (lambda k, out, a: nvb.kernel("sm_90a"), "kernel: missing a required"),  # what follows depends on the Python
@@ -119,7 +119,7 @@ def test_integers_that_python_does_not_print_are_told_by_their_size() -> None:
     k, *_ = builder()
     huge = 10**5000
     for call in (
-        lambda: k.wgmma_wait_group(huge),
+        lambda: k.wgmma.wait_group(huge),
         lambda: k.shared(i32, huge),
         lambda: k.const(huge, i32),
         lambda: KernelBuilder("k", "sm_90a", threads=huge),

@@ -301,7 +301,9 @@ def test_the_place_is_the_innermost_line_of_the_user(library: dict[str, Any]) ->
 
 
 def test_code_without_a_file_is_the_users_too() -> None:
-    code = "from nvbackend.isel.target import Target\n\n\ndef build():\n    Target.parse('sm_90b')\n\n\nbuild()\n"
+    code = (
+        "from nvbackend.isel.target.target import Target\n\n\ndef build():\n    Target.parse('sm_90b')\n\n\nbuild()\n"
+    )
     done = run_python(code)
     assert done.returncode == 1
     assert "  at <string>:5\n" in done.stderr

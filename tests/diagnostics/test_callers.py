@@ -11,8 +11,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic
 from tests.support.process import run_python
 
@@ -164,7 +164,7 @@ def test_a_program_that_is_run_shows_its_own_lines_and_none_of_the_launcher(tmp_
     script = tmp_path / "own.py"
     script.write_text(
         "import nvbackend as nvb\n"
-        "def helper(k):\n    k.barrier(16)\n"
+        "def helper(k):\n    k.barrier.sync(16)\n"
         "def main():\n"
         "    k = nvb.KernelBuilder('k', 'sm_90a', threads=32)\n"
         "    helper(k)\n"

@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from nvbackend.isel.target import target_names
+from nvbackend.isel.target.target import target_names
 from tests.support.random_kernels.program import KINDS, SAME_TARGET
 from tests.support.random_kernels.worker import Campaign, run
 

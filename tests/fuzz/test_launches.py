@@ -11,7 +11,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import runtime
-from nvbackend.intrinsics.types import ELEMENT_TYPES
+from nvbackend.intrinsics.row.types import ELEMENT_TYPES
 from tests.support.fuzz import JUNK, Attempts
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, signature
 

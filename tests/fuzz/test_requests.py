@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.values import Arithmetic
-from nvbackend.intrinsics import fragments
-from nvbackend.isel.target import target_names
+from nvbackend.builder.values.values import Arithmetic
+from nvbackend.intrinsics.fragments import warpgroup as fragments
+from nvbackend.isel.target.target import target_names
 from tests.support.fuzz import Arguments, Attempts, methods, request_class, selectors
 
 OPERATORS = (
@@ -137,8 +137,8 @@ class Fuzz(Attempts):
                 lambda kernel=kernel: kernel.thread_id() < 3,
                 lambda kernel=kernel: kernel.var(0, nvb.s32),
                 lambda kernel=kernel: kernel.shared_tile(layout),
-                lambda kernel=kernel: kernel.accumulator(64, nvb.f32),
-                lambda kernel=kernel: kernel.mbarriers(2, 1),
+                lambda kernel=kernel: kernel.wgmma.accumulator(64, nvb.f32),
+                lambda kernel=kernel: kernel.mbarrier.array(2, 1),
             ):
                 arguments.keep(self.attempt(make))
         arguments.keep([layout, request])

@@ -12,8 +12,8 @@ import pytest
 import nvbackend as nvb
 from nvbackend.atoms import atom, known_atoms
 from nvbackend.cli.explain import rows_spelled
-from nvbackend.intrinsics.types import f16, f32
-from nvbackend.isel.target import target_names
+from nvbackend.intrinsics.row.types import f16, f32
+from nvbackend.isel.target.target import target_names
 from nvbackend.layout import parse
 from nvbackend.ptx import parse as parse_ptx
 from nvbackend.ptx import print_module

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend.intrinsics.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
-from nvbackend.intrinsics.tcgen05_descriptor import FORMS
+from nvbackend.intrinsics.words.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS
 from tests.support.fuzz import Arguments, Attempts
 
 COUNT = 4000

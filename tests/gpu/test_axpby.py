@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import f16, f32, u32
+from nvbackend.intrinsics.row.types import f16, f32, u32
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.signature import Pointer, Scalar
 from tests.support.axpby import product, warpgroup_kernel
 from tests.support.wgmma_kernel import fill
@@ -30,10 +30,10 @@ def test_the_linear_epilogue_is_numpys(d, beta, own_c) -> None:
     k = warpgroup_kernel(a=words, b=words, d=Pointer(d), c=Pointer(f32), alpha=Scalar(f32), beta=Scalar(f32))
     a, b, to, of, alpha, by = k.arguments
     tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
-    k.fence_proxy_async()
-    k.barrier()
+    k.fence.proxy_async()
+    k.barrier.sync()
     mma, acc = product(k, N)
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, *tiles)
     mma.axpby(alpha, acc, by, to, STRIDE, **({"c": of} if own_c else {}))
     random = np.random.default_rng(N)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import bf16, f16, f32, f64, s64, tf32, u64
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import bf16, f16, f32, f64, s64, tf32, u64
 from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers
 from tests.scalar.numbers import INTEGERS

@@ -8,9 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import async_store, cp_async, warp
-from nvbackend.intrinsics.types import BY_NAME, f32, u32, u64
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.copy import async_store, cp_async
+from nvbackend.intrinsics.row.types import BY_NAME, f32, u32, u64
+from nvbackend.intrinsics.sync import warp
+from nvbackend.isel.target.target import Target
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))
@@ -55,12 +56,12 @@ def copied(values, row):
 def test_every_copy(wait_all):
     def body(k, source, out):
         lane = k.thread_id()
-        policy = k.cache_policy("L2::evict_last")
+        policy = k.cache.policy("L2::evict_last")
         slots = k.shared(u32, SLOT // 4 * len(COPIES), align=128)
         for index, row in enumerate(COPIES):
             axes = row.axes
             fills = {"bytes": {"read_bytes": axes["size"] // 2}, "ignore": {"ignore": lane % 2 == 1}}
-            k.cp_async(
+            k.cp_async.copy(
                 slots.byte_offset(index * SLOT + lane * axes["size"], align=axes["size"]),
                 source.byte_offset(lane * axes["size"], align=axes["size"]),
                 axes["size"],
@@ -69,9 +70,9 @@ def test_every_copy(wait_all):
                 cache_policy=policy if axes["cache_hint"] else None,
                 **fills.get(axes["fill"], {}),
             )
-        k.cp_async_commit()
-        k.cp_async_wait(None if wait_all else 0)
-        k.barrier()
+        k.cp_async.commit_group()
+        k.cp_async.wait_group(None if wait_all else 0)
+        k.barrier.sync()
         with k.range(lane, len(COPIES) * SLOT // 4, 32) as word:
             out[word] = slots[word]
 
@@ -98,20 +99,20 @@ def test_every_store_in_the_other_cta(row):
 
     def body(k, source, out):
         shared = k.shared(u32, size * 32 // 4, align=128)
-        barrier = k.mbarriers(1, 1)
-        k.barriers_ready()
-        lane, rank = k.thread_id(), k.cluster_rank()
+        barrier = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        lane, rank = k.thread_id(), k.cluster.rank()
         with k.if_(lane == 0):
-            k.mbarrier_arrive_expect_tx(barrier, size * 32)
-        k.cluster_sync()
+            k.mbarrier.arrive_expect_tx(barrier, size * 32)
+        k.cluster.sync()
         given = source.cast(kind)
         values = [given[(rank * 32 + lane) * count + index] for index in range(count)]
         place = shared.byte_offset(lane * size, align=size).cast(kind)
-        k.store_async(place, values, barrier, 1 - rank, element=row.axes["element"])
-        k.mbarrier_wait(barrier, 0)
+        k.async_store.store(place, values, barrier, 1 - rank, element=row.axes["element"])
+        k.mbarrier.wait(barrier, 0)
         with k.range(lane, size * 32 // 4, 32) as word:
             out[rank * (size * 32 // 4) + word] = shared[word]
-        k.cluster_sync()
+        k.cluster.sync()
 
     values = random_words(size * 64 // 4)
     found = words(body, values, values.size, cluster=2)
@@ -138,19 +139,19 @@ def test_every_reduction_in_the_other_cta(row):
 
     def body(k, source, out):
         shared = k.shared(kind, 1, align=16)
-        barrier = k.mbarriers(1, 1)
-        k.barriers_ready()
-        lane, rank = k.thread_id(), k.cluster_rank()
+        barrier = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        lane, rank = k.thread_id(), k.cluster.rank()
         given = source.cast(kind)
         with k.if_(lane == 0):
             shared[0] = given[64]
-            k.mbarrier_arrive_expect_tx(barrier, size * 32)
-        k.cluster_sync()
-        k.reduce_async(shared, operation, given[rank * 32 + lane], barrier, 1 - rank)
-        k.mbarrier_wait(barrier, 0)
+            k.mbarrier.arrive_expect_tx(barrier, size * 32)
+        k.cluster.sync()
+        k.async_store.reduce(shared, operation, given[rank * 32 + lane], barrier, 1 - rank)
+        k.mbarrier.wait(barrier, 0)
         with k.if_(lane == 0):
             out.cast(kind)[rank] = shared[0]
-        k.cluster_sync()
+        k.cluster.sync()
 
     signed = kind.is_signed
     values = np.random.default_rng(5).integers(-5000 if signed else 0, 5000, 65).astype(kind.numpy_dtype())
@@ -174,14 +175,14 @@ def test_every_match(bits):
         lane = k.thread_id()
         value = source[lane] if bits == 32 else source[lane].to(u64) * 2**33
         same = source[lane] * 0 if bits == 32 else (source[lane] * 0).to(u64)
-        out[lane] = k.match("any", value)
-        out[32 + lane] = k.match("all", value)
-        out[64 + lane] = k.match("all", same)
+        out[lane] = k.warp.match("any", value)
+        out[32 + lane] = k.warp.match("all", value)
+        out[64 + lane] = k.warp.match("all", same)
         for turn, one in enumerate((value, same)):
-            lanes, equal = k.match_all(one)
+            lanes, equal = k.warp.match_all(one)
             out[96 + 64 * turn + lane] = lanes
             out[128 + 64 * turn + lane] = k.select(equal, 1, 0).to(u32)
-        out[224 + lane] = k.active_lanes()
+        out[224 + lane] = k.warp.active_lanes()
 
     values = (LANES % 3).astype(np.uint32)
     found = words(body, values, 256).reshape(8, 32)
@@ -205,7 +206,7 @@ def test_every_packing(pair, relu):
     def body(k, source, out):
         lane = k.thread_id()
         given = source.cast(f32)
-        out[lane] = k.pack_pair(pair, given[lane], given[32 + lane], relu=relu).to(u32)  # the upper half first
+        out[lane] = k.math.pack_pair(pair, given[lane], given[32 + lane], relu=relu).to(u32)  # the upper half first
 
     values = np.random.default_rng(7).standard_normal(64).astype(np.float32) * 8
     kept = np.maximum(values, 0) if relu else values
@@ -217,7 +218,7 @@ def test_every_packing(pair, relu):
 def test_permuted_bytes():
     def body(k, source, out):
         lane = k.thread_id()
-        out[lane] = k.permute_bytes(source[lane], source[32 + lane], source[64 + lane])
+        out[lane] = k.math.permute_bytes(source[lane], source[32 + lane], source[64 + lane])
 
     values = np.random.default_rng(8).integers(0, 1 << 32, 96, np.uint64).astype(np.uint32)
     values[64:] &= 0x7777  # the top bit of a selector's digit would spread a sign

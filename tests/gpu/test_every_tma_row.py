@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import tma
-from nvbackend.intrinsics.types import BY_NAME, f16, f32, s32, s64, u32, u64
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.copy import tma
+from nvbackend.intrinsics.row.types import BY_NAME, f16, f32, s32, s64, u32, u64
+from nvbackend.isel.target.target import Target
 from nvbackend.signature import Im2col, Parameter, Pointer, TensorMap
 from tests.gpu.test_im2col_numbers import CASES, CHANNELS, PIXELS, walk
 from tests.support.numbers_kernel import words
@@ -126,7 +126,7 @@ def combine(operation: str, held: np.ndarray, sent: np.ndarray) -> np.ndarray:
 
 
 def policy(k, row):
-    return {"cache_policy": k.cache_policy("L2::evict_first")} if row.axes["cache_hint"] else {}
+    return {"cache_policy": k.cache.policy("L2::evict_first")} if row.axes["cache_hint"] else {}
 
 
 def to_shared(k, source, size, start=0):
@@ -134,40 +134,40 @@ def to_shared(k, source, size, start=0):
     tile = k.shared(u32, size // 4, align=128)
     for turn in range(0, size // 4, 32):
         tile[turn + k.thread_id()] = source[start + turn + k.thread_id()]
-    k.fence_proxy_async()
+    k.fence.proxy_async()
     return tile
 
 
 def stored(k, copy):
     """One thread of the CTA does `copy` when all have written, and waits until it is done."""
-    k.barrier()
+    k.barrier.sync()
     with k.if_(k.thread_id() == 0):
         copy()
-        k.tma_commit_stores()
-        k.tma_wait_stores()
+        k.tma.commit_group()
+        k.tma.wait_group()
 
 
 def loading(row, size, cluster, load):
     """A kernel that loads `size` bytes in rank 0 by `load(k, tile, barrier, options, source, *extra)`; out has all."""
 
     def body(k, source, out, *extra):
-        tile, full = k.shared(u32, size // 4, align=128), k.mbarriers(1, 1)
-        k.barriers_ready()
-        lane, rank = k.thread_id(), k.cluster_rank()
+        tile, full = k.shared(u32, size // 4, align=128), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        lane, rank = k.thread_id(), k.cluster.rank()
         mask = {"multicast_mask": (1 << cluster) - 1} if row.axes["multicast"] else {}
         options = {"space": row.axes["destination"], **mask, **policy(k, row)}
         with k.if_(lane == 0):
-            k.mbarrier_arrive_expect_tx(full, size)
+            k.mbarrier.arrive_expect_tx(full, size)
             if cluster == 1:
                 load(k, tile, full, options, source, *extra)
             else:
                 with k.if_(rank == 0):
                     load(k, tile, full, options, source, *extra)
-        k.mbarrier_wait(full, 0)
+        k.mbarrier.wait(full, 0)
         for turn in range(0, size // 4, 32):
             out[rank * (size // 4) + turn + lane] = tile[turn + lane]
         if cluster > 1:
-            k.cluster_sync()
+            k.cluster.sync()
 
     return body
 
@@ -187,7 +187,7 @@ def box_loads(row):
     parameter = Parameter("tensor", TensorMap(u32, BOXES[rank], 0))
 
     def load(k, tile, full, options, source, tensor):
-        k.tma_load_box(tile, tensor, list(reversed(STARTS[rank])), full, **options)
+        k.tma.load_box(tile, tensor, list(reversed(STARTS[rank])), full, **options)
 
     for cluster in clusters(row):
         body, extra = loading(row, BYTES, cluster, load), ((parameter, array, array),)
@@ -202,7 +202,7 @@ def patch_loads(row):
 
     def load(k, tile, full, options, source, tensor):
         at, shifts = [channel, *reversed(start)], list(reversed(offsets))
-        k.tma_load_box(tile, tensor, at, full, mode="im2col", offsets=shifts, **options)
+        k.tma.load_box(tile, tensor, at, full, mode="im2col", offsets=shifts, **options)
 
     for cluster in clusters(row):
         body = loading(row, tensor_map.bytes, cluster, load)
@@ -241,9 +241,9 @@ def tensor_case(row, element, operation):
         tile = to_shared(k, source, tensor_map.bytes)
         options = {"mode": mode, **policy(k, row)}
         if operation is None:
-            stored(k, lambda: k.tma_store_box(tensor, list(at), tile, **options))
+            stored(k, lambda: k.tma.store_box(tensor, list(at), tile, **options))
         else:
-            stored(k, lambda: k.tma_reduce_box(tensor, list(at), tile, operation, **options))
+            stored(k, lambda: k.tma.reduce_box(tensor, list(at), tile, operation, **options))
 
     return Case(row, body, source=sent, extra=((Parameter("tensor", tensor_map), before, after),))
 
@@ -264,7 +264,7 @@ def bulk_loads(row):
     values = random_words(WORDS, 7)
 
     def load(k, tile, full, options, source):
-        k.bulk_load(tile, source, BYTES, full, **options)
+        k.bulk.load(tile, source, BYTES, full, **options)
 
     for cluster in clusters(row):
         yield Case(row, loading(row, BYTES, cluster, load), values, np.tile(values, cluster), cluster=cluster)
@@ -275,7 +275,7 @@ def bulk_stores(row):
 
     def body(k, source, out):
         tile = to_shared(k, source, BYTES)
-        stored(k, lambda: k.bulk_store(out, tile, BYTES, **policy(k, row)))
+        stored(k, lambda: k.bulk.store(out, tile, BYTES, **policy(k, row)))
 
     yield Case(row, body, values, values)
 
@@ -284,26 +284,26 @@ def to_peer(send):
     """Each CTA of two fills `sent` and `held`, then sends to the other: by `send(k, held, sent, barrier, peer)`."""
 
     def body(k, source, out):
-        barrier = k.mbarriers(1, 1)
-        lane, rank = k.thread_id(), k.cluster_rank()
+        barrier = k.mbarrier.array(1, 1)
+        lane, rank = k.thread_id(), k.cluster.rank()
         sent = to_shared(k, source, BYTES, rank * WORDS)
         held = to_shared(k, source, BYTES, (rank + 2) * WORDS)
-        k.fence_mbarrier_init()
-        k.cluster_sync()
+        k.fence.mbarrier_init()
+        k.cluster.sync()
         with k.if_(lane == 0):
-            k.mbarrier_arrive_expect_tx(barrier, BYTES)
+            k.mbarrier.arrive_expect_tx(barrier, BYTES)
             send(k, held, sent, barrier, 1 - rank)
-        k.mbarrier_wait(barrier, 0)
+        k.mbarrier.wait(barrier, 0)
         for turn in range(0, WORDS, 32):
             out[rank * WORDS + turn + lane] = held[turn + lane]
-        k.cluster_sync()
+        k.cluster.sync()
 
     return body
 
 
 def bulk_copies(row):
     values = random_words(4 * WORDS, 9)
-    body = to_peer(lambda k, held, sent, barrier, peer: k.bulk_copy_peer(held, sent, BYTES, barrier, peer))
+    body = to_peer(lambda k, held, sent, barrier, peer: k.bulk.copy_peer(held, sent, BYTES, barrier, peer))
     yield Case(row, body, values, np.concatenate([values[WORDS : 2 * WORDS], values[:WORDS]]), cluster=2)
 
 
@@ -317,14 +317,14 @@ def bulk_reductions(row):
         first, second, *held = values.reshape(4, count)
         expected = np.concatenate([combine(operation, held[0], second), combine(operation, held[1], first)])
         body = to_peer(
-            lambda k, held, sent, barrier, peer: k.bulk_reduce_peer(held, sent, BYTES, operation, name, barrier, peer)
+            lambda k, held, sent, barrier, peer: k.bulk.reduce_peer(held, sent, BYTES, operation, name, barrier, peer)
         )
         yield Case(row, body, values, expected, cluster=2)
         return
 
     def body_of_global(k, source, out, target):
         tile = to_shared(k, source, BYTES)
-        stored(k, lambda: k.bulk_reduce(target, tile, BYTES, operation, name, **policy(k, row)))
+        stored(k, lambda: k.bulk.reduce(target, tile, BYTES, operation, name, **policy(k, row)))
 
     for scale in sorted({1.0, subnormal}):
         held, sent = (random_values(kind, operation, count, seed, scale) for seed in (11, 12))

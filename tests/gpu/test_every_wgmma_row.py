@@ -7,10 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import wgmma
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.isel.families.wgmma_rules import request_of
+from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.isel.select.wgmma.rules import request_of
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
 from tests.gpu.test_wgmma_sparse_numbers import metadata_registers, sparse_matrix
 

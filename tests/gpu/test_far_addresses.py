@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.types import f32, i32, u8
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f32, i32, u8
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer
 
@@ -77,7 +77,7 @@ def test_indices_of_eight_bits_in_shared_memory():
     out, at = k.arguments
     kept = k.shared(f32, 256)
     kept[k.thread_id()] = k.thread_id().to(f32)
-    k.barrier()
+    k.barrier.sync()
     out[k.thread_id()] = kept[at[k.thread_id()]]
     places = np.random.default_rng(1).permutation(256).astype(np.uint8)
     result = cuda.to_device(np.zeros(256, np.float32))

@@ -8,8 +8,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import async_store, cluster, matrix_move, mbarrier, mbarrier_phases, spellings
-from nvbackend.intrinsics.types import u32
+from nvbackend.intrinsics import spellings
+from nvbackend.intrinsics.copy import async_store, matrix_move
+from nvbackend.intrinsics.row.types import u32
+from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))
@@ -32,7 +34,7 @@ def the_states_of_a_phase(k, source, out):
         arrive, wait = generic(mbarrier.arrive_state()), generic(mbarrier_phases.wait("test_wait", "state"))
         first = k.instruction(arrive, barrier=here)["state"][0]
         second = k.instruction(generic(mbarrier_phases.arrive_state(counted=True)), barrier=here, count=1)["state"][0]
-        out[0], out[1] = k.mbarrier_pending(first), k.mbarrier_pending(second)
+        out[0], out[1] = k.mbarrier.pending_count(first), k.mbarrier.pending_count(second)
         early = k.instruction(wait, barrier=here, state=second)["done"][0]
         out[2] = k.select(early, 1, 0).to(u32)
         k.instruction(generic(mbarrier.arrive()), barrier=here)
@@ -58,20 +60,20 @@ def test_the_states_of_a_phase():
 
 
 def a_barrier_of_the_other_cta(k, source, out):
-    barrier = k.mbarriers(1, 32)
-    k.barriers_ready()
-    k.cluster_sync()
-    lane, rank = k.thread_id(), k.cluster_rank()
+    barrier = k.mbarrier.array(1, 32)
+    k.mbarrier.ready()
+    k.cluster.sync()
+    lane, rank = k.thread_id(), k.cluster.rank()
     there = k.instruction(cluster.mapa(None, 64), address=barrier, rank=(1 - rank).to(u32))["mapped"][0]
     also = k.instruction(
         cluster.mapa("shared::cluster", 64), address=barrier.bytes.to(there.type), rank=lane.to(u32) % 2
     )
     k.instruction(generic(mbarrier.arrive()), barrier=there)
-    k.mbarrier_wait(barrier, 0)
+    k.mbarrier.wait(barrier, 0)
     out[rank * 64 + lane] = k.instruction(cluster.getctarank(None, 64), address=there)["rank"][0]
     wide = cluster.getctarank("shared::cluster", 64)
     out[rank * 64 + 32 + lane] = k.instruction(wide, address=also["mapped"][0])["rank"][0]
-    k.cluster_sync()
+    k.cluster.sync()
 
 
 def test_a_barrier_of_the_other_cta():
@@ -87,10 +89,10 @@ def matrices_at_generic_addresses(k, source, out):
     shared, copied = k.shared(u32, 128, align=128), k.shared(u32, 128, align=128)
     for turn in range(4):
         shared[turn * 32 + lane] = source[turn * 32 + lane]
-    k.barrier()
+    k.barrier.sync()
     fragment = k.instruction(generic(matrix_move.ldmatrix(4)), address=shared.byte_offset(lane * 16))["fragment"]
     k.instruction(generic(matrix_move.stmatrix(4)), address=copied.byte_offset(lane * 16), fragment=fragment)
-    k.barrier()
+    k.barrier.sync()
     for turn, one in enumerate(fragment):
         out[turn * 32 + lane] = one
         out[128 + turn * 32 + lane] = copied[turn * 32 + lane]
@@ -106,13 +108,13 @@ def test_matrices_at_generic_addresses():
 
 def values_into_the_other_cta(k, source, out):
     shared, total = k.shared(u32, 64, align=128), k.shared(u32, 1, align=16)
-    barrier = k.mbarriers(1, 1)
-    k.barriers_ready()
-    lane, rank = k.thread_id(), k.cluster_rank()
+    barrier = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    lane, rank = k.thread_id(), k.cluster.rank()
     with k.if_(lane == 0):
         total[0] = 1000 * (rank + 1).to(u32)
-        k.mbarrier_arrive_expect_tx(barrier, 64 * 4 + 32 * 4)
-    k.cluster_sync()
+        k.mbarrier.arrive_expect_tx(barrier, 64 * 4 + 32 * 4)
+    k.cluster.sync()
     peer = (1 - rank).to(u32)
     at = [
         k.instruction(cluster.mapa(None, 64), address=one, rank=peer)["mapped"][0]
@@ -121,12 +123,12 @@ def values_into_the_other_cta(k, source, out):
     pair = [source[rank * 64 + lane * 2], source[rank * 64 + lane * 2 + 1]]
     k.instruction(generic_store(), destination=at[0], values=pair, barrier=at[2])
     k.instruction(generic(async_store.reduce("add", "u32")), destination=at[1], value=pair[0] >> 8, barrier=at[2])
-    k.mbarrier_wait(barrier, 0)
+    k.mbarrier.wait(barrier, 0)
     for turn in (0, 1):
         out[rank * 65 + turn * 32 + lane] = shared[turn * 32 + lane]
     with k.if_(lane == 0):
         out[rank * 65 + 64] = total[0]
-    k.cluster_sync()
+    k.cluster.sync()
 
 
 def generic_store():

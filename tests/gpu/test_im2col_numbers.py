@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import f16, u32
+from nvbackend.intrinsics.row.types import f16, u32
 from nvbackend.signature import Im2col, Parameter, TensorMap
 from tests.support.numbers_kernel import words
 
@@ -53,12 +53,12 @@ def test_a_load_walks_over_the_pixels(case, swizzle):
 
     def body(k, source, out, pixels):
         tile = k.shared(f16, PIXELS * CHANNELS, align=1024)
-        full = k.mbarriers(1, 1)
-        k.barriers_ready()
+        full = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, tensor_map.bytes)
-            k.tma_load_box(tile, pixels, coordinates, full, mode="im2col", offsets=list(reversed(offsets)))
-        k.mbarrier_wait(full, 0)
+            k.mbarrier.arrive_expect_tx(full, tensor_map.bytes)
+            k.tma.load_box(tile, pixels, coordinates, full, mode="im2col", offsets=list(reversed(offsets)))
+        k.mbarrier.wait(full, 0)
         loaded = tile.cast(u32)
         for turn in range(tensor_map.bytes // 4 // 32):
             place = k.thread_id() + 32 * turn

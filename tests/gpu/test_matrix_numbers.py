@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import matrix_move
-from nvbackend.intrinsics.fragment_maps import fragment_maps
-from nvbackend.intrinsics.types import u32
+from nvbackend.intrinsics.copy import matrix_move
+from nvbackend.intrinsics.maps.rows import fragment_maps
+from nvbackend.intrinsics.row.types import u32
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))
@@ -42,8 +42,10 @@ def test_a_load_gives_each_lane_its_elements(count, transposed):
         shared = k.shared(u32, 4 * 32, align=128)
         for place in range(count):
             shared[lane + 32 * place] = source[lane + 32 * place]
-        k.barrier()
-        for place, register in enumerate(k.ldmatrix(row_address(k, shared).cast(u32), count, transposed=transposed)):
+        k.barrier.sync()
+        for place, register in enumerate(
+            k.mma.ldmatrix(row_address(k, shared).cast(u32), count, transposed=transposed)
+        ):
             out[lane * count + place] = register
 
     matrices, given = halves(count)
@@ -57,8 +59,8 @@ def test_a_store_puts_each_lanes_elements_where_they_belong(count, transposed):
         lane = k.thread_id()
         shared = k.shared(u32, 4 * 32, align=128)
         registers = [source[lane * count + place] for place in range(count)]
-        k.stmatrix(row_address(k, shared), registers, transposed=transposed)
-        k.barrier()
+        k.mma.stmatrix(row_address(k, shared), registers, transposed=transposed)
+        k.barrier.sync()
         for place in range(count):
             out[lane + 32 * place] = shared[lane + 32 * place]
 
@@ -70,7 +72,7 @@ def test_a_store_puts_each_lanes_elements_where_they_belong(count, transposed):
 def test_movmatrix_transposes():
     def body(k, source, out):
         lane = k.thread_id()
-        out[lane] = k.movmatrix(source[lane])
+        out[lane] = k.mma.movmatrix(source[lane])
 
     matrices, _ = halves(1)
     row = matrix_move.movmatrix()

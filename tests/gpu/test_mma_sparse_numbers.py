@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics import mma
-from nvbackend.isel.families.mma_request import MmaRequest
+from nvbackend.intrinsics.mma import mma
+from nvbackend.isel.select.mma.request import MmaRequest
 from tests.gpu.test_mma_numbers import INSTRUCTIONS, product, random_matrix, run, start
 from tests.support.mma_formulas import LANES, METADATA
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.types import u32
+from nvbackend.intrinsics.row.types import u32
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))
@@ -16,16 +16,16 @@ WORDS = THREADS * CLUSTER
 
 def place(k):
     """The thread's index in its cluster."""
-    return k.cluster_rank() * THREADS + k.thread_id()
+    return k.cluster.rank() * THREADS + k.thread_id()
 
 
 def test_what_a_peer_wrote_is_loaded():
     def body(k, source, out):
         own = k.shared(u32, THREADS)
         own[k.thread_id()] = source[place(k)]
-        k.cluster_sync()
-        out[place(k)] = k.map_shared_rank(own, k.peer_rank())[THREADS - 1 - k.thread_id()]
-        k.cluster_sync()
+        k.cluster.sync()
+        out[place(k)] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[THREADS - 1 - k.thread_id()]
+        k.cluster.sync()
 
     given = np.random.default_rng(1).integers(0, 1 << 32, WORDS, np.uint64).astype(np.uint32)
     wanted = given.reshape(CLUSTER, THREADS)[::-1, ::-1].reshape(-1)
@@ -35,11 +35,11 @@ def test_what_a_peer_wrote_is_loaded():
 def test_vectors_are_stored_to_a_peer():
     def body(k, source, out):
         own = k.shared(u32, 4 * THREADS, align=16)
-        k.cluster_sync()
+        k.cluster.sync()
         mine = k.thread_id() * 4
-        peer = k.shared_address(k.map_to_peer(own.bytes, k.peer_rank()), u32, 16)
+        peer = k.shared_address(k.cluster.map_to_peer(own.bytes, k.cluster.peer_rank()), u32, 16)
         (peer + mine).store(*(source[place(k) * 4 + index] for index in range(4)))
-        k.cluster_sync()
+        k.cluster.sync()
         for index in range(4):
             out[place(k) * 4 + index] = own[mine + index]
 
@@ -53,10 +53,10 @@ def test_atomics_of_all_ctas_meet_in_one():
         bins = k.shared(u32, 8)
         with k.if_(k.thread_id() < 8):
             bins[k.thread_id()] = 0
-        k.cluster_sync()
-        k.map_shared_rank(bins, 0).byte_offset(source[place(k)] * 4).atomic("add", 1)
-        k.cluster_sync()
-        with k.if_((k.cluster_rank() == 0) & (k.thread_id() < 8)):
+        k.cluster.sync()
+        k.cluster.map_shared_rank(bins, 0).byte_offset(source[place(k)] * 4).atomic("add", 1)
+        k.cluster.sync()
+        with k.if_((k.cluster.rank() == 0) & (k.thread_id() < 8)):
             out[k.thread_id()] = bins[k.thread_id()]
 
     given = np.random.default_rng(3).integers(0, 8, WORDS).astype(np.uint32)
@@ -71,13 +71,13 @@ def test_an_address_that_a_table_holds():
         own, table = k.shared(u32, THREADS), k.shared(u32, CLUSTER)
         own[k.thread_id()] = source[place(k)]
         with k.if_(k.thread_id() < CLUSTER):
-            table[k.thread_id()] = k.map_to_peer(own.bytes, k.thread_id())
-        k.cluster_sync()
+            table[k.thread_id()] = k.cluster.map_to_peer(own.bytes, k.thread_id())
+        k.cluster.sync()
         for rank in range(CLUSTER):
             mapped = k.shared_address(table[rank], u32, 4, window="cluster")
             out[place(k) * CLUSTER + rank] = mapped[k.thread_id()]
         out[WORDS * CLUSTER + place(k)] = k.shared_address(own.bytes, u32, 4, window="cluster")[k.thread_id()]
-        k.cluster_sync()
+        k.cluster.sync()
 
     given = np.random.default_rng(4).integers(0, 1 << 32, WORDS, np.uint64).astype(np.uint32)
     columns = given.reshape(CLUSTER, THREADS)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import f16, f32, s8, s32, u32
-from nvbackend.isel.families.wgmma_rules import WgmmaRequest
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f16, f32, s8, s32, u32
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 from tests.support.wgmma_kernel import fill
 
@@ -33,11 +33,11 @@ def test_the_product_arrives_in_rows(element, d, stride):
     k = KernelBuilder("store_accumulator", "sm_90a", threads=128, parameters=parameters)
     a, b, out = k.arguments
     tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
-    k.fence_proxy_async()
-    k.barrier()
-    acc = k.accumulator(n, d)
-    with k.wgmma():
-        k.wgmma_mma_async(acc, *tiles, request)
+    k.fence.proxy_async()
+    k.barrier.sync()
+    acc = k.wgmma.accumulator(n, d)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, *tiles, request)
     k.store_accumulator(acc, out, stride)
     random = np.random.default_rng(n + stride)
     matrices = [random.integers(-4, 5, (rows, request.k)).astype(element.numpy_dtype()) for rows in (64, n)]

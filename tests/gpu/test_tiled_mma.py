@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.types import tf32
+from nvbackend.intrinsics.row.types import tf32
 from tests.support.tiled_mma_kernels import CASES, TURNS, Case, build
 
 pytestmark = pytest.mark.gpu((9, 0))

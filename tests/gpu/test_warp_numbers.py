@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.types import s32, u32
+from nvbackend.intrinsics.row.types import s32, u32
 from tests.support.numbers_kernel import words
 
 pytestmark = pytest.mark.gpu((9, 0))
@@ -24,7 +24,7 @@ def random_words(count=32, seed=1, most=1 << 32):
 def test_a_shuffle_reads_the_lane_that_its_mode_says(mode, argument, width):
     def body(k, source, out):
         lane = k.thread_id()
-        out[lane] = k.shuffle(source[lane], mode, argument, width=width)
+        out[lane] = k.warp.shuffle(source[lane], mode, argument, width=width)
 
     values = random_words()
     first = LANE // width * width
@@ -39,8 +39,8 @@ def test_votes_and_ballots(bits):
         lane = k.thread_id()
         holds = source[lane] == 1
         for place, mode in enumerate(("all", "any", "uni")):
-            out[place * 32 + lane] = k.select(k.vote(mode, holds), 1, 0).to(u32)
-        out[3 * 32 + lane] = k.vote("ballot", holds)
+            out[place * 32 + lane] = k.select(k.warp.vote(mode, holds), 1, 0).to(u32)
+        out[3 * 32 + lane] = k.warp.vote("ballot", holds)
 
     given = (bits >> LANE & 1).astype(np.uint32)
     everyone, anyone, uniform, ballot = words(body, given, 128).reshape(4, 32)
@@ -53,9 +53,9 @@ def test_votes_and_ballots(bits):
 def test_matches_find_equal_values():
     def body(k, source, out):
         lane = k.thread_id()
-        out[lane] = k.match("any", source[lane])
-        out[32 + lane] = k.match("all", source[lane])
-        out[64 + lane] = k.match("all", source[lane] * 0)
+        out[lane] = k.warp.match("any", source[lane])
+        out[32 + lane] = k.warp.match("all", source[lane])
+        out[64 + lane] = k.warp.match("all", source[lane] * 0)
 
     values = random_words(most=5)
     found, none, every = words(body, values, 96).reshape(3, 32)
@@ -71,7 +71,7 @@ def test_reductions_over_the_warp(element):
     def body(k, source, out):
         lane = k.thread_id()
         for place, operation in enumerate(operations):
-            value = k.warp_reduce(operation, source[lane].bitcast(element))
+            value = k.warp.reduce(operation, source[lane].bitcast(element))
             out[place * 32 + lane] = value.bitcast(u32)
 
     values = random_words(seed=3).view(np.int32 if element is s32 else np.uint32)
@@ -98,14 +98,14 @@ def test_matrices_are_loaded_transposed_and_stored(transposed):
         copied = k.shared(u32, 4 * MATRIX_WORDS, align=128)
         for turn in range(4):
             shared[turn * 32 + lane] = source[turn * 32 + lane]
-        k.barrier()
-        fragment = k.ldmatrix(shared.byte_offset(lane * 16), 4, transposed=transposed)
-        k.stmatrix(copied.byte_offset(lane * 16), fragment, transposed=transposed)
-        k.barrier()
+        k.barrier.sync()
+        fragment = k.mma.ldmatrix(shared.byte_offset(lane * 16), 4, transposed=transposed)
+        k.mma.stmatrix(copied.byte_offset(lane * 16), fragment, transposed=transposed)
+        k.barrier.sync()
         for turn, one in enumerate(fragment):
             out[turn * 32 + lane] = one
             out[128 + turn * 32 + lane] = copied[turn * 32 + lane]
-        out[256 + lane] = k.movmatrix(fragment[0])
+        out[256 + lane] = k.mma.movmatrix(fragment[0])
 
     stored = matrices()
     found = words(body, stored, 9 * 32)

@@ -7,11 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import f16, f32, i32, s8, s32, u32
-from nvbackend.isel.families.wgmma_rules import WgmmaRequest
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f16, f32, i32, s8, s32, u32
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 from tests.support.wgmma_kernel import fill
 
@@ -31,15 +31,15 @@ def accumulate_kernel(element, d, flags):
     k = KernelBuilder("accumulate", "sm_90a", threads=128, parameters=parameters)
     a, b, given, out = k.arguments
     tiles = [fill(k, layout, source, k.thread_id()) for layout, source in zip(layouts, (a, b), strict=True)]
-    k.fence_proxy_async()
-    k.barrier()
-    acc = k.accumulator(N, d)
+    k.fence.proxy_async()
+    k.barrier.sync()
+    acc = k.wgmma.accumulator(N, d)
     acc.fill(START)
     told = [given[step] != 0 if flag is None else flag for step, flag in enumerate(flags)]
-    with k.wgmma():
+    with k.wgmma.group():
         for step, flag in enumerate(told):
             at = (0, step * request.k)
-            k.wgmma_mma_async(acc, *tiles, request, a_at=at, b_at=at, accumulate=flag)
+            k.wgmma.mma_async(acc, *tiles, request, a_at=at, b_at=at, accumulate=flag)
     k.store_accumulator(acc, out, N)
     return k, layouts, request
 

@@ -13,8 +13,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.types import b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u4, u8
-from nvbackend.isel.families.wmma_request import WmmaRequest
+from nvbackend.intrinsics.row.types import b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u4, u8
+from nvbackend.isel.select.wmma.request import WmmaRequest
 from tests.support.wmma_kernel import Placement, wmma_kernel
 
 pytestmark = pytest.mark.gpu((9, 0))

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from nvbackend.isel import facts
 from nvbackend.isel.flow.dataflow import solve
-from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.mbarrier.life import LifeAnalysis
 from nvbackend.isel.protocols.mbarrier.uses import find_uses
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 
 RING, LONE = MemoryObject(1, "ring", "shared", 16, 8), MemoryObject(2, "lone", "shared", 8, 8)
 OPCODES = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend.intrinsics import tma_bulk
-from nvbackend.isel import facts
-from nvbackend.isel.families.multicast_masks import check_multicast_masks
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.machine_parts import Reach
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.copy import tma_bulk
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.machine.parts import Reach
+from nvbackend.isel.select.tma.multicast_masks import check_multicast_masks
+from nvbackend.isel.target.target import Target
 
 ROW = tma_bulk.load_bulk(multicast=True)
 

@@ -16,7 +16,7 @@ def test_what_one_fence_does_not_put_right_is_told_by_itself(second: str, expect
     p = Program()
     p.write(p.other)
     p.write() if second == "write" else p.load()
-    with p.k.wgmma():
+    with p.k.wgmma.group():
         p.mma(p.accumulator(), p.tile, p.other)
     assert [one.rule_id for one in p.found()] == expected
 
@@ -24,7 +24,7 @@ def test_what_one_fence_does_not_put_right_is_told_by_itself(second: str, expect
 @pytest.mark.parametrize(("name", "called"), [("full", "mbarrier full"), (None, "the mbarrier of the copy")])
 def test_the_barrier_to_wait_on_is_named_where_it_has_a_name(name: str | None, called: str) -> None:
     p = Program()
-    p.load(barrier=p.k.mbarriers(1, 1, **({"name": name} if name else {})))
-    p.k.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
+    p.load(barrier=p.k.mbarrier.array(1, 1, **({"name": name} if name else {})))
+    p.k.mma.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
     (found,) = p.found()
     assert called in f"{found.message} {found.fix}"

@@ -6,7 +6,7 @@ import ast
 import importlib
 import re
 from functools import cache
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -56,11 +56,14 @@ def rule_ids() -> frozenset[str]:
 def found(name: str) -> Any:
     """What a name of the page stands for; AttributeError where there is none such."""
     if name.startswith("k."):
-        return getattr(nvbackend.KernelBuilder, name.removeprefix("k."))
+        here: Any = nvbackend.KernelBuilder
+        for part in name.split(".")[1:]:
+            here = getattr(here, part, None) or get_type_hints(here)[part]
+        return here
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
-            here: Any = importlib.import_module(".".join(["nvbackend", *parts[:length]]))
+            here = importlib.import_module(".".join(["nvbackend", *parts[:length]]))
         except ModuleNotFoundError:
             continue
         rest = parts[length:]

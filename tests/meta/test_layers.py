@@ -82,7 +82,7 @@ def test_no_import_cycles() -> None:
     """Imports in functions and those for type checkers count too: they hide a cycle, and do not break it."""
     graph = {source.module: {found.module for found in imports(source)} - {source.module} for source in ALL}
     order = tuple(graphlib.TopologicalSorter(graph).static_order())
-    assert order.index("nvbackend.diagnostics.location") < order.index("nvbackend.isel.target")
+    assert order.index("nvbackend.diagnostics.location") < order.index("nvbackend.isel.target.target")
 
 
 def test_programs_import_what_users_can() -> None:

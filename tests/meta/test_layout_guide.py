@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.layout.canonical import table
+from nvbackend.layout.descriptors.canonical import table
 from tests.meta.test_guide import BLOCK
 from tests.support.process import ROOT, python_output
 
@@ -23,5 +23,6 @@ def test_the_guide_to_layouts_runs() -> None:
 
 
 def test_the_guide_has_the_table_of_what_a_descriptor_can_describe() -> None:
-    """The document shows what the code derives descriptors by; `tests/layout/test_descriptor.py` checks the forms."""
+    """The document shows what the code derives descriptors by; `tests/layout/descriptors/test_descriptor.py` checks
+    the forms."""
     assert f"\n\n{table()}\n\n" in GUIDE.read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend import Target
-from nvbackend.intrinsics import cluster
+from nvbackend.intrinsics.sync import cluster
 from tests.mutations.mutation import Mutation
 
 
@@ -47,7 +47,7 @@ class RegistersThatAreNoStep(Mutation):
 
     def increase_registers(self, count):
         self.change()
-        super().increase_registers(count + 4)
+        super().setmaxnreg.inc(count + 4)
 
 
 class MoreRegistersThanThereAre(Mutation):
@@ -68,7 +68,7 @@ class RegistersOfOneWarp(Mutation):
     def decrease_registers(self, count):
         self.change()
         with self.if_(self.warp_id() == 0):
-            super().decrease_registers(count)
+            super().setmaxnreg.dec(count)
 
 
 class RegistersOfOneThread(Mutation):
@@ -79,7 +79,7 @@ class RegistersOfOneThread(Mutation):
     def decrease_registers(self, count):
         self.change()
         with self.one_thread():
-            super().decrease_registers(count)
+            super().setmaxnreg.dec(count)
 
 
 class BarrierInOneThread(Mutation):
@@ -135,7 +135,7 @@ class ExitBeforeTheBarrier(Mutation):
     def barriers_ready(self):
         self.change()
         self.return_if(self.thread_id() >= self.threads - 32)
-        super().barriers_ready()
+        super().mbarrier.ready()
 
 
 class ClusterBarrierWithoutAWait(Mutation):
@@ -148,7 +148,7 @@ class ClusterBarrierWithoutAWait(Mutation):
             self.change()
             self.emit(cluster.barrier_arrive("relaxed" if relaxed else None), {})
         else:
-            super().cluster_sync(relaxed=relaxed, **options)
+            super().cluster.sync(relaxed=relaxed, **options)
 
 
 class ClusterBarrierWithoutAnArrival(Mutation):
@@ -161,7 +161,7 @@ class ClusterBarrierWithoutAnArrival(Mutation):
             self.change()
             self.emit(cluster.barrier_wait(), {})
         else:
-            super().cluster_sync(relaxed=relaxed, **options)
+            super().cluster.sync(relaxed=relaxed, **options)
 
 
 class ClusterBarrierInHalfTheThreads(Mutation):
@@ -173,9 +173,9 @@ class ClusterBarrierInHalfTheThreads(Mutation):
         if self.cluster > 1:
             self.change()
             with self.if_(self.thread_id() < self.threads // 2):
-                super().cluster_sync(relaxed=relaxed, **options)
+                super().cluster.sync(relaxed=relaxed, **options)
         else:
-            super().cluster_sync(relaxed=relaxed, **options)
+            super().cluster.sync(relaxed=relaxed, **options)
 
 
 class WarpThatIsNotThere(Mutation):
@@ -208,4 +208,4 @@ class WaitForCopiesInOneWarp(Mutation):
     def cp_async_wait(self, pending=None):
         self.change()
         with self.if_(self.warp_id() == 0):
-            super().cp_async_wait(pending)
+            super().cp_async.wait_group(pending)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from nvbackend import bf16, s32, u32
-from nvbackend.intrinsics.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
 from tests.mutations.mutation import Mutation
 
 
@@ -58,7 +58,7 @@ class OneCoordinateTooMany(Mutation):
 
     def tma_load(self, tile, source, at, barrier, **options):
         self.change()
-        super().tma_load(tile, source, (*at, 0), barrier, **options)
+        super().tma.load(tile, source, (*at, 0), barrier, **options)
 
 
 class DropALoad(Mutation):
@@ -68,7 +68,7 @@ class DropALoad(Mutation):
 
     def tma_load(self, tile, source, at, barrier, **options):
         if not self.is_call("load", 0):
-            super().tma_load(tile, source, at, barrier, **options)
+            super().tma.load(tile, source, at, barrier, **options)
 
 
 class WaitForTheFirstRelease(Mutation):
@@ -82,7 +82,7 @@ class WaitForTheFirstRelease(Mutation):
         if barrier._place.object.name == "empty":
             self.change()
             parity = parity ^ 1
-        super().mbarrier_wait(barrier, parity)
+        super().mbarrier.wait(barrier, parity)
 
 
 class LoadInEveryLane(Mutation):
@@ -105,7 +105,7 @@ class StoreFromInside16Bytes(Mutation):
     def tma_store(self, target, at, tile):
         self.change()
         row, column = at
-        super().tma_store(target, (row, column + 4), tile)
+        super().tma.store(target, (row, column + 4), tile)
 
 
 class LoadFromInside16Bytes(Mutation):
@@ -115,7 +115,7 @@ class LoadFromInside16Bytes(Mutation):
 
     def tma_load(self, tile, source, at, barrier, **options):
         self.change()
-        super().tma_load(tile, source, (at[0], at[1] + 4), barrier, **options)
+        super().tma.load(tile, source, (at[0], at[1] + 4), barrier, **options)
 
 
 class WrongExpectedBytes(Mutation):
@@ -125,7 +125,7 @@ class WrongExpectedBytes(Mutation):
 
     def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
         self.change()
-        super().mbarrier_arrive_expect_tx(barrier, transaction_bytes + 16)
+        super().mbarrier.arrive_expect_tx(barrier, transaction_bytes + 16)
 
 
 class ExpectNothing(Mutation):
@@ -135,7 +135,7 @@ class ExpectNothing(Mutation):
 
     def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
         self.change()
-        self.mbarrier_arrive(barrier)
+        self.mbarrier.arrive(barrier)
 
 
 class ExpectNegativeBytes(Mutation):
@@ -145,7 +145,7 @@ class ExpectNegativeBytes(Mutation):
 
     def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
         self.change()
-        super().mbarrier_arrive_expect_tx(barrier, -transaction_bytes)
+        super().mbarrier.arrive_expect_tx(barrier, -transaction_bytes)
 
 
 class ForgetTheArrival(Mutation):
@@ -173,7 +173,7 @@ class ArriveCountTooHigh(Mutation):
 
     def mbarrier_init(self, barrier, arrivals):
         self.change()
-        super().mbarrier_init(barrier, arrivals + 1)
+        super().mbarrier.init(barrier, arrivals + 1)
 
 
 class ArriveCountTooLow(Mutation):
@@ -183,7 +183,7 @@ class ArriveCountTooLow(Mutation):
 
     def mbarrier_init(self, barrier, arrivals):
         self.change()
-        super().mbarrier_init(barrier, arrivals - 1)
+        super().mbarrier.init(barrier, arrivals - 1)
 
 
 class DropTheInitialisation(Mutation):
@@ -202,8 +202,8 @@ class InitialiseTwice(Mutation):
 
     def mbarrier_init(self, barrier, arrivals):
         self.change()
-        super().mbarrier_init(barrier, arrivals)
-        super().mbarrier_init(barrier, arrivals)
+        super().mbarrier.init(barrier, arrivals)
+        super().mbarrier.init(barrier, arrivals)
 
 
 class DropTheInitFence(Mutation):
@@ -237,7 +237,7 @@ class StoreIntoABarrier(Mutation):
         return self.made
 
     def barriers_ready(self):
-        super().barriers_ready()
+        super().mbarrier.ready()
         self.made[0] = 0
 
 
@@ -249,7 +249,7 @@ class PhaseNotFlipped(Mutation):
     def mbarrier_wait(self, barrier, parity):
         if not isinstance(parity, int):
             self.change()
-        super().mbarrier_wait(barrier, 0)
+        super().mbarrier.wait(barrier, 0)
 
 
 class ParityOfTheOtherPhase(Mutation):
@@ -259,7 +259,7 @@ class ParityOfTheOtherPhase(Mutation):
 
     def mbarrier_wait(self, barrier, parity):
         self.change()
-        super().mbarrier_wait(barrier, (self.const(parity, s32) if isinstance(parity, int) else parity) ^ 1)
+        super().mbarrier.wait(barrier, (self.const(parity, s32) if isinstance(parity, int) else parity) ^ 1)
 
 
 class NumberOfThePhase(Mutation):
@@ -271,7 +271,7 @@ class NumberOfThePhase(Mutation):
         if isinstance(parity, int):
             self.change()
             parity += 2
-        super().mbarrier_wait(barrier, parity)
+        super().mbarrier.wait(barrier, parity)
 
 
 class ReadWithoutAWait(Mutation):
@@ -281,7 +281,7 @@ class ReadWithoutAWait(Mutation):
 
     def mbarrier_wait(self, barrier, parity):
         if not self.is_call("wait", 2 if self.name == "gemm" else 0):
-            super().mbarrier_wait(barrier, parity)
+            super().mbarrier.wait(barrier, parity)
 
 
 class DropTheProxyFence(Mutation):
@@ -300,7 +300,7 @@ class ProxyFenceOfAnotherSpace(Mutation):
 
     def fence_proxy_async(self, space="shared::cta"):
         self.change()
-        super().fence_proxy_async("global")
+        super().fence.proxy_async("global")
 
 
 class RefillWithoutABarrier(Mutation):
@@ -321,7 +321,7 @@ class FillBeforeItIsEmpty(Mutation):
 
     def mbarrier_wait(self, barrier, parity):
         if self.name != "gemm" or not self.is_call("wait", 0):
-            super().mbarrier_wait(barrier, parity)
+            super().mbarrier.wait(barrier, parity)
 
 
 class StoreBeforeTheOthersHaveWritten(Mutation):
@@ -363,11 +363,11 @@ class RefillBeforeTheWait(Mutation):
     found_by = ("proxy.write-in-flight",)
 
     def wgmma_mma_async(self, accumulator, a, b, request, **options):
-        super().wgmma_mma_async(accumulator, a, b, request, **options)
+        super().wgmma.mma_async(accumulator, a, b, request, **options)
         self.latest = b
 
     def wgmma_commit_group(self):
-        super().wgmma_commit_group()
+        super().wgmma.commit_group()
         self.change()
         self.latest.address.cast(u32)[self.thread_id()] = 0
 
@@ -397,7 +397,7 @@ class FewerThanNoStores(Mutation):
 
     def tma_wait_stores(self, pending=0, *, reading=False):
         self.change()
-        super().tma_wait_stores(pending - 1, reading=reading)
+        super().tma.wait_group(pending - 1, reading=reading)
 
 
 class LoadOnToAnotherBarrier(Mutation):
@@ -410,7 +410,7 @@ class LoadOnToAnotherBarrier(Mutation):
     def tma_load(self, tile, source, at, barrier, **options):
         if self.is_call("load", 0):
             barrier = barrier.byte_offset(8)
-        super().tma_load(tile, source, at, barrier, **options)
+        super().tma.load(tile, source, at, barrier, **options)
 
 
 class ReadCopiesBeforeTheWait(Mutation):
@@ -429,7 +429,7 @@ class LeaveOneCopyMore(Mutation):
 
     def cp_async_wait(self, pending=None):
         self.change()
-        super().cp_async_wait((pending or 0) + 1)
+        super().cp_async.wait_group((pending or 0) + 1)
 
 
 class CopiesOfNoGroup(Mutation):

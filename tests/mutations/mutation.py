@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from nvbackend import Diagnostic, DiagnosticError, KernelBuilder, Parameter, Target, TensorMap
-from nvbackend.builder.definition import KernelDefinition
+from nvbackend.builder.kernel.definition import KernelDefinition
 
 
 class Mutation(KernelBuilder):

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Iterator
 
-from nvbackend.builder.definition import KernelDefinition
+from nvbackend.builder.kernel.definition import KernelDefinition
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
 from tests.mutations import control, extents, memory, tensor_memory, wgmma
 from tests.mutations.mutation import Mutation, Verdict, verdict

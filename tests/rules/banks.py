@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.layout import Layout, pictures
-from nvbackend.layout.banks import bank_conflicts
+from nvbackend.layout.banks.conflicts import bank_conflicts
 from tests.rules.example import program
 
 

@@ -9,21 +9,21 @@ from tests.rules.example import kernel
 
 @kernel("cache.line")
 def line_at_16_bytes(k, wide: nvb.Pointer(u8, align=128)):
-    k.discard(wide + 16)  # breaks
-    k.discard(wide + 128)  # keeps
+    k.cache.discard(wide + 16)  # breaks
+    k.cache.discard(wide + 128)  # keeps
 
 
 @kernel("cache.policy-range")
 def more_than_the_whole(k, out: nvb.Pointer(u8)):
-    k.cache_policy_of_range(out, 256, 128, "L2::evict_last")  # breaks
-    k.cache_policy_of_range(out, 128, 256, "L2::evict_last")  # keeps
+    k.cache.policy_of_range(out, 256, 128, "L2::evict_last")  # breaks
+    k.cache.policy_of_range(out, 128, 256, "L2::evict_last")  # keeps
 
 
 @kernel("cache.cleared", "sm_100a")
 def twelve_bytes(k):
     memory = k.shared(u8, 64)
-    k.clear_shared(memory, 12)  # breaks
-    k.clear_shared(memory, 16)  # keeps
+    k.bulk.clear_shared(memory, 12)  # breaks
+    k.bulk.clear_shared(memory, 16)  # keeps
 
 
 @kernel("nanosleep.range")

@@ -54,8 +54,8 @@ def if_without_with(k, out: nvb.Pointer(i32)):
 def barrier_in_one_thread(k, out: nvb.Pointer(i32)):
     with k.one_thread():
         out[0] = 1
-        k.barrier()  # breaks
-    k.barrier()  # keeps
+        k.barrier.sync()  # breaks
+    k.barrier.sync()  # keeps
 
 
 @program("control.open")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import f16, f32, i32, u8
+from nvbackend.intrinsics.row.types import f16, f32, i32, u8
 from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle
 from nvbackend.tiled import (
     cp_async_copy,
@@ -39,12 +39,12 @@ def a_tile_in_two_boxes(k, matrix: nvb.TensorMap(f16, box=(64, 64), swizzle=0)):
     layout = Layout((128, 64), (64, 1))  # breaks
     layout = Layout((64, 64), (64, 1))  # keeps
     tile = k.tensor(k.shared(f16, 128 * 64, align=128), layout)
-    full = k.mbarriers(1, 1)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 64 * 64 * 2)
+        k.mbarrier.arrive_expect_tx(full, 64 * 64 * 2)
         k.copy(make_tma_copy(f16, tensor, layout), matrix, tile, at=(0, 0), barrier=full)
-    k.mbarrier_wait(full, 0)
+    k.mbarrier.wait(full, 0)
 
 
 @program("copy.element")
@@ -186,6 +186,6 @@ def the_row_after_the_last(k, out: nvb.Pointer(f32)):
 def threads_that_wait_at_an_mbarrier(k, a: nvb.Pointer(f16)):
     copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
     part = k.tensor(a, Layout((16, 64), (64, 1))).partition(copy.get_slice(k.thread_id()).partition_S)
-    registers, full = k.register_tensor(f16, part.shape), k.mbarriers(1, 1)
+    registers, full = k.register_tensor(f16, part.shape), k.mbarrier.array(1, 1)
     k.copy(copy, part, registers, barrier=full)  # breaks
     k.copy(copy, part, registers)  # keeps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import u32
-from nvbackend.intrinsics import cluster
+from nvbackend.intrinsics.sync import cluster
 from tests.rules.example import kernel
 
 
@@ -19,4 +19,4 @@ def rank_left_out(k, out: nvb.Pointer(u32)):
 def neighbour_that_takes_no_part(k):
     members = 0xFFFF  # breaks
     members = 0xFFFFFFFF  # keeps
-    k.shuffle(k.thread_id(), "bfly", 1, members=members)
+    k.warp.shuffle(k.thread_id(), "bfly", 1, members=members)

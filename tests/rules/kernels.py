@@ -18,24 +18,24 @@ def threads_that_are_no_whole_warps():
 @program("machine.register-room")
 def columns_that_no_thread_has_registers_for():
     k = nvb.KernelBuilder("k", "sm_100a", threads=1024, parameters=[nvb.Parameter("tmem", nvb.Scalar(nvb.u32))])
-    k.tcgen05_ld(k.arguments[0], "32x32b", 128)  # breaks
-    k.tcgen05_wait_ld(k.tcgen05_ld(k.arguments[0], "32x32b", 32))  # keeps
+    k.tcgen05.ld(k.arguments[0], "32x32b", 128)  # breaks
+    k.tcgen05.wait_ld(k.tcgen05.ld(k.arguments[0], "32x32b", 32))  # keeps
     return k.finish()
 
 
 @program("kernel.finished")
 def code_behind_finish():
     k = nvb.KernelBuilder("k", "sm_90a", threads=32)
-    k.barrier()  # keeps
+    k.barrier.sync()  # keeps
     k.finish()
-    k.barrier()  # breaks
+    k.barrier.sync()  # breaks
 
 
 @program("kernel.function")
 def generator_as_a_kernel():
     def body(k):
         yield k  # breaks
-        k.barrier()  # keeps
+        k.barrier.sync()  # keeps
 
     nvb.kernel("sm_90a", threads=32)(body).build()
 
@@ -70,40 +70,40 @@ def thread_of_a_warp_that_is_not_there(k, out: nvb.Pointer(i32)):
 
 @kernel("barrier.id")
 def seventeenth_barrier(k):
-    k.barrier(16)  # breaks
-    k.barrier(15)  # keeps
+    k.barrier.sync(16)  # breaks
+    k.barrier.sync(15)  # keeps
 
 
 @kernel("barrier.threads")
 def barrier_of_three_warps_and_a_half(k):
-    k.barrier(1, 112)  # breaks
-    k.barrier(1, 128)  # keeps
+    k.barrier.sync(1, 112)  # breaks
+    k.barrier.sync(1, 128)  # keeps
 
 
 @kernel("barrier.waits")
 def barrier_for_more_threads_than_there_are(k):
-    k.barrier(1, 256)  # breaks
-    k.barrier(1, 128)  # keeps
+    k.barrier.sync(1, 256)  # breaks
+    k.barrier.sync(1, 128)  # keeps
 
 
 @kernel("barrier.crowd")
 def two_warps_at_a_barrier_of_one(k):
     with k.if_(k.warp_id() < 2):
-        k.barrier(1, 32)  # breaks
-        k.barrier(1, 64)  # keeps
+        k.barrier.sync(1, 32)  # breaks
+        k.barrier.sync(1, 64)  # keeps
 
 
 @kernel("setmaxnreg.range")
 def registers_by_sixteen(k):
-    k.increase_registers(236)  # breaks
-    k.increase_registers(232)  # keeps
+    k.setmaxnreg.inc(236)  # breaks
+    k.setmaxnreg.inc(232)  # keeps
 
 
 @program("setmaxnreg.target")
 def register_budget_without_the_suffix():
     k = nvb.KernelBuilder("k", "sm_90", threads=128)  # breaks
     k = nvb.KernelBuilder("k", "sm_90a", threads=128)  # keeps
-    k.decrease_registers(40)
+    k.setmaxnreg.dec(40)
 
 
 @kernel("register.name")
@@ -131,9 +131,9 @@ def builder_that_goes_back():
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
     builder = ir.IRBuilder(function.append_basic_block())
     k = nvb.attach(builder, "sm_90a", threads=32)
-    k.barrier()
+    k.barrier.sync()
     builder.position_at_start(builder.block)  # breaks
-    k.barrier()
+    k.barrier.sync()
 
 
 @program("attach.again")
@@ -186,7 +186,7 @@ def callee_of_more_threads_than_its_caller():
 
 @kernel("accumulator.store")
 def accumulator_to_another_type(k, out: nvb.Pointer(f16, align=8)):
-    acc = k.accumulator(64)
+    acc = k.wgmma.accumulator(64)
     acc.fill(0.0)
     k.store_accumulator(acc, out, 64)  # breaks
     k.store_accumulator(acc, out.cast(f32), 64)  # keeps
@@ -194,7 +194,7 @@ def accumulator_to_another_type(k, out: nvb.Pointer(f16, align=8)):
 
 @kernel("accumulator.stride")
 def rows_at_odd_elements(k, out: nvb.Pointer(f32, align=8)):
-    acc = k.accumulator(64)
+    acc = k.wgmma.accumulator(64)
     acc.fill(0.0)
     stride = 65  # breaks
     stride = 66  # keeps
@@ -205,7 +205,7 @@ def rows_at_odd_elements(k, out: nvb.Pointer(f32, align=8)):
 def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
     output = k.tma_epilogue(c, 128, 1)  # breaks
     output = k.tma_epilogue(c, 64, 1)  # keeps
-    acc = k.accumulator(64)
+    acc = k.wgmma.accumulator(64)
     acc.fill(0.0)
     output.reserve((0, 0), 0).store(acc)
     output.finish()
@@ -213,7 +213,7 @@ def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
 
 @kernel("accumulator.overlap")
 def rows_on_one_another(k, out: nvb.Pointer(f32)):
-    acc = k.accumulator(64)
+    acc = k.wgmma.accumulator(64)
     acc.fill(0.0)
     stride = 32  # breaks
     stride = 64  # keeps
@@ -225,6 +225,6 @@ def function_that_does_not_end():
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
     builder = ir.IRBuilder(function.append_basic_block())
     k = nvb.attach(builder, "sm_90a", threads=32)
-    k.barrier()
+    k.barrier.sync()
     builder.ret_void()  # keeps
     k.verify()

@@ -80,26 +80,26 @@ def stage_behind_the_last(k):
 @kernel("memory.misaligned", "sm_80")
 def rows_of_a_matrix_at_eight_bytes(k):
     tile, lane = k.shared(u8, 512), k.lane_id()
-    k.ldmatrix(tile + lane * 8, 4)  # breaks
-    k.ldmatrix(tile + lane * 16, 4)  # keeps
+    k.mma.ldmatrix(tile + lane * 8, 4)  # breaks
+    k.mma.ldmatrix(tile + lane * 16, 4)  # keeps
 
 
 @kernel("async-copy.pending", "sm_80")
 def fewer_than_no_groups(k):
-    k.cp_async_wait(-1)  # breaks
-    k.cp_async_wait(0)  # keeps
+    k.cp_async.wait_group(-1)  # breaks
+    k.cp_async.wait_group(0)  # keeps
 
 
 @kernel("async-copy.policy", "sm_80")
 def no_policy(k, x: nvb.Pointer(u8)):
     tile = k.shared(u8, 2048)
     policy = k.const(0, u64)  # breaks
-    policy = k.cache_policy("L2::evict_last")  # keeps
-    k.cp_async(tile + k.thread_id() * 16, x, 16, cache_policy=policy)
+    policy = k.cache.policy("L2::evict_last")  # keeps
+    k.cp_async.copy(tile + k.thread_id() * 16, x, 16, cache_policy=policy)
 
 
 @kernel("async-copy.read-bytes", "sm_80")
 def more_than_is_copied(k, x: nvb.Pointer(u8)):
     tile = k.shared(u8, 2048)
-    k.cp_async(tile + k.thread_id() * 16, x, 16, read_bytes=32)  # breaks
-    k.cp_async(tile + k.thread_id() * 16, x, 16, read_bytes=8)  # keeps
+    k.cp_async.copy(tile + k.thread_id() * 16, x, 16, read_bytes=32)  # breaks
+    k.cp_async.copy(tile + k.thread_id() * 16, x, 16, read_bytes=8)  # keeps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, e2m1, e4m3, f16, f32, f64, s8, s32, ue8m0
-from nvbackend.isel.families.mma_select import select_mma
+from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.tiled import make_tiled_mma
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER
@@ -96,15 +96,15 @@ def fp8_in_old_ptx():
 @kernel("mma.registers")
 def two_registers_of_a(k):
     request = nvb.mma("m16n8k16", f16, f16, f32)
-    k.mma_sync(request, [0] * 2, [0] * 2, [0.0] * 4)  # breaks
-    k.mma_sync(request, [0] * 4, [0] * 2, [0.0] * 4)  # keeps
+    k.mma.sync(request, [0] * 2, [0] * 2, [0.0] * 4)  # breaks
+    k.mma.sync(request, [0] * 4, [0] * 2, [0.0] * 4)  # keeps
 
 
 @kernel("mma.operands")
 def sparse_without_metadata(k):
     request = nvb.mma("m16n8k32", f16, f16, f32, sparsity="sp")
-    k.mma_sync(request, [0] * 4, [0] * 4, [0.0] * 4)  # breaks
-    k.mma_sync(request, [0] * 4, [0] * 4, [0.0] * 4, metadata=0x44444444)  # keeps
+    k.mma.sync(request, [0] * 4, [0] * 4, [0.0] * 4)  # breaks
+    k.mma.sync(request, [0] * 4, [0] * 4, [0.0] * 4, metadata=0x44444444)  # keeps
 
 
 @kernel("mma.tile")
@@ -113,7 +113,7 @@ def tiles_of_different_k(k):
     acc, a = mma.accumulator(), k.shared_tile(mma.smem_a(64))
     b = k.shared_tile(mma.smem_b(128))  # breaks
     b = k.shared_tile(mma.smem_b(64))  # keeps
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, a, b)
 
 
@@ -133,7 +133,7 @@ def sixteen_warpgroups(k):
 def warpgroup_behind_the_last(k):
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))
     acc, a, b = mma.accumulator(), k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, a, b, warpgroup=2)  # breaks
         mma.accumulate(acc, a, b, warpgroup=1)  # keeps
 
@@ -147,7 +147,7 @@ def half_of_the_tile(k):
         pass
     with k.consumers(232) as warpgroup:
         acc = mma.accumulator()
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, a, b, warpgroup)
 
 
@@ -169,7 +169,7 @@ def four_atoms_in_one_accumulator(k):
 @kernel("mma.tile-registers")
 def fragments_of_half_a_step(k):
     mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
-    one = k.fragment([0] * 4, f16)
+    one = k.wgmma.fragment([0] * 4, f16)
     mma.make_fragment_A([one])  # breaks
     mma.make_fragment_A([one, one])  # keeps
 
@@ -188,12 +188,12 @@ def accumulators_of_another_shape(k):
     shape = nvb.InstructionDescriptor(kind="f16", m=128, n=256, a=f16, b=f16, d=f32)
     mma = k.tiled_mma(nvb.Tcgen05Request("f16"), descriptor=shape)
     a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
-    done = k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     columns = 128  # breaks
     columns = mma.columns  # keeps
-    with k.tmem_alloc(columns) as accumulators:
+    with k.tcgen05.tmem(columns) as accumulators:
         with k.one_thread(0):
             mma.accumulate(accumulators, a, b, accumulate=False)
-            k.tcgen05_commit(done)
-        k.mbarrier_wait(done, 0)
+            k.tcgen05.commit(done)
+        k.mbarrier.wait(done, 0)

@@ -14,9 +14,9 @@ TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
 def ring_for_one_of_two_consumers(k, a: A):
     ring = k.pipeline(2, 1, a=TILE)  # breaks
     ring = k.pipeline(2, 2, a=TILE)  # keeps
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.producer(40), ring.fill() as stage:
-        k.tma_load(stage.a, a, (0, 0), stage.full)
+        k.tma.load(stage.a, a, (0, 0), stage.full)
     with k.consumers(232), ring.drain():
         pass
 
@@ -31,9 +31,9 @@ def tiles_in_groups_of_no_rows(k, columns: nvb.i32):
 @kernel("pipeline.left", threads=256)
 def loop_left_inside_of_a_stage(k, a: A, steps: nvb.i32):
     ring = k.pipeline(2, 1, a=TILE)
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.producer(40), k.range(steps), ring.fill() as stage:
-        k.tma_load(stage.a, a, (0, 0), stage.full)
+        k.tma.load(stage.a, a, (0, 0), stage.full)
     with k.consumers(232):
         done = k.var(0)
         with k.loop():
@@ -46,9 +46,9 @@ def loop_left_inside_of_a_stage(k, a: A, steps: nvb.i32):
 @kernel("pipeline.not-ready", threads=256)
 def ring_used_before_it_is_there(k, a: A):
     ring = k.pipeline(2, 1, a=TILE)
-    k.barriers_ready()  # keeps
+    k.mbarrier.ready()  # keeps
     with k.producer(40), ring.fill() as stage:
-        k.tma_load(stage.a, a, (0, 0), stage.full)
+        k.tma.load(stage.a, a, (0, 0), stage.full)
     with k.consumers(232), ring.drain():
         pass
 
@@ -66,14 +66,14 @@ def more_registers_than_there_are(k):
 @kernel("pipeline.role", threads=256)
 def consumers_that_fill(k, a: A):
     ring = k.pipeline(2, 1, a=TILE)
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.producer(40):
         with ring.fill() as stage:  # keeps
-            k.tma_load(stage.a, a, (0, 0), stage.full)  # keeps
+            k.tma.load(stage.a, a, (0, 0), stage.full)  # keeps
         ring.finish()
     with k.consumers(232):
         with ring.fill() as stage:  # breaks
-            k.tma_load(stage.a, a, (0, 0), stage.full)  # breaks
+            k.tma.load(stage.a, a, (0, 0), stage.full)  # breaks
         with ring.drain():  # keeps
             pass  # keeps
 
@@ -93,9 +93,9 @@ def stage_that_never_comes_free(k, a: A):
     stages = 1  # breaks
     stages = 2  # keeps
     ring = k.pipeline(stages, 1, a=TILE)
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.producer(40), ring.fill() as stage:
-        k.tma_load(stage.a, a, (0, 0), stage.full)
+        k.tma.load(stage.a, a, (0, 0), stage.full)
     with k.consumers(232), ring.drain(in_flight=1):
         pass
 

@@ -15,18 +15,18 @@ BOX = nvb.TensorMap(f16, (1, 1, 64, 64))
 
 @kernel("tma.map-mode")
 def boxes_where_pixels_are_asked_for(k, boxes: BOX, pixels: PIXELS):
-    tile, full = k.shared(u8, 64 * 64 * 2, align=1024), k.mbarriers(1, 1)
-    k.barriers_ready()
+    tile, full = k.shared(u8, 64 * 64 * 2, align=1024), k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 64 * 64 * 2)
-        k.tma_load_box(tile, boxes, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # breaks
-        k.tma_load_box(tile, pixels, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # keeps
+        k.mbarrier.arrive_expect_tx(full, 64 * 64 * 2)
+        k.tma.load_box(tile, boxes, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # breaks
+        k.tma.load_box(tile, pixels, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # keeps
 
 
 @kernel("tma.map-address")
 def map_at_any_word(k, maps: nvb.Pointer(u32, align=128)):
-    k.tensor_map_at(maps + 4, BOX)  # breaks
-    k.tensor_map_at(maps + 32, BOX)  # keeps
+    k.tensormap.at(maps + 4, BOX)  # breaks
+    k.tensormap.at(maps + 32, BOX)  # keeps
 
 
 @program("tensor-map.im2col-rank")

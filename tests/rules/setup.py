@@ -7,11 +7,11 @@ from contextlib import contextmanager
 
 import nvbackend as nvb
 from nvbackend import f16, f32, u32
-from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tile import SharedTile
-from nvbackend.builder.tiled_wgmma import TiledWgmma
-from nvbackend.builder.values import Value
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
+from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.values import Value
 
 HOPPER = nvb.Target.parse("sm_90a")
 BLACKWELL = nvb.Target.parse("sm_100a")
@@ -26,8 +26,8 @@ def wgmma_parts(k: nvb.KernelBuilder) -> tuple[TiledWgmma, Accumulator, SharedTi
 def load_parts(k: nvb.KernelBuilder) -> tuple[SharedTile, Address]:
     """A tile of 64 x 64 f16, and the mbarrier that a load into it completes on, ready for all threads."""
     tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
-    full = k.mbarriers(1, arrivals=1, name="full")
-    k.barriers_ready()
+    full = k.mbarrier.array(1, arrivals=1, name="full")
+    k.mbarrier.ready()
     return tile, full
 
 
@@ -36,27 +36,27 @@ def tensor_memory(k: nvb.KernelBuilder, columns: int) -> Iterator[Value]:
     """`columns` columns of tensor memory, their address for all threads inside, freed at its end."""
     cell = k.shared(u32, 1)
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_alloc(cell, columns)
-        k.tcgen05_relinquish_alloc_permit()
-    k.tcgen05_fence_before_thread_sync()
-    k.barrier()
-    k.tcgen05_fence_after_thread_sync()
+        k.tcgen05.alloc(cell, columns)
+        k.tcgen05.relinquish_alloc_permit()
+    k.tcgen05.fence_before_thread_sync()
+    k.barrier.sync()
+    k.tcgen05.fence_after_thread_sync()
     tmem = cell[0]
     yield tmem
-    k.tcgen05_fence_before_thread_sync()
-    k.barrier()
-    k.tcgen05_fence_after_thread_sync()
+    k.tcgen05.fence_before_thread_sync()
+    k.barrier.sync()
+    k.tcgen05.fence_after_thread_sync()
     with k.if_(k.warp_id() == 0):
-        k.tcgen05_dealloc(tmem, columns)
+        k.tcgen05.dealloc(tmem, columns)
 
 
 @contextmanager
 def issuing(k: nvb.KernelBuilder) -> Iterator[None]:
     """One thread issues tcgen05.mma inside; all threads wait until they are done."""
-    done = k.mbarriers(1, arrivals=1, name="done")
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=1, name="done")
+    k.mbarrier.ready()
     with k.one_thread():
         yield
-        k.tcgen05_commit(done)
-    k.mbarrier_wait(done, 0)
-    k.tcgen05_fence_after_thread_sync()
+        k.tcgen05.commit(done)
+    k.mbarrier.wait(done, 0)
+    k.tcgen05.fence_after_thread_sync()

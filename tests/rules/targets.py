@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, e4m3, f16, f32, i32, i64
-from nvbackend.intrinsics import fragments, register_budget, special_registers, sync
-from nvbackend.isel.families.family_rules import check_ldmatrix_target, check_stmatrix_target
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.verify import check_row, verify
+from nvbackend.intrinsics.fragments import warpgroup as fragments
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import register_budget, special_registers
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.select.family_rules import check_ldmatrix_target, check_stmatrix_target
+from nvbackend.isel.verify.verify import check_row, verify
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 
@@ -34,7 +36,7 @@ def version_as_a_number():
 def fence_before_hopper():
     k = nvb.KernelBuilder("k", "sm_80", threads=32)  # breaks
     k = nvb.KernelBuilder("k", "sm_90", threads=32)  # keeps
-    k.fence_mbarrier_init()
+    k.fence.mbarrier_init()
 
 
 @program("target.row-ptx-version")
@@ -99,8 +101,8 @@ def matrices_stored_before_hopper():
 
 @kernel("instruction.variant")
 def vote_of_no_kind(k, out: nvb.Pointer(i32)):
-    k.vote("most", k.lane_id() == 0)  # breaks
-    k.vote("any", k.lane_id() == 0)  # keeps
+    k.warp.vote("most", k.lane_id() == 0)  # breaks
+    k.warp.vote("any", k.lane_id() == 0)  # keeps
 
 
 @program("fragment.range")
@@ -125,4 +127,4 @@ def fence_of_a_space_without_one():
 def mma_sync_in_fp8(k):
     request = nvb.mma("m16n8k32", e4m3, e4m3, f32)  # breaks
     request = nvb.mma("m16n8k16", f16, f16, f32)  # keeps
-    k.mma_sync(request, [0] * 4, [0] * 2, [0.0] * 4)
+    k.mma.sync(request, [0] * 4, [0] * 2, [0.0] * 4)

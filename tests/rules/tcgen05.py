@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nvbackend import InstructionDescriptor, Target, Tcgen05Request, e4m3, f16, f32, s8, s32
 from nvbackend.diagnostics import raise_all
-from nvbackend.isel.families.tcgen05_select import select_tcgen05
-from nvbackend.isel.families.tcgen05_shapes import shape_faults
+from nvbackend.isel.select.tcgen05.select import select_tcgen05
+from nvbackend.isel.select.tcgen05.shapes import shape_faults
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL
 

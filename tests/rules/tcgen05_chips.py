@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend import InstructionDescriptor, Target, Tcgen05Request, e2m1, f32, ue8m0
 from nvbackend.diagnostics import raise_all
-from nvbackend.isel.families.tcgen05_shapes import shape_faults
+from nvbackend.isel.select.tcgen05.shapes import shape_faults
 from tests.rules.example import program
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, bf16, f16, f32, i32, u8, u64
-from nvbackend.isel.families.family_rules import check_tma_multicast_target
-from nvbackend.isel.families.tma_request import TmaRequest
-from nvbackend.isel.families.tma_rules import select_tma
+from nvbackend.isel.select.family_rules import check_tma_multicast_target
+from nvbackend.isel.select.tma.request import TmaRequest
+from nvbackend.isel.select.tma.rules import select_tma
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER, load_parts
 
@@ -19,69 +19,69 @@ OTHER = nvb.TensorMap(bf16, box=(64, 64))
 def box_of_half_the_columns(k, matrix: MATRIX, half: nvb.TensorMap(f16, box=(64, 32))):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, half, (0, 0), full)  # breaks
-        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, half, (0, 0), full)  # breaks
+        k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
 
 @kernel("tma.swizzle")
 def map_without_the_swizzle(k, matrix: MATRIX, plain: UNSWIZZLED):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, plain, (0, 0), full)  # breaks
-        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, plain, (0, 0), full)  # breaks
+        k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
 
 @kernel("tma.element")
 def map_of_another_type(k, matrix: MATRIX, other: OTHER):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, other, (0, 0), full)  # breaks
-        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, other, (0, 0), full)  # breaks
+        k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
 
 @kernel("tma.place")
 def three_coordinates_of_a_matrix(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, matrix, (0, 0, 0), full)  # breaks
-        k.tma_load(tile, matrix, (0, 0), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, matrix, (0, 0, 0), full)  # breaks
+        k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
 
 @kernel("tma.tile-rank")
 def batch_of_matrices(k, batch: nvb.TensorMap(f16, box=(1, 64, 64)), number: i32):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, batch, (number, 0, 0), full)  # breaks
-        k.tma_load_box(tile.address, batch, (0, 0, number), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, batch, (number, 0, 0), full)  # breaks
+        k.tma.load_box(tile.address, batch, (0, 0, number), full)  # keeps
 
 
 @kernel("tma.multicast", cluster=2)
 def box_that_can_not_be_shared(k, whole: MATRIX, half: nvb.TensorMap(f16, box=(32, 64))):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, whole, (0, 0), full, multicast=True)  # breaks
-        k.tma_load(tile, half, (0, 0), full, multicast=True)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, whole, (0, 0), full, multicast=True)  # breaks
+        k.tma.load(tile, half, (0, 0), full, multicast=True)  # keeps
 
 
 @kernel("tma.pending")
 def fewer_than_no_stores(k):
-    k.tma_wait_stores(-1)  # breaks
-    k.tma_wait_stores(0)  # keeps
+    k.tma.wait_group(-1)  # breaks
+    k.tma.wait_group(0)  # keeps
 
 
 @kernel("tma.box-operands")
 def coordinates_of_another_rank(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load_box(tile.address, matrix, (0, 0, 0), full)  # breaks
-        k.tma_load_box(tile.address, matrix, (0, 0), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load_box(tile.address, matrix, (0, 0, 0), full)  # breaks
+        k.tma.load_box(tile.address, matrix, (0, 0), full)  # keeps
 
 
 @kernel("tma.bulk-size")
@@ -90,8 +90,8 @@ def forty_bytes(k, source: nvb.Pointer(f32)):
     size = 40  # breaks
     size = 48  # keeps
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, size)
-        k.bulk_load(tile.address, source, size, full)
+        k.mbarrier.arrive_expect_tx(full, size)
+        k.bulk.load(tile.address, source, size, full)
 
 
 @program("tma.rank")
@@ -192,53 +192,53 @@ def barrier_of_four_bytes(k):
     memory = k.shared(u8, 8, align=4)  # breaks
     memory = k.shared(u8, 8, align=8)  # keeps
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_init(memory, 1)
+        k.mbarrier.init(memory, 1)
 
 
 @kernel("mbarrier.count")
 def barrier_of_nobody(k):
-    k.mbarriers(1, arrivals=0)  # breaks
-    k.mbarriers(1, arrivals=1)  # keeps
+    k.mbarrier.array(1, arrivals=0)  # breaks
+    k.mbarrier.array(1, arrivals=1)  # keeps
 
 
 @kernel("mbarrier.expect-tx")
 def a_negative_number_of_bytes(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, -tile.layout.bytes)  # breaks
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)  # keeps
-        k.tma_load(tile, matrix, (0, 0), full)
+        k.mbarrier.arrive_expect_tx(full, -tile.layout.bytes)  # breaks
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)  # keeps
+        k.tma.load(tile, matrix, (0, 0), full)
 
 
 @kernel("mbarrier.parity")
 def number_of_the_phase_as_its_parity(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, matrix, (0, 0), full)
-    k.mbarrier_wait(full, 2)  # breaks
-    k.mbarrier_wait(full, 0)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, matrix, (0, 0), full)
+    k.mbarrier.wait(full, 2)  # breaks
+    k.mbarrier.wait(full, 0)  # keeps
 
 
 @kernel("tma.barrier-cta", BLACKWELL, cluster=2)
 def box_that_a_peer_counts(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        with k.if_(k.cluster_rank() == 0):
-            k.mbarrier_arrive_expect_tx(full, 2 * tile.layout.bytes)
-        leaders = k.shared_address(k.map_to_peer(full.bytes, 0), u64, 8)
-        k.tma_load_box(tile.address, matrix, (0, 0), leaders)  # breaks
-        k.tma_load_box(tile.address, matrix, (0, 0), leaders, cta_group=2)  # keeps
-    with k.if_(k.cluster_rank() == 0):
-        k.mbarrier_wait(full, 0)
-    k.cluster_sync()
+        with k.if_(k.cluster.rank() == 0):
+            k.mbarrier.arrive_expect_tx(full, 2 * tile.layout.bytes)
+        leaders = k.shared_address(k.cluster.map_to_peer(full.bytes, 0), u64, 8)
+        k.tma.load_box(tile.address, matrix, (0, 0), leaders)  # breaks
+        k.tma.load_box(tile.address, matrix, (0, 0), leaders, cta_group=2)  # keeps
+    with k.if_(k.cluster.rank() == 0):
+        k.mbarrier.wait(full, 0)
+    k.cluster.sync()
 
 
 @kernel("tma.multicast-mask", cluster=2)
 def box_for_a_third_cta(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 2 * tile.layout.bytes)
+        k.mbarrier.arrive_expect_tx(full, 2 * tile.layout.bytes)
         mask = 0b111  # breaks
         mask = 0b11  # keeps
-        k.tma_load_box(tile.address, matrix, (0, 0), full, multicast_mask=mask)
+        k.tma.load_box(tile.address, matrix, (0, 0), full, multicast_mask=mask)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import f16, u8, u32
-from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.ops.tile import SharedTile
 from tests.rules.example import kernel
 from tests.rules.setup import load_parts, wgmma_parts
 
@@ -17,8 +17,8 @@ def box_at_16_bytes(k, matrix: MATRIX):
     memory = k.shared(u8, tile.layout.bytes, align=16)  # breaks
     memory = k.shared(u8, tile.layout.bytes, align=1024)  # keeps
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load_box(memory, matrix, (0, 0), full)
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load_box(memory, matrix, (0, 0), full)
 
 
 @kernel("tma.box-row")
@@ -26,10 +26,10 @@ def rows_of_24_bytes(k, narrow: nvb.TensorMap(f16, box=(64, 12), swizzle=0), eve
     _, full = load_parts(k)
     memory = k.shared(u8, 2048, align=128)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 1536)  # breaks
-        k.tma_load_box(memory, narrow, (0, 0), full)  # breaks
-        k.mbarrier_arrive_expect_tx(full, 2048)  # keeps
-        k.tma_load_box(memory, even, (0, 0), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, 1536)  # breaks
+        k.tma.load_box(memory, narrow, (0, 0), full)  # breaks
+        k.mbarrier.arrive_expect_tx(full, 2048)  # keeps
+        k.tma.load_box(memory, even, (0, 0), full)  # keeps
 
 
 @kernel("tma.box-swizzle")
@@ -37,48 +37,48 @@ def rows_wider_than_the_swizzle(k, wide: nvb.TensorMap(f16, box=(64, 128)), matr
     _, full = load_parts(k)
     memory = k.shared(u8, 16384, align=1024)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 16384)  # breaks
-        k.tma_load_box(memory, wide, (0, 0), full)  # breaks
-        k.mbarrier_arrive_expect_tx(full, 8192)  # keeps
-        k.tma_load_box(memory, matrix, (0, 0), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, 16384)  # breaks
+        k.tma.load_box(memory, wide, (0, 0), full)  # breaks
+        k.mbarrier.arrive_expect_tx(full, 8192)  # keeps
+        k.tma.load_box(memory, matrix, (0, 0), full)  # keeps
 
 
 @kernel("tma.start")
 def box_that_begins_inside_16_bytes(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, matrix, (0, 20), full)  # breaks
-        k.tma_load(tile, matrix, (0, 24), full)  # keeps
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, matrix, (0, 20), full)  # breaks
+        k.tma.load(tile, matrix, (0, 24), full)  # keeps
 
 
 @kernel("tma.before")
 def store_that_begins_before_the_tensor(k, matrix: MATRIX):
     memory = k.shared(u8, 8192, align=1024)
     with k.one_thread():
-        k.tma_store_box(matrix, (-64, 0), memory)  # breaks
-        k.tma_store_box(matrix, (0, 0), memory)  # keeps
-        k.tma_commit_stores()
-        k.tma_wait_stores()
+        k.tma.store_box(matrix, (-64, 0), memory)  # breaks
+        k.tma.store_box(matrix, (0, 0), memory)  # keeps
+        k.tma.commit_group()
+        k.tma.wait_group()
 
 
 @kernel("tma.reduced-type")
 def sum_of_bytes(k, small: nvb.TensorMap(u8, box=(64, 64), swizzle=0), wide: nvb.TensorMap(u32, (64, 16), 0)):
     memory = k.shared(u8, 4096, align=128)
     with k.one_thread():
-        k.tma_reduce_box(small, (0, 0), memory, "add")  # breaks
-        k.tma_reduce_box(wide, (0, 0), memory, "add")  # keeps
-        k.tma_commit_stores()
-        k.tma_wait_stores()
+        k.tma.reduce_box(small, (0, 0), memory, "add")  # breaks
+        k.tma.reduce_box(wide, (0, 0), memory, "add")  # keeps
+        k.tma.commit_group()
+        k.tma.wait_group()
 
 
 @kernel("tma.one-thread")
 def load_in_every_thread(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load(tile, matrix, (0, 0), full)  # keeps
-    k.tma_load(tile, matrix, (0, 0), full)  # breaks
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load(tile, matrix, (0, 0), full)  # keeps
+    k.tma.load(tile, matrix, (0, 0), full)  # breaks
 
 
 @kernel("descriptor.swizzle")
@@ -90,8 +90,8 @@ def tile_laid_over_what_another_swizzle_filled(k, matrix: nvb.TensorMap(f16, box
     swizzle = nvb.Swizzle.B64  # keeps
     tile = SharedTile(memory, nvb.SmemLayout(nvb.Major.K, swizzle, f16, 64, 32))
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, tile.layout.bytes)
-        k.tma_load_box(memory, matrix, (0, 0), full)
-    k.mbarrier_wait(full, 0)
-    with k.wgmma():
+        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.tma.load_box(memory, matrix, (0, 0), full)
+    k.mbarrier.wait(full, 0)
+    with k.wgmma.group():
         mma.accumulate(acc, tile, tile)

@@ -6,7 +6,7 @@ import dataclasses
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, f16, f32, s4, s8, s32, tf32
-from nvbackend.isel.select import select_wgmma
+from nvbackend.isel.select.wgmma.select import select_wgmma
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER, wgmma_parts
 
@@ -109,8 +109,8 @@ def ptx_before_sparse_wgmma():
 @kernel("wgmma.accumulator")
 def accumulator_of_another_shape(k):
     mma, acc, tile = wgmma_parts(k)
-    acc = k.accumulator(128)  # breaks
-    with k.wgmma():
+    acc = k.wgmma.accumulator(128)  # breaks
+    with k.wgmma.group():
         mma.accumulate(acc, tile, tile)
 
 
@@ -119,7 +119,7 @@ def tile_of_another_type(k):
     mma, acc, tile = wgmma_parts(k)
     tile_a = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, bf16, 64, 64))  # breaks
     tile_a = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))  # keeps
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, tile_a, tile)
 
 
@@ -128,8 +128,8 @@ def tile_of_the_other_majorness(k):
     mma, acc, tile = wgmma_parts(k)
     request = dataclasses.replace(mma.instruction, trans_a=1)  # breaks
     request = dataclasses.replace(mma.instruction, trans_a=0)  # keeps
-    with k.wgmma():
-        k.wgmma_mma_async(acc, tile, tile, request)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, tile, tile, request)
 
 
 @kernel("wgmma.residency")
@@ -137,19 +137,19 @@ def tile_where_registers_are_asked_for(k):
     _, acc, tile = wgmma_parts(k)
     request = nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True)  # breaks
     request = nvb.wgmma("m64n64k16", f16, f16, f32)  # keeps
-    with k.wgmma():
-        k.wgmma_mma_async(acc, tile, tile, request)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, tile, tile, request)
 
 
 @kernel("wgmma.fragment")
 def three_registers_of_a(k):
-    k.fragment([0, 0, 0], f16)  # breaks
-    k.fragment([0, 0, 0, 0], f16)  # keeps
+    k.wgmma.fragment([0, 0, 0], f16)  # breaks
+    k.wgmma.fragment([0, 0, 0, 0], f16)  # keeps
 
 
 @kernel("wgmma.registers")
 def too_few_values(k):
-    acc = k.accumulator(64)
+    acc = k.wgmma.accumulator(64)
     acc.set([1.0] * 31)  # breaks
     acc.set([1.0] * 32)  # keeps
 
@@ -159,7 +159,7 @@ def half_a_warpgroup():
     k = nvb.KernelBuilder("k", "sm_90a", threads=192)  # breaks
     k = nvb.KernelBuilder("k", "sm_90a", threads=256)  # keeps
     mma, acc, tile = wgmma_parts(k)
-    with k.wgmma():
+    with k.wgmma.group():
         mma.accumulate(acc, tile, tile)
     k.finish()
 

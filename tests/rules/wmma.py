@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, f16, f32, s32, tf32
-from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest
-from nvbackend.isel.families.wmma_select import select_wmma, select_wmma_move
+from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
+from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 
@@ -86,44 +86,44 @@ def fragment_in_local_memory():
 
 @kernel("wmma.alignment")
 def fragment_at_16_bytes(k, a: nvb.Pointer(f16, align=32)):
-    k.wmma_load("a", CUBE, f16, a + 8)  # breaks
-    k.wmma_load("a", CUBE, f16, a + 16)  # keeps
+    k.wmma.load("a", CUBE, f16, a + 8)  # breaks
+    k.wmma.load("a", CUBE, f16, a + 16)  # keeps
 
 
 @kernel("wmma.stride")
 def rows_of_34_bytes(k, a: nvb.Pointer(f16, align=32)):
-    k.wmma_load("a", CUBE, f16, a, stride=17)  # breaks
-    k.wmma_load("a", CUBE, f16, a, stride=24)  # keeps
+    k.wmma.load("a", CUBE, f16, a, stride=17)  # breaks
+    k.wmma.load("a", CUBE, f16, a, stride=24)  # keeps
 
 
 @kernel("wmma.overlap")
 def rows_over_one_another(k, c: nvb.Pointer(f32, align=32)):
-    acc = k.wmma_accumulator(CUBE)
-    k.wmma_store(c, acc, stride=8)  # breaks
-    k.wmma_store(c, acc, stride=16)  # keeps
+    acc = k.wmma.accumulator(CUBE)
+    k.wmma.store(c, acc, stride=8)  # breaks
+    k.wmma.store(c, acc, stride=16)  # keeps
 
 
 @kernel("wmma.element")
 def address_of_another_type(k, a: nvb.Pointer(f16, align=32), c: nvb.Pointer(f32, align=32)):
-    k.wmma_load("a", CUBE, f16, c)  # breaks
-    k.wmma_load("a", CUBE, f16, a)  # keeps
+    k.wmma.load("a", CUBE, f16, c)  # breaks
+    k.wmma.load("a", CUBE, f16, a)  # keeps
 
 
 @kernel("wmma.operand")
 def operands_exchanged(k, x: nvb.Pointer(f16, align=32)):
-    a, b = k.wmma_load("a", CUBE, f16, x), k.wmma_load("b", CUBE, f16, x)
-    k.wmma_mma(b, a, k.wmma_accumulator(CUBE))  # breaks
-    k.wmma_mma(a, b, k.wmma_accumulator(CUBE))  # keeps
+    a, b = k.wmma.load("a", CUBE, f16, x), k.wmma.load("b", CUBE, f16, x)
+    k.wmma.mma(b, a, k.wmma.accumulator(CUBE))  # breaks
+    k.wmma.mma(a, b, k.wmma.accumulator(CUBE))  # keeps
 
 
 @kernel("wmma.arity")
 def half_a_fragment(k, x: nvb.Pointer(f16, align=32)):
-    values = k.wmma_load("a", CUBE, f16, x).values()
-    k.wmma_fragment("a", CUBE, f16, values[:4])  # breaks
-    k.wmma_fragment("a", CUBE, f16, values)  # keeps
+    values = k.wmma.load("a", CUBE, f16, x).values()
+    k.wmma.fragment("a", CUBE, f16, values[:4])  # breaks
+    k.wmma.fragment("a", CUBE, f16, values)  # keeps
 
 
 @kernel("wmma.opaque")
 def element_of_a_register(k, c: nvb.Pointer(f32, align=32)):
-    k.wmma_load("c", CUBE, f32, c).position(0, 0)  # breaks
+    k.wmma.load("c", CUBE, f32, c).position(0, 0)  # breaks
     c[k.thread_id()]  # keeps

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from nvbackend import e2m1, e4m3, f16, f32, ue4m3, ue8m0
 from nvbackend.diagnostics import caller_location
-from nvbackend.intrinsics import matrix_move, tcgen05, tma_tensor
-from nvbackend.intrinsics.seed_block_scale import block_scaled_atom
-from nvbackend.intrinsics.tcgen05_words import CONTROL, control_words
-from nvbackend.isel.machine import MachineFunction, MachineInstr
-from nvbackend.isel.verify import verify
+from nvbackend.intrinsics.copy import matrix_move, tma_tensor
+from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.words.control_words import CONTROL, control_words
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.verify.verify import verify
+from nvbackend.tileiras.block_scale import block_scaled_atom
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL, HOPPER
 

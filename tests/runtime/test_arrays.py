@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy
 import pytest
 
-from nvbackend.intrinsics import types
+from nvbackend.intrinsics.row import types
 from nvbackend.runtime import dlpack
 from nvbackend.runtime.arrays import DeviceArray, accepted_dtypes, read_array, row_major_strides
 from tests.support.runtime import FakeArray

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from nvbackend import runtime
-from nvbackend.intrinsics import types
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row import types
+from nvbackend.isel.target.target import Target
 from nvbackend.runtime.device import CudaDevice, DeviceLimits, KernelLimits
 from nvbackend.runtime.timing import EventClock
 from nvbackend.signature import LaunchBounds, Pointer, Scalar, Signature

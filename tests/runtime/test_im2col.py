@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import nvbackend as nvb
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics import types
+from nvbackend.intrinsics.row import types
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arrays import DeviceArray, row_major_strides
 from nvbackend.signature import Im2col, Parameter, TensorMap
@@ -150,13 +150,13 @@ def test_a_kernel_that_loads_pixels_compiles() -> None:
     parameter = TensorMap(types.f16, (32, 16), 0, Im2col(4, (-1, -1), (-1, -1)))
     k = nvb.KernelBuilder("use", "sm_90a", threads=32, parameters=[Parameter("a", parameter)])
     (pixels,) = k.arguments
-    full = k.mbarriers(1, 1)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
     tile = k.shared(types.f16, 32 * 16, align=128)
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, parameter.bytes)
-        k.tma_load_box(tile, pixels, [0, -1, -1, 0], full, mode="im2col", offsets=[1, 2])
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, parameter.bytes)
+        k.tma.load_box(tile, pixels, [0, -1, -1, 0], full, mode="im2col", offsets=[1, 2])
+    k.mbarrier.wait(full, 0)
     compiled = k.compile()
     assert compiled.cubin
     assert "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier" in compiled.ptx

@@ -10,8 +10,8 @@ import numpy
 import pytest
 
 from nvbackend import runtime
-from nvbackend.intrinsics import types
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row import types
+from nvbackend.isel.target.target import Target
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
 from nvbackend.runtime.module import runs_on
 from nvbackend.runtime.streams import same_stream, stream_handle

@@ -13,7 +13,7 @@ import numpy
 import pytest
 
 from nvbackend import runtime
-from nvbackend.intrinsics import types
+from nvbackend.intrinsics.row import types
 from nvbackend.runtime import arguments, tensor_map
 from nvbackend.runtime.arrays import read_array
 from nvbackend.runtime.launch import KNOWN_LAUNCHES

@@ -12,9 +12,9 @@ import numpy
 import pytest
 
 from nvbackend import runtime
-from nvbackend.intrinsics import types
-from nvbackend.intrinsics.types import ElementType
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row import types
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.target.target import Target
 from tests.support import hand_ptx
 from tests.support.process import run_python
 from tests.support.runtime import FakeArray, broken, rules

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvbackend.intrinsics import types
+from nvbackend.intrinsics.row import types
 from nvbackend.runtime.scalars import Misfit, range_text, scalar_argument
 
 FLOATS = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics import types
+from nvbackend.intrinsics.row import types
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arrays import DeviceArray, row_major_strides
 from nvbackend.signature import TensorMap

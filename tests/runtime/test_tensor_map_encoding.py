@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nvbackend import runtime
-from nvbackend.intrinsics import types
+from nvbackend.intrinsics.row import types
 from nvbackend.signature import TensorMap
 from tests.support.cuda import FakeCuda
 from tests.support.runtime import FakeArray, FakeCompiled, rules, signature

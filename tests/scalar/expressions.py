@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.intrinsics.types import ELEMENT_TYPES, ElementType, b1, f32, f64, pred, s4, tf32, u4, u8, u16, u32
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row.types import ELEMENT_TYPES, ElementType, b1, f32, f64, pred, s4, tf32, u4, u8, u16, u32
+from nvbackend.isel.target.target import Target
 from tests.scalar import numbers
 from tests.scalar.numbers import FLOATS, INTEGERS, NUMBERS, Array
 from tests.scalar.specials import constants, random_bits

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
 from nvbackend.codegen.llvm import compile_ir
-from nvbackend.intrinsics.types import ElementType, pred, s4, s8, s64, u4, u8, u64
+from nvbackend.intrinsics.row.types import ElementType, pred, s4, s8, s64, u4, u8, u64
 from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers
 from tests.scalar.expressions import ROWS, Expressions, Node, described, emitted

@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from nvbackend.intrinsics.types import BY_NAME, ElementType, bf16, e4m3, e5m2, f16, f32, f64, pred, s4, tf32, u4
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, bf16, e4m3, e5m2, f16, f32, f64, pred, s4, tf32, u4
 
 Array = np.ndarray[Any, Any]
 

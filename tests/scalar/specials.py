@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.intrinsics.types import ElementType, pred, tf32
+from nvbackend.intrinsics.row.types import ElementType, pred, tf32
 from tests.scalar.numbers import Array, bits_of, dtype, from_bits, integers
 
 _FLOAT_SHAPE = {"f16": (10, 15), "bf16": (7, 127), "tf32": (10, 127), "f32": (23, 127), "f64": (52, 1023)}

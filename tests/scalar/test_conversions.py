@@ -9,10 +9,10 @@ import pytest
 from llvmlite import ir
 
 import nvbackend as nvb
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.builder.llvm_types import llvm_type
-from nvbackend.builder.numbers import width
-from nvbackend.intrinsics.types import ELEMENT_TYPES, f16, f32, f64, pred, s4, s8, s64, tf32, u4, u8, u64
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.lower.numbers import width
+from nvbackend.intrinsics.row.types import ELEMENT_TYPES, f16, f32, f64, pred, s4, s8, s64, tf32, u4, u8, u64
 from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers
 from tests.scalar.numbers import NUMBERS

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.codegen.sass import disassemble
-from nvbackend.intrinsics.types import (
+from nvbackend.intrinsics.row.types import (
     ELEMENT_TYPES,
     bf16,
     e4m3,
@@ -127,15 +127,15 @@ def test_the_upper_half_of_a_shift_amount_counts():
 @pytest.mark.parametrize("name", ["min", "max"])
 @pytest.mark.parametrize("element", FLOATS, ids=str)
 def test_extremes_are_one_instruction(element, name):
-    text = ptx(element, lambda k, a, b: getattr(k, name)(a, b))
+    text = ptx(element, lambda k, a, b: getattr(k.math, name)(a, b))
     assert f"\t{name}.{element} " in text
     assert not [word for word in ("setp", "selp", "cvt") if f"\t{word}." in text.replace("cvta", "")]
     if element is not f64:
-        assert f"\t{name}.NaN.{element} " in ptx(element, lambda k, a, b: getattr(k, name)(a, b, nan=True))
+        assert f"\t{name}.NaN.{element} " in ptx(element, lambda k, a, b: getattr(k.math, name)(a, b, nan=True))
 
 
 def test_the_extreme_of_f32_is_one_instruction_of_the_chip():
-    sass = disassemble(built(f32, lambda k, a, b: k.max(a, b)).compile().cubin.data)
+    sass = disassemble(built(f32, lambda k, a, b: k.math.max(a, b)).compile().cubin.data)
     assert "FMNMX" in sass
     assert "FSETP" not in sass
 
@@ -155,7 +155,7 @@ def test_the_form_that_keeps_nan_is_there_where_ptxas_has_it(target):
     said = refusals(list(_NAN_FORMS.values()), _REGISTERS, target.name, version)
     for element, refusal in zip(_NAN_FORMS, said, strict=True):
         try:
-            built(element, lambda k, a, b: k.max(a, b, nan=True), target.name)
+            built(element, lambda k, a, b: k.math.max(a, b, nan=True), target.name)
             refused = ""
         except nvb.DiagnosticError as error:
             refused = error.diagnostics[0].rule_id
@@ -173,7 +173,9 @@ def test_what_has_no_arithmetic_has_no_comparisons_either(element, name):
         k = KernelBuilder("packed", "sm_90a", threads=32)
         a = k._wrap(_zero(k, element), element)
     with pytest.raises(nvb.DiagnosticError) as caught:
-        getattr(k, name)(a, a) if name in ("min", "max") else getattr(operator, name)(*(a, a)[: 1 + (name != "neg")])
+        getattr(k.math, name)(a, a) if name in ("min", "max") else getattr(operator, name)(
+            *(a, a)[: 1 + (name != "neg")]
+        )
     assert {one.rule_id for one in caught.value.diagnostics} == {"value.operation"}
 
 

@@ -10,18 +10,12 @@ import functools
 from collections.abc import Iterator
 from itertools import product
 
-from nvbackend.intrinsics import (
-    async_store,
-    cache_control,
-    cluster,
-    mbarrier,
-    mbarrier_phases,
-    spellings,
-    sync,
-    tensormap,
-)
-from nvbackend.intrinsics.axes import NoSuchRow
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics import spellings
+from nvbackend.intrinsics.copy import async_store, cache_control, tensormap
+from nvbackend.intrinsics.row.axes import NoSuchRow
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases
 from tests.support.async_text import COMPLETES, SCOPES, Variant, register_list
 
 SPACES = ("", ".shared", ".shared::cta", ".shared::cluster")

@@ -10,20 +10,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from nvbackend.intrinsics import (
-    async_store,
-    cache_control,
-    cp_async,
-    launch_control,
-    matrix_move,
-    mbarrier,
-    mbarrier_phases,
-    sync,
-    tensormap,
-    tma_bulk,
-    warp,
-)
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, tensormap, tma_bulk
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import launch_control, mbarrier, mbarrier_phases, warp
 
 DECLARATIONS = (
     ".reg .b64 %rd<24>; .reg .b32 %r<24>; .reg .b16 %rs<24>; .reg .b8 %b<24>; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import f16, f32, s8, s32
-from nvbackend.builder.tiled_wgmma import TiledWgmma
+from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 
 
 def warpgroup_kernel(**parameters: nvb.Pointer | nvb.Scalar) -> nvb.KernelBuilder:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.memory import Address
-from nvbackend.builder.operations import Operations
-from nvbackend.intrinsics.types import u32, u64
+from nvbackend.builder.kernel.operations import Operations
+from nvbackend.builder.ops.memory import Address
+from nvbackend.intrinsics.row.types import u32, u64
 
 
 def barrier_of_somebody(k: Operations) -> Address:

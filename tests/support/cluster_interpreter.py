@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row.row import Row
 from tests.support import products
 from tests.support.cta_interpreter import _SHARED, _SPACE, LANES, Collective, Recorded, _next, _Thread, read
 
@@ -85,7 +85,7 @@ class Cluster:
                 arrays[starts[name]] = one.reshape(-1).view(np.uint8)
         self.ctas = []
         self.copies: list[tuple[Cta, Row, dict[str, Any]]] = []
-        for rank in range(k.cluster):
+        for rank in range(k.cluster_size):
             one = Cta(rank, {**arrays, _SHARED: np.zeros(1 << 17, np.uint8)})
             one.threads = [_Thread(k, thread, starts, one.memory).run() for thread in range(k.threads)]
             one.asked = [next(thread, None) for thread in one.threads]

@@ -11,7 +11,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
-from nvbackend.builder.definition import KernelDefinition
+from nvbackend.builder.kernel.definition import KernelDefinition
 
 OUT = nvb.Pointer(f32)
 

@@ -7,50 +7,50 @@ from nvbackend import i32
 
 def wgmma_in_one_warp(k, n, a):
     with k.if_(k.warp_id() == 0):
-        k.wgmma_fence()  # broken
-        k.wgmma_commit_group()
+        k.wgmma.fence()  # broken
+        k.wgmma.commit_group()
 
 
 def wgmma_in_some_threads(k, n, a):
     with k.if_(k.thread_id() < n):
-        k.wgmma_fence()  # broken
+        k.wgmma.fence()  # broken
 
 
 def setmaxnreg_in_one_warp(k, n, a):
     with k.if_(k.warp_id() == 1):
-        k.decrease_registers(40)  # broken
+        k.setmaxnreg.dec(40)  # broken
 
 
 def wgmma_behind_an_exit(k, n, a):
     k.return_if(k.thread_id() >= n)
-    k.wgmma_fence()  # broken
+    k.wgmma.fence()  # broken
 
 
 def wgmma_in_rounds_that_warps_have_of_their_own(k, n, a):
     with k.range(k.warp_id(), n, 8):
-        k.wgmma_fence()  # broken
+        k.wgmma.fence()  # broken
 
 
 def shuffle_in_some_threads(k, n, a):
     with k.if_(k.thread_id() < 40):
-        k.shuffle(n, "bfly", 1)  # broken
+        k.warp.shuffle(n, "bfly", 1)  # broken
 
 
 def matrix_in_threads_by_data(k, n, a):
     memory = k.shared(i32, 256)
     with k.if_(a[k.thread_id()] > 0):
-        k.ldmatrix(memory, 4)  # broken
+        k.mma.ldmatrix(memory, 4)  # broken
 
 
 def vote_where_some_have_left_the_loop(k, n, a):
     with k.loop():
         k.break_if(k.lane_id() == n)
-        k.vote("all", n == 0)  # broken
+        k.warp.vote("all", n == 0)  # broken
 
 
 def counted_barrier_in_parts_of_warps(k, n, a):
     with k.if_(k.thread_id() % 2 == 0):
-        k.barrier(1, 128)  # broken
+        k.barrier.sync(1, 128)  # broken
 
 
 def through_a_variable(k, n, a):
@@ -71,82 +71,82 @@ def through_the_rounds_of_a_loop(k, n, a):
 
 def barrier_in_one_warpgroup(k, n, a):
     with k.if_(k.warpgroup_id() == 1):
-        k.barrier()  # broken
+        k.barrier.sync()  # broken
 
 
 def barrier_in_one_branch_of_each_round(k, n, a):
     with k.range(n), k.if_(k.thread_id() < 128):
-        k.barrier()  # broken
+        k.barrier.sync()  # broken
 
 
 def another_barrier_on_the_other_side(k, n, a):
     with k.if_(k.warpgroup_id() == 1):
-        k.barrier(3)  # broken
+        k.barrier.sync(3)  # broken
     with k.else_():
-        k.barrier(4)
+        k.barrier.sync(4)
 
 
 def one_half_of_the_threads_at_two_barriers(k, n, a):
     with k.if_(k.thread_id() < 128):
-        k.barrier()  # broken
+        k.barrier.sync()  # broken
     a[0] = n
     with k.if_(k.warpgroup_id() == 0):
-        k.barrier()  # broken
+        k.barrier.sync()  # broken
 
 
 def a_barrier_of_its_own_and_one_for_all(k, n, a):
     with k.if_(k.thread_id() < 64):
-        k.barrier()  # broken
-    k.barrier()
+        k.barrier.sync()  # broken
+    k.barrier.sync()
 
 
 def barrier_behind_an_exit(k, n, a):
     k.return_if(k.thread_id() > 3)
-    k.barrier()  # broken
+    k.barrier.sync()  # broken
 
 
 def barrier_behind_the_exit_of_a_warp(k, n, a):
     with k.if_(k.warp_id() == 3):
         a[0] = n
         k.return_()
-    k.barrier()  # broken
+    k.barrier.sync()  # broken
 
 
 def cluster_barrier_in_one_cta(k, n, a):
-    with k.if_(k.cluster_rank() == 0):
-        k.cluster_sync()  # broken
+    with k.if_(k.cluster.rank() == 0):
+        k.cluster.sync()  # broken
 
 
 def cluster_barrier_in_one_warp(k, n, a):
     with k.if_(k.warp_id() == 0):
-        k.cluster_sync()  # broken
+        k.cluster.sync()  # broken
 
 
 def cluster_barrier_behind_an_exit(k, n, a):
     k.return_if(k.block_id() >= n)
-    k.cluster_sync()  # broken
+    k.cluster.sync()  # broken
 
 
 def up_to_less(k, n, a):
-    k.decrease_registers(64)
-    k.increase_registers(40)  # broken
+    k.setmaxnreg.dec(64)
+    k.setmaxnreg.inc(40)  # broken
 
 
 def down_to_more(k, n, a):
-    k.decrease_registers(40)
-    k.decrease_registers(48)  # broken
+    k.setmaxnreg.dec(40)
+    k.setmaxnreg.dec(48)  # broken
 
 
 def down_to_more_than_the_launch_gives(k, n, a):
-    k.decrease_registers(136)  # broken
+    k.setmaxnreg.dec(136)  # broken
 
 
 def up_to_more_than_there_is(k, n, a):
-    k.increase_registers(232)  # broken
+    k.setmaxnreg.inc(232)  # broken
 
 
 def a_part_of_a_warpgroup(k, n, a):
-    k.decrease_registers(40)  # broken
+    k.setmaxnreg.dec(40)  # broken
 
 
 BROKEN = [

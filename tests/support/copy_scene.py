@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend import Pointer, f16, i32
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, Swizzle
 from nvbackend.signature import Parameter, Scalar
 from nvbackend.tiled import cp_async_copy, make_tiled_copy, make_tiled_mma

@@ -1,6 +1,6 @@
 """A CTA's LLVM IR, executed thread by thread in Python: integers and floats, memory, ldmatrix, mma.sync, barriers.
 
-What warps do together follows `intrinsics.fragments_mma` and `fragments_matrix`, which are the PTX ISA's formulas, and
+What warps do together follows `intrinsics.fragments.mma` and `fragments_matrix`, which are the PTX ISA's formulas, and
 never the layouts of atoms. Values are bits; memory is bytes.
 """
 
@@ -14,11 +14,11 @@ import ml_dtypes
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics import fragments_mma as positions
-from nvbackend.intrinsics.mma import instruction_of
-from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.fragments import mma as positions
+from nvbackend.intrinsics.mma.mma import instruction_of
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType
 
 LANES = 32
 _SHARED = 0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.intrinsics.types import u32, u64
-from nvbackend.isel.families.wgmma_rules import WgmmaRequest
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.intrinsics.row.types import u32, u64
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128
@@ -33,14 +33,14 @@ def descriptor_kernel(request: WgmmaRequest, steps: int, region: int) -> Finishe
         with k.range(thread, region // 16, THREADS) as chunk:
             registers = source.byte_offset(chunk * 16, align=16).load(CHUNK)
             memory.byte_offset(chunk * 16 + operand * region, align=16).store(*registers)
-    k.fence_proxy_async()
-    k.barrier()
+    k.fence.proxy_async()
+    k.barrier.sync()
     base = (memory.bytes >> 4).to(u64)
-    accumulator = k.accumulator(request.n, request.d)
+    accumulator = k.wgmma.accumulator(request.n, request.d)
     given = [[words[(cta * steps + step) * 2 + operand] + base for operand in range(2)] for step in range(steps)]
-    with k.wgmma():
+    with k.wgmma.group():
         for a, b in given:
-            k.wgmma_mma_async(accumulator, a, b, request)
+            k.wgmma.mma_async(accumulator, a, b, request)
     for index, value in enumerate(accumulator.values()):
         out[(cta * THREADS + thread) * accumulator.registers + index] = value.bitcast(u32)
     return k.finish()

@@ -24,8 +24,8 @@ from typing import Any
 import nvbackend as nvb
 import nvbackend.isel
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.types import ELEMENT_TYPES
-from nvbackend.isel.target import target_names
+from nvbackend.intrinsics.row.types import ELEMENT_TYPES
+from nvbackend.isel.target.target import target_names
 
 LONGEST_S = 20
 """No single call may take longer; the slowest legal one takes milliseconds."""

@@ -7,9 +7,9 @@ import tempfile
 from pathlib import Path
 
 from nvbackend.codegen.toolchain import find_ptxas
-from nvbackend.intrinsics import types
-from nvbackend.intrinsics.types import ElementType
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row import types
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signature, TensorMap
 from tests.support.runtime import Cubin, FakeCompiled
 

@@ -14,7 +14,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from nvbackend.builder.kernel import FinishedKernel
+from nvbackend.builder.kernel.kernel import FinishedKernel
 from nvbackend.signature import Pointer
 from tests.support.host_runtime import ROW, localised, runtime
 

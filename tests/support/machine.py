@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator
 from textwrap import dedent
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.isel.machine import Access, MachineFunction, MachineInstr, RegisterBlock, Touch
-from nvbackend.isel.target import Target
+from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock, Touch
+from nvbackend.isel.target.target import Target
 
 FILE = "kernel.py"
 

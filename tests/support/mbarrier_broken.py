@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import f16
-from nvbackend.intrinsics.types import u64
+from nvbackend.intrinsics.row.types import u64
 
 LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
 BYTES = 64 * 64 * 2
@@ -12,297 +12,297 @@ BYTES = 64 * 64 * 2
 
 def never_initialised(k, a, n):
     full = k.shared(u64, 1, align=8, name="full")
-    k.mbarrier_arrive(full)  # broken
-    k.mbarrier_wait(full, 0)
+    k.mbarrier.arrive(full)  # broken
+    k.mbarrier.wait(full, 0)
 
 
 def initialised_further_down(k, a, n):
     full = k.shared(u64, 1, align=8, name="full")
-    k.mbarrier_arrive(full)  # broken
-    k.mbarrier_init(full, 256)
-    k.barriers_ready()
+    k.mbarrier.arrive(full)  # broken
+    k.mbarrier.init(full, 256)
+    k.mbarrier.ready()
 
 
 def no_barrier_behind_the_init(k, a, n):
-    done = k.mbarriers(1, arrivals=256)
-    k.fence_mbarrier_init()
-    k.mbarrier_arrive(done)  # broken
-    k.mbarrier_wait(done, 0)
+    done = k.mbarrier.array(1, arrivals=256)
+    k.fence.mbarrier_init()
+    k.mbarrier.arrive(done)  # broken
+    k.mbarrier.wait(done, 0)
 
 
 def no_fence_behind_the_init(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barrier()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.barrier.sync()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)  # broken
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)  # broken
+    k.mbarrier.wait(full, 0)
 
 
 def initialised_in_every_round(k, a, n):
     done = k.shared(u64, 1, align=8, name="done")
     with k.range(n):
         with k.if_(k.thread_id() == 0):
-            k.mbarrier_init(done, 256)  # broken
-        k.barriers_ready()
-        k.mbarrier_arrive(done)
-        k.mbarrier_wait(done, 0)
-        k.barrier()
+            k.mbarrier.init(done, 256)  # broken
+        k.mbarrier.ready()
+        k.mbarrier.arrive(done)
+        k.mbarrier.wait(done, 0)
+        k.barrier.sync()
 
 
 def initialised_twice(k, a, n):
-    done = k.mbarriers(1, arrivals=256)
+    done = k.mbarrier.array(1, arrivals=256)
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_init(done, 256)  # broken
-    k.barriers_ready()
-    k.mbarrier_arrive(done)
+        k.mbarrier.init(done, 256)  # broken
+    k.mbarrier.ready()
+    k.mbarrier.arrive(done)
 
 
 def used_behind_its_end(k, a, n):
-    done = k.mbarriers(1, arrivals=256)
-    k.barriers_ready()
-    k.mbarrier_arrive(done)
-    k.mbarrier_wait(done, 0)
-    k.barrier()
+    done = k.mbarrier.array(1, arrivals=256)
+    k.mbarrier.ready()
+    k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
+    k.barrier.sync()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_invalidate(done)
-    k.mbarrier_arrive(done)  # broken
+        k.mbarrier.inval(done)
+    k.mbarrier.arrive(done)  # broken
 
 
 def used_behind_its_scope(k, a, n):
-    with k.mbarrier_scope(1, 256) as done:
-        k.mbarrier_arrive(done)
-    k.mbarrier_wait(done, 0)  # broken
+    with k.mbarrier.scope(1, 256) as done:
+        k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)  # broken
 
 
 def written_while_it_is_a_barrier(k, a, n):
     memory = k.shared(u64, 4, align=8)
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_init(memory, 256)
-    k.barriers_ready()
-    k.mbarrier_arrive(memory)
-    k.mbarrier_wait(memory, 0)
+        k.mbarrier.init(memory, 256)
+    k.mbarrier.ready()
+    k.mbarrier.arrive(memory)
+    k.mbarrier.wait(memory, 0)
     memory[0] = 1  # broken
 
 
 def every_thread_arrives_for_one(k, a, n):
-    done = k.mbarriers(1, arrivals=2)  # broken
-    k.barriers_ready()
-    k.mbarrier_arrive(done)
-    k.mbarrier_wait(done, 0)
+    done = k.mbarrier.array(1, arrivals=2)  # broken
+    k.mbarrier.ready()
+    k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
 
 
 def one_arrival_too_many_expected(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=2), k.shared_tile(LAYOUT)  # broken
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=2), k.shared_tile(LAYOUT)  # broken
+    k.mbarrier.ready()
     phase = k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load(tile, a, (0, step * 64), full)
-        k.mbarrier_wait(full, phase)
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load(tile, a, (0, step * 64), full)
+        k.mbarrier.wait(full, phase)
         phase ^= 1
-        k.barrier()
+        k.barrier.sync()
 
 
 def nobody_arrives(k, a, n):
-    done = k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
-    k.mbarrier_wait(done, 0)  # broken
+    done = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    k.mbarrier.wait(done, 0)  # broken
 
 
 def bytes_without_an_arrival(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)
-    k.mbarrier_wait(full, 0)  # broken
+        k.mbarrier.expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)
+    k.mbarrier.wait(full, 0)  # broken
 
 
 def nothing_announced(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive(full)
-        k.tma_load(tile, a, (0, 0), full)  # broken
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive(full)
+        k.tma.load(tile, a, (0, 0), full)  # broken
+    k.mbarrier.wait(full, 0)
 
 
 def nothing_comes(k, a, n):
-    full = k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    full = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)  # broken
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, BYTES)  # broken
+    k.mbarrier.wait(full, 0)
 
 
 def half_the_bytes(k, a, n):
-    full, tiles = k.mbarriers(2, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(2, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     stage, phase = k.var(0), k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full + stage, BYTES)  # broken
-            k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
-            k.tma_load(tiles.at(stage + 2), a, (0, step * 64), full + stage)
-        k.mbarrier_wait(full + stage, phase)
+            k.mbarrier.arrive_expect_tx(full + stage, BYTES)  # broken
+            k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
+            k.tma.load(tiles.at(stage + 2), a, (0, step * 64), full + stage)
+        k.mbarrier.wait(full + stage, phase)
         phase.set(k.select(stage == 1, phase ^ 1, phase.value))
         stage ^= 1
-        k.barrier()
+        k.barrier.sync()
 
 
 def bytes_on_the_other_barrier(k, a, n):
-    full, tiles = k.mbarriers(2, arrivals=1), k.shared_tiles(LAYOUT, 2)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(2, arrivals=1), k.shared_tiles(LAYOUT, 2)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 2 * BYTES)  # broken
-        k.tma_load(tiles.at(0), a, (0, 0), full)
-        k.mbarrier_arrive_expect_tx(full + 1, BYTES)
-        k.tma_load(tiles.at(1), a, (0, 0), full + 1)
-    k.mbarrier_wait(full, 0)
-    k.mbarrier_wait(full + 1, 0)
+        k.mbarrier.arrive_expect_tx(full, 2 * BYTES)  # broken
+        k.tma.load(tiles.at(0), a, (0, 0), full)
+        k.mbarrier.arrive_expect_tx(full + 1, BYTES)
+        k.tma.load(tiles.at(1), a, (0, 0), full + 1)
+    k.mbarrier.wait(full, 0)
+    k.mbarrier.wait(full + 1, 0)
 
 
 def the_phase_before_the_first(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)
-    k.mbarrier_wait(full, 1)  # broken
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)
+    k.mbarrier.wait(full, 1)  # broken
 
 
 def a_phase_that_begins_at_one(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     phase = k.var(1)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load(tile, a, (0, step * 64), full)
-        k.mbarrier_wait(full, phase)  # broken
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load(tile, a, (0, step * 64), full)
+        k.mbarrier.wait(full, phase)  # broken
         tile.address.cast(u64)[0]
         phase ^= 1
-        k.barrier()
+        k.barrier.sync()
 
 
 def the_other_parity_of_each_phase(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     index, phase = k.var(0), k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full + index, BYTES)
-            k.tma_load(tiles.at(index), a, (0, step * 64), full + index)
-        k.mbarrier_wait(full + index, 1 - phase)  # broken
+            k.mbarrier.arrive_expect_tx(full + index, BYTES)
+            k.tma.load(tiles.at(index), a, (0, step * 64), full + index)
+        k.mbarrier.wait(full + index, 1 - phase)  # broken
         tiles.at(index).address.cast(u64)[0]
         phase.set(k.select(index == 3, phase ^ 1, phase))
         index.set(k.select(index == 3, 0, index + 1))
-        k.barrier()
+        k.barrier.sync()
 
 
 def one_parity_for_ever(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load(tile, a, (0, step * 64), full)
-        k.mbarrier_wait(full, 0)  # broken
-        k.barrier()
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load(tile, a, (0, step * 64), full)
+        k.mbarrier.wait(full, 0)  # broken
+        k.barrier.sync()
 
 
 def a_variable_that_nobody_flips(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     phase = k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load(tile, a, (0, step * 64), full)
-        k.mbarrier_wait(full, phase)  # broken
-        k.barrier()
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load(tile, a, (0, step * 64), full)
+        k.mbarrier.wait(full, phase)  # broken
+        k.barrier.sync()
 
 
 def one_parity_around_the_ring(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
-            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
-        k.mbarrier_wait(full + step % 4, 0)  # broken
-        k.barrier()
+            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier.wait(full + step % 4, 0)  # broken
+        k.barrier.sync()
 
 
 def the_parity_of_another_loop(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     with k.range(n) as tile, k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
-            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
-        k.mbarrier_wait(full + step % 4, tile & 1)  # broken
-        k.barrier()
+            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier.wait(full + step % 4, tile & 1)  # broken
+        k.barrier.sync()
 
 
 def flipped_in_each_round(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     phase = k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
-            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
-        k.mbarrier_wait(full + step % 4, phase)  # broken
+            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier.wait(full + step % 4, phase)  # broken
         phase ^= 1
-        k.barrier()
+        k.barrier.sync()
 
 
 def the_release_before_the_first_fill(k, a, n):
-    full, empty = k.mbarriers(4, arrivals=1, name="full"), k.mbarriers(4, arrivals=128, name="empty")
+    full, empty = k.mbarrier.array(4, arrivals=1, name="full"), k.mbarrier.array(4, arrivals=128, name="empty")
     tiles, stage, phase = k.shared_tiles(LAYOUT, 4), k.var(0), k.var(0)
-    k.barriers_ready()
+    k.mbarrier.ready()
     with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
-        k.mbarrier_wait(empty + stage, phase)  # broken
-        k.mbarrier_arrive_expect_tx(full + stage, BYTES)
-        k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
+        k.mbarrier.wait(empty + stage, phase)  # broken
+        k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+        k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
         phase.set(k.select(stage == 3, phase ^ 1, phase))
         stage.set(k.select(stage == 3, 0, stage + 1))
     with k.else_(), k.range(n):
-        k.mbarrier_wait(full + stage, phase)
-        k.mbarrier_arrive(empty + stage)
+        k.mbarrier.wait(full + stage, phase)
+        k.mbarrier.arrive(empty + stage)
         phase.set(k.select(stage == 3, phase ^ 1, phase))
         stage.set(k.select(stage == 3, 0, stage + 1))
 
 
 def the_arrival_behind_the_wait(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
-    k.mbarrier_wait(full, 0)  # broken
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
+    k.mbarrier.wait(full, 0)  # broken
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)
 
 
 def one_of_two_arrivals_behind_the_wait(k, a, n):
-    done = k.mbarriers(1, arrivals=512)
-    k.barriers_ready()
-    k.mbarrier_arrive(done)
-    k.mbarrier_wait(done, 0)  # broken
-    k.mbarrier_arrive(done)
+    done = k.mbarrier.array(1, arrivals=512)
+    k.mbarrier.ready()
+    k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)  # broken
+    k.mbarrier.arrive(done)
 
 
 def two_roles_that_wait_for_each_other(k, a, n):
-    mine, yours = k.mbarriers(1, arrivals=128), k.mbarriers(1, arrivals=128)
-    k.barriers_ready()
+    mine, yours = k.mbarrier.array(1, arrivals=128), k.mbarrier.array(1, arrivals=128)
+    k.mbarrier.ready()
     with k.if_(k.thread_id() < 128):
-        k.mbarrier_wait(yours, 0)  # broken
-        k.mbarrier_arrive(mine)
+        k.mbarrier.wait(yours, 0)  # broken
+        k.mbarrier.arrive(mine)
     with k.else_():
-        k.mbarrier_wait(mine, 0)
-        k.mbarrier_arrive(yours)
+        k.mbarrier.wait(mine, 0)
+        k.mbarrier.arrive(yours)
 
 
 BROKEN = {

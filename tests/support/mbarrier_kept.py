@@ -4,280 +4,280 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import f16, i32
-from nvbackend.intrinsics.types import u8, u64
+from nvbackend.intrinsics.row.types import u8, u64
 
 LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
 BYTES = 64 * 64 * 2
 
 
 def one_copy(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1, name="full"), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)
+    k.mbarrier.wait(full, 0)
 
 
 def a_copy_a_round(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     phase = k.var(0)
     with k.range(n) as step:
         with k.if_(k.thread_id() == 0):
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load(tile, a, (0, step * 64), full)
-        k.mbarrier_wait(full, phase)
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load(tile, a, (0, step * 64), full)
+        k.mbarrier.wait(full, phase)
         phase ^= 1
-        k.barrier()
+        k.barrier.sync()
 
 
 def a_phase_by_the_counter(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     with k.range(n) as step:
         with k.if_(k.thread_id() == 0):
-            k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
-            k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
-        k.mbarrier_wait(full + step % 4, (step // 4) & 1)
-        k.barrier()
+            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier.wait(full + step % 4, (step // 4) & 1)
+        k.barrier.sync()
 
 
 def a_phase_flipped_where_the_index_wraps(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     stage, phase = k.var(0), k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full + stage, BYTES)
-            k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
-        k.mbarrier_wait(full + stage, phase)
+            k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+            k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
+        k.mbarrier.wait(full + stage, phase)
         stage += 1
         with k.if_(stage == 4):
             stage.set(0)
             phase ^= 1
-        k.barrier()
+        k.barrier.sync()
 
 
 def both_parities_in_a_round(k, a, n):
-    done = k.mbarriers(1, arrivals=256)
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=256)
+    k.mbarrier.ready()
     with k.range(n):
-        k.mbarrier_arrive(done)
-        k.mbarrier_wait(done, 0)
-        k.mbarrier_arrive(done)
-        k.mbarrier_wait(done, 1)
+        k.mbarrier.arrive(done)
+        k.mbarrier.wait(done, 0)
+        k.mbarrier.arrive(done)
+        k.mbarrier.wait(done, 1)
 
 
 def loaded_once_and_waited_for_in_each_round(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)
     with k.range(n):
-        k.mbarrier_wait(full, 0)
+        k.mbarrier.wait(full, 0)
 
 
 def every_stage_once(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     with k.range(4) as stage:
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full + stage, BYTES)
-            k.tma_load(tiles.at(stage), a, (0, stage * 64), full + stage)
-        k.mbarrier_wait(full + stage, 0)
+            k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+            k.tma.load(tiles.at(stage), a, (0, stage * 64), full + stage)
+        k.mbarrier.wait(full + stage, 0)
 
 
 def two_roles_arrive(k, a, n):
-    done = k.mbarriers(1, arrivals=129)
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=129)
+    k.mbarrier.ready()
     with k.if_(k.warpgroup_id() == 0), k.one_thread():
-        k.mbarrier_arrive(done)
+        k.mbarrier.arrive(done)
     with k.else_():
-        k.mbarrier_arrive(done)
-    k.mbarrier_wait(done, 0)
+        k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
 
 
 def several_arrivals_for_one_phase(k, a, n):
-    done = k.mbarriers(1, arrivals=8)
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=8)
+    k.mbarrier.ready()
     with k.one_thread(), k.range(8):
-        k.mbarrier_arrive(done)
-    k.mbarrier_wait(done, 0)
+        k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
 
 
 def bytes_of_a_loop(k, a, n):
-    full, tiles = k.mbarriers(1, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(1, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, 4 * BYTES)
+        k.mbarrier.arrive_expect_tx(full, 4 * BYTES)
         with k.range(4) as part:
-            k.tma_load(tiles.at(part), a, (0, part * 64), full)
-    k.mbarrier_wait(full, 0)
+            k.tma.load(tiles.at(part), a, (0, part * 64), full)
+    k.mbarrier.wait(full, 0)
 
 
 def used_by_the_thread_that_initialises_it(k, a, n):
     done = k.shared(u64, 1, align=8)
     with k.if_(k.thread_id() == 0):
-        k.mbarrier_init(done, 1)
-        k.mbarrier_arrive(done)
-        k.mbarrier_wait(done, 0)
+        k.mbarrier.init(done, 1)
+        k.mbarrier.arrive(done)
+        k.mbarrier.wait(done, 0)
 
 
 def fenced_for_the_async_proxy_alone(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.fence_proxy_async()
-    k.barrier()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.fence.proxy_async()
+    k.barrier.sync()
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)
-    k.mbarrier_wait(full, 0)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)
+    k.mbarrier.wait(full, 0)
 
 
 def memory_that_is_a_barrier_for_a_while(k, a, n):
     memory = k.shared(u8, 64, align=8)
     memory.cast(i32)[k.thread_id() % 16] = 1
-    k.barrier()
-    with k.mbarrier_scope(2, 256, memory=memory) as barriers:
-        k.mbarrier_arrive(barriers + 1)
-        k.mbarrier_wait(barriers + 1, 0)
+    k.barrier.sync()
+    with k.mbarrier.scope(2, 256, memory=memory) as barriers:
+        k.mbarrier.arrive(barriers + 1)
+        k.mbarrier.wait(barriers + 1, 0)
     memory.cast(i32)[0] = 2
-    with k.mbarrier_scope(1, 256, memory=memory) as barrier:
-        k.mbarrier_arrive(barrier)
-        k.mbarrier_wait(barrier, 0)
+    with k.mbarrier.scope(1, 256, memory=memory) as barrier:
+        k.mbarrier.arrive(barrier)
+        k.mbarrier.wait(barrier, 0)
 
 
 def barrier_of_the_caller(k, a, n):
     full = k.shared_address(n.to(nvb.u32), u64, 8, window="cta")
-    k.mbarrier_arrive(full)
-    k.mbarrier_wait(full, 0)
+    k.mbarrier.arrive(full)
+    k.mbarrier.wait(full, 0)
 
 
 def once_under_a_condition(k, a, n):
-    done = k.mbarriers(1, arrivals=1)
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
     with k.range(n) as step, k.if_((step == 0) & (k.thread_id() == 0)):
-        k.mbarrier_init(k.shared(u64, 1), 1)
+        k.mbarrier.init(k.shared(u64, 1), 1)
     with k.one_thread():
-        k.mbarrier_arrive(done)
+        k.mbarrier.arrive(done)
 
 
 def waited_for_a_round_later(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     phase = k.var(1)
     with k.range(n) as step:
-        k.mbarrier_wait(full, phase)
+        k.mbarrier.wait(full, phase)
         with k.if_(step > 0):
             tile.address.cast(u64)[0]
-        k.barrier()
+        k.barrier.sync()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, BYTES)
-            k.tma_load(tile, a, (0, step * 64), full)
+            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.tma.load(tile, a, (0, step * 64), full)
         phase ^= 1
 
 
 def a_parity_that_another_loop_has_left_behind(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     phase = k.var(1)
     with k.range(n):
         phase ^= 1
     with k.one_thread():
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, 0), full)
-    k.mbarrier_wait(full, phase)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, 0), full)
+    k.mbarrier.wait(full, phase)
     tile.address.cast(u64)[0]
 
 
 def emptied_before_it_is_filled(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    k.mbarrier.ready()
     phase = k.var(0)
     with k.range(n) as step, k.one_thread():
-        k.mbarrier_wait(full, phase ^ 1)
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, step * 64), full)
-        k.mbarrier_wait(full, phase)
+        k.mbarrier.wait(full, phase ^ 1)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, step * 64), full)
+        k.mbarrier.wait(full, phase)
         tile.address.cast(u64)[0]
         phase ^= 1
 
 
 def two_roles_by_turns(k, a, n):
-    mine, yours = k.mbarriers(1, arrivals=128), k.mbarriers(1, arrivals=128)
-    k.barriers_ready()
+    mine, yours = k.mbarrier.array(1, arrivals=128), k.mbarrier.array(1, arrivals=128)
+    k.mbarrier.ready()
     with k.if_(k.thread_id() < 128):
-        k.mbarrier_arrive(mine)
-        k.mbarrier_wait(yours, 0)
+        k.mbarrier.arrive(mine)
+        k.mbarrier.wait(yours, 0)
     with k.else_():
-        k.mbarrier_wait(mine, 0)
-        k.mbarrier_arrive(yours)
+        k.mbarrier.wait(mine, 0)
+        k.mbarrier.arrive(yours)
 
 
 def only_later_rounds_wait_for_the_release(k, a, n):
-    full, tile = k.mbarriers(1, arrivals=1), k.shared_tile(LAYOUT)
-    empty, phase = k.mbarriers(1, arrivals=128), k.var(0)
-    k.barriers_ready()
+    full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
+    empty, phase = k.mbarrier.array(1, arrivals=128), k.var(0)
+    k.mbarrier.ready()
     with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
         with k.if_(step > 0):
-            k.mbarrier_wait(empty, phase)
+            k.mbarrier.wait(empty, phase)
             phase ^= 1
-        k.mbarrier_arrive_expect_tx(full, BYTES)
-        k.tma_load(tile, a, (0, step * 64), full)
+        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.tma.load(tile, a, (0, step * 64), full)
     with k.else_(), k.range(n):
-        k.mbarrier_wait(full, phase)
-        k.mbarrier_arrive(empty)
+        k.mbarrier.wait(full, phase)
+        k.mbarrier.arrive(empty)
         phase ^= 1
 
 
 def all_stages_are_given_back_first(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    empty = k.mbarriers(4, arrivals=128)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    empty = k.mbarrier.array(4, arrivals=128)
+    k.mbarrier.ready()
     with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
-        k.mbarrier_wait(empty + step % 4, (step // 4) & 1)
-        k.mbarrier_arrive_expect_tx(full + step % 4, BYTES)
-        k.tma_load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
+        k.mbarrier.wait(empty + step % 4, (step // 4) & 1)
+        k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+        k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
     with k.else_():
         with k.range(4) as stage:
-            k.mbarrier_arrive(empty + stage)
+            k.mbarrier.arrive(empty + stage)
         with k.range(n) as step:
-            k.mbarrier_wait(full + step % 4, (step // 4) & 1)
-            k.mbarrier_arrive(empty + step % 4)
+            k.mbarrier.wait(full + step % 4, (step // 4) & 1)
+            k.mbarrier.arrive(empty + step % 4)
 
 
 def several_rounds_arrive_for_one_phase(k, a, n):
-    done = k.mbarriers(1, arrivals=512)
-    k.barriers_ready()
+    done = k.mbarrier.array(1, arrivals=512)
+    k.mbarrier.ready()
     with k.range(2):
-        k.mbarrier_arrive(done)
-    k.mbarrier_wait(done, 0)
-    k.mbarrier_arrive(done)
+        k.mbarrier.arrive(done)
+    k.mbarrier.wait(done, 0)
+    k.mbarrier.arrive(done)
 
 
 def each_warpgroup_arrives_at_the_others(k, a, n):
-    order = k.mbarriers(2, arrivals=128)
-    k.barriers_ready()
+    order = k.mbarrier.array(2, arrivals=128)
+    k.mbarrier.ready()
     me = k.warpgroup_id()
     phase = k.var(k.select(me == 0, 1, 0))
     with k.range(n):
-        k.mbarrier_wait(order + me, phase)
-        k.mbarrier_arrive(order + (me ^ 1))
+        k.mbarrier.wait(order + me, phase)
+        k.mbarrier.arrive(order + (me ^ 1))
         phase ^= 1
 
 
 def each_warpgroup_walks_a_ring_from_a_place_of_its_own(k, a, n):
-    full, tiles = k.mbarriers(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
-    k.barriers_ready()
+    full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
+    k.mbarrier.ready()
     turn = k.var(k.thread_id() // 128)
     with k.range(n) as step:
         stage, phase = turn % 4, (turn // 4) & 1
         with k.if_(k.thread_id() % 128 == 0):
-            k.mbarrier_arrive_expect_tx(full + stage, BYTES)
-            k.tma_load(tiles.at(stage), a, (0, step * 64), full + stage)
-        k.mbarrier_wait(full + stage, phase)
-        k.barrier()
+            k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+            k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
+        k.mbarrier.wait(full + stage, phase)
+        k.barrier.sync()
         turn += 2
 
 

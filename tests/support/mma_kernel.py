@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.intrinsics import mma
-from nvbackend.intrinsics.types import f64, u32
-from nvbackend.isel.families.mma_request import MmaRequest
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.intrinsics.mma import mma
+from nvbackend.intrinsics.row.types import f64, u32
+from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 WARP = 32
@@ -35,7 +35,7 @@ def mma_kernel(request: MmaRequest, *, target: str = "sm_90a") -> FinishedKernel
     words = {name: given[name][thread] for name in scales}
     if one.sparsity is not None:
         words["metadata"] = given["metadata"][thread]
-    results = k.mma_sync(request, **fragments, **words)
+    results = k.mma.sync(request, **fragments, **words)
     for index, value in enumerate(results):
         given["d"][thread * len(results) + index] = value if word is f64 else value.bitcast(u32)
     return k.finish()

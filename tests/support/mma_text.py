@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from nvbackend.intrinsics.mma_form import MmaInstruction
-from nvbackend.isel.families.mma_request import MmaRequest
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.mma.form import MmaInstruction
+from nvbackend.isel.select.mma.request import MmaRequest
+from nvbackend.isel.target.target import Target
 
 DECLARATIONS = ".reg .b32 %r<64>; .reg .f32 %f<64>; .reg .f64 %d<64>;"
 """Registers for every instruction that `instruction` writes."""

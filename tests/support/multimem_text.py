@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from nvbackend.intrinsics import multimem
-from nvbackend.intrinsics.axes import NoSuchRow
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.copy import multimem
+from nvbackend.intrinsics.row.axes import NoSuchRow
+from nvbackend.intrinsics.row.row import Row
 from tests.support.async_text import Variant, register_list
 
 OPERATIONS = ("add", "min", "max", "and", "or", "xor", "inc")

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any
 
 import nvbackend.builder
-from nvbackend.builder.definition import KernelDefinition
-from nvbackend.builder.kernel import KernelBuilder, kernel_text
+from nvbackend.builder.kernel.definition import KernelDefinition
+from nvbackend.builder.kernel.kernel import KernelBuilder, kernel_text
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.diagnostics.boundary import MARK
 from nvbackend.diagnostics.location import is_plumbing
 from nvbackend.intrinsics.catalogue import rows
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row.row import Row
 from tests.corpus import attention, copies, rings, shared, tensor_memory
 from tests.support.process import ROOT
 from tests.support.ptxas import assemble

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.intrinsics.types import u32
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.intrinsics.row.types import u32
 from nvbackend.signature import Parameter, Pointer
 
 Body = Callable[..., None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row.row import Row
 from tests.support import smem_addresses
 
 ROWS = 64

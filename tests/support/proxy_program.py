@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from nvbackend import KernelBuilder, f16, f32, i32, u32, wgmma
-from nvbackend.builder.accumulator import Accumulator
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.smem_descriptor import Swizzle
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
@@ -29,40 +29,40 @@ class Program:
         self.map, self.pointer, self.n = self.k.arguments
         self.tiles = self.k.shared_tiles(TILE, tiles, name="tile")
         self.other = self.k.shared_tile(TILE, name="other")
-        self.full = self.k.mbarriers(2, 1, name="full")
-        self.k.barriers_ready()
+        self.full = self.k.mbarrier.array(2, 1, name="full")
+        self.k.mbarrier.ready()
 
     @property
     def tile(self) -> SharedTile:
         return self.tiles.at(0)
 
     def accumulator(self) -> Accumulator:
-        return self.k.accumulator(64)
+        return self.k.wgmma.accumulator(64)
 
     def mma(self, acc: Accumulator, tile: SharedTile | None = None, b: SharedTile | None = None) -> None:
         tile = tile or self.tile
         for column in range(0, 64, 16):
-            self.k.wgmma_mma_async(acc, tile, b or tile, MMA, a_at=(0, column), b_at=(0, column))
+            self.k.wgmma.mma_async(acc, tile, b or tile, MMA, a_at=(0, column), b_at=(0, column))
 
     def write(self, tile: SharedTile | None = None) -> None:
         (tile or self.tile).address.byte_offset(self.k.thread_id() * 16, align=16).cast(u32).store(1)
 
     def stmatrix(self, tile: SharedTile | None = None) -> None:
         place = (tile or self.tile).address.byte_offset(self.k.thread_id() * 16, align=16)
-        self.k.stmatrix(place, [self.k.const(0, u32)] * 4)
+        self.k.mma.stmatrix(place, [self.k.const(0, u32)] * 4)
 
     def load(self, tile: SharedTile | None = None, barrier: Address | None = None) -> None:
         with self.k.one_thread():
-            self.k.mbarrier_arrive_expect_tx(barrier or self.full, TILE.bytes)
-            self.k.tma_load(tile or self.tile, self.map, (0, 0), barrier or self.full)
+            self.k.mbarrier.arrive_expect_tx(barrier or self.full, TILE.bytes)
+            self.k.tma.load(tile or self.tile, self.map, (0, 0), barrier or self.full)
 
     def store(self, tile: SharedTile | None = None, *, commit: bool = True, wait: bool = False) -> None:
         with self.k.one_thread():
-            self.k.tma_store(self.map, (0, 0), tile or self.tile)
+            self.k.tma.store(self.map, (0, 0), tile or self.tile)
             if commit:
-                self.k.tma_commit_stores()
+                self.k.tma.commit_group()
             if wait:
-                self.k.tma_wait_stores(reading=True)
+                self.k.tma.wait_group(reading=True)
 
     def found(self) -> list[Diagnostic]:
         self.k.return_()

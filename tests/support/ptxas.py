@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from nvbackend.codegen.toolchain import Tool, find_ptxas, wheel_directories
-from nvbackend.isel.target import Target, target_names
+from nvbackend.isel.target.target import Target, target_names
 
 BATCH = 256
 """Instructions in a file."""

@@ -42,8 +42,8 @@ class Kernel:
     def _body(self, k: Any, out: Any, a: Any) -> None:
         self.k, self.out, self.a = k, out, a
         self.buffers = [k.shared(u32, 1024, align=1024, name=f"buffer{index}") for index in range(3)]
-        self.barriers = k.mbarriers(4, arrivals=1)
-        k.barriers_ready()
+        self.barriers = k.mbarrier.array(4, arrivals=1)
+        k.mbarrier.ready()
         self.phase, self.stage = k.var(0), k.var(0)
         while self.left > 0:
             self._statement(0)
@@ -79,7 +79,7 @@ class Kernel:
             lambda: thread == 0,
             lambda: k.warp_id() == 1,
             lambda: self.a > self.random.randrange(9),
-            lambda: k.cluster_rank() == 0,
+            lambda: k.cluster.rank() == 0,
             lambda: self.phase.value == 0,
         ]
         return self.random.choice(makers)()
@@ -100,30 +100,30 @@ class Kernel:
     def _fill(self) -> None:
         barrier = self._barrier()
         with self.k.one_thread():
-            self.k.mbarrier_arrive_expect_tx(barrier, _BYTES)
-            self.k.bulk_load(self.random.choice(self.buffers), self.out, _BYTES, barrier)
+            self.k.mbarrier.arrive_expect_tx(barrier, _BYTES)
+            self.k.bulk.load(self.random.choice(self.buffers), self.out, _BYTES, barrier)
 
     def _send(self) -> None:
         with self.k.one_thread():
-            self.k.bulk_store(self.out, self.random.choice(self.buffers), _BYTES)
-            self.k.tma_commit_stores()
+            self.k.bulk.store(self.out, self.random.choice(self.buffers), _BYTES)
+            self.k.tma.commit_group()
 
     def _copy(self) -> None:
-        self.k.cp_async(self._place(), self.out, 4)
+        self.k.cp_async.copy(self._place(), self.out, 4)
 
     def _of_groups(self) -> None:
         k = self.k
         self._one_of(
-            k.cp_async_commit,
-            lambda: k.cp_async_wait(self.random.randrange(3)),
-            lambda: k.tma_wait_stores(self.random.randrange(3), reading=self.random.random() < 0.5),
+            k.cp_async.commit_group,
+            lambda: k.cp_async.wait_group(self.random.randrange(3)),
+            lambda: k.tma.wait_group(self.random.randrange(3), reading=self.random.random() < 0.5),
         )()
 
     def _of_mbarriers(self) -> None:
         k = self.k
         self._one_of(
-            lambda: k.mbarrier_wait(self._barrier(), self._one_of(0, 1, self.phase.value)),
-            lambda: k.mbarrier_arrive(self._barrier()),
+            lambda: k.mbarrier.wait(self._barrier(), self._one_of(0, 1, self.phase.value)),
+            lambda: k.mbarrier.arrive(self._barrier()),
             lambda: self.phase.set(self.phase.value ^ 1),
             lambda: self.stage.set((self.stage.value + 1) % 4),
         )()
@@ -131,11 +131,11 @@ class Kernel:
     def _of_clusters(self) -> None:
         k = self.k
         self._one_of(
-            k.cluster_sync,
-            k.cluster_arrive,
-            k.cluster_wait,
-            lambda: k.mbarrier_arrive_peer(self._barrier(), self.cluster - 1, when=k.thread_id() == 0),
-            lambda: k.store_async(
+            k.cluster.sync,
+            k.cluster.arrive,
+            k.cluster.wait,
+            lambda: k.mbarrier.arrive_peer(self._barrier(), self.cluster - 1, when=k.thread_id() == 0),
+            lambda: k.async_store.store(
                 self._place(), [self.a], self._barrier(), self.random.randrange(self.cluster), element="b32"
             ),
             lambda: k.return_if(self._condition()),
@@ -144,9 +144,9 @@ class Kernel:
     def _sync(self) -> None:
         k = self.k
         self._one_of(
-            k.barrier,
-            k.fence_proxy_async,
-            lambda: k.barrier(self.random.randrange(1, 4), threads=self._one_of(64, 128)),
+            k.barrier.sync,
+            k.fence.proxy_async,
+            lambda: k.barrier.sync(self.random.randrange(1, 4), threads=self._one_of(64, 128)),
         )()
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
-from nvbackend.intrinsics.row import RegisterClass, Row
-from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, f64, pred, s8, s32, s64, u8, u16, u32, u64
-from nvbackend.isel.target import Target
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.row.row import RegisterClass, Row
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, f64, pred, s8, s32, s64, u8, u16, u32, u64
+from nvbackend.isel.target.target import Target
 from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
 
 RANKS = range(1, 6)

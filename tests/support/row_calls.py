@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend.intrinsics.row import RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
+from nvbackend.intrinsics.row.types import f32, pred, s32, s64
 from nvbackend.intrinsics.spellings import SPELLING
-from nvbackend.intrinsics.types import f32, pred, s32, s64
 from tests.support.row_bench import Bench
 from tests.support.row_calls_products import mma, tcgen05, tmem, tmem_fence, wgmma, wmma
 
@@ -31,27 +31,27 @@ def _matrix(u: Bench, row: Row) -> None:
     axes = dict(row.axes)
     count = axes.pop("count")
     if row.opcode == "ldmatrix":
-        u.k.ldmatrix(u.shared, count, **axes)
+        u.k.mma.ldmatrix(u.shared, count, **axes)
     else:
-        u.k.stmatrix(u.shared, u.of(row, "fragment"), **axes)
+        u.k.mma.stmatrix(u.shared, u.of(row, "fragment"), **axes)
 
 
 def _shuffle(u: Bench, row: Row) -> None:
-    call = u.k.shuffle_in_range if row.axes["in_range"] else u.k.shuffle
+    call = u.k.warp.shuffle_in_range if row.axes["in_range"] else u.k.warp.shuffle
     call(u.word, row.axes["mode"], 1)
 
 
 def _match(u: Bench, row: Row) -> None:
     value = u.wide if row.axes["bits"] == 64 else u.word
     if row.axes["all_equal"]:
-        u.k.match_all(value)
+        u.k.warp.match_all(value)
     else:
-        u.k.match(row.axes["mode"], value)
+        u.k.warp.match(row.axes["mode"], value)
 
 
 def _redux(u: Bench, row: Row) -> None:
     axes = dict(row.axes)
-    u.k.warp_reduce(axes.pop("operation"), u.element(str(axes.pop("element"))), **axes)
+    u.k.warp.reduce(axes.pop("operation"), u.element(str(axes.pop("element"))), **axes)
 
 
 # -- copies ---------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def _redux(u: Bench, row: Row) -> None:
 def _cp_async(u: Bench, row: Row) -> None:
     axes = row.axes
     filling = {"bytes": {"read_bytes": u.word.to(s32)}, "ignore": {"ignore": u.values[pred]}}.get(str(axes["fill"]), {})
-    u.k.cp_async(
+    u.k.cp_async.copy(
         *(u.shared, u.memory, axes["size"]),
         **{"cache": axes["cache_operator"], "prefetch": axes["prefetch"], **filling, **_policy(u, row)},
     )
@@ -78,16 +78,16 @@ def _box(u: Bench, row: Row) -> None:
     match axes["direction"]:
         case "load":
             mask = {"multicast_mask": 3} if axes["multicast"] else {}
-            u.k.tma_load_box(
+            u.k.tma.load_box(
                 *(u.shared, tensor, at, u.barrier),
                 **{**options, "space": axes["destination"], "cta_group": axes["cta_group"], **mask},
             )
         case "store":
-            u.k.tma_store_box(tensor, at, u.shared, **options)
+            u.k.tma.store_box(tensor, at, u.shared, **options)
         case "reduce":
-            u.k.tma_reduce_box(tensor, at, u.shared, axes["operation"], **options)
+            u.k.tma.reduce_box(tensor, at, u.shared, axes["operation"], **options)
         case "prefetch":
-            u.k.tma_prefetch_box(tensor, at, **options)
+            u.k.tma.prefetch_box(tensor, at, **options)
 
 
 def _bulk(u: Bench, row: Row) -> None:
@@ -96,45 +96,45 @@ def _bulk(u: Bench, row: Row) -> None:
         case "load":
             mask = {"multicast_mask": 3} if axes["multicast"] else {}
             options = {"space": axes["destination"], **mask, **_policy(u, row)}
-            u.k.bulk_load(u.shared, u.memory, 64, u.barrier, **options)
+            u.k.bulk.load(u.shared, u.memory, 64, u.barrier, **options)
         case "store":
             mask = {"byte_mask": 255} if axes["byte_mask"] else {}
-            u.k.bulk_store(u.memory, u.shared, 64, **mask, **_policy(u, row))
+            u.k.bulk.store(u.memory, u.shared, 64, **mask, **_policy(u, row))
         case "copy":
-            u.k.bulk_copy_peer(u.shared, u.shared, 64, u.barrier, 1)
+            u.k.bulk.copy_peer(u.shared, u.shared, 64, u.barrier, 1)
         case "prefetch":
-            u.k.bulk_prefetch(u.memory, 64, **_policy(u, row))
+            u.k.bulk.prefetch(u.memory, 64, **_policy(u, row))
 
 
 def _bulk_reduce(u: Bench, row: Row) -> None:
     what = (row.axes["operation"], row.axes["element"])
     if row.axes["space"] == "global":
-        u.k.bulk_reduce(u.memory, u.shared, 64, *what, **_policy(u, row))
+        u.k.bulk.reduce(u.memory, u.shared, 64, *what, **_policy(u, row))
     else:
-        u.k.bulk_reduce_peer(u.shared, u.shared, 64, *what, u.barrier, 1)
+        u.k.bulk.reduce_peer(u.shared, u.shared, 64, *what, u.barrier, 1)
 
 
 def _replace(u: Bench, row: Row) -> None:
     tensor = u.memory if row.axes["space"] == "global" else u.shared
     ordinal = {"dimension": 0} if any(one.name == "ordinal" for one in row.operands) else {}
     constants = [one.values[0] for one in row.immediates if one.name != "ordinal" and one.values]
-    u.k.tensormap_replace(tensor, row.axes["field"], *(constants or [1]), **ordinal)
+    u.k.tensormap.replace(tensor, row.axes["field"], *(constants or [1]), **ordinal)
 
 
 def _tensormap_fence(u: Bench, row: Row) -> None:
     if row.axes["semantics"] == "acquire":
-        u.k.tensormap_acquire(u.memory, scope=row.axes["scope"])
+        u.k.tensormap.acquire(u.memory, scope=row.axes["scope"])
     else:
-        u.k.tensormap_release(scope=row.axes["scope"])
+        u.k.tensormap.release(scope=row.axes["scope"])
 
 
 def _st_async(u: Bench, row: Row) -> None:
     axes: dict[str, Any] = dict(row.axes)
     value = u.element(axes["element"])
     if axes["space"] == "global":
-        u.k.store_async_global(u.memory, value, axes["scope"], element=axes["element"], mmio=axes["mmio"])
+        u.k.async_store.store_global(u.memory, value, axes["scope"], element=axes["element"], mmio=axes["mmio"])
     else:
-        u.k.store_async(u.shared, [value] * axes["count"], u.barrier, 1, element=axes["element"])
+        u.k.async_store.store(u.shared, [value] * axes["count"], u.barrier, 1, element=axes["element"])
 
 
 # -- mbarriers, barriers, fences ------------------------------------------------------------------------------------
@@ -145,54 +145,54 @@ def _arrive(u: Bench, row: Row) -> None:
     names = {one.name for one in row.inputs}
     axes |= {"count": 2} if "count" in names else {}
     if row.opcode.endswith("noComplete"):
-        u.k.mbarrier_arrive_no_complete(u.barrier, 2, drop=row.axes["drop"], qualifiers=axes["qualifiers"])
+        u.k.mbarrier.arrive_no_complete(u.barrier, 2, drop=row.axes["drop"], qualifiers=axes["qualifiers"])
         return
     axes |= {"expect": 64} if "bytes" in names else {}
     axes["drop"] = bool(row.axes.get("drop"))
     if row.outputs:
-        u.k.mbarrier_arrive_state(u.barrier, **axes)
+        u.k.mbarrier.arrive_state(u.barrier, **axes)
     else:
-        u.k.mbarrier_arrive_at(u.barrier, **axes, **({"rank": 1} if row.axes["space"] == "cluster" else {}))
+        u.k.mbarrier.arrive_at(u.barrier, **axes, **({"rank": 1} if row.axes["space"] == "cluster" else {}))
 
 
 def _transaction(u: Bench, row: Row) -> None:
     operation, remote = row.opcode.rpartition(".")[2], row.axes["space"] == "cluster"
-    call = u.k.mbarrier_expect_tx if operation == "expect_tx" else u.k.mbarrier_complete_tx
+    call = u.k.mbarrier.expect_tx if operation == "expect_tx" else u.k.mbarrier.complete_tx
     call(u.barrier, 64, scope=row.axes["scope"], rank=1 if remote else None)
 
 
 def _wait(u: Bench, row: Row) -> None:
     if row.axes["blocking"]:
-        u.k.mbarrier_wait(u.barrier, 0)
+        u.k.mbarrier.wait(u.barrier, 0)
         return
     state = {"state": u.wide} if not row.opcode.endswith("parity") else {}
     sleep = {"sleep": 100} if row.axes["time_hint"] else {}
-    u.k.mbarrier_test(u.barrier, **state, **sleep, blocking="try_wait" in row.opcode, qualifiers=_qualifiers(row))
+    u.k.mbarrier.test(u.barrier, **state, **sleep, blocking="try_wait" in row.opcode, qualifiers=_qualifiers(row))
 
 
 def _bar(u: Bench, row: Row) -> None:
     counted = [128] if row.axes["counted"] else []
-    call = u.k.barrier_arrive if row.opcode.endswith("arrive") else u.k.barrier
+    call = u.k.barrier.arrive if row.opcode.endswith("arrive") else u.k.barrier.sync
     call(1, *counted, aligned=row.axes["aligned"])
 
 
 def _bar_reduce(u: Bench, row: Row) -> None:
     threads = {"threads": 128} if row.axes["counted"] else {}
-    u.k.barrier_reduce(row.axes["operation"], u.values[pred], 1, **threads, aligned=row.axes["aligned"])
+    u.k.barrier.reduce(row.axes["operation"], u.values[pred], 1, **threads, aligned=row.axes["aligned"])
 
 
 def _fence(u: Bench, row: Row) -> None:
     axes: dict[str, Any] = dict(row.axes)
     if row.ptx.startswith("fence.mbarrier_init"):
-        u.k.fence_mbarrier_init()
+        u.k.fence.mbarrier_init()
     elif row.ptx == "fence.proxy.alias":
-        u.k.fence_proxy_alias()
+        u.k.fence.proxy_alias()
     elif "proxy" in axes:
-        u.k.fence_shared(axes["semantics"], proxy=axes["proxy"])
+        u.k.fence.shared(axes["semantics"], proxy=axes["proxy"])
     elif row.ptx.startswith("fence.proxy.async"):
-        u.k.fence_proxy_async(axes["space"])
+        u.k.fence.proxy_async(axes["space"])
     else:
-        u.k.fence(axes["semantics"], axes["scope"])
+        u.k.fence.thread(axes["semantics"], axes["scope"])
 
 
 # -- caches ---------------------------------------------------------------------------------------------------------
@@ -200,26 +200,26 @@ def _fence(u: Bench, row: Row) -> None:
 
 def _prefetch(u: Bench, row: Row) -> None:
     local = {"space": "local"} if row.axes["space"] == "local" else {}
-    u.k.prefetch_line(u.place(row.axes["space"]), row.axes["level"], **local)  # type: ignore[arg-type]
+    u.k.cache.prefetch_line(u.place(row.axes["space"]), row.axes["level"], **local)  # type: ignore[arg-type]
 
 
 def _policies(u: Bench, row: Row) -> None:
     axes: dict[str, Any] = dict(row.axes)
     if ".cvt." in row.ptx:
-        u.k.cache_policy_of_property(u.wide)
+        u.k.cache.policy_of_property(u.wide)
     elif "space" in axes:
-        u.k.cache_policy_of_range(u.place(axes["space"]), 64, 128, axes["primary"], axes["secondary"])
+        u.k.cache.policy_of_range(u.place(axes["space"]), 64, 128, axes["primary"], axes["secondary"])
     else:
         fraction = {"fraction": 0.5} if axes["fraction"] else {}
-        u.k.cache_policy(axes["primary"], axes["secondary"], **fraction)
+        u.k.cache.policy(axes["primary"], axes["secondary"], **fraction)
 
 
 def _launch_query(u: Bench, row: Row) -> None:
     query = str(row.axes["query"])
     if "::" in query:
-        u.k.canceled_coordinate(u.shared, query.partition("::")[2][0])
+        u.k.launch_control.canceled_coordinate(u.shared, query.partition("::")[2][0])
     else:
-        u.k.canceled_cluster(u.shared)
+        u.k.launch_control.canceled_cluster(u.shared)
 
 
 def _multimem(u: Bench, row: Row) -> None:
@@ -229,43 +229,43 @@ def _multimem(u: Bench, row: Row) -> None:
     values = [u.values[held]] * row.operand("values").count if held else u.of(row, "values")
     match row.opcode.partition(".")[2]:
         case "ld_reduce":
-            u.k.multimem_load_reduce(
+            u.k.multimem.load_reduce(
                 place, axes["operation"], *vector, accumulator=axes["accumulator"], order=axes["order"]
             )
         case "st":
-            u.k.multimem_store(place, values, *vector, order=axes["order"])
+            u.k.multimem.store(place, values, *vector, order=axes["order"])
         case "red":
-            u.k.multimem_reduce(place, axes["operation"], values, *vector, order=axes["order"])
+            u.k.multimem.reduce(place, axes["operation"], values, *vector, order=axes["order"])
 
 
 def _registers(u: Bench, row: Row) -> None:
-    call = u.k.increase_registers if row.axes["action"] == "inc" else u.k.decrease_registers
+    call = u.k.setmaxnreg.inc if row.axes["action"] == "inc" else u.k.setmaxnreg.dec
     call(64)
 
 
 CALLS: dict[str, Callable[[Bench, Row], object]] = {
-    "wgmma.fence": lambda u, _: u.k.wgmma_fence(),
-    "wgmma.commit_group": lambda u, _: u.k.wgmma_commit_group(),
-    "wgmma.wait_group": lambda u, _: u.k.wgmma_wait_group(0),
+    "wgmma.fence": lambda u, _: u.k.wgmma.fence(),
+    "wgmma.commit_group": lambda u, _: u.k.wgmma.commit_group(),
+    "wgmma.wait_group": lambda u, _: u.k.wgmma.wait_group(0),
     "wgmma.mma_async": wgmma,
     **dict.fromkeys(("wmma.load.a", "wmma.load.b", "wmma.load.c", "wmma.store.d", "wmma.mma"), wmma),
     **dict.fromkeys(("mma", "mma.sp"), mma),
     **dict.fromkeys(("ldmatrix", "stmatrix"), _matrix),
-    "movmatrix": lambda u, _: u.k.movmatrix(u.word),
-    "cvt": lambda u, row: u.k.pack_pair(row.axes["pair"], u.values[f32], u.values[f32], relu=row.axes["relu"]),
-    "prmt": lambda u, _: u.k.permute_bytes(u.word, u.word, u.word),
+    "movmatrix": lambda u, _: u.k.mma.movmatrix(u.word),
+    "cvt": lambda u, row: u.k.math.pack_pair(row.axes["pair"], u.values[f32], u.values[f32], relu=row.axes["relu"]),
+    "prmt": lambda u, _: u.k.math.permute_bytes(u.word, u.word, u.word),
     **dict.fromkeys(("tcgen05.mma", "tcgen05.mma.ws"), tcgen05),
     "tcgen05.alloc": tmem("tcgen05_alloc"),
     "tcgen05.dealloc": tmem("tcgen05_dealloc"),
-    "tcgen05.relinquish_alloc_permit": lambda u, row: u.k.tcgen05_relinquish_alloc_permit(**row.axes),
-    "tcgen05.shift": lambda u, row: u.k.tcgen05_shift(u.word, **row.axes),
+    "tcgen05.relinquish_alloc_permit": lambda u, row: u.k.tcgen05.relinquish_alloc_permit(**row.axes),
+    "tcgen05.shift": lambda u, row: u.k.tcgen05.shift(u.word, **row.axes),
     "tcgen05.commit": tmem("tcgen05_commit"),
     "tcgen05.cp": tmem("tcgen05_cp"),
     "tcgen05.ld": tmem("tcgen05_ld"),
     "tcgen05.ld.red": tmem("tcgen05_ld_red"),
     "tcgen05.st": tmem("tcgen05_st"),
-    "tcgen05.wait.ld": lambda u, _: u.k.tcgen05_wait_ld(),
-    "tcgen05.wait.st": lambda u, _: u.k.tcgen05_wait_st(),
+    "tcgen05.wait.ld": lambda u, _: u.k.tcgen05.wait_ld(),
+    "tcgen05.wait.st": lambda u, _: u.k.tcgen05.wait_st(),
     "tcgen05.fence": tmem_fence,
     **dict.fromkeys(
         ("cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "cp.async.bulk.prefetch.tensor"),
@@ -273,14 +273,14 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     ),
     **dict.fromkeys(("cp.async.bulk", "cp.async.bulk.prefetch"), _bulk),
     "cp.reduce.async.bulk": _bulk_reduce,
-    "cp.async.bulk.commit_group": lambda u, _: u.k.tma_commit_stores(),
-    "cp.async.bulk.wait_group": lambda u, row: u.k.tma_wait_stores(0, reading=row.ptx.endswith(".read")),
+    "cp.async.bulk.commit_group": lambda u, _: u.k.tma.commit_group(),
+    "cp.async.bulk.wait_group": lambda u, row: u.k.tma.wait_group(0, reading=row.ptx.endswith(".read")),
     "tensormap.replace": _replace,
-    "tensormap.cp_fenceproxy": lambda u, row: u.k.tensormap_publish(u.memory, u.shared, **row.axes),
+    "tensormap.cp_fenceproxy": lambda u, row: u.k.tensormap.publish(u.memory, u.shared, **row.axes),
     "fence.proxy.tensormap": _tensormap_fence,
-    "prefetch.tensormap": lambda u, row: u.k.prefetch_tensor_map(u.wide, **row.axes),
-    "mbarrier.init": lambda u, _: u.k.mbarrier_init(u.barrier, 1),
-    "mbarrier.inval": lambda u, _: u.k.mbarrier_invalidate(u.barrier),
+    "prefetch.tensormap": lambda u, row: u.k.tensormap.prefetch(u.wide, **row.axes),
+    "mbarrier.init": lambda u, _: u.k.mbarrier.init(u.barrier, 1),
+    "mbarrier.inval": lambda u, _: u.k.mbarrier.inval(u.barrier),
     **{
         f"mbarrier.{action}{suffix}": _arrive
         for action in ("arrive", "arrive_drop")
@@ -288,41 +288,44 @@ CALLS: dict[str, Callable[[Bench, Row], object]] = {
     },
     **dict.fromkeys(("mbarrier.expect_tx", "mbarrier.complete_tx"), _transaction),
     **{f"mbarrier.{kind}{suffix}": _wait for kind in ("test_wait", "try_wait") for suffix in ("", ".parity")},
-    "mbarrier.pending_count": lambda u, _: u.k.mbarrier_pending(u.wide),
-    "cp.async.mbarrier.arrive": lambda u, row: u.k.cp_async_arrive(u.barrier, **row.axes),
+    "mbarrier.pending_count": lambda u, _: u.k.mbarrier.pending_count(u.wide),
+    "cp.async.mbarrier.arrive": lambda u, row: u.k.cp_async.mbarrier_arrive(u.barrier, **row.axes),
     "cp.async": _cp_async,
-    "cp.async.commit_group": lambda u, _: u.k.cp_async_commit(),
-    "cp.async.wait_group": lambda u, _: u.k.cp_async_wait(1),
-    "cp.async.wait_all": lambda u, _: u.k.cp_async_wait(),
+    "cp.async.commit_group": lambda u, _: u.k.cp_async.commit_group(),
+    "cp.async.wait_group": lambda u, _: u.k.cp_async.wait_group(1),
+    "cp.async.wait_all": lambda u, _: u.k.cp_async.wait_group(),
     "st.async": _st_async,
-    "red.async": lambda u, row: u.k.reduce_async(
+    "red.async": lambda u, row: u.k.async_store.reduce(
         u.shared, row.axes["operation"], u.element(str(row.axes["element"])), u.barrier, 1
     ),
     "prefetch": _prefetch,
-    "prefetchu": lambda u, _: u.k.prefetch_uniform(u.wide),
-    "applypriority": lambda u, row: u.k.apply_priority(u.place(row.axes["space"])),  # type: ignore[arg-type]
-    "discard": lambda u, row: u.k.discard(u.place(row.axes["space"])),  # type: ignore[arg-type]
+    "prefetchu": lambda u, _: u.k.cache.prefetch_uniform(u.wide),
+    "applypriority": lambda u, row: u.k.cache.apply_priority(u.place(row.axes["space"])),  # type: ignore[arg-type]
+    "discard": lambda u, row: u.k.cache.discard(u.place(row.axes["space"])),  # type: ignore[arg-type]
     "createpolicy": _policies,
     **{f"multimem.{action}": _multimem for action in ("ld_reduce", "st", "red")},
-    "st.bulk": lambda u, row: u.k.clear_shared(u.shared if row.axes["shared"] else u.wide, 64),
-    "clusterlaunchcontrol.try_cancel": lambda u, row: u.k.try_cancel(u.shared, u.barrier, **row.axes),
+    "st.bulk": lambda u, row: u.k.bulk.clear_shared(u.shared if row.axes["shared"] else u.wide, 64),
+    "clusterlaunchcontrol.try_cancel": lambda u, row: u.k.launch_control.try_cancel(u.shared, u.barrier, **row.axes),
     "clusterlaunchcontrol.query_cancel": _launch_query,
-    "barrier.cluster.arrive": lambda u, row: u.k.cluster_arrive(**row.axes),
-    "barrier.cluster.wait": lambda u, row: u.k.cluster_wait(**row.axes),
-    "mapa": lambda u, _: u.k.map_to_peer(u.shared.bytes, 1),
-    "getctarank": lambda u, _: u.k.cluster_rank_of(u.word),
+    "barrier.cluster.arrive": lambda u, row: u.k.cluster.arrive(**row.axes),
+    "barrier.cluster.wait": lambda u, row: u.k.cluster.wait(**row.axes),
+    "mapa": lambda u, _: u.k.cluster.map_to_peer(u.shared.bytes, 1),
+    "getctarank": lambda u, _: u.k.cluster.rank_of(u.word),
     **{f"{bar}.{action}": _bar for bar in ("bar", "barrier") for action in ("sync", "arrive")},
     **dict.fromkeys(("bar.red", "barrier.red"), _bar_reduce),
-    "bar.warp.sync": lambda u, _: u.k.warp_sync(),
+    "bar.warp.sync": lambda u, _: u.k.warp.sync(),
     "fence": _fence,
-    "membar": lambda u, row: u.k.membar(**row.axes),
+    "membar": lambda u, row: u.k.fence.membar(**row.axes),
     "griddepcontrol": lambda u, row: u.k.griddepcontrol(**row.axes),
     "elect.sync": lambda u, _: u.k.elect(),
     "nanosleep": lambda u, _: u.k.nanosleep(100),
     **{f"shfl.sync.{mode}": _shuffle for mode in ("idx", "up", "down", "bfly")},
-    **{f"vote.sync.{mode}": lambda u, row: u.k.vote(row.axes["mode"], 1) for mode in ("all", "any", "uni", "ballot")},
+    **{
+        f"vote.sync.{mode}": lambda u, row: u.k.warp.vote(row.axes["mode"], 1)
+        for mode in ("all", "any", "uni", "ballot")
+    },
     **dict.fromkeys(("match.any.sync", "match.all.sync"), _match),
-    "activemask": lambda u, _: u.k.active_lanes(),
+    "activemask": lambda u, _: u.k.warp.active_lanes(),
     "redux.sync": _redux,
     **{f"setmaxnreg.{action}": _registers for action in ("inc", "dec")},
     **dict.fromkeys(("mov.u32", "mov.u64", "mov.pred"), lambda u, row: u.k.special_register(row.axes["register"])),

@@ -5,28 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
-from nvbackend.builder.wmma import register_type
-from nvbackend.intrinsics.row import Row
-from nvbackend.intrinsics.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.intrinsics.types import BY_NAME, ElementType, f32, pred, s32, tf32, u32
-from nvbackend.isel.families import mma_request, tcgen05_request, tcgen05_shapes, wgmma_request, wmma_request
+from nvbackend.builder.ops.matrix.wmma import register_type
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, pred, s32, tf32, u32
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.select.mma import request as mma_request
+from nvbackend.isel.select.tcgen05 import request as tcgen05_request
+from nvbackend.isel.select.tcgen05 import shapes as tcgen05_shapes
+from nvbackend.isel.select.wgmma import request as wgmma_request
+from nvbackend.isel.select.wmma import request as wmma_request
 from tests.support.row_bench import Bench
 
 
 def wgmma(u: Bench, row: Row) -> None:
     request = wgmma_request.request_of(row)
-    accumulator = u.k.accumulator(request.n, request.d)
-    a = u.k.fragment(u.of(row, "a"), request.a) if request.a_in_registers else u.wide
+    accumulator = u.k.wgmma.accumulator(request.n, request.d)
+    a = u.k.wgmma.fragment(u.of(row, "a"), request.a) if request.a_in_registers else u.wide
     metadata = {"metadata": u.word} if request.sparse else {}
-    u.k.wgmma_mma_async(accumulator, a, u.wide, request, **metadata)
+    u.k.wgmma.mma_async(accumulator, a, u.wide, request, **metadata)
 
 
 def mma(u: Bench, row: Row) -> None:
     optional = {one.name: u.word for one in row.inputs if one.name in ("metadata", "scale_a", "scale_b")}
     given = [[_as_held(u, row, name, one) for one in u.of(row, name)] for name in ("a", "b", "c")]
-    u.k.mma_sync(mma_request.request_of(row), *given, **optional)
+    u.k.mma.sync(mma_request.request_of(row), *given, **optional)
 
 
 def _as_held(u: Bench, row: Row, name: str, value: Value) -> Value:
@@ -41,7 +45,7 @@ def _shape(row: Row) -> str:
 
 
 def _wmma_fragment(u: Bench, fragment: str, shape: str, element: ElementType, count: int, layout: str) -> Any:
-    return u.k.wmma_fragment(fragment, shape, element, [u.values[register_type(element)]] * count, layout=layout)
+    return u.k.wmma.fragment(fragment, shape, element, [u.values[register_type(element)]] * count, layout=layout)
 
 
 def wmma(u: Bench, row: Row) -> None:
@@ -54,16 +58,16 @@ def wmma(u: Bench, row: Row) -> None:
             _wmma_fragment(u, name, shape, element, row.operand(name).count, layouts[name])
             for name, element in kinds.items()
         ]
-        u.k.wmma_mma(*given, request.d, satfinite=request.satfinite, rounding=request.rounding, popc=request.popc)
+        u.k.wmma.mma(*given, request.d, satfinite=request.satfinite, rounding=request.rounding, popc=request.popc)
         return
     place = u.place(request.space)
     address = place.cast(request.element) if isinstance(place, Address) else place
     options = {"layout": request.layout, **({"stride": 128} if request.strided else {})}
     if request.operation == "load":
-        u.k.wmma_load(request.fragment, shape, request.element, address, **options)
+        u.k.wmma.load(request.fragment, shape, request.element, address, **options)
     else:
         count = row.operand("fragment").count
-        u.k.wmma_store(address, _wmma_fragment(u, "c", shape, request.element, count, "row"), **options)
+        u.k.wmma.store(address, _wmma_fragment(u, "c", shape, request.element, count, "row"), **options)
 
 
 def _descriptor(request: Any) -> InstructionDescriptor:
@@ -94,7 +98,7 @@ def tcgen05(u: Bench, row: Row) -> None:
     optional |= {"scale_input_d": 1} if "scale_d" in counts else {}
     optional |= {"zero_column_mask": u.wide} if "zero_mask" in counts else {}
     a = u.word if request.a_in_tmem else u.wide
-    u.k.tcgen05_mma(request, u.word, a, u.wide, _descriptor(request), accumulate=u.values[pred], **optional)
+    u.k.tcgen05.mma(request, u.word, a, u.wide, _descriptor(request), accumulate=u.values[pred], **optional)
 
 
 def tmem(call: str) -> Callable[[Bench, Row], None]:
@@ -103,32 +107,32 @@ def tmem(call: str) -> Callable[[Bench, Row], None]:
         if call == "tcgen05_commit":
             mask = {"multicast_mask": 3} if axes["multicast"] else {}
             if axes["space"] is None:
-                u.k.tcgen05_commit_generic(u.wide, cta_group=axes["cta_group"], **mask)
+                u.k.tcgen05.commit_generic(u.wide, cta_group=axes["cta_group"], **mask)
             else:
-                u.k.tcgen05_commit(u.barrier, cta_group=axes["cta_group"], **mask)
+                u.k.tcgen05.commit(u.barrier, cta_group=axes["cta_group"], **mask)
         elif call == "tcgen05_alloc" and axes["space"] is None:
-            u.k.tcgen05_alloc_generic(u.wide, 32, cta_group=axes["cta_group"])
+            u.k.tcgen05.alloc_generic(u.wide, 32, cta_group=axes["cta_group"])
         elif call == "tcgen05_alloc":
-            u.k.tcgen05_alloc(u.shared.cast(u32), 32, cta_group=axes["cta_group"])
+            u.k.tcgen05.alloc(u.shared.cast(u32), 32, cta_group=axes["cta_group"])
         elif call == "tcgen05_dealloc":
-            u.k.tcgen05_dealloc(u.word, 32, cta_group=axes["cta_group"])
+            u.k.tcgen05.dealloc(u.word, 32, cta_group=axes["cta_group"])
         elif call == "tcgen05_cp":
             shape, repeat = axes.pop("shape"), axes.pop("repeat")
-            u.k.tcgen05_cp(u.word, u.wide, shape, repeat, **axes)
+            u.k.tcgen05.cp(u.word, u.wide, shape, repeat, **axes)
         elif call == "tcgen05_ld":
-            u.k.tcgen05_ld(u.word, axes["shape"], axes["count"], pack=axes["pack"])
+            u.k.tcgen05.ld(u.word, axes["shape"], axes["count"], pack=axes["pack"])
         elif call == "tcgen05_st":
-            u.k.tcgen05_st(u.word, axes["shape"], u.of(row, "values"), unpack=axes["unpack"])
+            u.k.tcgen05.st(u.word, axes["shape"], u.of(row, "values"), unpack=axes["unpack"])
         else:
             shape, count, operation = axes.pop("shape"), axes.pop("count"), axes.pop("operation")
             kind = BY_NAME[str(axes.pop("type"))]
-            u.k.tcgen05_ld_red(u.word, shape, count, operation, kind, **axes)
+            u.k.tcgen05.ld_red(u.word, shape, count, operation, kind, **axes)
 
     return emit
 
 
 def tmem_fence(u: Bench, row: Row) -> None:
     if row.axes["side"] == "before":
-        u.k.tcgen05_fence_before_thread_sync()
+        u.k.tcgen05.fence_before_thread_sync()
     else:
-        u.k.tcgen05_fence_after_thread_sync()
+        u.k.tcgen05.fence_after_thread_sync()

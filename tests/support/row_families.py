@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from nvbackend.intrinsics import (
-    async_store,
-    cache_control,
+from nvbackend.intrinsics import spellings
+from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, multimem, tma
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import (
     cluster,
-    cp_async,
     launch_control,
-    matrix_move,
     mbarrier,
     mbarrier_phases,
-    multimem,
     register_budget,
     special_registers,
-    spellings,
-    sync,
-    tma,
     warp,
 )
 

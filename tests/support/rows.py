@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from nvbackend.builder.lowering import lower
-from nvbackend.intrinsics.row import Operand, PtxVersion, Role, Row
-from nvbackend.isel.target import Target, dotted, lowest_ptx_version, target_names
+from nvbackend.builder.lower.lowering import lower
+from nvbackend.intrinsics.row.row import Operand, PtxVersion, Role, Row
+from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
 from tests.support.process import ROOT
 
 FIRST_PTXAS_CHIP = 75

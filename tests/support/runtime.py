@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError
-from nvbackend.isel.target import Target
+from nvbackend.isel.target.target import Target
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
 from nvbackend.runtime.driver import DriverError
 from nvbackend.signature import LaunchBounds, Parameter, ParameterType, Signature

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 from nvbackend.intrinsics import spellings
-from nvbackend.intrinsics.axes import NoSuchRow
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row.axes import NoSuchRow
+from nvbackend.intrinsics.row.row import Row
 from tests.support import async_text, tma_text
 from tests.support.async_text import Variant
 

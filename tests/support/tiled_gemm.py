@@ -44,9 +44,9 @@ def gemm(k, a: Matrix, b: Matrix, c: Matrix, m: i32, n8: i32, depth8: i32) -> No
             at = k.identity_tensor((TILE, TILE), at=(block * TILE, step * TILE)).partition(fill.partition_S)
             source = matrix.tile((TILE, TILE), (block, step)).partition(fill.partition_S)
             k.copy(FILL, source, tile.partition(fill.partition_D), where=at.below(rows, depth))
-        k.cp_async_commit()
-        k.cp_async_wait(0)
-        k.barrier()
+        k.cp_async.commit_group()
+        k.cp_async.wait_group(0)
+        k.barrier.sync()
         for copy, tile, part in zip((LOAD_A, LOAD_B), tiles, parts, strict=True):
             mine = copy.get_slice(thread)
             k.copy(copy, tile.partition(mine.partition_S), part.retile(mine.retile_D))
@@ -54,11 +54,11 @@ def gemm(k, a: Matrix, b: Matrix, c: Matrix, m: i32, n8: i32, depth8: i32) -> No
             i, j, at_k = one % 2, one // 2 % 4, one // 8
             own = acc[None, i, j]
             operands = parts[0][None, i, at_k].registers(), parts[1][None, j, at_k].registers(), own.registers()
-            own.set_registers(k.mma_sync(INSTRUCTION, *operands))
-        k.barrier()
+            own.set_registers(k.mma.sync(INSTRUCTION, *operands))
+        k.barrier.sync()
     store, drain = STORE.get_slice(thread), DRAIN.get_slice(thread)
     k.copy(STORE, acc.retile(store.retile_S), tiles[0].partition(store.partition_D))
-    k.barrier()
+    k.barrier.sync()
     at = k.identity_tensor((TILE, TILE), at=(row * TILE, column * TILE)).partition(drain.partition_D)
     rows = k.tensor(c, Layout(shape, (n, 1))).tile((TILE, TILE), (row, column))
     source = tiles[0].partition(drain.partition_S)

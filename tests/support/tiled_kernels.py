@@ -46,15 +46,15 @@ def through_matrices(count, transposed, operand):
         mine = fill.get_slice(thread)
         given = k.tensor(source.cast(f16), plain)
         k.copy(fill, given.partition(mine.partition_S), first.partition(mine.partition_D))
-        k.cp_async_commit()
-        k.cp_async_wait(0)
-        k.barrier()
+        k.cp_async.commit_group()
+        k.cp_async.wait_group(0)
+        k.barrier.sync()
         shape = getattr(MMA, f"partition_shape_{operand}")((EXTENT, EXTENT))
         fragment = k.register_tensor(f16, shape)
         loads, stores = load.get_slice(thread), store.get_slice(thread)
         k.copy(load, first.partition(loads.partition_S), fragment.retile(loads.retile_D))
         k.copy(store, fragment.retile(stores.retile_S), second.partition(stores.partition_D))
-        k.barrier()
+        k.barrier.sync()
         mine = drain.get_slice(thread)
         taken = k.tensor(out.cast(f16), plain)
         k.copy(drain, second.partition(mine.partition_S), taken.partition(mine.partition_D))
@@ -78,7 +78,7 @@ def through_registers(element, bits):
         first, second = (k.register_tensor(element, part.shape) for _ in range(2))
         k.copy(copy, part, first, where=inside)
         k.copy(copy, first, tile.partition(mine.partition_D))
-        k.barrier()
+        k.barrier.sync()
         k.copy(copy, tile.partition(mine.partition_S), second)
         k.copy(copy, second, taken.partition(mine.partition_D))
 
@@ -97,16 +97,16 @@ def tma_boxes(major, mode, order, whole=False):
 
     def body(k, source, out, tensor_map):
         tile = k.tensor(k.shared(f16, 128 * EXTENT, align=1024, name="tile"), layout)
-        full = k.mbarriers(1, 1)
-        k.barriers_ready()
+        full = k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier_arrive_expect_tx(full, copy.bytes)
+            k.mbarrier.arrive_expect_tx(full, copy.bytes)
             if whole:
                 k.copy(copy, tensor_map, tile, at=(64, 64), barrier=full)
             for box in () if whole else tma_partition(copy):
                 place = (tile.address + box.offset).byte_offset(0, align=128)
-                k.tma_load_box(place, tensor_map, copy.coordinates_of(box, (64, 64)), full)
-        k.mbarrier_wait(full, 0)
+                k.tma.load_box(place, tensor_map, copy.coordinates_of(box, (64, 64)), full)
+        k.mbarrier.wait(full, 0)
         rows = k.tensor(out.cast(f16), Layout((128, EXTENT), (EXTENT, 1)))
         for column in range(EXTENT):
             rows[k.thread_id(), column] = tile[k.thread_id(), column]

@@ -7,9 +7,9 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, u32
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.builder.memory import Address
-from nvbackend.builder.tile import SharedTile
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.layout import Layout, size
 from nvbackend.signature import Parameter, Pointer
 
@@ -76,12 +76,12 @@ def build(case: Case) -> Built:
         else:
             _load(k, mma, rows, a, turn, case.tile_k)
         _fill(k, tile_b, b, turn)
-        k.fence_proxy_async()
-        k.barrier()
+        k.fence.proxy_async()
+        k.barrier.sync()
         first = tile_a if tile_a is not None else mma.make_fragment_A(rows)
-        with k.wgmma():
+        with k.wgmma.group():
             mma.accumulate(acc, first, tile_b, warpgroup)
-        k.barrier()
+        k.barrier.sync()
     if case.parts > 1:
         acc.add_parts()
     if mma.layouts.tile_size_mnk[2] > one.k:

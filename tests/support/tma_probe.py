@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import nvbackend as nvb
-from nvbackend.builder.values import as_value
-from nvbackend.intrinsics.types import BY_NAME, u16
-from nvbackend.isel.families.tma_request import TmaRequest
-from nvbackend.isel.families.tma_rules import select_tma
+from nvbackend.builder.values.values import as_value
+from nvbackend.intrinsics.row.types import BY_NAME, u16
+from nvbackend.isel.select.tma.request import TmaRequest
+from nvbackend.isel.select.tma.rules import select_tma
 from nvbackend.signature import Im2col, Parameter, TensorMap
 from tests.support.numbers_kernel import words
 from tests.support.process import run_python
@@ -65,8 +65,8 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str,
     request = TmaRequest(tensor_map.rank, direction, mode, operation=operation or None)
 
     def body(k: Any, source: Any, out: Any, tensor: Any) -> None:
-        tile, full = k.shared(nvb.u8, 4096, align=128), k.mbarriers(1, 1)
-        k.barriers_ready()
+        tile, full = k.shared(nvb.u8, 4096, align=128), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
         innermost, others = (source[one].to(nvb.i32).ir for one in range(2))
         place = [innermost, *([others] * (tensor_map.rank - 1))]
         given: dict[str, Any] = {"tensor_map": tensor.address, "coordinates": place}
@@ -78,12 +78,12 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str,
             given["source"] = tile.bytes.ir
         with k.if_(k.thread_id() == 0):
             if direction == "load":
-                k.mbarrier_arrive_expect_tx(full, tensor_map.bytes)
+                k.mbarrier.arrive_expect_tx(full, tensor_map.bytes)
             k.emit(select_tma(request, k.target), given)
             if direction == "load":
-                k.mbarrier_wait(full, 0)
-            k.tma_commit_stores()
-            k.tma_wait_stores()
+                k.mbarrier.wait(full, 0)
+            k.tma.commit_group()
+            k.tma.wait_group()
 
     from numba import cuda
 

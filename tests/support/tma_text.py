@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from nvbackend.isel.families.tma_request import TmaRequest
+from nvbackend.isel.select.tma.request import TmaRequest
 
 DECLARATIONS = ".reg .b64 %rd<4>; .reg .b32 %r<16>; .reg .b16 %rs<8>;"
 MODES = (

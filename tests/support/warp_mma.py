@@ -9,12 +9,12 @@ import ml_dtypes
 import numpy as np
 
 from nvbackend.atoms import MmaAtom, known_atoms
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.types import ElementType, f32, tf32, u16, u32
-from nvbackend.isel.families.mma_request import request_of
-from nvbackend.isel.families.mma_select import select_mma
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row.types import ElementType, f32, tf32, u16, u32
+from nvbackend.isel.select.mma.request import request_of
+from nvbackend.isel.select.mma.select import select_mma
+from nvbackend.isel.target.target import Target
 from nvbackend.layout import ComposedLayout, Layout, Swizzle
 from nvbackend.signature import Parameter, Pointer
 from nvbackend.tiled import TiledMMA, make_tiled_mma
@@ -116,7 +116,7 @@ class Case:
         tile = k.tensor(k.shared(kind, rows * words, align=1024), layout)
         with k.range(k.thread_id(), rows * words, self.threads) as place:
             tile[place // words, place % words] = matrix[place // words, place % words]
-        k.barrier()
+        k.barrier.sync()
         return tile
 
     def _metadata(self, k: KernelBuilder, source: Any) -> Any:

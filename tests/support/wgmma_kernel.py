@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.tile import SharedTile
-from nvbackend.intrinsics.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.types import u32
-from nvbackend.isel.families.wgmma_rules import WgmmaRequest
-from nvbackend.isel.target import Target
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.intrinsics.row.types import u32
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.target.target import Target
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128
@@ -41,15 +41,15 @@ def wgmma_kernel(
     thread = k.thread_id()
     tile_b = fill(k, b_layout, b, thread)
     tile_a = fill(k, a_layout, a, thread) if a_layout is not None else None
-    k.fence_proxy_async()
-    k.barrier()
+    k.fence.proxy_async()
+    k.barrier.sync()
     request = dataclasses.replace(
         request,
         trans_a=int(a_layout is not None and a_layout.major is Major.MN),
         trans_b=int(b_layout.major is Major.MN),
     )
     steps = b_layout.columns // request.k
-    acc = k.accumulator(request.n, request.d)
+    acc = k.wgmma.accumulator(request.n, request.d)
     if start is not None:
         acc.fill(start)
     fragments, places = [], []
@@ -57,13 +57,13 @@ def wgmma_kernel(
         row = step * THREADS + thread
         if tile_a is None:
             registers = a.byte_offset(row * 16, align=16).load(CHUNK)
-            fragments.append(k.fragment(registers, request.a))
+            fragments.append(k.wgmma.fragment(registers, request.a))
         if request.sparse:
             places.append(metadata[row])
     stored_k = request.k // 2 if request.sparse else request.k
-    with k.wgmma():
+    with k.wgmma.group():
         for step in range(steps):
-            k.wgmma_mma_async(
+            k.wgmma.mma_async(
                 acc,
                 fragments[step] if tile_a is None else tile_a,
                 tile_b,

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvbackend.builder.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Value
-from nvbackend.intrinsics.types import ElementType, u32, u64
-from nvbackend.isel.families.wmma_request import WmmaRequest
+from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Value
+from nvbackend.intrinsics.row.types import ElementType, u32, u64
+from nvbackend.isel.select.wmma.request import WmmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 WARP = 32
@@ -45,22 +45,22 @@ def wmma_kernel(
     if placement.space == "shared":
         for name in names:
             _copy(k, images[name], homes[name], placement.shared_bytes)
-        k.barrier()
+        k.barrier.sync()
     elements = {"a": request.a, "b": request.b, "c": request.c, "d": request.d}
     layouts = {"a": request.a_layout, "b": request.b_layout, "c": placement.c_layout, "d": placement.d_layout}
     places = {name: _address(home, elements[name], placement.space) for name, home in homes.items()}
     shape = "m{}n{}k{}".format(*request.shape)
     a, b, c = (
-        k.wmma_load(name, shape, elements[name], places[name], layout=layouts[name], stride=placement.strides[name])
+        k.wmma.load(name, shape, elements[name], places[name], layout=layouts[name], stride=placement.strides[name])
         for name in names[:3]
     )
     options = {"satfinite": request.satfinite, "rounding": request.rounding, "popc": request.popc}
-    d = k.wmma_mma(a, b, c, request.d, **options)
+    d = k.wmma.mma(a, b, c, request.d, **options)
     for _ in range(turns - 1):
-        d = k.wmma_mma(a, b, d, request.d, **options)
-    k.wmma_store(places["d"], d, layout=layouts["d"], stride=placement.strides["d"])
+        d = k.wmma.mma(a, b, d, request.d, **options)
+    k.wmma.store(places["d"], d, layout=layouts["d"], stride=placement.strides["d"])
     if placement.space == "shared":
-        k.barrier()
+        k.barrier.sync()
         _copy(k, homes["d"], images["d"], placement.shared_bytes)
     return k.finish()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.isel.families.wmma_request import WmmaMoveRequest, WmmaRequest
+from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
 
 DECLARATIONS = ".reg .b32 %r<64>; .reg .f32 %f<64>; .reg .f64 %d<64>; .reg .b64 %p; .reg .b32 %q; .reg .b32 %s;"
 """Registers for every instruction that is written here."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from nvbackend import DiagnosticError, f16, f32, f64, u8
-from nvbackend.intrinsics.fragments_matrix import elements_a_lane, matrix_position, rows_of
-from nvbackend.intrinsics.matrix_move import LOADED, STORED
+from nvbackend.intrinsics.copy.matrix_move import LOADED, STORED
+from nvbackend.intrinsics.maps.matrix import elements_a_lane, matrix_position, rows_of
 from nvbackend.tiled import cp_async_copy, ldmatrix_copy, stmatrix_copy, universal_copy
 from tests.support.said import said
 

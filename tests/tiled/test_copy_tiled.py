@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nvbackend import DiagnosticError, f16, f32
-from nvbackend.intrinsics.fragments_matrix import matrix_position
-from nvbackend.intrinsics.matrix_move import HALVES
+from nvbackend.intrinsics.copy.matrix_move import HALVES
+from nvbackend.intrinsics.maps.matrix import matrix_position
 from nvbackend.layout import ComposedLayout, Layout, Swizzle, composition, make_layout, make_ordered_layout, size
 from nvbackend.tiled import (
     cp_async_copy,

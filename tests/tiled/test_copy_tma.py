@@ -20,7 +20,7 @@ from nvbackend.layout import (
     size,
     tile_to_shape,
 )
-from nvbackend.layout.inttuple import Dynamic
+from nvbackend.layout.algebra.inttuple import Dynamic
 from nvbackend.tiled import TmaBox, make_tma_copy, tma_partition
 from tests.support.said import said
 

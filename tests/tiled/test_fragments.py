@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nvbackend import DiagnosticError, Major, Swizzle, f16, i32
-from nvbackend.builder.kernel import KernelBuilder
-from nvbackend.intrinsics.fragments_tcgen05 import accumulator_cell
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.maps.tcgen05 import accumulator_cell
 from nvbackend.layout import Dynamic, Layout, _, gmma_atom, size, smem_desc, tile_to_shape
 from nvbackend.signature import Parameter, Pointer, Scalar
 from nvbackend.tiled import TiledMMA, make_tiled_mma

@@ -9,10 +9,10 @@ from collections.abc import Container
 
 from llvmlite import ir
 
-from nvbackend.builder.value_tracking.cta import Cta
+from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, result_of
-from nvbackend.isel.machine import Scope
+from nvbackend.isel.machine.function import Scope
 
 
 class Evaluator:
@@ -40,6 +40,10 @@ class Evaluator:
             found[id(one)] = one, self._evaluate(one, [found[id(each)][1] for each in sources])
             waiting.pop()
         return found[id(value)][1]
+
+    def forget(self) -> None:
+        """The CTA is another one than was taken for known."""
+        self._found.clear()
 
     def _sources(self, value: ir.Value) -> tuple[ir.Value, ...]:
         if not isinstance(value, ir.Instruction) or isinstance(value, (ir.LoadInstr, ir.PhiInstr, ir.AllocaInstr)):

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from nvbackend.builder.value_tracking.arithmetic import Mask, Numbers, signed, wrapped
-from nvbackend.builder.value_tracking.cta import Cta
+from nvbackend.builder.thread_tables.arithmetic import Mask, Numbers, signed, wrapped
+from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 
 Found: TypeAlias = "tuple[Numbers, Mask] | None"
 """A result, and where it is known; None where nothing is known of it."""

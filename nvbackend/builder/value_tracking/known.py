@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from nvbackend.builder.value_tracking.arithmetic import Mask, Numbers, signed
-from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.isel.machine import Scope
+from nvbackend.builder.thread_tables.arithmetic import Mask, Numbers, signed
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.isel.machine.function import Scope
 
 _GROUPS = ((Scope.WARPGROUP, WARPGROUP_SIZE), (Scope.WARP, WARP_SIZE))
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.value_tracking import arithmetic
-from nvbackend.builder.value_tracking.arithmetic import Mask
+from nvbackend.builder.thread_tables import arithmetic
+from nvbackend.builder.thread_tables.arithmetic import Mask
+from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.value_tracking.calls import PURE, called
-from nvbackend.builder.value_tracking.cta import Cta
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.isel.machine import Scope
+from nvbackend.isel.machine.function import Scope
 
 _SHARED = 3
 """The address space of a CTA's own shared memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.isel.flow.finished import kept, with_successors
 from nvbackend.isel.flow.warp_paths import reachable
-from nvbackend.isel.machine import MachineBlock, MachineFunction, Scope
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, Scope
 
 CLUSTER = "cluster"
 

@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from nvbackend.isel.flow.finished import kept, kept_of_text
 from nvbackend.isel.flow.graphs import postorder
-from nvbackend.isel.machine import MachineFunction, MachineInstr
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 
 State = TypeVar("State")
 

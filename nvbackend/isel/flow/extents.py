@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from nvbackend.intrinsics.fragments_wmma import contiguous, extent
-from nvbackend.intrinsics.launch_control import ANSWER_BYTES
-from nvbackend.intrinsics.row import Operand, Row
-from nvbackend.intrinsics.tensormap import TENSOR_MAP_BYTES
-from nvbackend.intrinsics.types import ElementType
+from nvbackend.intrinsics.copy.tensormap import TENSOR_MAP_BYTES
+from nvbackend.intrinsics.fragments.wmma import contiguous, extent
+from nvbackend.intrinsics.row.row import Operand, Row
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.sync.launch_control import ANSWER_BYTES
 
 BARRIER = "barrier"
 SIZE = "bytes"

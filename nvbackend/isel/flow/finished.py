@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TypeVar, cast
 
-from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.machine.function import MachineFunction
 
 Found = TypeVar("Found")
 

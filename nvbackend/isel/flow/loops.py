@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nvbackend.isel.flow.dataflow import reverse_postorder
 from nvbackend.isel.flow.finished import kept
 from nvbackend.isel.flow.graphs import immediate_dominators
-from nvbackend.isel.machine import MachineFunction, Update
+from nvbackend.isel.machine.function import MachineFunction, Update
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
-from nvbackend.intrinsics.row import Operand, RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import Operand, RegisterClass, Role, Row
 from nvbackend.isel.flow.extents import BARRIER
-from nvbackend.isel.machine import MachineInstr, MemoryUse
+from nvbackend.isel.machine.function import MachineInstr, MemoryUse
 
 LOAD_SHARED = "ld.shared"
 STORE_SHARED = "st.shared"

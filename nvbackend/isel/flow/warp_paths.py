@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.isel.flow.finished import kept, with_successors
-from nvbackend.isel.machine import MachineBlock, MachineFunction
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction
 
 THREADS = "threads"
 _LANES = (1 << WARP_SIZE) - 1

@@ -10,9 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nvbackend import i32
-from nvbackend.builder.kernel import KernelBuilder
+from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.isel.flow.control_flow import ControlFlow
-from nvbackend.isel.machine import Scope
+from nvbackend.isel.machine.function import Scope
 from nvbackend.isel.protocols.convergence.regions import Divergence
 from nvbackend.signature import Parameter, Scalar
 
@@ -150,7 +150,7 @@ class Builder:
         for statement in body:
             match statement:
                 case ("probe",):
-                    k.fence_proxy_async()
+                    k.fence.proxy_async()
                 case ("set", number, tree):
                     self.variables[number].set(self.value(tree))
                 case ("if", condition, yes, no):
@@ -223,7 +223,7 @@ def test_a_condition_over_indices_has_the_scope_that_its_numbers_have(name, left
     text = repr((left, right))
     numbers = [Thread(index, []).holds((name, left, right)) for index in range(THREADS)]
     with builder.k.if_(builder.condition((name, left, right))):
-        builder.k.fence_proxy_async()
+        builder.k.fence.proxy_async()
     machine = builder.k.finish().machine
     branch = machine.entry.branch
     assert branch is not None

@@ -7,7 +7,7 @@ import operator
 from llvmlite import ir
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import f32, s32
+from nvbackend.intrinsics.row.types import f32, s32
 from tests.support.random_kernels import control, memory, scalars
 from tests.support.random_kernels.writer import Writer
 

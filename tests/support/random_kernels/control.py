@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.intrinsics.types import pred, s32
+from nvbackend.intrinsics.row.types import pred, s32
 from tests.support.random_kernels import memory, scalars
 from tests.support.random_kernels.writer import Writer
 
@@ -94,19 +94,19 @@ def barrier(w: Writer) -> None:
     k = w.k
     match w.rng.randrange(8):
         case 0 | 1 | 2:
-            w.call(k.barrier)
+            w.call(k.barrier.sync)
         case 3:
-            w.call(k.barrier, w.count(1, 2, 15), w.count(w.threads), aligned=w.chance(0.8))
+            w.call(k.barrier.sync, w.count(1, 2, 15), w.count(w.threads), aligned=w.chance(0.8))
         case 4:
             operation = w.one("popc", "and", "or")
-            w.keep(w.call(k.barrier_reduce, operation, w.value(pred), w.count(0, 1)))
+            w.keep(w.call(k.barrier.reduce, operation, w.value(pred), w.count(0, 1)))
         case 5:
-            w.call(k.cluster_sync, **w.one({}, {}, {"relaxed": True}, {"scope": "cta"}))
+            w.call(k.cluster.sync, **w.one({}, {}, {"relaxed": True}, {"scope": "cta"}))
         case 6:
-            w.call(k.membar, w.one("cta", "gl", "sys"))
+            w.call(k.fence.membar, w.one("cta", "gl", "sys"))
         case 7:
-            w.call(k.barrier_arrive, w.count(3), w.count(w.threads))
-            w.call(k.barrier, w.count(3), w.count(w.threads))
+            w.call(k.barrier.arrive, w.count(3), w.count(w.threads))
+            w.call(k.barrier.sync, w.count(3), w.count(w.threads))
 
 
 def torn(w: Writer) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.definition import KernelDefinition
+from nvbackend.builder.kernel.definition import KernelDefinition
 from tests.corpus import attention, copies, rings, shared, tensor_memory
 from tests.mutations.mutation import Mutation
 from tests.mutations.table import mutations

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 
-from nvbackend.builder.memory import GLOBAL_SPACE, SHARED_SPACE
-from nvbackend.intrinsics.types import s32, s64, u32
+from nvbackend.builder.ops.memory import GLOBAL_SPACE, SHARED_SPACE
+from nvbackend.intrinsics.row.types import s32, s64, u32
 from tests.support.random_kernels.writer import Writer
 
 STORED = ("f32", "f32", "s32", "u32", "f16", "bf16", "f64", "s64", "u64", "u8", "s8", "u16", "s16")
@@ -91,10 +91,10 @@ def shared(w: Writer) -> None:
     thread = w.call(k.thread_id)
     w.call(operator.setitem, array, thread, w.operand(element))
     if not w.divergent and w.chance(0.9):
-        w.call(k.barrier)
+        w.call(k.barrier.sync)
         other = w.call(operator.xor, thread, w.one(1, 2, 31, 16))
         w.keep(w.call(operator.getitem, array, other))
-        w.call(k.barrier)
+        w.call(k.barrier.sync)
 
 
 def anywhere(w: Writer) -> None:
@@ -110,7 +110,7 @@ def anywhere(w: Writer) -> None:
         case 2:
             w.keep(w.call(found.atomic, w.one("add", "max", "xor"), w.operand(getattr(found, "element", s32))))
         case 3:
-            w.call(w.k.clear_shared, found, w.operand(s32))
+            w.call(w.k.bulk.clear_shared, found, w.operand(s32))
 
 
 def cached(w: Writer) -> None:
@@ -118,17 +118,17 @@ def cached(w: Writer) -> None:
     k = w.k
     match w.rng.randrange(6):
         case 0:
-            w.call(k.prefetch, place(w), w.one("L1", "L2"))
+            w.call(k.cache.prefetch, place(w), w.one("L1", "L2"))
         case 1:
-            w.call(k.prefetch_line, place(w), w.one("L1", "L2", "L2::evict_last"))
+            w.call(k.cache.prefetch_line, place(w), w.one("L1", "L2", "L2::evict_last"))
         case 2:
             w.keep(
-                w.call(k.cache_policy, w.one("evict_last", "evict_first", "evict_normal"), fraction=w.one(None, 0.5))
+                w.call(k.cache.policy, w.one("evict_last", "evict_first", "evict_normal"), fraction=w.one(None, 0.5))
             )
         case 3:
-            w.call(w.one(k.discard, k.apply_priority), place(w))
+            w.call(w.one(k.cache.discard, k.cache.apply_priority), place(w))
         case 4:
-            w.call(k.fence, w.one("acq_rel", "sc"), w.one("cta", "gpu", "sys", "cluster"))
+            w.call(k.fence.thread, w.one("acq_rel", "sc"), w.one("cta", "gpu", "sys", "cluster"))
         case 5:
             w.call(k.nanosleep, w.operand(u32))
 
@@ -151,15 +151,15 @@ def async_copy(w: Writer) -> None:
     if w.chance(0.2):
         options["prefetch"] = w.one(64, 128, 256, 100)
     if w.chance(0.15):
-        options["cache_policy"] = w.one(w.call(k.cache_policy, "evict_last"), w.value(w.element("u64")))
-    w.call(k.cp_async, to, from_, w.count(size), **options)
-    w.call(k.cp_async_commit)
-    w.call(k.cp_async_wait, *w.one((), (0,), (0,)))
+        options["cache_policy"] = w.one(w.call(k.cache.policy, "evict_last"), w.value(w.element("u64")))
+    w.call(k.cp_async.copy, to, from_, w.count(size), **options)
+    w.call(k.cp_async.commit_group)
+    w.call(k.cp_async.wait_group, *w.one((), (0,), (0,)))
     if not w.divergent:
-        w.call(k.barrier)
+        w.call(k.barrier.sync)
         if to is not None:
             w.keep(w.call(to.cast(u32).load))
-        w.call(k.barrier)
+        w.call(k.barrier.sync)
 
 
 def generic(w: Writer) -> None:

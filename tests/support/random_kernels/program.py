@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend.builder.kernel import FinishedKernel
+from nvbackend.builder.kernel.kernel import FinishedKernel
 from nvbackend.codegen.llvm import compile_ir
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.types import f32
-from nvbackend.isel.target import Target, target_names
+from nvbackend.intrinsics.row.types import f32
+from nvbackend.isel.target.target import Target, target_names
 from tests.support.fuzz import Arguments, methods
 from tests.support.ptxas import witnessed
 from tests.support.random_kernels import attached, control, corpus, memory, rows, scenes_async, scenes_warp
@@ -117,7 +117,7 @@ def _start(w: Writer, name: str) -> bool:
     w.k = w.call(nvb.KernelBuilder, name, w.target, parameters=parameters, **bounds)
     if w.k is None:
         return False
-    w.threads, w.cluster = w.k.threads, w.k.cluster
+    w.threads, w.cluster = w.k.threads, w.k.cluster_size
     w.keep(w.k.arguments)
     return True
 

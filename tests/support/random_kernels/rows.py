@@ -6,8 +6,8 @@ import functools
 import random
 
 from nvbackend.intrinsics.catalogue import FAMILIES
-from nvbackend.intrinsics.row import Row
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.target.target import Target
 from tests.support.random_kernels.writer import Writer
 from tests.support.row_bench import Bench
 from tests.support.row_calls import call_of

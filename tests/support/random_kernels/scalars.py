@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from nvbackend.intrinsics.types import BY_NAME, f32, pred, s32, u32
+from nvbackend.intrinsics.row.types import BY_NAME, f32, pred, s32, u32
 from tests.support.random_kernels.writer import Writer
 
 NUMERIC = ("s8", "u8", "s16", "u16", "s32", "s32", "s32", "u32", "s64", "u64", "f16", "bf16", "f32", "f32", "f64")
@@ -67,27 +67,27 @@ def chosen(w: Writer) -> None:
         case 0:
             w.keep(w.call(w.k.select, w.value(pred), w.value(element), w.operand(element)))
         case 1:
-            w.keep(w.call(w.k.min, w.value(element), w.operand(element)))
+            w.keep(w.call(w.k.math.min, w.value(element), w.operand(element)))
         case 2:
-            w.keep(w.call(w.k.max, w.operand(element), w.value(element)))
+            w.keep(w.call(w.k.math.max, w.operand(element), w.value(element)))
         case 3:
             kind = w.element("f32", "f64")
-            w.keep(w.call(w.k.fma, w.value(kind), w.operand(kind), w.operand(kind)))
+            w.keep(w.call(w.k.math.fma, w.value(kind), w.operand(kind), w.operand(kind)))
 
 
 def function(w: Writer) -> None:
     """The chip's own functions of f32."""
-    call = w.one(w.k.exp2, w.k.log2, w.k.sqrt, w.k.rsqrt, w.k.reciprocal)
+    call = w.one(w.k.math.exp2, w.k.math.log2, w.k.math.sqrt, w.k.math.rsqrt, w.k.math.reciprocal)
     w.keep(w.call(call, w.operand(f32)))
 
 
 def packed(w: Writer) -> None:
     """Bytes permuted, pairs packed."""
     if w.chance(0.5):
-        w.keep(w.call(w.k.permute_bytes, w.value(u32), w.operand(u32), w.operand(u32)))
+        w.keep(w.call(w.k.math.permute_bytes, w.value(u32), w.operand(u32), w.operand(u32)))
     else:
         pair = w.one("f16x2", "bf16x2", "e4m3x2", "e5m2x2", "x")
-        w.keep(w.call(w.k.pack_pair, pair, w.operand(f32), w.operand(f32), relu=w.chance(0.3)))
+        w.keep(w.call(w.k.math.pack_pair, pair, w.operand(f32), w.operand(f32), relu=w.chance(0.3)))
 
 
 def variable(w: Writer) -> None:
@@ -107,7 +107,7 @@ def variable(w: Writer) -> None:
 def index(w: Writer) -> None:
     """Who and where a thread is."""
     k = w.k
-    calls = [k.lane_id, k.warp_id, k.warpgroup_id, k.cluster_rank, k.cluster_id, k.cluster_count, k.peer_rank]
+    calls = [k.lane_id, k.warp_id, k.warpgroup_id, k.cluster.rank, k.cluster.id, k.cluster.count, k.cluster.peer_rank]
     if w.chance(0.6):
         w.keep(w.call(w.one(k.thread_id, k.block_id, k.block_count), w.one(*AXES, "x", "x")))
     elif w.chance(0.5):
@@ -130,23 +130,23 @@ def exchange(w: Writer) -> None:
     element = w.element("s32", "u32", "f32", "s64", "u64", "f64", "f16")
     match w.rng.randrange(9):
         case 0 | 1:
-            call = w.one(k.shuffle, k.shuffle, k.shuffle_in_range)
+            call = w.one(k.warp.shuffle, k.warp.shuffle, k.warp.shuffle_in_range)
             width = {"width": w.one(32, 16, 8, 4, 1, 0, 33)} if w.chance(0.3) else {}
             mode = w.one("idx", "up", "down", "bfly", "x") if w.odd() else w.one("idx", "up", "down", "bfly")
             w.keep(w.call(call, w.value(element), mode, w.operand(s32), **members, **width))
         case 2:
-            w.keep(w.call(k.vote, w.one("all", "any", "uni", "ballot"), w.value(pred), **members))
+            w.keep(w.call(k.warp.vote, w.one("all", "any", "uni", "ballot"), w.value(pred), **members))
         case 3:
-            w.keep(w.call(k.match, "any", w.value(w.element("u32", "u64", "s32")), **members))
+            w.keep(w.call(k.warp.match, "any", w.value(w.element("u32", "u64", "s32")), **members))
         case 4:
-            w.keep(w.call(k.match_all, w.value(w.element("u32", "u64", "s32")), **members))
+            w.keep(w.call(k.warp.match_all, w.value(w.element("u32", "u64", "s32")), **members))
         case 5:
             operation = w.one("add", "min", "max", "and", "or", "xor")
-            w.keep(w.call(k.warp_reduce, operation, w.value(w.element("u32", "s32", "f32")), **members))
+            w.keep(w.call(k.warp.reduce, operation, w.value(w.element("u32", "s32", "f32")), **members))
         case 6:
-            w.keep(w.call(w.one(k.elect, k.active_lanes)))
+            w.keep(w.call(w.one(k.elect, k.warp.active_lanes)))
         case 7:
-            w.call(k.warp_sync, *members.values())
+            w.call(k.warp.sync, *members.values())
         case 8:
             w.keep(w.call(k.uniform, w.value(w.element("s32", "u32"))))
 

@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend.intrinsics.types import BY_NAME, f32, i32, u32
+from nvbackend.intrinsics.row.types import BY_NAME, f32, i32, u32
 from nvbackend.layout import gmma_atom, tile_to_shape
 from tests.support.random_kernels.scenes_warp import kernel, pointers
 from tests.support.random_kernels.writer import Writer
@@ -33,32 +33,32 @@ def tma(w: Writer, name: str) -> None:
         return
     k, (source, target, x) = w.k, given
     tile = w.call(k.shared, w.element("u8"), w.count(kind.bytes), align=w.one(128, 1024, 1024))
-    full = w.call(k.mbarriers, 1, 1)
-    w.call(k.barriers_ready)
+    full = w.call(k.mbarrier.array, 1, 1)
+    w.call(k.mbarrier.ready)
     if tile is None or full is None:
         return
     place = [w.one(0, 0, x, x * 16, w.number()) for _ in range(rank)]
-    policy = {"cache_policy": w.call(k.cache_policy, "evict_first")} if w.chance(0.2) else {}
+    policy = {"cache_policy": w.call(k.cache.policy, "evict_first")} if w.chance(0.2) else {}
 
     def load(_: object) -> None:
-        w.call(k.mbarrier_arrive_expect_tx, full, w.count(kind.bytes))
-        w.call(k.tma_load_box, tile, source, place, full, **policy)
+        w.call(k.mbarrier.arrive_expect_tx, full, w.count(kind.bytes))
+        w.call(k.tma.load_box, tile, source, place, full, **policy)
 
     w.inside(load, k.one_thread)
-    w.call(k.mbarrier_wait, full, w.count(0))
+    w.call(k.mbarrier.wait, full, w.count(0))
 
     def store(_: object) -> None:
         if w.chance(0.6):
-            w.call(k.tma_store_box, target, place, tile, **policy)
+            w.call(k.tma.store_box, target, place, tile, **policy)
         else:
-            w.call(k.tma_reduce_box, target, place, tile, w.one("add", "min", "max", "and", "xor", "inc"))
-        w.call(k.tma_commit_stores)
-        w.call(k.tma_wait_stores, w.count(0), reading=w.chance(0.5))
+            w.call(k.tma.reduce_box, target, place, tile, w.one("add", "min", "max", "and", "xor", "inc"))
+        w.call(k.tma.commit_group)
+        w.call(k.tma.wait_group, w.count(0), reading=w.chance(0.5))
 
     w.inside(store, k.one_thread)
     if w.chance(0.2):
-        w.call(k.tma_prefetch_box, source, place)
-        w.call(k.tma_prefetch_maps, source, target)
+        w.call(k.tma.prefetch_box, source, place)
+        w.call(k.tma.prefetch_maps, source, target)
 
 
 def tma_tiles(w: Writer, name: str) -> None:
@@ -81,40 +81,40 @@ def bulk(w: Writer, name: str) -> None:
     k, (a, b) = w.k, given
     size = w.count(512, 1024, 2048, 16)
     tile, other = (w.call(k.shared, f32, 512, align=128, name=one) for one in ("mine", "theirs"))
-    full = w.call(k.mbarriers, 2, 1)
-    w.call(k.barriers_ready)
+    full = w.call(k.mbarrier.array, 2, 1)
+    w.call(k.mbarrier.ready)
     if tile is None or other is None or full is None:
         return
 
     def load(_: object) -> None:
-        w.call(k.mbarrier_arrive_expect_tx, full, size)
-        w.call(k.bulk_load, tile, a, size, full, **w.one({}, {}, {"multicast_mask": 3}, {"space": "cta"}))
+        w.call(k.mbarrier.arrive_expect_tx, full, size)
+        w.call(k.bulk.load, tile, a, size, full, **w.one({}, {}, {"multicast_mask": 3}, {"space": "cta"}))
 
     w.inside(load, k.one_thread)
-    w.call(k.mbarrier_wait, full, 0)
+    w.call(k.mbarrier.wait, full, 0)
     match w.rng.randrange(4):
         case 0:
-            w.call(k.bulk_store, b, tile, size, **w.one({}, {"byte_mask": 255}))
-            w.call(k.tma_commit_stores)
-            w.call(k.tma_wait_stores)
+            w.call(k.bulk.store, b, tile, size, **w.one({}, {"byte_mask": 255}))
+            w.call(k.tma.commit_group)
+            w.call(k.tma.wait_group)
         case 1:
-            w.call(k.bulk_reduce, b, tile, size, w.one("add", "min", "max", "and"), w.element("f32", "s32", "u64"))
-            w.call(k.tma_commit_stores)
-            w.call(k.tma_wait_stores)
+            w.call(k.bulk.reduce, b, tile, size, w.one("add", "min", "max", "and"), w.element("f32", "s32", "u64"))
+            w.call(k.tma.commit_group)
+            w.call(k.tma.wait_group)
         case 2:
             second = w.call(operator.add, full, 1)
-            w.inside(lambda _: w.call(k.mbarrier_arrive_expect_tx, second, size), k.one_thread)
-            w.inside(lambda _: w.call(k.bulk_copy_peer, other, tile, size, second, k.peer_rank()), k.one_thread)
-            w.call(k.mbarrier_wait, second, 0)
-            w.call(k.cluster_sync)
+            w.inside(lambda _: w.call(k.mbarrier.arrive_expect_tx, second, size), k.one_thread)
+            w.inside(lambda _: w.call(k.bulk.copy_peer, other, tile, size, second, k.cluster.peer_rank()), k.one_thread)
+            w.call(k.mbarrier.wait, second, 0)
+            w.call(k.cluster.sync)
         case 3:
             thread = w.call(k.thread_id)
             second = w.call(operator.add, full, 1)
-            w.inside(lambda _: w.call(k.mbarrier_arrive_expect_tx, second, w.threads * 4), k.one_thread)
+            w.inside(lambda _: w.call(k.mbarrier.arrive_expect_tx, second, w.threads * 4), k.one_thread)
             value = w.call(k.const, 1.0, f32)
-            w.call(k.store_async, w.call(operator.add, other, thread), [value], second, k.peer_rank())
-            w.call(k.mbarrier_wait, second, 0)
-            w.call(k.cluster_sync)
+            w.call(k.async_store.store, w.call(operator.add, other, thread), [value], second, k.cluster.peer_rank())
+            w.call(k.mbarrier.wait, second, 0)
+            w.call(k.cluster.sync)
 
 
 def peers(w: Writer, name: str) -> None:
@@ -123,21 +123,21 @@ def peers(w: Writer, name: str) -> None:
     if given is None:
         return
     k, (a,) = w.k, given
-    tile, barrier = w.call(k.shared, u32, 64), w.call(k.mbarriers, 1, w.count(64, 1, 2))
-    w.call(k.barriers_ready)
+    tile, barrier = w.call(k.shared, u32, 64), w.call(k.mbarrier.array, 1, w.count(64, 1, 2))
+    w.call(k.mbarrier.ready)
     if tile is None or barrier is None:
         return
-    rank = w.operand(u32) if w.chance(0.3) else w.call(k.peer_rank)
-    mapped = w.call(k.map_to_peer, w.call(lambda: tile.bytes), rank)
+    rank = w.operand(u32) if w.chance(0.3) else w.call(k.cluster.peer_rank)
+    mapped = w.call(k.cluster.map_to_peer, w.call(lambda: tile.bytes), rank)
     if mapped is not None:
-        w.keep(w.call(k.cluster_rank_of, mapped))
+        w.keep(w.call(k.cluster.rank_of, mapped))
         address = w.call(k.shared_address, mapped, u32, 4)
         if address is not None and w.chance(0.5):
             w.put(a.cast(u32), 0, w.call(operator.getitem, address, 0))
     first = w.call(operator.eq, w.call(k.thread_id), 0)
-    w.call(k.mbarrier_arrive_peer, barrier, rank, when=w.one(first, first, True))
-    w.call(k.mbarrier_wait, barrier, 0)
-    w.call(k.cluster_sync)
+    w.call(k.mbarrier.arrive_peer, barrier, rank, when=w.one(first, first, True))
+    w.call(k.mbarrier.wait, barrier, 0)
+    w.call(k.cluster.sync)
 
 
 def wgmma(w: Writer, name: str) -> None:
@@ -163,7 +163,7 @@ def wgmma(w: Writer, name: str) -> None:
     in_flight = w.one(0, 0, 1)
 
     def region(_: object) -> None:
-        w.inside(lambda _: w.call(mma.accumulate, acc, a, b), k.wgmma, in_flight)
+        w.inside(lambda _: w.call(mma.accumulate, acc, a, b), k.wgmma.group, in_flight)
 
     w.call(w.one(acc.clear, acc.clear, lambda: acc.fill(0)))
     if w.chance(0.5):
@@ -171,7 +171,7 @@ def wgmma(w: Writer, name: str) -> None:
     else:
         region(None)
     if in_flight or w.odd():
-        w.call(k.wgmma_wait_group, w.count(0), **w.one({}, {"drains": [acc]}))
+        w.call(k.wgmma.wait_group, w.count(0), **w.one({}, {"drains": [acc]}))
     w.call(k.store_accumulator, acc, out.cast(BY_NAME[total]), w.one(n, count))
 
 
@@ -194,10 +194,10 @@ def ring(w: Writer, name: str) -> None:
     stages = w.count(2, 3, 4)
     tiles = {"a": w.call(mma.smem_a, depth), "b": w.call(mma.smem_b, depth)}
     found = w.call(k.pipeline, stages, consumers, multicast=w.chance(0.2), **tiles)
-    w.call(k.barriers_ready)
+    w.call(k.mbarrier.ready)
     if found is None:
         return
-    loads = lambda stage: [w.call(k.tma_load, one, source, (0, 0), stage.full) for one, source in _both(stage, a, b)]  # noqa: E731
+    loads = lambda stage: [w.call(k.tma.load, one, source, (0, 0), stage.full) for one, source in _both(stage, a, b)]  # noqa: E731
     produce = lambda _: w.inside(lambda _: w.inside(loads, found.fill), k.range, steps)  # noqa: E731
     w.inside(produce, k.producer, w.one(24, 40, 56))
     in_flight = w.one(0, 1)
@@ -207,17 +207,17 @@ def ring(w: Writer, name: str) -> None:
         if acc is None:
             return
         multiply = lambda stage: w.call(mma.accumulate, acc, stage.a, stage.b, warpgroup)  # noqa: E731
-        step = lambda stage: w.inside(lambda _: multiply(stage), k.wgmma, in_flight)  # noqa: E731
+        step = lambda stage: w.inside(lambda _: multiply(stage), k.wgmma.group, in_flight)  # noqa: E731
         w.call(acc.clear)
         w.inside(lambda _: w.inside(step, found.drain, in_flight), k.range, steps)
-        w.call(k.wgmma_wait_group, 0, drains=[acc])
+        w.call(k.wgmma.wait_group, 0, drains=[acc])
         if in_flight:
             w.call(found.release)
         w.call(mma.store, acc, out, n, warpgroup)
 
     w.inside(consume, k.consumers, w.one(160, 232, 240))
     if cluster > 1:
-        w.call(k.cluster_sync)
+        w.call(k.cluster.sync)
 
 
 def _both(stage: Any, a: Any, b: Any) -> list[tuple[Any, Any]]:
@@ -240,8 +240,8 @@ def tcgen05(w: Writer, name: str) -> None:
     if None in (request, shape, *layouts):
         return
     a, b = (w.call(k.shared_tile, one, name=key) for one, key in zip(layouts, "ab", strict=True))
-    done = w.call(k.mbarriers, 1, 1)
-    w.call(k.barriers_ready)
+    done = w.call(k.mbarrier.array, 1, 1)
+    w.call(k.mbarrier.ready)
     if None in (a, b, done):
         return
 
@@ -250,20 +250,20 @@ def tcgen05(w: Writer, name: str) -> None:
             step = 256 // BY_NAME[element].bits
             for column in range(0, w.one(1, 4) * step, step):
                 options = {"a_at": (0, column), "b_at": (0, column), "accumulate": w.one(column > 0, count > 0)}
-                w.call(k.tcgen05_mma, request, tmem, a, b, shape, **options)
-            w.call(k.tcgen05_commit, done)
+                w.call(k.tcgen05.mma, request, tmem, a, b, shape, **options)
+            w.call(k.tcgen05.commit, done)
 
         w.inside(issue, k.one_thread)
-        w.call(k.mbarrier_wait, done, 0)
-        w.call(k.tcgen05_fence_after_thread_sync)
+        w.call(k.mbarrier.wait, done, 0)
+        w.call(k.tcgen05.fence_after_thread_sync)
         lanes = w.call(tmem.lanes, w.call(k.warp_id) * 32)
-        load = w.call(k.tcgen05_ld, lanes, w.one("32x32b", "32x32b", "16x64b", "16x256b"), w.count(1, 8, 16, 32, 64))
+        load = w.call(k.tcgen05.ld, lanes, w.one("32x32b", "32x32b", "16x64b", "16x256b"), w.count(1, 8, 16, 32, 64))
         if load is not None:
-            w.call(k.tcgen05_wait_ld, load)
+            w.call(k.tcgen05.wait_ld, load)
             w.put(out.cast(u32), w.call(k.thread_id), load.values[0])
-        w.call(k.tcgen05_fence_before_thread_sync)
+        w.call(k.tcgen05.fence_before_thread_sync)
 
-    w.inside(use, k.tmem_alloc, w.count(32, 64, 128, 256, 512, 100), **w.one({}, {}, {"cta_group": 2}, {"warp": 1}))
+    w.inside(use, k.tcgen05.tmem, w.count(32, 64, 128, 256, 512, 100), **w.one({}, {}, {"cta_group": 2}, {"warp": 1}))
 
 
 def gmma_tiles(w: Writer, name: str) -> None:
@@ -282,7 +282,7 @@ def gmma_tiles(w: Writer, name: str) -> None:
         w.keep(w.call(operator.getitem, tensor, (w.call(k.thread_id) % 64, w.operand(i32))))
     tile = w.call(k.shared_tile, _layout(w, 64, 64, element))
     if tile is not None:
-        w.keep(w.call(k.smem_descriptor, tile, row=w.count(0, 8), column=w.count(0, 16, 64)))
+        w.keep(w.call(k.wgmma.smem_descriptor, tile, row=w.count(0, 8), column=w.count(0, 16, 64)))
 
 
 SCENES = (tma, tma, tma_tiles, bulk, peers, wgmma, wgmma, ring, tcgen05, gmma_tiles)

@@ -8,7 +8,7 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend.atoms import MmaAtom, known_atoms
-from nvbackend.intrinsics.types import BY_NAME, f16, f32, i32, s32, u32
+from nvbackend.intrinsics.row.types import BY_NAME, f16, f32, i32, s32, u32
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_copy, make_tiled_mma, universal_copy
 from tests.support.random_kernels.writer import Writer
@@ -43,15 +43,15 @@ def wmma(w: Writer, name: str) -> None:
     parts = []
     for fragment, source, layout in zip("ab", (a, b), layouts, strict=True):
         options = {"layout": layout, "stride": stride}
-        parts.append(w.call(k.wmma_load, fragment, shape, element, source.cast(element), **options))
+        parts.append(w.call(k.wmma.load, fragment, shape, element, source.cast(element), **options))
     if None in parts:
         return
-    acc = w.call(k.wmma_accumulator, shape, total)
+    acc = w.call(k.wmma.accumulator, shape, total)
     if acc is None:
         return
 
     def multiply(_: object) -> None:
-        product = w.call(k.wmma_mma, *parts, acc, **w.one({}, {}, {"satfinite": True}))
+        product = w.call(k.wmma.mma, *parts, acc, **w.one({}, {}, {"satfinite": True}))
         if product is not None:
             w.call(acc.set, product)
 
@@ -59,7 +59,7 @@ def wmma(w: Writer, name: str) -> None:
         w.inside(multiply, k.range, n)
     else:
         multiply(None)
-    w.call(k.wmma_store, c.cast(total), acc, layout=w.one("row", "col"), stride=w.one(stride, n))
+    w.call(k.wmma.store, c.cast(total), acc, layout=w.one("row", "col"), stride=w.one(stride, n))
 
 
 @functools.cache
@@ -153,8 +153,8 @@ def mbarriers(w: Writer, name: str) -> None:
         return
     k, (a, n) = w.k, given
     count = w.count(1, 1, 2, 3)
-    barriers = w.call(k.mbarriers, count, w.count(w.threads, w.threads, w.threads, 1))
-    w.call(k.barriers_ready)
+    barriers = w.call(k.mbarrier.array, count, w.count(w.threads, w.threads, w.threads, 1))
+    w.call(k.mbarrier.ready)
     if barriers is None:
         return
     places = [w.call(operator.add, barriers, index) for index in range(count)] if isinstance(count, int) else []
@@ -163,11 +163,11 @@ def mbarriers(w: Writer, name: str) -> None:
         for place in [one for one in places if one is not None]:
             match w.rng.randrange(4):
                 case 0:
-                    w.keep(w.call(k.mbarrier_arrive_state, place))
+                    w.keep(w.call(k.mbarrier.arrive_state, place))
                 case _:
-                    w.call(k.mbarrier_arrive, place)
+                    w.call(k.mbarrier.arrive, place)
             parity = w.call(operator.and_, step, 1) if not isinstance(step, int) else step & 1
-            w.call(k.mbarrier_wait, place, w.one(parity, parity, parity, w.operand(s32)))
+            w.call(k.mbarrier.wait, place, w.one(parity, parity, parity, w.operand(s32)))
         w.call(operator.setitem, a, w.call(k.thread_id), 1.0)
 
     if w.chance(0.5):
@@ -188,12 +188,12 @@ def matrices(w: Writer, name: str) -> None:
         return
     for index in range(4):
         w.call(operator.setitem, tile, thread * 4 + index, w.number(f16))
-    w.call(k.barrier)
+    w.call(k.barrier.sync)
     lane = w.call(tile.byte_offset, (thread % 32) * 16)
-    loaded = w.call(k.ldmatrix, lane, w.count(1, 2, 4), transposed=w.chance(0.3))
+    loaded = w.call(k.mma.ldmatrix, lane, w.count(1, 2, 4), transposed=w.chance(0.3))
     words = loaded or [k.const(1, u32)]
     if w.chance(0.3):
-        moved = w.call(k.movmatrix, words[0])
+        moved = w.call(k.mma.movmatrix, words[0])
         words = words[:1] if moved is None else [moved]
     a_, b_, d = w.one(("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("s8", "u8", "s32"), ("e4m3", "e5m2", "f32"))
     shape = w.one("m16n8k16", "m16n8k8", "m16n8k32", "m8n8k4")
@@ -201,9 +201,9 @@ def matrices(w: Writer, name: str) -> None:
     if request is not None:
         total = [k.const(0, BY_NAME[d]) for _ in range(4)]
         many = (words * 4)[:4]
-        w.keep(w.call(k.mma_sync, request, many, many[: w.one(1, 2, 2)], total))
-    w.call(k.barrier)
-    w.call(k.stmatrix, lane, words, transposed=w.chance(0.3))
+        w.keep(w.call(k.mma.sync, request, many, many[: w.one(1, 2, 2)], total))
+    w.call(k.barrier.sync)
+    w.call(k.mma.stmatrix, lane, words, transposed=w.chance(0.3))
     w.call(operator.setitem, a.cast(u32), thread, words[0])
 
 

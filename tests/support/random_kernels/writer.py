@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from nvbackend.builder.memory import Address
-from nvbackend.builder.values import Arithmetic, Value
-from nvbackend.builder.variables import Variable
+from nvbackend.builder.core.variables import Variable
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Arithmetic, Value
 from nvbackend.diagnostics import DiagnosticError
-from nvbackend.intrinsics.types import BY_NAME, ELEMENT_TYPES, ElementType, pred, s32
-from nvbackend.isel.target import Target
+from nvbackend.intrinsics.row.types import BY_NAME, ELEMENT_TYPES, ElementType, pred, s32
+from nvbackend.isel.target.target import Target
 
 KEPT = 24
 """Values and addresses that later calls can choose from, in each block."""

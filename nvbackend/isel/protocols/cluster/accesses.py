@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.memory_uses import IN_CLUSTER
-from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, Role, find_uses
 

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.isel import facts
+from nvbackend.isel.flow.accesses import Kind, Run
 from nvbackend.isel.flow.cluster_paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER
-from nvbackend.isel.machine import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.phases import ARRIVE, START, WAIT, Phase, Phases, Places, matters, unordered
 from nvbackend.isel.protocols.cluster.rank_values import footprints_by_rank
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
-from nvbackend.isel.protocols.proxy.accesses import Kind, Run
 from nvbackend.isel.protocols.shared.footprints import Overlap
 
 _OF_PEERS = frozenset(IN_CLUSTER.values())
@@ -207,9 +207,9 @@ def _is_relaxed(site: Site) -> bool:
 def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_relaxed: bool) -> Diagnostic:
     first, second = sorted((own, other), key=lambda one: one.site.position)
     reader, writer = (own, other) if own.run.kind is Kind.READ else (other, own)
-    fix = "put k.cluster_sync() between the two, where all threads of the cluster come"
+    fix = "put k.cluster.sync() between the two, where all threads of the cluster come"
     if is_relaxed:
-        fix = 'arrive with release: k.cluster_arrive(), in place of k.cluster_arrive("relaxed") between the two'
+        fix = 'arrive with release: k.cluster.arrive(), in place of k.cluster.arrive("relaxed") between the two'
     return rules.MISSING_BARRIER.diagnose(
         at=second.site.instr.location,
         notes=((f"it is {'written' if first is writer else 'read'} here", first.site.instr.location),),

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nvbackend.isel import facts
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.memory_uses import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER
-from nvbackend.isel.machine import MachineInstr
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.protocols.shared.syncs import acquires
 
 ARRIVE = "barrier.cluster.arrive"

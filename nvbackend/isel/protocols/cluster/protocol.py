@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.isel import facts
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import opcodes
 from nvbackend.isel.flow.graphs import on_cycles, postorder
-from nvbackend.isel.machine import MachineFunction, Scope
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction, Scope
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.accesses import check_cluster_accesses
 from nvbackend.isel.protocols.cluster.exchanges import check_exchanges

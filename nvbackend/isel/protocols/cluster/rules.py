@@ -9,21 +9,21 @@ PTX_BARRIER = "PTX ISA 9.7.13 (barrier.cluster)"
 ARRIVED_TWICE = Rule(
     id="cluster.arrived-twice",
     message="this arrives at the cluster barrier while the arrival of {earlier} has not been waited for on some path",
-    fix="put k.cluster_wait() between the two, or take one of them out",
+    fix="put k.cluster.wait() between the two, or take one of them out",
     why="Two arrivals of a thread without a wait between them are undefined: the barrier completes too early.",
     reference=PTX_BARRIER,
 )
 WAIT_ALONE = Rule(
     id="cluster.wait-alone",
     message="this waits at the cluster barrier, and on some path nothing arrives before it",
-    fix="put k.cluster_arrive() before it on every path, or use k.cluster_sync()",
+    fix="put k.cluster.arrive() before it on every path, or use k.cluster.sync()",
     why="The wait is for an arrival that this thread never made: it is undefined, or does not end.",
     reference=PTX_BARRIER,
 )
 ARRIVE_ALONE = Rule(
     id="cluster.arrive-alone",
     message="this arrives at the cluster barrier, and on some path the kernel ends without a wait for it",
-    fix="put k.cluster_wait() after it, or take the arrival out",
+    fix="put k.cluster.wait() after it, or take the arrival out",
     why="The arrival orders nothing by itself: the thread continues before its peers are there.",
     reference=PTX_BARRIER,
     severity=Severity.WARNING,
@@ -31,14 +31,14 @@ ARRIVE_ALONE = Rule(
 EXIT_BEFORE_PEERS = Rule(
     id="cluster.exit-before-peers",
     message="CTAs of the cluster signal {barrier} of one another, and a CTA may end before the last signal has come",
-    fix="wait for them before the end: ring.finish() in the producer's thread, or k.cluster_sync() in all threads",
+    fix="wait for them before the end: ring.finish() in the producer's thread, or k.cluster.sync() in all threads",
     why="Shared memory of a CTA that has ended is gone: a late access faults, or hits another kernel's.",
     reference="PTX ISA 5.1.7 (shared memory of a cluster); CUDA Programming Guide, distributed shared memory",
 )
 ACCESS_EARLY = Rule(
     id="cluster.access-before-start",
     message="{instruction} accesses the shared memory of another CTA, and on some path nothing before it waits for it",
-    fix="put k.cluster_sync() before the first access",
+    fix="put k.cluster.sync() before the first access",
     why="The other CTA may not have started: what is there is not its memory yet, or not what it writes first.",
     reference="CUDA Programming Guide, distributed shared memory; PTX ISA 5.1.7 (shared memory of a cluster)",
 )
@@ -46,7 +46,7 @@ ACCESS_LATE = Rule(
     id="cluster.exit-before-access",
     message="{instruction} accesses the shared memory of another CTA, and on some path the kernel ends with no barrier "
     "of the cluster after it",
-    fix="put k.cluster_sync() after the last access",
+    fix="put k.cluster.sync() after the last access",
     why="Shared memory of a CTA that has ended is gone: a late access faults, or hits another kernel's.",
     reference="CUDA Programming Guide, distributed shared memory; PTX ISA 5.1.7 (shared memory of a cluster)",
 )
@@ -55,7 +55,7 @@ MISSING_BARRIER = Rule(
     message="{reader} reads {memory}, which {writer} writes in another CTA, and no barrier of the cluster orders the "
     "two: byte {byte} in the CTA of rank {owner}",
     fix="{fix}",
-    why="k.barrier() orders the threads of one CTA alone: the other CTA may be ahead, or not there yet. Nothing traps.",
+    why="k.barrier.sync() orders the threads of one CTA alone: the other CTA may be ahead, or not there yet. Nothing traps.",
     reference="PTX ISA 9.7.13 (barrier.cluster), 8 (memory consistency model: data races)",
 )
 RANK = Rule(

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.flow.graphs import on_cycles, postorder
 from nvbackend.isel.flow.warp_paths import THREADS, coming, everyone
-from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, Parting
 

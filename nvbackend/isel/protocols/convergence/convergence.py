@@ -7,14 +7,14 @@ the kernel, or leaves a loop, the others go on without those threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row import Effect, Row
-from nvbackend.intrinsics.warp import ALL_LANES
-from nvbackend.isel.machine import MachineFunction, MachineInstr, Scope
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.row import Effect, Row
+from nvbackend.intrinsics.sync.warp import ALL_LANES
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.barriers import Barriers, is_collective
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, divergence_of
@@ -58,15 +58,10 @@ def _line_and_branch(diagnostic: Diagnostic) -> object:
 
 def needed_scope(instr: MachineInstr) -> Scope:
     """The group whose threads execute `instr` together; THREAD where each may be alone, or nothing is known."""
-    return Scope.THREAD if instr.row is None else needed_of(instr.row, instr.operands)
-
-
-def needed_of(row: Row, operands: Mapping[str, str]) -> Scope:
-    """The same of a row and the names of its `operands`: numbers name themselves."""
-    needed = _needed(row)
+    needed = Scope.THREAD if instr.row is None else _needed(instr.row)
     if needed is not Scope.WARP:
         return needed
-    masks = [operands[name] for name in _MASKS if name in operands]
+    masks = [instr.operands[name] for name in _MASKS if name in instr.operands]
     return Scope.WARP if all(_is_whole(mask) for mask in masks) else Scope.THREAD
 
 

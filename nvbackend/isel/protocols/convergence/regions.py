@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel.flow.control_flow import ControlFlow
 from nvbackend.isel.flow.finished import kept
-from nvbackend.isel.machine import Branch, MachineFunction, Scope
+from nvbackend.isel.machine.function import Branch, MachineFunction, Scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ WARP_DIVERGENT = Rule(
 BARRIER_DIVERGENT = Rule(
     id="barrier.divergent",
     message="{instruction} waits for all threads of the CTA, and {branch} lets only some of them come here",
-    fix="put it where all threads come, or count those that do: k.barrier(number, threads)",
+    fix="put it where all threads come, or count those that do: k.barrier.sync(number, threads)",
     why="The threads that came wait forever.",
     reference="PTX ISA 9.7.13.1 (barrier: all threads of the CTA)",
 )
@@ -31,7 +31,7 @@ BARRIER_SKIPPED = Rule(
     id="barrier.skipped",
     message="{instruction} waits for all threads of the CTA, and {branch} ends the kernel for some of them before",
     fix="let these threads stay until the last barrier, and skip the work in between; or count those that are left: "
-    "k.barrier(number, threads)",
+    "k.barrier.sync(number, threads)",
     why="The barrier may wait for threads that will not come.",
     reference="PTX ISA 9.7.13.1 (barrier: all threads of the CTA)",
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nvbackend.isel import facts
 from nvbackend.isel.flow.loops import Loop, Loops
-from nvbackend.isel.machine import RunTimeValues
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import RunTimeValues
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding, is_spread
 from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Cell, Role, Use, Uses

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.warp_paths import everyone, ways
-from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.first import Firsts
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
-from nvbackend.isel import facts
-from nvbackend.isel.machine import RunTimeValues, Scope
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import RunTimeValues, Scope
 from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Use
 
 

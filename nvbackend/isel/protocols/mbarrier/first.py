@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
-from nvbackend.isel import facts
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.warp_paths import coming
-from nvbackend.isel.machine import MachineFunction, MemoryObject, MemoryUse
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction, MemoryObject, MemoryUse
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
 
 _PARITY = "parity"
@@ -50,7 +50,7 @@ class Firsts:
         asked: dict[str, set[str]] = {}
         for use in self._uses.all:
             variable = _variable(use)
-            if variable is not None and use.role & (Role.WAIT | Role.POLL) and self._loops.is_reachable(use.site.block):
+            if variable is not None and self._loops.is_reachable(use.site.block):
                 asked.setdefault(variable, set()).add(use.site.block)
         found: dict[tuple[str, str], set[int | None]] = {}
         for variable, blocks in asked.items():
@@ -132,8 +132,7 @@ class Firsts:
             barriers = {touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE}
             for touch in instr.memory:
                 if touch.use in (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE):
-                    asynchronous = touch.use is MemoryUse.ASYNC_WRITE and barriers
-                    found.setdefault(touch.object, set()).update(barriers if asynchronous else {None})
+                    found.setdefault(touch.object, set()).update(barriers or {None})
         return found
 
 

@@ -14,15 +14,15 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from nvbackend.diagnostics import Rule
-from nvbackend.isel import facts
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops
+from nvbackend.isel.machine import facts
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.uses import WRITES, Cell, Role, Use, Uses
 
 if TYPE_CHECKING:
     from nvbackend.isel.flow.dataflow import Site
-    from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject
+    from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject
 
 _CTA_BARRIERS = ("bar.", "barrier.cta", "barrier.sync", "barrier.red")
 _CLUSTER_WAIT = "barrier.cluster.wait"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
-from nvbackend.isel import facts
 from nvbackend.isel.flow.loops import Loop, Loops
-from nvbackend.isel.machine import MachineBlock, MachineFunction, Update
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, Update
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.first import Firsts

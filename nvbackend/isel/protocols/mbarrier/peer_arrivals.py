@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nvbackend.isel import facts
-from nvbackend.isel.machine import Scope
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import Scope
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts, multiplicity, sums
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.isel import facts
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.loops import Loops, loops_of
-from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck

@@ -9,22 +9,22 @@ PTX_MBARRIER = "PTX ISA 9.7.13.15"
 UNINITIALISED = Rule(
     id="mbarrier.uninitialised",
     message="{instruction} uses {barrier}, {reason}",
-    fix="initialise it first: k.mbarriers(count, arrivals), or k.mbarrier_init(barrier, arrivals), then "
-    "k.barriers_ready()",
+    fix="initialise it first: k.mbarrier.array(count, arrivals), or k.mbarrier.init(barrier, arrivals), then "
+    "k.mbarrier.ready()",
     why="The memory holds what was there before: the thread waits forever, or not at all.",
     reference=f"{PTX_MBARRIER} (mbarrier.init)",
 )
 NOT_READY = Rule(
     id="mbarrier.not-ready",
     message="{instruction} uses {barrier}, and on some path {missing} is between its initialisation and this line",
-    fix="put k.barriers_ready() after the last mbarrier.init: the fence, and a barrier of {whom}",
+    fix="put k.mbarrier.ready() after the last mbarrier.init: the fence, and a barrier of {whom}",
     why="Another thread, another CTA or the async proxy may meet the barrier before it is initialised.",
     reference=f"{PTX_MBARRIER} (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
 )
 DOUBLE_INIT = Rule(
     id="mbarrier.double-init",
     message="{barrier} is initialised here while it may be a barrier already",
-    fix="initialise it once, or put mbarrier.inval before: k.mbarrier_invalidate(barrier)",
+    fix="initialise it once, or put mbarrier.inval before: k.mbarrier.inval(barrier)",
     why="Initialising a barrier in use is undefined: arrivals and waits of both lives mix.",
     reference=f"{PTX_MBARRIER} (mbarrier.init, mbarrier.inval)",
 )
@@ -38,7 +38,7 @@ AFTER_INVAL = Rule(
 OVERWRITTEN = Rule(
     id="mbarrier.overwritten",
     message="{instruction} writes to {barrier}, which is a barrier at this line",
-    fix="end its life first, with k.mbarrier_scope(...) or k.mbarrier_invalidate(barrier) and a barrier of the CTA",
+    fix="end its life first, with k.mbarrier.scope(...) or k.mbarrier.inval(barrier) and a barrier of the CTA",
     why="The counts of the phase are lost: threads wait forever, or the memory is changed by late arrivals.",
     reference=f"{PTX_MBARRIER} (mbarrier.inval)",
 )
@@ -52,21 +52,21 @@ ARRIVALS = Rule(
 NO_ARRIVAL = Rule(
     id="mbarrier.no-arrival",
     message="this waits for a phase of {barrier}, and nothing in the kernel arrives on it",
-    fix="let the producer arrive on it: k.mbarrier_arrive_expect_tx(barrier, bytes) or k.mbarrier_arrive(barrier)",
+    fix="let the producer arrive on it: k.mbarrier.arrive_expect_tx(barrier, bytes) or k.mbarrier.arrive(barrier)",
     why="A phase completes by its arrivals; bytes alone never complete one, so the wait does not end.",
     reference=f"{PTX_MBARRIER} (phase completion)",
 )
 UNEXPECTED_BYTES = Rule(
     id="mbarrier.unexpected-bytes",
     message="{instruction} completes its bytes on {barrier}, and nothing announces bytes on it",
-    fix="announce them before the copy: k.mbarrier_arrive_expect_tx(barrier, bytes)",
+    fix="announce them before the copy: k.mbarrier.arrive_expect_tx(barrier, bytes)",
     why="The phase completes with its arrivals, whether the bytes have come or not; then their count underflows.",
     reference=f"{PTX_MBARRIER} (expect-tx operation)",
 )
 MISSING_BYTES = Rule(
     id="mbarrier.missing-bytes",
     message="{bytes} bytes are announced on {barrier}, and no copy of the kernel completes on it",
-    fix="give the copies this barrier, or arrive without bytes: k.mbarrier_arrive(barrier)",
+    fix="give the copies this barrier, or arrive without bytes: k.mbarrier.arrive(barrier)",
     why="The phase never completes, and every waiter hangs.",
     reference=f"{PTX_MBARRIER} (expect-tx operation, complete-tx operation)",
 )
@@ -106,7 +106,7 @@ NO_ARRIVAL_IN_PEER = Rule(
     id="mbarrier.no-arrival-in-peer",
     message="the CTA of rank {rank} waits for a phase of {barrier}, and no arrival reaches it: {others}",
     fix="let the arrival reach that CTA too: multicast_mask= of a tcgen05.commit with bit {rank}, or "
-    "k.mbarrier_arrive_peer(barrier, {rank}, when=...)",
+    "k.mbarrier.arrive_peer(barrier, {rank}, when=...)",
     why="Each CTA has a barrier of its own at the same place; an arrival is on one, unless it is multicast.",
     reference=f"{PTX_MBARRIER} (phase completion); PTX ISA 9.7.16 (tcgen05.commit, multicast)",
 )
@@ -121,7 +121,7 @@ ARRIVALS_IN_PEER = Rule(
 PARITY_FIRST = Rule(
     id="mbarrier.parity-first",
     message="the first wait for {barrier} is for parity 1, and its first phase has parity 0",
-    fix="wait for parity 0 first: k.mbarrier_wait(barrier, 0), or a variable that begins at 0; each phase that follows "
+    fix="wait for parity 0 first: k.mbarrier.wait(barrier, 0), or a variable that begins at 0; each phase that follows "
     "has the other parity",
     why="Before a barrier completes its first phase, the phase before counts as complete: the wait returns at once.",
     reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",

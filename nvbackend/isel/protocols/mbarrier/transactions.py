@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
-from nvbackend.isel import facts
 from nvbackend.isel.flow.extents import known_extent
 from nvbackend.isel.flow.loops import Loop, Loops
-from nvbackend.isel.machine import MachineInstr, MemoryUse, RunTimeValues, Scope
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineInstr, MemoryUse, RunTimeValues, Scope
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding, is_spread
 from nvbackend.isel.protocols.mbarrier.reach import Reaches

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import groupby
 
-from nvbackend.intrinsics.row import RegisterClass, Row
-from nvbackend.isel import facts
+from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import kept_of_text
-from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
 BARRIER = "barrier"
 ATTACHED = "attached"
@@ -74,7 +74,7 @@ class Use:
     role: Role
 
     def fact(self, name: str) -> int | None:
-        """A number known of the instruction, by its name in `isel.facts`."""
+        """A number known of the instruction, by its name in `isel.machine.facts`."""
         return self.site.instr.facts.get(name)
 
     @property

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.flow.accesses import Kind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import finished, kept, with_successors
-from nvbackend.isel.machine import (
+from nvbackend.isel.machine.function import (
     Crew,
     MachineBlock,
     MachineFunction,
@@ -21,8 +22,7 @@ from nvbackend.isel.machine import (
     MemoryTouch,
     MemoryUse,
 )
-from nvbackend.isel.protocols.copy_waits import filled_by_copies_alone, first_reads
-from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, shared_accesses
+from nvbackend.isel.protocols.proxy.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.protocols.proxy.state import (
     ACCESS,
     DONE,

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.isel import facts
-from nvbackend.isel.machine import Crew, MachineFunction, MemoryObject, MemoryUse
+from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, MemoryUse
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.proxy import rules
-from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, relation
 from nvbackend.isel.protocols.proxy.protocol import find_meetings, reduce_function, waits_are_wrong
 from nvbackend.isel.protocols.shared.pairs import Pairs
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires

@@ -10,7 +10,7 @@ MISSING_FENCE = Rule(
     id="proxy.missing-fence",
     message="{reader} reads {memory} through the async proxy, and {writer} wrote it through the generic proxy with no "
     "fence.proxy.async between them",
-    fix="put k.fence_proxy_async() after {writer}, in the threads that write, and a barrier of threads after the "
+    fix="put k.fence.proxy_async() after {writer}, in the threads that write, and a barrier of threads after the "
     "fence where other threads read",
     why="A barrier of threads does not order the two proxies: what was there before may be read.",
     reference=f"{PROXIES}; PTX ISA 9.7.13 (fence.proxy.async)",
@@ -25,14 +25,14 @@ WRITE_IN_FLIGHT = Rule(
 READ_BEFORE_WAIT = Rule(
     id="proxy.read-before-wait",
     message="{reader} reads {memory}, which {writer} fills, with no wait on {barrier} between them",
-    fix="wait for the phase of {barrier} that the copy completes before this line, with k.mbarrier_wait",
+    fix="wait for the phase of {barrier} that the copy completes before this line, with k.mbarrier.wait",
     why="The bytes may not have come yet: what is read depends on timing. Nothing traps.",
     reference="PTX ISA 9.7.9 (cp.async.bulk, mbarrier-based completion)",
 )
 WAITED_BY_OTHERS = Rule(
     id="proxy.waited-by-others",
     message="{reader} reads {memory} in thread {thread} too, which does not wait on {barrier}: other threads do",
-    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier() after that "
+    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier.sync() after that "
     "block",
     why="A wait holds its own thread only: the others read while the bytes come. Nothing traps.",
     reference="PTX ISA 9.7.13.15.16 (mbarrier.try_wait), 8 (memory consistency model: causality order)",
@@ -48,7 +48,7 @@ STORE_NOT_COMMITTED = Rule(
     id="proxy.store-not-committed",
     message="the kernel ends with {reader} in a bulk group that was never committed, so no wait covers its read of "
     "{memory}",
-    fix="put k.tma_commit_stores() after {reader}, and k.tma_wait_stores(reading=True) in the same thread before the "
+    fix="put k.tma.commit_group() after {reader}, and k.tma.wait_group(reading=True) in the same thread before the "
     "kernel ends",
     why="The shared memory may be given to the next CTA while it is read; a wait sees committed groups only.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.commit_group)",
@@ -56,7 +56,7 @@ STORE_NOT_COMMITTED = Rule(
 STORE_NOT_WAITED = Rule(
     id="proxy.store-not-waited",
     message="the kernel ends while {reader} may still read {memory}: {reason}",
-    fix="put k.tma_wait_stores(reading=True), or the epilogue's finish(), in the thread that stored, before the kernel "
+    fix="put k.tma.wait_group(reading=True), or the epilogue's finish(), in the thread that stored, before the kernel "
     "ends",
     why="The shared memory may be given to the next CTA while it is read, and the stored tile is wrong now and then.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.wait_group)",
@@ -65,7 +65,7 @@ REFILL = Rule(
     id="proxy.refill",
     message="{writer} fills {memory} again, and no barrier is between this and {reader}, by which other warps may "
     "still read it",
-    fix="put k.barrier() after the wgmma.wait_group of {reader}, or let all who multiply arrive on an mbarrier and "
+    fix="put k.barrier.sync() after the wgmma.wait_group of {reader}, or let all who multiply arrive on an mbarrier and "
     "wait for it before this line",
     why="A thread waits for its own warp's multiplies only: those of a slower warp read old, new or mixed bytes.",
     reference=f"{PROXIES}; PTX ISA 9.7.15.7.3 (wgmma.wait_group: of the executing threads)",
@@ -73,7 +73,7 @@ REFILL = Rule(
 REFILL_IN_FLIGHT = Rule(
     id="proxy.refill-in-flight",
     message="{writer} fills {memory} again while {reader} may still read it: no wait for an mbarrier comes between",
-    fix="put k.tcgen05_commit(barrier) after {reader}, and k.mbarrier_wait(barrier, parity) before this line",
+    fix="put k.tcgen05.commit(barrier) after {reader}, and k.mbarrier.wait(barrier, parity) before this line",
     why="A tcgen05 operation continues after its issue: it reads old, new or mixed bytes. Nothing traps.",
     reference=f"{PROXIES}; PTX ISA 9.7.16.6 (tcgen05 memory consistency: completion of asynchronous operations)",
 )

@@ -14,9 +14,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.machine import MemoryObject
-from nvbackend.isel.protocols.proxy.accesses import Kind, Relation, Run, relation
+from nvbackend.isel.machine.function import MemoryObject
 
 DONE = -1
 _ENDED = frozenset({DONE})

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.isel.flow.accesses import Kind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.protocols.proxy import rules
-from nvbackend.isel.protocols.proxy.accesses import Kind, Run
 from nvbackend.isel.protocols.proxy.state import COMMITS, WAITS, Meeting
 
 _MOST_NOTES = 3
 _CALLS = {
-    Kind.MULTIPLY: "k.wgmma_wait_group(0)",
-    Kind.STORE: "k.tma_wait_stores(reading=True), in the thread that stored,",
-    Kind.COPY: "k.cp_async_wait(0)",
+    Kind.MULTIPLY: "k.wgmma.wait_group(0)",
+    Kind.STORE: "k.tma.wait_group(reading=True), in the thread that stored,",
+    Kind.COPY: "k.cp_async.wait_group(0)",
 }
 
 
@@ -35,7 +35,7 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     if told.first.kind is Kind.COPY:
         fix = f"put {_CALLS[Kind.COPY]} before this line"
         if told.ages == {0}:
-            fix = f"put k.cp_async_commit() after {first}, and {_CALLS[Kind.COPY]} before this line"
+            fix = f"put k.cp_async.commit_group() after {first}, and {_CALLS[Kind.COPY]} before this line"
         return rules.COPY_READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, reason=reason, fix=fix
         )

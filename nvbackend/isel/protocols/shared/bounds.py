@@ -13,11 +13,11 @@ from functools import cached_property
 from operator import add
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.guard import GUARD
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.guard import GUARD
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.flow.memory_uses import PEER_SPACE, defining_blocks, symbol_terms
-from nvbackend.isel.machine import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.shared.rules import BOUNDS
 
 _SPACES = ("shared", PEER_SPACE)

@@ -10,13 +10,13 @@ import bisect
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nvbackend.intrinsics.guard import GUARD
-from nvbackend.intrinsics.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.row import Row
+from nvbackend.intrinsics.row.guard import GUARD
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.flow.accesses import Run
 from nvbackend.isel.flow.extents import dense_extent
 from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED, symbol_terms
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse, RunTimeValues
-from nvbackend.isel.protocols.proxy.accesses import Run
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse, RunTimeValues
 
 _WARP = (1 << WARP_SIZE) - 1
 _LEAST = 16

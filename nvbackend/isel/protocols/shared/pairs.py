@@ -11,11 +11,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nvbackend.isel.flow.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch
-from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch
 from nvbackend.isel.protocols.shared.syncs import releases
 
 Hazards = Mapping[Kind, Collection[Kind]]

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.flow.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.flow.loops import Loop
-from nvbackend.isel.machine import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse, Scope
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse, Scope
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
-from nvbackend.isel.protocols.proxy.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.protocols.shared import rules
 from nvbackend.isel.protocols.shared.footprints import BULK_COPIES, Footprints, Overlap
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
@@ -168,12 +168,12 @@ def _barrier_between(race: Race, divergence: Divergence | None) -> str:
     first, second = race.first.site.block, race.second.site.block
     parting = divergence.parting(second, Scope.CTA) if divergence is not None else None
     if divergence is None or parting is None:
-        return "put k.barrier(), or a named barrier of the threads concerned, between the two"
+        return "put k.barrier.sync(), or a named barrier of the threads concerned, between the two"
     if first not in divergence.region(parting):
-        return f"put k.barrier() before {parting.described()}, where all threads come"
+        return f"put k.barrier.sync() before {parting.described()}, where all threads come"
     if parting.branch.uniform >= Scope.WARP:
-        return "put k.barrier(number, threads) between the two, a named barrier that counts the threads that come here"
-    return f"end the block of {parting.described()} between the two, put k.barrier() there, and open it again"
+        return "put k.barrier.sync(number, threads) between the two, a named barrier that counts the threads that come here"
+    return f"end the block of {parting.described()} between the two, put k.barrier.sync() there, and open it again"
 
 
 def _named(instr: MachineInstr) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
 from nvbackend.isel.flow.dataflow import Site, reverse_postorder
-from nvbackend.isel.machine import Crew, MachineBlock, MachineFunction, MachineInstr
+from nvbackend.isel.machine.function import Crew, MachineBlock, MachineFunction, MachineInstr
 
 _BARRIERS = ("bar.sync", "barrier.sync", "bar.red", "barrier.red")
 _CLUSTER = ("barrier.cluster.arrive", "barrier.cluster.wait")

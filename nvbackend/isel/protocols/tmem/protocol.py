@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.intrinsics import tcgen05_memory
-from nvbackend.intrinsics.tcgen05 import FAMILY
-from nvbackend.isel.families.tcgen05_memory_rules import BOUNDS
+from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.mma.tcgen05 import FAMILY
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import has_opcode
 from nvbackend.isel.flow.warp_paths import reachable, warp_paths
-from nvbackend.isel.machine import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.convergence.rules import BARRIER_DIVERGENT, BARRIER_SKIPPED
 from nvbackend.isel.protocols.tmem import rules
@@ -38,11 +37,12 @@ from nvbackend.isel.protocols.tmem.state import (
     is_placed,
     step,
 )
+from nvbackend.isel.select.tcgen05.memory_rules import BOUNDS
 
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE, rules.MISSING_BARRIER)
 """Rules found at the end of the kernel whose mistake is where the fact began."""
 _TCGEN05 = f"{FAMILY}."
-_FENCE_BEFORE = "k.tcgen05_fence_before_thread_sync()"
+_FENCE_BEFORE = "k.tcgen05.fence_before_thread_sync()"
 _WRITE = MemoryUse.ASYNC_WRITE
 _OF_A_WAIT = (rules.MISSING_WAIT, rules.WRITE_IN_FLIGHT)
 _ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.arrive.noComplete")
@@ -172,7 +172,7 @@ class _Whole:
             "given": site.instr.operands.get("columns", "other"),
             "what": self._what(finding),
             "last": "fence" if fact.known is Known.FENCED else "wait for the load",
-            "barrier": "k.barrier()" if fact.known is Known.FENCED else f"{_FENCE_BEFORE} and k.barrier()",
+            "barrier": "k.barrier.sync()" if fact.known is Known.FENCED else f"{_FENCE_BEFORE} and k.barrier.sync()",
             "total": sum(one.bytes for one in self.allocated),
             "limit": tcgen05_memory.COLUMNS,
             "names": ", ".join(sorted({one.name for one in self.allocated})),

@@ -10,7 +10,7 @@ _ORDER = "PTX ISA 9.7.16.6 (tcgen05 memory consistency: asynchronous operations,
 MISSING_DEALLOC = Rule(
     id="tcgen05.missing-dealloc",
     message="the kernel may end here with the {columns} columns of {name} still allocated: {reason}",
-    fix="give them back on every path: tcgen05_dealloc by the warp that allocated, or `with k.tmem_alloc(...)`",
+    fix="give them back on every path: tcgen05_dealloc by the warp that allocated, or `with k.tcgen05.tmem(...)`",
     why="The columns stay taken: a later CTA of the SM waits in its allocation forever.",
     reference=_ALLOCATION,
 )
@@ -38,7 +38,7 @@ TOTAL_COLUMNS = Rule(
 ALLOC_AFTER_RELINQUISH = Rule(
     id="tcgen05.alloc-after-relinquish",
     message="{name} is allocated after this CTA has relinquished its permit to allocate",
-    fix="relinquish after the last allocation: k.tmem_alloc(..., relinquish=False) for all before it",
+    fix="relinquish after the last allocation: k.tcgen05.tmem(..., relinquish=False) for all before it",
     why="The behaviour is undefined.",
     reference=_ALLOCATION,
 )
@@ -52,21 +52,21 @@ NOT_ALLOCATED = Rule(
 MISSING_WAIT_ST = Rule(
     id="tcgen05.missing-wait-st",
     message="{instruction} accesses columns of {name} that a tcgen05.st may still be writing",
-    fix="put k.tcgen05_wait_st() between the two",
+    fix="put k.tcgen05.wait_st() between the two",
     why="Stores are not ordered with what follows: old contents are used now and then.",
     reference=_ORDER,
 )
 MISSING_COMMIT = Rule(
     id="tcgen05.missing-commit",
     message="{what}, and no tcgen05.commit is after {mma}",
-    fix="put k.tcgen05_commit(barrier) after the last mma, in the thread that issues it",
+    fix="put k.tcgen05.commit(barrier) after the last mma, in the thread that issues it",
     why="Without a commit no mbarrier tells when the mma is done: D is read too early, or freed in use.",
     reference="PTX ISA 9.7.16.12.1 (tcgen05.commit)",
 )
 MISSING_WAIT = Rule(
     id="tcgen05.missing-wait",
     message="{instruction} reads {name}, which {mma} may still be writing: no wait for its mbarrier is before it",
-    fix="put k.mbarrier_wait(...) on the barrier of the commit, and k.tcgen05_fence_after_thread_sync(), before it",
+    fix="put k.mbarrier.wait(...) on the barrier of the commit, and k.tcgen05.fence_after_thread_sync(), before it",
     why="An mma continues after its issue, and after the commit too: the accumulator is read half done.",
     reference=_ORDER,
 )
@@ -74,21 +74,21 @@ WRITE_IN_FLIGHT = Rule(
     id="tcgen05.write-in-flight",
     message="{instruction} overwrites columns of {name} that {mma} may still be reading or writing: no wait for its "
     "mbarrier is before it",
-    fix="commit after the mma, and put k.mbarrier_wait(...) on the barrier of the commit before this line",
+    fix="commit after the mma, and put k.mbarrier.wait(...) on the barrier of the commit before this line",
     why="An mma continues after issue: it multiplies old, new or mixed columns, depending on timing. Nothing traps.",
     reference=_ORDER,
 )
 MISSING_FENCE_AFTER = Rule(
     id="tcgen05.missing-fence-after",
     message="{instruction} reads {name} after a wait with no tcgen05.fence::after_thread_sync between",
-    fix="put k.tcgen05_fence_after_thread_sync() after the wait",
+    fix="put k.tcgen05.fence_after_thread_sync() after the wait",
     why="The load may be moved before the wait, which orders other memory only.",
     reference="PTX ISA 9.7.16.11.1 (tcgen05.fence)",
 )
 MISSING_FENCE_BEFORE = Rule(
     id="tcgen05.missing-fence-before",
     message="{name} was read here, and another warp gives it back: no tcgen05.fence::before_thread_sync follows",
-    fix="put k.tcgen05_fence_before_thread_sync() after the wait for the load, before the barrier or arrival that "
+    fix="put k.tcgen05.fence_before_thread_sync() after the wait for the load, before the barrier or arrival that "
     "lets that warp go on",
     why="The barrier does not order the load: the columns may be someone else's when it reads them.",
     reference="PTX ISA 9.7.16.11.1 (tcgen05.fence)",

@@ -11,12 +11,13 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import Rule
-from nvbackend.intrinsics import tcgen05, tcgen05_memory
-from nvbackend.isel.families import tcgen05_memory_rules
+from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.machine import Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.machine import tensor_memory_uses as tmem_uses
+from nvbackend.isel.machine.function import Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.tmem import rules
-from nvbackend.isel.protocols.tmem import uses as tmem_uses
+from nvbackend.isel.select.tcgen05 import memory_rules as tcgen05_memory_rules
 
 EXIT = "ret"
 ALLOC, DEALLOC, RELINQUISH = "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit"

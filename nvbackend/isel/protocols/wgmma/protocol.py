@@ -12,7 +12,7 @@ from dataclasses import replace
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import has_opcode, kept
-from nvbackend.isel.machine import MachineFunction
+from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import FENCE, Event, FenceUse, Finding, WgmmaState, concerns, join, step
 from nvbackend.isel.protocols.wgmma.text import Wording

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from nvbackend.diagnostics import Rule
-from nvbackend.intrinsics.wgmma import PENDING_GROUPS
+from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.machine import Access, MachineInstr, RegisterBlock
+from nvbackend.isel.machine.function import Access, MachineInstr, RegisterBlock
 from nvbackend.isel.protocols.wgmma import rules
 
 FENCE = "wgmma.fence"

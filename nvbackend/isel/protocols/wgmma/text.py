@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.intrinsics.wgmma import PENDING_GROUPS
+from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.machine import Access, RegisterBlock
+from nvbackend.isel.machine.function import Access, RegisterBlock
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import (
     COMMIT_GROUP,

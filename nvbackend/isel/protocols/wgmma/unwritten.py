@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.isel import facts
 from nvbackend.isel.flow.dataflow import Site, solve
-from nvbackend.isel.machine import Access, MachineFunction, MachineInstr, RegisterBlock
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock
 
 UNWRITTEN = Rule(
     id="wgmma.unwritten",

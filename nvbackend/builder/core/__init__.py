@@ -1,0 +1,1 @@
+"""The builder's core: where code goes, control flow, variables, parameters."""

@@ -1,0 +1,266 @@
+"""Control flow as with-blocks: branches, counted and open loops, early exits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from nvbackend.builder.core.core import RETURN, BuilderCore
+from nvbackend.builder.core.variables import Variable
+from nvbackend.builder.lower.numbers import Number
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.scopes.regions import Region, Storage, Threads
+from nvbackend.builder.value_tracking.expressions.provenance import same_in_all_threads
+from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
+from nvbackend.diagnostics import Location, caller_location
+from nvbackend.intrinsics.row.types import ElementType, pred, s32
+
+Known = dict[Storage, list[ir.Value]]
+
+
+@dataclass(frozen=True, slots=True)
+class _If:
+    """What else_ needs of the if_ block that ended last."""
+
+    branch: ir.Instruction
+    test: ir.Value
+    merge: ir.Block
+    region: Region
+    before: Known
+    others: Threads | None
+    rest: Threads | None
+    elsewhere: Threads | None
+    anchor: str | None
+
+
+class Control(BuilderCore):
+    """The control-flow calls of the builder."""
+
+    _last_if: _If | None = None
+
+    def var(self, initial: Operand, element: ElementType | None = None, name: str | None = None) -> Variable:
+        """A mutable variable, set to `initial`. It lives in the with-block that makes it and the blocks inside.
+
+        Without a `name` it is called as what it is assigned to.
+        """
+        name = name_or(name, "var", "var")
+        value = as_value(self, initial, element)
+        storage = self._new_storage([value.ir.type], name)
+        self._write(storage, [value.ir])
+        return Variable(self, storage, value.type)
+
+    @with_block
+    def if_(self, condition: Operand) -> Iterator[None]:
+        """Run the block where `condition` (a predicate) holds. `k.else_()` may follow."""
+        self._check_live()
+        test = as_value(self, condition, pred)
+        then, merge = self._new_block("then"), self._new_block("endif")
+        branch = self._branch_if(test, then, merge)
+        before = dict(self._known)
+        chosen, others = self._execution.split(test.ir, self._elected)
+        crew, rest = self._execution.part(test.ir, self._elected)
+        in_cluster, elsewhere = self._execution.split_cluster(test.ir, self._elected)
+        anchor = None if crew is rest else self._regions[-1].anchor or branch.parent.name
+        with self._region("if") as region:
+            region.alone = self._is_alone(test.ir)
+            region.executing, region.crew, region.anchor = chosen, crew, anchor
+            region.in_cluster = in_cluster
+            self._execution.narrow(test.ir, self._elected, holds=True)
+            self._enter(then, before)
+            yield
+            self._branch(merge)
+        self._enter(merge, _unchanged(before, region))
+        self._last_if = _If(branch, test.ir, merge, region, before, others, rest, elsewhere, anchor)
+
+    @with_block
+    def else_(self) -> Iterator[None]:
+        """The other side of the if_ block that ends right above."""
+        last = self._last_if
+        if last is None or self._ir.block is not last.merge or self._has_content(last.merge):
+            rules.ELSE_WITHOUT_IF.fail()
+        self._last_if = None
+        otherwise = self._new_block("else")
+        last.branch.operands[2] = otherwise
+        with self._region("else") as region:
+            region.executing, region.crew, region.anchor = last.others, last.rest, last.anchor
+            region.in_cluster = last.elsewhere
+            self._execution.narrow(last.test, self._elected, holds=False)
+            self._enter(otherwise, last.before)
+            yield
+            self._branch(last.merge)
+        self._enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
+
+    @with_block
+    def range(
+        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i"
+    ) -> Iterator[Value]:
+        """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
+
+        A step known at build time is checked (control.step); a run-time one must be positive.
+        """
+        known = step._value().constant if isinstance(step, Arithmetic) else step
+        if known is not None and (not isinstance(known, int) or known <= 0):
+            rules.ZERO_STEP.fail(step=known)
+        if stop is None:
+            start, stop = 0, start
+        element = next((bound.type for bound in (start, stop) if isinstance(bound, Arithmetic)), s32)
+        if not element.is_integer:
+            rules.UNSUPPORTED_OPERATION.fail(operation="k.range", element=element, advice="count in integers: .to(i32)")
+        last = as_value(self, stop, element)
+        _check_last_count(start, last.constant, known, element)
+        first = as_value(self, start, element)
+        rounds = (first.ir, last.ir, as_value(self, step, element).ir)
+        counter = self.var(first, name=name)
+        self._places.multiples.count(counter._storage.slots[0], first.ir, rounds[2])
+        if same_in_all_threads(rounds, self._shared_counters):
+            self._shared_counters.update(counter._storage.slots)
+        header, body, latch, done = (self._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
+        self._branch(header)
+        before = dict(self._known)
+        with self._region("range") as region:
+            region.executing = self._execution.here(skip=1)
+            region.in_cluster = self._regions[-2].in_cluster
+            self._execution.count(rounds, counter._storage.slots[0])
+            self._enter(header)
+            self._branch_if(counter.value < last, body, done, rounds)
+            region.exit_block, region.next_block = done, latch
+            self._enter(body)
+            yield counter.value.named(name)
+            self._branch(latch)
+            self._enter(latch)
+            counter += step
+            self._branch(header)
+        self._enter(done, _unchanged(before, region))
+
+    @with_block
+    def loop(self) -> Iterator[None]:
+        """Repeat until break_if, break_ or return_ leaves."""
+        self._check_live()
+        body, done = self._new_block("loop"), self._new_block("loop.end")
+        self._branch(body)
+        before = dict(self._known)
+        with self._region("loop") as region:
+            region.executing = self._execution.here(skip=1)
+            region.in_cluster = self._regions[-2].in_cluster
+            region.exit_block, region.next_block = done, body
+            self._enter(body)
+            yield
+            self._branch(body)
+            if not region.left:
+                rules.ENDLESS.fail(at=region.location)
+        self._enter(done, _unchanged(before, region))
+
+    def break_(self) -> None:
+        """Leave the innermost loop."""
+        loop = self._loop("break_")
+        self._check_held("break_", loop)
+        self._leave("break_", loop.exit_block)
+        self._execution.leave(loop)
+        loop.left = True
+
+    def continue_(self) -> None:
+        """Go on with the next round of the innermost loop."""
+        loop = self._loop("continue_")
+        self._check_held("continue_", loop)
+        self._leave("continue_", loop.next_block)
+        self._execution.leave(loop)
+
+    def return_(self) -> None:
+        """End the kernel for the threads that come here."""
+        self._return(caller_location())
+
+    def _return(self, place: Location | None) -> None:
+        self._check_live()
+        self._check_held("return_", None)
+        self._flush()
+        self._pseudo(RETURN, place=place)
+        self._ir.ret_void()
+        for region in self._regions:
+            region.left = True
+        self._execution.leave(self._regions[0])
+        self._exit_kind = "return_"
+
+    def break_if(self, condition: Operand) -> None:
+        """Leave the innermost loop where `condition` holds."""
+        loop = self._loop("break_if")
+        self._check_held("break_if", loop)
+        self._leave_if(condition, loop.exit_block)
+        self._execution.leave(loop)
+        loop.left = True
+
+    def continue_if(self, condition: Operand) -> None:
+        """Go on with the next round of the innermost loop where `condition` holds."""
+        loop = self._loop("continue_if")
+        self._check_held("continue_if", loop)
+        self._leave_if(condition, loop.next_block)
+        self._execution.leave(loop)
+
+    def return_if(self, condition: Operand) -> None:
+        """End the kernel for the threads where `condition` holds."""
+        with self.if_(condition):
+            self.return_()
+
+    def _has_content(self, block: ir.Block) -> bool:
+        """Whether something was emitted in `block`, recorded there, or is still to be written at its end."""
+        recorded = self.machine.blocks.get(block.name)
+        return bool(block.instructions or self._dirty or (recorded and recorded.instructions))
+
+    def _leave(self, kind: str, block: ir.Block | None) -> None:
+        self._check_live()
+        assert block is not None
+        self._branch(block)
+        self._exit_kind = kind
+
+    def _leave_if(self, condition: Operand, block: ir.Block | None) -> None:
+        self._check_live()
+        assert block is not None
+        test = as_value(self, condition, pred)
+        stay = self._new_block("stay")
+        self._branch_if(test, block, stay)
+        self._enter(stay, self._known)
+
+    @contextmanager
+    def _holding(self, call: str) -> Iterator[None]:
+        """Around what no thread may leave early, since its end has work to do."""
+        region, held = self._regions[-1], (call, caller_location())
+        region.held.append(held)
+        try:
+            yield
+        finally:
+            region.held.remove(held)
+
+    def _check_held(self, exit_kind: str, loop: Region | None) -> None:
+        """Raises pipeline.left where an exit from `loop`, or from the kernel, leaves a held block."""
+        for region in reversed(self._regions):
+            if region.held:
+                call, place = region.held[-1]
+                rules.HELD.fail(exit=exit_kind, call=call, notes=(("the block begins here", place),))
+            if region is loop:
+                return
+
+    def _loop(self, exit_kind: str) -> Region:
+        for region in reversed(self._regions):
+            if region.exit_block is not None:
+                return region
+        rules.NO_LOOP.fail(exit=exit_kind)
+
+
+def _unchanged(known: Known, region: Region) -> Known:
+    """The storages that `region` did not write: their registers are the same behind it."""
+    return {storage: values for storage, values in known.items() if storage not in region.written}
+
+
+def _check_last_count(start: Operand, stop: Number | None, step: object, element: ElementType) -> None:
+    """The counter goes one step past the last round; where that does not fit its type, it would begin again."""
+    if not isinstance(stop, int) or not isinstance(step, int):
+        return
+    first = start._value().constant if isinstance(start, Arithmetic) else start
+    last = first + -(-(stop - first) // step) * step if isinstance(first, int) else stop - 1 + step
+    limit = (1 << element.bits - element.is_signed) - 1
+    if last > limit:
+        rules.RANGE_END.fail(stop=stop, step=step, last=last, element=element, limit=limit)

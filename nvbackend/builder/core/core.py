@@ -1,0 +1,415 @@
+"""The part of the builder that everything else stands on: where code goes, what is recorded, what is in scope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from llvmlite import ir
+
+from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.lower.lowering import Operands, declare, lower
+from nvbackend.builder.lower.operands import check_operands, values_of
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.blocks import Asked, LiveBuilder
+from nvbackend.builder.scopes.names import check_name
+from nvbackend.builder.scopes.regions import Region, Storage
+from nvbackend.builder.value_tracking.addresses.descriptor_words import words_of
+from nvbackend.builder.value_tracking.addresses.peer_ranks import PeerRanks
+from nvbackend.builder.value_tracking.addresses.peers import Peers
+from nvbackend.builder.value_tracking.addresses.places import Places
+from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
+from nvbackend.builder.value_tracking.execution import BARRIER, Execution
+from nvbackend.builder.value_tracking.expressions.provenance import note_update, parity_facts, sources, swizzle_facts
+from nvbackend.builder.value_tracking.lane_values import conjuncts
+from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
+from nvbackend.builder.value_tracking.uniformity import Choice, branches
+from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_parted
+from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics import Location, caller_location, raise_all
+from nvbackend.intrinsics.row.row import Effect, Role, Row
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.flow.cluster_paths import CLUSTER
+from nvbackend.isel.machine.facts import THREADS
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
+from nvbackend.isel.target.target import Target
+from nvbackend.isel.verify.verify import check_row
+
+_THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
+RETURN = "ret"
+"""The pseudo-instruction that ends a kernel's thread."""
+
+
+class BuilderCore:
+    """Blocks, regions, mutable storage and the machine record of one function."""
+
+    def __init__(self, name: str, target: Target, function: ir.Function, *, cached_storage: bool) -> None:
+        self.name = name
+        self.target = target
+        self.function = function
+        self.machine = MachineFunction(name, target)
+        self._ir: ir.IRBuilder = LiveBuilder(self._check_live)
+        self._regions: list[Region] = [Region("kernel", None)]
+        self._shared_counters: set[ir.Value] = set()
+        """The slots of loop counters that are the same in all threads of the CTA in each round."""
+        self._execution = Execution(self._regions, self._shared_counters)
+        self._register_blocks = 0
+        self._places = Places()
+        self._numbers = OperandNumbers(self._execution, self._places.bits)
+        self._peers = Peers()
+        self._peer_ranks = PeerRanks(self._peers)
+        self._accumulators: list[Accumulator] = []
+        self._known: dict[Storage, list[ir.Value]] = {}
+        self._dirty: dict[Storage, None] = {}
+        self._cached_storage = cached_storage
+        self._exit_kind: str | None = None
+        self._asked = Asked()
+        self._elected: list[ir.Value] = []
+        self._choices: dict[str, Choice] = {}
+        self._shared_barriers: dict[ir.Value, Scope] = {}
+        """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""
+        self._indices: list[SharedIndex] = []
+        self._latest: dict[str, ir.Value] = {}
+        self._homes: dict[ir.Block, Region] = {}
+        """The region that each block belongs to, of those that this builder made."""
+        self._torn: tuple[Region, str] | None = None
+        self._finished = False
+        self._allocas: ir.Block | None = None
+
+    @property
+    def _in_cluster(self) -> bool:
+        """Whether the function is launched in clusters of several CTAs."""
+        size = self.machine.attributes.get(CLUSTER, 1)
+        return isinstance(size, int) and size > 1
+
+    def _start(self, block: ir.Block) -> None:
+        self._ir.position_at_end(block)
+        self._homes[block] = self._regions[-1]
+        self._execution.enter(self.machine.block(block.name))
+
+    # -- emission -----------------------------------------------------------------------------------------------
+
+    def emit(
+        self,
+        row: Row,
+        operands: Operands,
+        *,
+        touches: Sequence[Touch] = (),
+        memory: Sequence[MemoryTouch] = (),
+        words: dict[str, int] | None = None,
+        facts: dict[str, int] | None = None,
+        extents: Mapping[str, int] | None = None,
+        name: str = "",
+    ) -> dict[str, list[ir.Value]]:
+        """Emit one machine instruction: check it against the target, lower it, record it. Returns outputs by name.
+
+        `extents` are the bytes that it accesses at the shared address in an operand, where the row does not say.
+        Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
+        """
+        self._check_live()
+        self._check_together(row)
+        immediates = {
+            operand.name: given
+            for operand in row.operands
+            if operand.role is Role.IMMEDIATE and isinstance(given := operands.get(operand.name), int)
+        }
+        check_row(row, self.target, immediates)
+        check_operands(self.function, row, operands)
+        for value in values_of(operands):
+            self._check_scope(value)
+        self._peers.check(row, operands, in_cluster=self._in_cluster)
+        self._numbers.check(row, operands)
+        of_cluster = self._execution.of_cluster
+        reach = None if of_cluster is None else self._peer_ranks.reach(of_cluster, row, operands)
+        results = lower(self._ir, row, self._numbers.in_registers(self._ir, row, operands), name)
+        known = self._execution.facts(row, operands)
+        if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
+            self._shared_barriers[barrier] = Scope.GRID
+        self._record(
+            MachineInstr(
+                opcode=row.opcode,
+                row=row,
+                operands=_names(row, operands, results),
+                registers={name: len(values) for name, values in _registers(row, operands, results)},
+                immediates=immediates,
+                words=words_of(row, operands, self._places.bits, words or {}),
+                touches=tuple(touches),
+                memory=(*memory, *self._places.touches(row, operands, extents or {})),
+                facts={
+                    **known,
+                    **parity_facts(operands, self._ir.block),
+                    **swizzle_facts(row, operands, self._places.bits),
+                    **self._peer_facts(operands.get("destination")),
+                    **(facts or {}),
+                },
+                sources=sources(row, operands),
+                reach=reach,
+                location=caller_location(),
+            )
+        )
+        return results
+
+    def _peer_facts(self, destination: object) -> dict[str, int]:
+        """Which CTA of the cluster an instruction writes to."""
+        return self._peers.facts(destination) if self._in_cluster and isinstance(destination, ir.Value) else {}
+
+    def _check_order(self) -> None:
+        """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block.
+
+        Raises attach.block where it stands behind the end of a block, or in another function.
+        """
+        block, place = self._ir.block, self._ir._anchor
+        if block.parent is not self.function:
+            problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
+        if block.is_terminated and block.terminator in block.instructions[:place]:
+            problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
+        latest = self._latest.get(block.name)
+        if latest is not None and latest not in block.instructions[:place]:
+            rules.ATTACH_ORDER.fail(block=block.name)
+        if place:
+            self._latest[block.name] = block.instructions[place - 1]
+
+    def _check_together(self, row: Row) -> None:
+        """Raises control.one-thread for what whole warps execute, inside a block that one thread runs."""
+        if Effect.CONVERGENT in row.effects and (alone := self._alone()) is not None:
+            rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
+
+    def _alone(self) -> Region | None:
+        """The outermost open block that one thread of a warp runs."""
+        return next((region for region in self._regions if region.alone), None)
+
+    def _is_alone(self, condition: ir.Value) -> bool:
+        """Whether at most one lane of a warp has this predicate: elected, one index, or and-ed with that."""
+        return any(self._is_one_lane(one) for one in conjuncts(condition))
+
+    def _is_one_lane(self, condition: ir.Value) -> bool:
+        """As `_is_alone`, of a condition that is no conjunction."""
+        if any(condition is elected for elected in self._elected):
+            return True
+        if not isinstance(condition, ir.Instruction):
+            return False
+        names = [getattr(one.callee, "name", "") for one in condition.operands if isinstance(one, ir.CallInstr)]
+        constant = any(isinstance(one, ir.Constant) for one in condition.operands)
+        return condition.opname == "icmp" and condition.op == "eq" and constant and names == [_THREAD_INDEX]
+
+    def _pseudo(
+        self,
+        opcode: str,
+        touches: Sequence[Touch] = (),
+        memory: Sequence[MemoryTouch] = (),
+        facts: Mapping[str, int] | None = None,
+        place: Location | None = None,
+    ) -> None:
+        place = place or caller_location()
+        self._record(
+            MachineInstr(opcode, None, touches=tuple(touches), memory=tuple(memory), facts=facts or {}, location=place)
+        )
+
+    def _record(self, instruction: MachineInstr) -> None:
+        if not self._cached_storage:
+            self._check_order()
+        self.machine.block(self._ir.block.name).instructions.append(instruction)
+
+    def _intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
+        """Call an LLVM intrinsic that is no machine row of ours (arithmetic, conversion)."""
+        self._check_live()
+        result = ir.VoidType() if element is None else llvm_type(element)
+        function = declare(self._ir.module, name, result, [argument.type for argument in arguments])
+        return self._ir.call(function, list(arguments))
+
+    def _wrap(self, value: ir.Value, element: ElementType) -> Value:
+        self._check_live()
+        return Value(self, value, element, self._regions[-1])
+
+    def _check_live(self) -> None:
+        self._check_whole()
+        if self._exit_kind is not None:
+            rules.UNREACHABLE.fail(exit=self._exit_kind)
+
+    def _check_whole(self) -> None:
+        if self._finished:
+            rules.FINISHED.fail(name=self.name)
+        if self._torn is not None:
+            region, error = self._torn
+            rules.TORN.fail(block=region.describe(), error=error)
+
+    # -- regions and blocks -------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _region(self, kind: str) -> Iterator[Region]:
+        region = Region(kind, caller_location())
+        region.among = self._regions[-1].among
+        self._regions.append(region)
+        try:
+            yield region
+        except BaseException as error:
+            self._torn = self._torn or (region, type(error).__name__)
+            raise
+        finally:
+            self._regions.remove(region)
+            region.open = False
+            self._regions[-1].written |= region.written
+
+    def _check_blocks(self) -> None:
+        """Raises what is wrong with the with-blocks as a whole: torn, open, asked for and never entered."""
+        if self._torn is not None:
+            self._exit_kind = None
+            self._check_live()
+        if len(self._regions) > 1:
+            rules.OPEN_BLOCK.fail(block=self._regions[-1].describe())
+        raise_all([rules.NOT_ENTERED.diagnose(at=place, call=call) for call, place in self._asked.waiting.values()])
+
+    def _new_block(self, name: str) -> ir.Block:
+        """A block that becomes one of the function's when it is entered, so that a call refused before leaves none."""
+        return ir.Block(self.function, name)
+
+    def _enter(self, block: ir.Block, known: dict[Storage, list[ir.Value]] | None = None) -> None:
+        """Go on in `block`; `known` are the storages whose registers are the same on every way in.
+
+        It comes after all blocks entered before, so that the text of the IR follows the program's; one that is entered
+        again, as the end of an if with an else, moves there.
+        """
+        if block in self.function.blocks:
+            self.function.blocks.remove(block)
+        self.function.blocks.append(block)
+        self._start(block)
+        self._known = dict(known or {})
+        self._dirty = {}
+        self._exit_kind = None
+
+    def _branch(self, block: ir.Block) -> None:
+        """End the current block with a jump, unless an exit ended it already."""
+        self._check_whole()
+        if self._exit_kind is not None:
+            return
+        self._flush()
+        self._ir.branch(block)
+
+    def _branch_if(
+        self,
+        condition: Value,
+        then: ir.Block,
+        otherwise: ir.Block,
+        rounds: tuple[ir.Value, ir.Value, ir.Value] | None = None,
+    ) -> ir.Instruction:
+        """End the current block with a branch; `rounds` are start, end and step of the counted loop that it heads."""
+        self._check_whole()
+        self._flush()
+        self._choices[self._ir.block.name] = Choice(caller_location(), rounds)
+        return self._ir.cbranch(condition.ir, then, otherwise)
+
+    def _link(self) -> None:
+        """Give the machine form its control flow: the blocks of the LLVM function in order, and what follows each."""
+        recorded = self.machine.blocks
+        self.machine.blocks = {}
+        for block in self.function.blocks:
+            machine = self.machine.blocks[block.name] = recorded.get(block.name, MachineBlock(block.name))
+            end = block.terminator
+            targets = [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
+            machine.successors = list(dict.fromkeys(targets))
+            if end is not None and len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
+                machine.sides = self._execution.sides(end.operands[0], self._elected)
+                machine.ranks = self._execution.ranks(end.operands[0])
+            if end is not None and not targets and not _returns(machine):
+                machine.instructions.append(MachineInstr(RETURN))
+        self._note_branches()
+        replaced = unshare_parted(self.machine, self._indices)
+        self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
+        self.machine.values = ThreadValues(self.function, self._execution, self._shared_barriers)
+
+    def _note_branches(self) -> None:
+        """Say of each block with two successors which threads go the same way."""
+        threads = self.machine.attributes["threads"]
+        assert isinstance(threads, int)
+        ends = {block.name: block.terminator for block in self.function.blocks}
+        for name, branch in branches(self.function, threads, self._choices, self._shared_barriers).items():
+            alone = branch.one_thread or self._is_alone(ends[name].operands[0])
+            self.machine.blocks[name].branch = replace(branch, one_thread=alone)
+
+    # -- mutable storage ----------------------------------------------------------------------------------------
+
+    def _new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
+        """Registers that can be set again: stack slots, which LLVM turns into registers and phis."""
+        check_name(name)
+        slots = []
+        with self._ir.goto_entry_block():
+            for index, kind in enumerate(types):
+                slots.append(self._ir.alloca(kind, name=name if len(types) == 1 else f"{name}.{index}"))
+        return Storage(name, tuple(slots), self._regions[-1])
+
+    def _check_scope(self, value: ir.Value) -> None:
+        """Raises value.scope for the result of an instruction in a block that has ended."""
+        home = self._homes.get(value.parent) if isinstance(value, ir.Instruction) else None
+        if home is not None and not home.open:
+            rules.OUT_OF_SCOPE.fail(block=home.describe())
+
+    def _check_storage(self, storage: Storage) -> None:
+        self._check_live()
+        if not storage.region.open:
+            rules.OUT_OF_SCOPE.fail(block=storage.region.describe())
+        if storage.slots[0].function is not self.function:
+            rules.FOREIGN_VALUE.fail(owner=storage.slots[0].function.name, user=self.name)
+
+    def _read(self, storage: Storage) -> list[ir.Value]:
+        self._check_storage(storage)
+        found = self._known.get(storage)
+        if found is None:
+            found = [self._ir.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
+            if self._cached_storage:
+                self._known[storage] = found
+        return found
+
+    def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
+        self._check_storage(storage)
+        self._regions[-1].written.add(storage)
+        if self._in_cluster:
+            self._peers.set(storage.slots, values)
+        note_update(self.machine.block(self._ir.block.name), storage, values)
+        if self._cached_storage:
+            self._known[storage] = list(values)
+            self._dirty[storage] = None
+        else:
+            self._store(storage, values)
+
+    def _flush(self) -> None:
+        for storage in self._dirty:
+            self._store(storage, self._known[storage])
+        self._dirty = {}
+
+    def _store(self, storage: Storage, values: Sequence[ir.Value]) -> None:
+        for slot, value in zip(storage.slots, values, strict=True):
+            self._ir.store(value, slot)
+
+
+def _returns(block: MachineBlock) -> bool:
+    return bool(block.instructions) and block.instructions[-1].opcode == RETURN
+
+
+def _names(row: Row, operands: Operands, results: dict[str, list[ir.Value]]) -> dict[str, str]:
+    """What each operand is called, for the printed machine form: `%first..last` for a block of registers."""
+    names: dict[str, str] = {}
+    for name, values in _registers(row, operands, results):
+        first = _reference(values[0])
+        names[name] = first if len(values) == 1 else f"{first}..{_reference(values[-1])}"
+    return names
+
+
+def _registers(
+    row: Row, operands: Operands, results: dict[str, list[ir.Value]]
+) -> Iterator[tuple[str, list[ir.Value | int]]]:
+    """Every operand in registers that is not empty, with its values."""
+    for operand in row.operands:
+        if operand.role is Role.IMMEDIATE:
+            continue
+        given = results[operand.name] if operand.role is Role.OUTPUT else operands[operand.name]
+        values = [given] if isinstance(given, (ir.Value, int)) else list(given)
+        if values:
+            yield operand.name, values
+
+
+def _reference(value: ir.Value | int) -> str:
+    return str(value) if isinstance(value, int) else value.get_reference()

@@ -1,0 +1,117 @@
+"""Kernel parameters: what is no parameter is said before it becomes IR, and what a tensor map is inside the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.names import name_fault
+from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
+from nvbackend.diagnostics import Diagnostic, raise_all
+from nvbackend.intrinsics.copy.tma import RANKS
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import TMA_BOX_LIMIT
+from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
+
+TENSOR_MAP_BYTES = 128
+TENSOR_MAP_ALIGNMENT = 64
+POINTER_BYTES = 8
+PARAMETER_BYTES = 32764
+"""What the parameters of a kernel take together at most (PTX ISA 11.2.1, .entry; ptxas 13.5 on every target)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMapParameter:
+    """A tensor map inside the kernel: its address in parameter space, and what is known of it at build time."""
+
+    name: str
+    address: ir.Value
+    type: TensorMap
+
+
+def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
+    """Raises kernel.parameter and kernel.parameter-fact, everything that is wrong together."""
+    raise_all([found for parameter in parameters for found in _faults(kernel, parameter)])
+    total = 0
+    for parameter in parameters:
+        size, align = _size(parameter)
+        total = -(-total // align) * align + size
+    if total > PARAMETER_BYTES:
+        needs = f"a kernel takes {PARAMETER_BYTES} bytes of parameters in all, these are {total}"
+        rules.PARAMETER_FACT.fail(
+            name=kernel, given=f"with {len(parameters)} parameters", needs=needs, advice="pass some of them in memory"
+        )
+
+
+def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
+    given = getattr(parameter, "type", None)
+    name = getattr(parameter, "name", parameter)
+    if not isinstance(parameter, Parameter) or not isinstance(given, (Scalar, Pointer, TensorMap)):
+        shown = given if isinstance(parameter, Parameter) else parameter
+        yield rules.PARAMETER_TYPE.diagnose(name=name, kernel=kernel, given=shown)
+        return
+    fault = name_fault(parameter.name)
+    if fault is not None:
+        yield fault
+    if not isinstance(given.element, ElementType):
+        needs, advice = "its element is not an element type", "use one such as nvb.f16"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=repr(given.element), needs=needs, advice=advice)
+    elif isinstance(given, Pointer) and not _is_power_of_two(given.align):
+        needs, advice = "an alignment is a power of two, in bytes", "use 16, which every allocation has"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"align={given.align!r}", needs=needs, advice=advice)
+    elif isinstance(given, TensorMap) and given.im2col is not None:
+        if not _walks_pixels(given):
+            needs = "an im2col map has im2col=Im2col(rank, lower, upper) and box=(pixels, channels)"
+            advice = "give a corner for each dimension of space, as tuples of integers"
+            shown = f"box={given.box!r}, im2col={given.im2col!r}"
+            yield rules.PARAMETER_FACT.diagnose(name=name, given=shown, needs=needs, advice=advice)
+    elif isinstance(given, TensorMap) and not _is_box(given.box):
+        needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
+        advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
+    elif isinstance(given, TensorMap) and given.swizzle not in [mode.span for mode in Swizzle]:
+        needs = f"a tensor map swizzles by one of {sorted(mode.span for mode in Swizzle)} bytes"
+        advice = "pass the number: swizzle=128"
+        yield rules.PARAMETER_FACT.diagnose(name=name, given=f"swizzle={given.swizzle!r}", needs=needs, advice=advice)
+
+
+def _is_power_of_two(number: object) -> bool:
+    return type(number) is int and 0 < number <= LARGEST_ALIGNMENT and number & (number - 1) == 0
+
+
+def _is_box(box: object) -> bool:
+    return (
+        isinstance(box, tuple)
+        and len(box) in RANKS
+        and all(type(extent) is int and 1 <= extent <= TMA_BOX_LIMIT for extent in box)
+    )
+
+
+def _walks_pixels(given: TensorMap) -> bool:
+    """Whether the parts of an im2col map are what they should be; their values are checked where the map is made."""
+    walk, box = given.im2col, given.box
+    return (
+        isinstance(walk, Im2col)
+        and type(walk.rank) is int
+        and (walk.wide is None or isinstance(walk.wide, str))
+        and all(_is_integers(corner) for corner in (walk.lower, walk.upper))
+        and _is_integers(box)
+        and len(box) == 2
+        and min(box) > 0
+    )
+
+
+def _is_integers(given: object) -> bool:
+    return isinstance(given, tuple) and all(type(one) is int for one in given)
+
+
+def _size(parameter: Parameter) -> tuple[int, int]:
+    """Bytes and alignment."""
+    if isinstance(parameter.type, TensorMap):
+        return TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT
+    size = POINTER_BYTES if isinstance(parameter.type, Pointer) else parameter.type.element.bytes_for(1)
+    return size, size

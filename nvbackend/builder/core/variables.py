@@ -1,0 +1,52 @@
+"""Mutable variables: what a loop carries is simply set inside it."""
+
+from __future__ import annotations
+
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.scopes.regions import Storage
+from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import ElementType
+
+
+@user_facing
+class Variable(Arithmetic):
+    """A run-time variable of one element type. Reads as its present value; `set`, `+=` and the like change it."""
+
+    __slots__ = ("_element", "_k", "_storage")
+
+    def __init__(self, k: BuilderCore, storage: Storage, element: ElementType) -> None:
+        self._k = k
+        self._storage = storage
+        self._element = element
+
+    def _value(self) -> Value:
+        return self._k._wrap(self._k._read(self._storage)[0], self._element)
+
+    @property
+    def value(self) -> Value:
+        """The present value, which later changes of the variable leave alone."""
+        return self._value()
+
+    def set(self, value: Operand) -> None:
+        """Give the variable another value of its type (value.type where the type differs)."""
+        self._k._write(self._storage, [as_value(self._k, value, self._element).ir])
+
+    def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]
+        self.set(self._value() + other)
+        return self
+
+    def __isub__(self, other: Operand) -> Variable:  # type: ignore[override]
+        self.set(self._value() - other)
+        return self
+
+    def __imul__(self, other: Operand) -> Variable:  # type: ignore[override]
+        self.set(self._value() * other)
+        return self
+
+    def __ixor__(self, other: Operand) -> Variable:  # type: ignore[override]
+        self.set(self._value() ^ other)
+        return self
+
+    def __repr__(self) -> str:
+        return f"<variable {self._storage.name}: {self._element}>"

@@ -1,0 +1,1 @@
+"""The kernel builder itself, the `kernel` decorator, and `attach`."""

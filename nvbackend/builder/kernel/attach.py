@@ -1,0 +1,168 @@
+"""For a compiler that has an llvmlite function of its own: the same calls, emitted where its IRBuilder stands."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+
+from llvmlite import ir
+
+from nvbackend.builder.kernel.bounds import checked_bounds
+from nvbackend.builder.kernel.operations import Operations
+from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code
+from nvbackend.builder.kernel.owners import AGAIN, BASE, builder_of, claim, is_kernel, owner_faults
+from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.lower.operands import owner_of
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
+from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics import Diagnostic, caller_location, raise_all, user_facing
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.target.target import Target
+from nvbackend.isel.verify.verify import verify
+
+_LOCAL = ("internal", "private")
+"""The linkage of functions whose names LLVM makes fit for PTX; it leaves those that others know as they are."""
+_OF_THREADS = (facts.THREADS, facts.THREAD, facts.WARPS)
+"""Facts of which threads execute an instruction."""
+
+
+@user_facing
+class AttachedBuilder(Operations):
+    """The builder's calls on somebody else's function.
+
+    Instructions go where the given llvmlite IRBuilder stands at each call, so blocks and branches may be its owner's.
+    Values come in through `value` and go out through `Value.ir`. `verify` checks the machine form of what was emitted
+    here, along the function's control flow.
+    """
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        target: str | Target,
+        *,
+        threads: int,
+        cluster: int = 1,
+        shared_base: int | None = None,
+    ) -> None:
+        if not isinstance(builder, ir.IRBuilder) or builder.block is None:
+            rules.ATTACH_PLACE.fail(given=builder)
+        function, found = builder.function, Target.parse(target)
+        _, self._warnings = checked_bounds(found, threads, cluster)
+        if shared_base is not None and (type(shared_base) is not int or shared_base < 0):
+            BASE.fail(given=shared_base)
+        if function.linkage not in _LOCAL and not is_ptx_name(function.name):
+            rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
+        super().__init__(function.name, found, function, cached_storage=False)
+        claim(function, self)
+        self._ir = self._following = FollowingBuilder(builder, super()._check_live)
+        self._attached = caller_location()
+        self._declares_base = shared_base is not None
+        self._shared_start = self._shared_bytes = shared_base or 0
+        self.threads, self.cluster_size = threads, cluster
+        self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
+        entry = function.entry_basic_block
+        self._knows_threads = builder.block is entry
+        if self._knows_threads:
+            self._execution.start(threads, cluster)
+            self._homes[entry] = self._regions[0]
+            self._execution.enter(self.machine.block(entry.name))
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of dynamic shared memory that the calls so far need, with those in front of their own."""
+        return self._shared_bytes
+
+    def value(self, value: ir.Value, element: ElementType) -> Value:
+        """An llvmlite value of the function as a value of this builder. The owner vouches for where it is defined.
+
+        Raises value.llvm-type where its LLVM type is not that of `element`, value.kernel for another function's.
+        """
+        owner = owner_of(value)
+        if owner is not None and owner is not self.function:
+            rules.FOREIGN_VALUE.fail(owner=owner.name, user=self.name)
+        if value.type != llvm_type(element):
+            rules.LLVM_TYPE.fail(given=value.type, element=element, wanted=llvm_type(element))
+        return Value(self, value, element, self._regions[0])
+
+    def _check_live(self) -> None:
+        super()._check_live()
+        if self._ir.block not in self._homes:
+            self._execution.forget()
+
+    def verify(self) -> tuple[Diagnostic, ...]:
+        """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
+
+        A kernel of which the rest only computes, branches and accesses memory that is not shared is judged as one of
+        KernelBuilder. Raises attach.shared too, where a caller, a callee or an array `extern .shared` has the same
+        shared memory, shared.size with the owner's static arrays, and attach.threads. Returns the warnings.
+        """
+        self._check_blocks()
+        for block in self.function.blocks:
+            if block.name in self.machine.blocks and not block.is_terminated:
+                problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
+                rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
+        raise_all(list(late_code(self.function)))
+        self._link()
+        return raise_all([*self._warnings, *owner_faults(self), *self._peers.faults(), *verify(self._judged())])
+
+    def _judged(self) -> MachineFunction:
+        """The machine form as far as it may be believed: without who executes what, where others have a say in it."""
+        emitted = self._following.emitted
+        whole = self._knows_threads and not self._declares_base and is_kernel(self.function)
+        found = copy(self.machine)
+        found.kept = None
+        if whole and is_transparent(self.function, emitted, self._homes):
+            found.attributes = {**self.machine.attributes, ATTACHED: False}
+        else:
+            found.blocks = {name: _of_unknown_threads(block) for name, block in self.machine.blocks.items()}
+        found.values = self.machine.values
+        return found
+
+
+def _of_unknown_threads(block: MachineBlock) -> MachineBlock:
+    """The block with nothing said of which threads execute it."""
+    instructions = [
+        replace(one, facts={name: fact for name, fact in one.facts.items() if name not in _OF_THREADS})
+        if one.facts
+        else one
+        for one in block.instructions
+    ]
+    return replace(block, instructions=instructions, crew=None)
+
+
+@user_facing
+def attach(
+    builder: ir.IRBuilder,
+    target: str | Target,
+    *,
+    threads: int,
+    cluster: int = 1,
+    shared_base: int | None = None,
+) -> AttachedBuilder:
+    """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder.
+
+    A function has one: asked for again with the same, it is the one that there is. Its dynamic shared memory begins at
+    byte `shared_base`, for what calls it or is its owner's lies in front; without that, at 0, and `verify` refuses what
+    lies there too. Raises target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place,
+    attach.again and attach.shared-base.
+    """
+    earlier = builder_of(builder.function) if isinstance(builder, ir.IRBuilder) and builder.block else None
+    if earlier is None:
+        return AttachedBuilder(builder, target, threads=threads, cluster=cluster, shared_base=shared_base)
+    if not isinstance(earlier, AttachedBuilder):
+        AGAIN.fail(function=earlier.name, problem="that is a KernelBuilder, whose calls are these")
+    given = {
+        "another IRBuilder": builder is earlier._following.owner,
+        "another target": Target.parse(target) == earlier.target,
+        "another number of threads": threads == earlier.threads,
+        "another cluster": cluster == earlier.cluster_size,
+        "another shared_base": (shared_base or 0) == earlier._shared_start,
+    }
+    for what, is_same in given.items():
+        if not is_same:
+            AGAIN.fail(function=earlier.name, problem=f"this asks for one with {what}")
+    return earlier

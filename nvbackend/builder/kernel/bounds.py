@@ -1,0 +1,102 @@
+"""Launch bounds as they are declared: checked before anything is built, for LLVM ends its process on other values."""
+
+from __future__ import annotations
+
+from nvbackend.builder.scopes import rules
+from nvbackend.diagnostics import Diagnostic, gather, raise_all
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
+from nvbackend.intrinsics.sync.register_budget import REGISTER_FILE, THREAD_REGISTERS, launch_share
+from nvbackend.isel.select import family_rules
+from nvbackend.isel.target.target import Target
+from nvbackend.signature import LaunchBounds
+
+_MOST_CTAS, _MOST_THREADS = 32, 2048
+SM_CTAS: dict[int, int] = {
+    **dict.fromkeys((75, 86, 87, 88), 16),
+    **dict.fromkeys((89, 101, 110, 120, 121), 24),
+}
+"""CTAs that an SM can have at once, where it is not 32, by compute capability (ptxas 12.9 and 13.5)."""
+SM_THREADS: dict[int, int] = {75: 1024, **dict.fromkeys((86, 87, 88, 89, 101, 110, 120, 121), 1536)}
+"""Threads that an SM can have at once, where it is not 2048."""
+
+
+def checked_bounds(
+    target: Target, threads: int, cluster: int, min_ctas: int | None = None, max_registers: int | None = None
+) -> tuple[LaunchBounds, tuple[Diagnostic, ...]]:
+    """The bounds, if all of them are possible on `target`, and warnings: some chips may launch no cluster of this size.
+
+    Raises everything that is wrong with them together: kernel.bounds, cluster.size and cluster.target.
+    """
+    counts = {"threads": threads, "cluster": cluster, "min_ctas": min_ctas, "max_registers": max_registers}
+    raise_all(gather(*(lambda name=name, given=given: _check_integer(name, given) for name, given in counts.items())))
+    raise_all(
+        gather(
+            lambda: _check_threads(threads),
+            lambda: family_rules.check_cluster_size(cluster),
+            lambda: family_rules.check_cluster_target(target) if cluster > 1 else None,
+            lambda: _check_min_ctas(min_ctas),
+            lambda: _check_max_registers(max_registers),
+        )
+    )
+    raise_all(
+        gather(
+            lambda: _check_resident(target, threads, min_ctas),
+            lambda: _check_share(threads, max_registers) if min_ctas is None else None,
+        )
+    )
+    return LaunchBounds(threads, cluster, 0, min_ctas), family_rules.check_cluster_size(cluster)
+
+
+def _check_integer(name: str, given: object) -> None:
+    optional = name in ("min_ctas", "max_registers")
+    if type(given) is not int and not (optional and given is None):
+        advice = f"pass {int(given)}" if isinstance(given, float) and given == given // 1 else "pass an integer"
+        rules.LAUNCH_FACT.fail(fact=name, given=repr(given), needs="it must be a Python integer", advice=advice)
+
+
+def _check_threads(threads: int) -> None:
+    if not 1 <= threads <= MAX_CTA_THREADS or threads % WARP_SIZE:
+        rules.LAUNCH_FACT.fail(
+            fact="threads",
+            given=threads,
+            needs=f"a CTA has 1 to {MAX_CTA_THREADS} threads in whole warps of {WARP_SIZE}",
+            advice=f"use a multiple of {WARP_SIZE} up to {MAX_CTA_THREADS}",
+        )
+
+
+def _check_min_ctas(min_ctas: int | None) -> None:
+    if min_ctas is not None and min_ctas < 1:
+        rules.LAUNCH_FACT.fail(
+            fact="min_ctas", given=min_ctas, needs="at least one CTA runs on an SM", advice="use 1 or more"
+        )
+
+
+def _check_resident(target: Target, threads: int, min_ctas: int | None) -> None:
+    """How many CTAs of so many threads an SM can have at once."""
+    room = SM_THREADS.get(target.number, _MOST_THREADS)
+    most = min(SM_CTAS.get(target.number, _MOST_CTAS), room // threads)
+    if min_ctas is not None and min_ctas > most:
+        needs = f"an SM of {target} has room for {most} CTAs of {threads} threads"
+        advice = f"use {most} or less" + (", or fewer threads" if most * threads > room - threads else "")
+        rules.LAUNCH_FACT.fail(fact="min_ctas", given=min_ctas, needs=needs, advice=advice)
+
+
+def _check_share(threads: int, max_registers: int | None) -> None:
+    """ptxas gives each thread what `.maxnreg` says, also where no SM has so many registers for all of them."""
+    share = launch_share(threads)
+    if max_registers is not None and max_registers > share:
+        needs = f"an SM has {REGISTER_FILE} registers, {share} for each of {threads} threads"
+        rules.LAUNCH_FACT.fail(
+            fact="max_registers", given=max_registers, needs=needs, advice=f"use {share} or less, or fewer threads"
+        )
+
+
+def _check_max_registers(max_registers: int | None) -> None:
+    if max_registers is not None and max_registers not in THREAD_REGISTERS:
+        rules.LAUNCH_FACT.fail(
+            fact="max_registers",
+            given=max_registers,
+            needs=f"a thread has {THREAD_REGISTERS[0]} to {THREAD_REGISTERS[-1]} registers",
+            advice=f"use {THREAD_REGISTERS[0]} to {THREAD_REGISTERS[-1]}",
+        )

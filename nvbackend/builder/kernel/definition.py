@@ -1,0 +1,248 @@
+"""From a Python function to a kernel: the `kernel` decorator."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from nvbackend.builder.kernel.compiled_again import CompiledBefore
+from nvbackend.builder.scopes import rules
+from nvbackend.diagnostics import DiagnosticError, Location, user_facing
+from nvbackend.diagnostics.location import error_location
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.target.target import Target
+from nvbackend.launch_calls import NotLoaded
+from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, TensorMap
+
+if TYPE_CHECKING:
+    from nvbackend.builder.kernel.kernel import FinishedKernel
+    from nvbackend.codegen.compiled import CompiledKernel
+RUNS_THE_USERS_FUNCTION = True
+"""A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
+_OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
+"""What Python calls the things of a kernel, where it can do nothing with them."""
+_AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
+_NO_ARRAY = "a value of one element is indexed like memory"
+_DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
+
+
+@user_facing
+def kernel(
+    target: str | Target,
+    *,
+    threads: int,
+    cluster: int = 1,
+    min_ctas: int | None = None,
+    max_registers: int | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[..., None]], KernelDefinition]:
+    """Decorate a function that builds a kernel.
+
+    Its first parameter is the KernelBuilder; the others are the kernel's parameters, annotated with an element type
+    (`nvb.i32`), `nvb.Pointer(element)` or `nvb.TensorMap(element, box)`. Keyword-only parameters with a default are
+    build-time constants, which `build` and `compile` can set. Raises target.unknown at the decorated line.
+    """
+    found = Target.parse(target)
+
+    def decorate(function: Callable[..., None]) -> KernelDefinition:
+        _check_function(function)
+        return KernelDefinition(function, found, threads, cluster, min_ctas, max_registers, name or function.__name__)
+
+    return decorate
+
+
+@user_facing
+class KernelDefinition(NotLoaded):
+    """A function that builds a kernel, with its target and launch bounds."""
+
+    def __init__(
+        self,
+        function: Callable[..., None],
+        target: Target,
+        threads: int,
+        cluster: int,
+        min_ctas: int | None,
+        max_registers: int | None,
+        name: str,
+    ) -> None:
+        functools.update_wrapper(cast(Any, self), function)
+        self._function = function
+        self.target = target
+        self.threads = threads
+        self.cluster = cluster
+        self.min_ctas = min_ctas
+        self.max_registers = max_registers
+        self.name = name
+        self._before = CompiledBefore()
+
+    def build(
+        self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **more: Any
+    ) -> FinishedKernel:
+        """Run the function and verify what it built. Raises every diagnostic found, together.
+
+        Constants of the build are given by their names, or all of them as `constants`.
+        """
+        from nvbackend.builder.kernel.kernel import KernelBuilder
+
+        given = self._together(constants, more)
+        chosen = self.target if target is None else Target.parse(target)
+        try:
+            k = KernelBuilder(
+                self.name,
+                chosen,
+                threads=self.threads,
+                cluster=self.cluster,
+                min_ctas=self.min_ctas,
+                max_registers=self.max_registers,
+                parameters=self.parameters(),
+            )
+        except DiagnosticError as error:
+            # What is wrong is written at the function, not where it is built.
+            first = _first_line(self._function)
+            raise DiagnosticError([replace(one, location=first) for one in error.diagnostics]) from None
+        self._check_constants(given)
+        try:
+            self._function(k, *k.arguments, **given)
+        except TypeError as error:
+            if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
+                raise
+            if _AS_AN_ARRAY.search(str(error)):
+                found = rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
+            else:
+                found = rules.NO_NUMBER.diagnose(at=place, error=error)
+            raise DiagnosticError([found]) from None
+        return k._finish(_last_line(self._function))
+
+    def _stage(self) -> tuple[str, int, bool]:
+        return self.name, self.threads, False
+
+    def _declared(self) -> dict[str, bool]:
+        """The constants of the build, and of each whether it has no default."""
+        return {
+            parameter.name: parameter.default is parameter.empty
+            for parameter in inspect.signature(self._function).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        }
+
+    def _together(self, constants: dict[str, Any] | None, more: dict[str, Any]) -> dict[str, Any]:
+        """The constants given as one dictionary and those given by name (kernel.function where one is in both)."""
+        twice = sorted(set(constants or ()) & set(more))
+        if twice:
+            problem = f"its build-time constant {twice[0]!r} is given twice"
+            rules.KERNEL_FUNCTION.fail(
+                kernel=self.name, problem=problem, advice=f"give it once: {twice[0]}=..., or in constants"
+            )
+        return {**(constants or {}), **more}
+
+    def _check_constants(self, given: dict[str, Any]) -> None:
+        """kernel.function unless `given` names constants of this kernel, and all that have no default."""
+        declared = self._declared()
+        known = ", ".join(declared) or "none"
+        for name in given:
+            if name not in declared:
+                problem = f"it has no build-time constant {name!r}"
+                rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"its constants are: {known}")
+        for name, needed in declared.items():
+            if needed and name not in given:
+                problem = f"its build-time constant {name!r} has no default and was not given"
+                rules.KERNEL_FUNCTION.fail(kernel=self.name, problem=problem, advice=f"pass {name}=..., or a default")
+
+    def compile(
+        self, *, target: str | Target | None = None, constants: dict[str, Any] | None = None, **options: Any
+    ) -> CompiledKernel:
+        """Build and compile to PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel.
+
+        Constants of the build are given by their names, or all of them as `constants`: so those called as an option.
+        Compiling again gives the kernel of the last time, at no cost, while everything is as it was: target, constants,
+        options, the ptxas that is found, and all that the function reads (globals, closures, defaults, and those of the
+        helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
+        random numbers), prints, or changes what it reads is run each time, and so it is with Cache.disabled().
+        """
+        from nvbackend.codegen.compiled import compile_kernel
+
+        own = self._declared().keys() - inspect.signature(compile_kernel).parameters.keys()
+        constants = self._together(constants, {name: options.pop(name) for name in list(options) if name in own})
+        given = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
+        return self._before.get(
+            self._function,
+            (given, target, constants),
+            options,
+            lambda: self.build(target=target, constants=constants).compile(**options),
+        )
+
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The kernel's parameters from the function's annotations (kernel.parameter where one is no parameter type)."""
+        described = list(inspect.signature(self._function).parameters.values())[1:]
+        hints = self._annotations()
+        return tuple(
+            Parameter(parameter.name, _parameter_type(self.name, parameter.name, hints.get(parameter.name)))
+            for parameter in described
+            if parameter.kind is not inspect.Parameter.KEYWORD_ONLY
+        )
+
+    def _annotations(self) -> dict[str, Any]:
+        """Annotations as objects; those that are text (PEP 563) are evaluated in the function's scope."""
+        closure = inspect.getclosurevars(self._function)
+        names = {**closure.builtins, **closure.globals, **closure.nonlocals}
+        found: dict[str, Any] = {}
+        for name, annotation in self._function.__annotations__.items():
+            is_text = isinstance(annotation, str)
+            found[name] = _evaluated(annotation, self._function.__globals__, names) if is_text else annotation
+        return found
+
+
+def _first_line(function: Callable[..., None]) -> Location:
+    """The line of the first decorator, or of the `def` where there is none."""
+    code = function.__code__
+    return Location(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _last_line(function: Callable[..., None]) -> Location:
+    code = function.__code__
+    last = max((line for _, _, line in code.co_lines() if line is not None), default=code.co_firstlineno)
+    return Location(code.co_filename, last, code.co_name)
+
+
+def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> Any:
+    try:
+        return eval(text, namespace, names)
+    except Exception:  # noqa: BLE001
+        # Whatever it is, it is no parameter type, and kernel.parameter says so with its text.
+        return text
+
+
+def _check_function(function: Callable[..., None]) -> None:
+    """kernel.function unless the function can be run to build a kernel."""
+    name = getattr(function, "__name__", "the function")
+    if not inspect.isfunction(function):
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem="it is not a Python function", advice="decorate a `def`")
+    if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        problem = "a generator or coroutine does not run when it is called, so the kernel would be empty"
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="use a plain `def` without yield and await")
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].kind not in (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+    ):
+        problem = "it has no first parameter for the builder"
+        rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=f"write def {name}(k, ...)")
+    for parameter in parameters:
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            problem = f"{parameter} takes parameters that the kernel does not know"
+            rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice="name and annotate each parameter")
+        if parameter.kind is not parameter.KEYWORD_ONLY and parameter.default is not parameter.empty:
+            problem = f"{parameter.name} is a parameter of the kernel, and its default would never be used"
+            advice = "give it at each launch; write a constant of the build after a *"
+            rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
+
+
+def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType:
+    if isinstance(annotation, ElementType):
+        return Scalar(annotation)
+    if isinstance(annotation, (Scalar, Pointer, TensorMap)):
+        return annotation
+    rules.PARAMETER_TYPE.fail(name=name, kernel=kernel_name, given=annotation)

@@ -1,0 +1,189 @@
+"""The kernel builder: all calls in one object, and what turns it into a finished kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+
+from nvbackend.builder.core.parameters import (
+    TENSOR_MAP_ALIGNMENT,
+    TENSOR_MAP_BYTES,
+    TensorMapParameter,
+    check_parameters,
+)
+from nvbackend.builder.kernel.bounds import checked_bounds
+from nvbackend.builder.kernel.operations import Operations
+from nvbackend.builder.kernel.owners import claim, owner_faults
+from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
+from nvbackend.builder.values.scaling import GLOBAL_SPACE
+from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all, user_facing
+from nvbackend.intrinsics.sync.register_budget import launch_limit
+from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
+from nvbackend.isel.target.target import Target
+from nvbackend.isel.verify.verify import verify
+from nvbackend.launch_calls import NotLoaded
+from nvbackend.signature import LaunchBounds, Parameter, Pointer, Scalar, Signature, TensorMap
+
+if TYPE_CHECKING:
+    from nvbackend.codegen.compiled import CompiledKernel
+
+TRIPLE = "nvptx64-nvidia-cuda"
+
+
+@user_facing
+class KernelBuilder(Operations):
+    """Builds one kernel.
+
+    `target` is a name such as "sm_90a" or a Target; `threads` the CTA's size; `cluster` the CTAs of a cluster along x;
+    `min_ctas` the CTAs that must fit an SM and `max_registers` the registers of a thread: both bound what ptxas may
+    use. Emit with the calls of this object,
+    then `finish()`, or `compile()` which finishes too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        target: str | Target,
+        *,
+        threads: int,
+        cluster: int = 1,
+        min_ctas: int | None = None,
+        max_registers: int | None = None,
+        parameters: Sequence[Parameter] = (),
+    ) -> None:
+        found = Target.parse(target)
+        if not isinstance(name, str) or not is_ptx_name(name):
+            rules.KERNEL_NAME.fail(given=name, suggested=suggested_kernel_name(name))
+        self._bounds, self._warnings = checked_bounds(found, threads, cluster, min_ctas, max_registers)
+        self._max_registers = max_registers
+        check_parameters(name, parameters)
+        self._started = time.perf_counter()
+        self.module = ir.Module(name)
+        self.module.triple = TRIPLE
+        types = [_parameter_type(parameter) for parameter in parameters]
+        function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
+        function.calling_convention = "ptx_kernel"
+        super().__init__(name, found, function, cached_storage=True)
+        claim(function, self)
+        self._parameters = tuple(parameters)
+        self.threads, self.cluster_size = threads, cluster
+        self._execution.start(threads, cluster)
+        self.machine.attributes.update(threads=threads, cluster=cluster)
+        if min_ctas is not None or max_registers is not None:
+            self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(threads, min_ctas, max_registers)
+        entry = function.append_basic_block("entry")
+        self._start(entry)
+        self.arguments = [self._argument(*pair) for pair in zip(parameters, function.args, strict=True)]
+
+    def _argument(self, parameter: Parameter, argument: ir.Argument) -> Value | Address | TensorMapParameter:
+        argument.name = parameter.name
+        if isinstance(parameter.type, Scalar):
+            return self._wrap(argument, parameter.type.element)
+        if isinstance(parameter.type, Pointer):
+            return self.global_address(argument, parameter.type.element, parameter.type.align)
+        return TensorMapParameter(parameter.name, argument, parameter.type)
+
+    @property
+    def max_registers(self) -> int | None:
+        """The most registers a thread may have, None where nothing was asked for."""
+        return self._max_registers
+
+    @property
+    def signature(self) -> Signature:
+        """What the kernel takes and how it must be launched."""
+        minimum = self._bounds.min_ctas
+        bounds = LaunchBounds(self.threads, self.cluster_size, self._shared_bytes, minimum)
+        return Signature(self.name, self._parameters, bounds)
+
+    def finish(self) -> FinishedKernel:
+        """Close the kernel and verify its machine form. Raises every error found, together."""
+        return self._finish(caller_location())
+
+    def _finish(self, end: Location | None) -> FinishedKernel:
+        """As `finish`; `end` is the line that the kernel ends at for the threads that come to no other end."""
+        if self._finished:
+            rules.FINISHED.fail(name=self.name)
+        self._check_blocks()
+        if self._exit_kind is None:
+            self._return(end)
+        self._finished = True
+        self._link()
+        built = time.perf_counter()
+        warnings = raise_all([*self._warnings, *owner_faults(self), *self._peers.faults(), *verify(self.machine)])
+        verified = time.perf_counter()
+        text = kernel_text(self.module, self)
+        timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}
+        return FinishedKernel(self.signature, self.target, self.machine, text, warnings, timings)
+
+    def compile(self, **options: Any) -> CompiledKernel:
+        """Finish, then compile: see FinishedKernel.compile."""
+        return self.finish().compile(**options)
+
+
+@user_facing
+@dataclass(frozen=True)
+class FinishedKernel(NotLoaded):
+    """A verified kernel: `ir` is its LLVM module as text, `machine` its machine form, `diagnostics` the warnings."""
+
+    signature: Signature
+    target: Target
+    machine: MachineFunction = dataclasses.field(hash=False)
+    ir: str
+    diagnostics: tuple[Diagnostic, ...]
+    timings: dict[str, float] = dataclasses.field(compare=False)
+
+    def _stage(self) -> tuple[str, int, bool]:
+        return self.signature.name, self.signature.bounds.threads, False
+
+    def compile(self, **options: Any) -> CompiledKernel:
+        """PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""
+        from nvbackend.codegen.compiled import compile_kernel
+
+        compiled = compile_kernel(self.ir, self.signature, self.machine, self.target, **options)
+        return dataclasses.replace(
+            compiled,
+            timings={**self.timings, **compiled.timings},
+            diagnostics=(*self.diagnostics, *compiled.diagnostics),
+        )
+
+
+def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
+    """The module's text with the function attributes that llvmlite's IR layer has no names for.
+
+    llvmlite checks parameter and function attributes against lists that lack NVPTX's; they are added to the text of
+    the one `define` line.
+    """
+    text = str(module)
+    start = text.index("define ptx_kernel void ")
+    end = text.index("\n{", start)  # a name may have a brace, and has no line break
+    header = text[start:end].rstrip()
+    for parameter, argument in zip(kernel.signature.parameters, kernel.function.args, strict=True):
+        if isinstance(parameter.type, TensorMap):
+            attributes = f'ptr byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT} "nvvm.grid_constant"'
+            name = argument.get_reference()  # not the parameter's: llvmlite escapes names, and renames a second one
+            header = header.replace(f"ptr {name}", f"{attributes} {name}")
+    bounds = kernel.signature.bounds
+    notes = [f'"nvvm.maxntid"="{bounds.threads}"']
+    if bounds.min_ctas is not None:
+        notes.append(f'"nvvm.minctasm"="{bounds.min_ctas}"')
+    if kernel.max_registers is not None:
+        notes.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
+    if bounds.cluster > 1:
+        notes.append(f'"nvvm.cluster_dim"="{bounds.cluster},1,1"')
+    return f"{text[:start]}{header} {' '.join(notes)}\n{text[end:]}"
+
+
+def _parameter_type(parameter: Parameter) -> ir.Type:
+    if isinstance(parameter.type, Scalar):
+        return llvm_type(parameter.type.element)
+    return ir.PointerType(addrspace=GLOBAL_SPACE if isinstance(parameter.type, Pointer) else 0)

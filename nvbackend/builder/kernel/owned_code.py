@@ -1,0 +1,123 @@
+"""The code of a function that has an owner beside its builder: what the builder emitted, and what the rest may do.
+
+A function is transparent where all else in it computes values, accesses memory that is not shared, or branches: then
+what its builder recorded is all that matters to the protocols.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.values.scaling import GLOBAL_SPACE
+from nvbackend.diagnostics import Diagnostic
+
+_PRIVATE_SPACES = (GLOBAL_SPACE, 4, 5)
+"""Address spaces that are never shared memory: global, constant and local."""
+_VALUES = (
+    *(ir.GEPInstr, ir.CastInstr, ir.CompareInstr, ir.SelectInstr, ir.PhiInstr, ir.AllocaInstr),
+    *(ir.ExtractValue, ir.InsertValue, ir.ExtractElement, ir.InsertElement, ir.ShuffleVector),
+)
+_ENDS = (ir.Branch, ir.ConditionalBranch, ir.Ret, ir.Unreachable)
+_REGISTERS = "llvm.nvvm.read.ptx.sreg."
+_GENERAL, _TARGETS, _OF_MEMORY = "llvm.", "llvm.nvvm.", "llvm.mem"
+_OPERATIONS = (
+    *("add", "sub", "mul", "udiv", "sdiv", "urem", "srem", "shl", "lshr", "ashr", "and", "or", "xor"),
+    *("fadd", "fsub", "fmul", "fdiv", "frem", "fneg", "freeze"),
+)
+
+
+class FollowingBuilder(ir.IRBuilder):  # type: ignore[misc]
+    """An IRBuilder at the place of another, its owner's, that remembers what is emitted through it.
+
+    It asks `check_live` before it would add an instruction after the end of a block.
+    """
+
+    def __init__(self, owner: ir.IRBuilder, check_live: Callable[[], None]) -> None:
+        self.owner = owner
+        self.emitted: set[ir.Instruction] = set()
+        self._check_live = check_live
+
+    @property
+    def _block(self) -> ir.Block:
+        return self.owner._block
+
+    @_block.setter
+    def _block(self, block: ir.Block) -> None:
+        self.owner._block = block
+
+    @property
+    def _anchor(self) -> int:
+        return int(self.owner._anchor)
+
+    @_anchor.setter
+    def _anchor(self, place: int) -> None:
+        self.owner._anchor = place
+
+    @property
+    def debug_metadata(self) -> Any:
+        """The owner's, which every instruction gets."""
+        return self.owner.debug_metadata
+
+    @debug_metadata.setter
+    def debug_metadata(self, given: Any) -> None:
+        self.owner.debug_metadata = given
+
+    def _insert(self, instr: ir.Instruction) -> None:
+        block = self.block
+        if block.is_terminated and block.terminator in block.instructions[: self._anchor]:
+            self._check_live()
+            problem, advice = "the IRBuilder is after its end", "emit before the block is ended, or in another one"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
+        self.owner._insert(instr)
+        self.emitted.add(instr)
+
+
+def late_code(function: ir.Function) -> Iterator[Diagnostic]:
+    """Instructions after the end of a block, which LLVM refuses or drops (attach.block)."""
+    for block in function.blocks:
+        if block.is_terminated and block.instructions[-1] is not block.terminator:
+            late = len(block.instructions) - block.instructions.index(block.terminator) - 1
+            problem, advice = (
+                f"{late} instruction(s) after its end",
+                "emit before the block is ended, or in another one",
+            )
+            yield rules.ATTACH_BLOCK.diagnose(block=block.name, problem=problem, advice=advice)
+
+
+def is_transparent(function: ir.Function, emitted: Collection[ir.Value], homes: Collection[ir.Block]) -> bool:
+    """Whether nothing in `function` but what is `emitted` matters to the protocols.
+
+    Of `homes`, the builder's own blocks, it is known which threads come there: nothing else may branch to one.
+    """
+    return all(
+        instr in emitted or (_is_harmless(instr) and homes_are_left_alone(instr, homes))
+        for block in function.blocks
+        for instr in block.instructions
+    )
+
+
+def homes_are_left_alone(instr: ir.Instruction, homes: Collection[ir.Block]) -> bool:
+    """Whether no operand of `instr` is one of these blocks."""
+    return not any(isinstance(one, ir.Block) and one in homes for one in instr.operands)
+
+
+def _is_harmless(instr: ir.Instruction) -> bool:
+    if isinstance(instr, ir.LoadInstr):
+        return _is_elsewhere(instr.operands[0])
+    if isinstance(instr, ir.StoreInstr):
+        return _is_elsewhere(instr.operands[1])
+    if isinstance(instr, ir.CallInstr):
+        name = str(getattr(instr.callee, "name", ""))
+        if not isinstance(instr.callee, ir.Function) or name.startswith(_OF_MEMORY):
+            return False
+        return name.startswith(_REGISTERS) or (name.startswith(_GENERAL) and not name.startswith(_TARGETS))
+    return isinstance(instr, (*_VALUES, *_ENDS)) or instr.opname in _OPERATIONS
+
+
+def _is_elsewhere(pointer: ir.Value) -> bool:
+    """Whether it certainly points to memory that is not shared."""
+    return isinstance(pointer, ir.AllocaInstr) or getattr(pointer.type, "addrspace", 0) in _PRIVATE_SPACES

@@ -1,0 +1,293 @@
+"""Whose a function is, and whose its dynamic shared memory: all of a CTA's begins at one address (PTX ISA 5.1.7).
+
+A function remembers its builder, so that two of them never share out the same bytes or each see half of a protocol.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+from llvmlite import ir
+
+from nvbackend.builder.ops.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.values.scaling import SHARED_SPACE
+from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.isel.target.target import Target
+
+_LOCAL = ("internal", "private")
+_BUILDER = "_nvbackend_builder"
+"""The attribute of an llvmlite function that holds the builder it has."""
+
+AGAIN = Rule(
+    id="attach.again",
+    message="function {function} has a builder already, and {problem}",
+    fix="attach once and keep what attach() returns; position its IRBuilder where the calls are to go",
+    why="Both would lay out their shared memory from byte 0 on, and neither would see the other's barriers and waits.",
+    reference="docs/guide.md, A kernel is a function that builds one",
+)
+BASE = Rule(
+    id="attach.shared-base",
+    message="dynamic shared memory that begins at byte {given!r}",
+    fix="give how many bytes are taken before it, 0 or more: shared_base=caller.shared_bytes",
+    why="It begins so many bytes after the start of the CTA's dynamic shared memory.",
+    reference="PTX ISA 5.1.7 (shared memory)",
+)
+TWICE = Rule(
+    id="attach.shared",
+    message="bytes {first} to {last} of dynamic shared memory are laid out by {function} and by {other}, {relation}",
+    fix="{advice}",
+    why="All dynamic shared memory of a CTA begins at one address: each would overwrite what the other keeps there.",
+    reference="PTX ISA 5.1.7 (shared memory); CUDA C++ Programming Guide, extern __shared__",
+)
+
+
+THREADS = Rule(
+    id="attach.threads",
+    message="function {function} is built for CTAs of {threads} threads{and_cluster}, and {other}",
+    fix="attach both with the threads= and cluster= that the kernel is launched with",
+    why="Barriers count threads that are not there, or leave some out, and indices go past what was laid out.",
+    reference="docs/guide.md, In a compiler of your own; PTX ISA 11.4 (.maxntid, .reqntid)",
+)
+
+
+class Builder(Protocol):
+    """What is asked of the builder of a function."""
+
+    name: str
+    function: ir.Function
+    threads: int
+    cluster_size: int
+    target: Target
+    _static_bytes: int
+    _shared_bytes: int
+    _shared_start: int
+    _declares_base: bool
+    _first_shared: Location | None
+    _attached: Location | None
+    _dynamic: ir.GlobalVariable | None
+
+
+def builder_of(function: ir.Function) -> Builder | None:
+    """The builder that a function has."""
+    return getattr(function, _BUILDER, None)
+
+
+def claim(function: ir.Function, builder: Builder) -> None:
+    """Make `builder` the only one of `function` (attach.again)."""
+    if builder_of(function) is not None:
+        AGAIN.fail(function=function.name, problem="this would be another")
+    setattr(function, _BUILDER, builder)
+
+
+def is_kernel(function: ir.Function) -> bool:
+    """Whether it can only be a kernel: it returns nothing, others see it, and nothing in its module calls it."""
+    if function.linkage in _LOCAL or not isinstance(function.function_type.return_type, ir.VoidType):
+        return False
+    return not any(
+        one is function
+        for other in function.module.functions
+        for block in other.blocks
+        for instr in block.instructions
+        for one in (*instr.operands, getattr(instr, "callee", None))
+    )
+
+
+def owner_faults(k: Builder) -> Iterator[Diagnostic]:
+    """What is wrong between `k` and the other functions and arrays of its module."""
+    yield from shared_faults(k)
+    yield from bounds_faults(k)
+    yield from room_faults(k)
+
+
+def bounds_faults(k: Builder) -> Iterator[Diagnostic]:
+    """Another number of threads, or of CTAs in a cluster, than a caller, a callee, or the launch bounds of `k` have."""
+    for function, relation in _related(k.function):
+        other = builder_of(function)
+        if other is not None and (other.threads, other.cluster_size) != (k.threads, k.cluster_size):
+            size = f" in clusters of {other.cluster_size}" if other.cluster_size != k.cluster_size else ""
+            yield _bounds(k, f"function {other.name}, {relation}, for {other.threads}{size}")
+    most, required = _declared_threads(k.function)
+    if required is not None and required != k.threads:
+        yield _bounds(k, f"its launch bounds require {required}")
+    elif most is not None and most < k.threads:
+        yield _bounds(k, f"its launch bounds allow {most}")
+
+
+def _bounds(k: Builder, other: str) -> Diagnostic:
+    size = f" in clusters of {k.cluster_size}" if k.cluster_size > 1 else ""
+    return THREADS.diagnose(at=k._attached, function=k.name, threads=k.threads, and_cluster=size, other=other)
+
+
+def _declared_threads(function: ir.Function) -> tuple[int | None, int | None]:
+    """The most threads of a CTA, and how many it must have, by the module's nvvm.annotations."""
+    found: dict[str, int] = {}
+    named = function.module.namedmetadata.get("nvvm.annotations")
+    for node in () if named is None else named.operands:
+        first, *notes = node.operands
+        if first is not function:
+            continue
+        for key, number in zip(notes[::2], notes[1::2], strict=False):
+            if isinstance(number, ir.Constant) and isinstance(number.constant, int):
+                found[str(getattr(key, "string", ""))] = number.constant
+    most, required = (
+        math.prod(found.get(f"{name}{axis}", 1) for axis in "xyz") if f"{name}x" in found else None
+        for name in ("maxntid", "reqntid")
+    )
+    return most, required
+
+
+def room_faults(k: Builder) -> Iterator[Diagnostic]:
+    """Static arrays of the owner and dynamic memory of `k` that are together more than the target has (shared.size)."""
+    functions = [k.function, *(function for function, _ in _related(k.function))]
+    arrays = [one for one in k.function.module.global_values if _is_static_shared(one)]
+    used = _mentioned(arrays, functions)
+    static = 0
+    for array in used:
+        align = array.align or 1
+        static = -(-static // align) * align + _bytes_of(array.value_type)
+    dynamic = max((other._shared_bytes for one in functions if (other := builder_of(one)) is not None), default=0)
+    total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic if dynamic else static
+    limit = SHARED_LIMIT[k.target.number]
+    if total > limit and static > k._static_bytes:
+        names = ", ".join(one.name for one in used)
+        yield rules.SHARED_SIZE.diagnose(
+            at=k._first_shared, name=names, total=total, target=k.target, limit=limit, over=total - limit
+        )
+
+
+def _is_static_shared(given: object) -> bool:
+    if not isinstance(given, ir.GlobalVariable) or given.type.addrspace != SHARED_SPACE:
+        return False
+    return given.initializer is not None
+
+
+_SIZES = ((ir.DoubleType, 8), (ir.FloatType, 4), (ir.HalfType, 2))
+
+
+def _bytes_of(kind: ir.Type) -> int:
+    """The bytes of a type of arrays and numbers; 0 for another, of which nothing is said."""
+    count = 1
+    while isinstance(kind, ir.ArrayType | ir.VectorType):
+        count, kind = count * int(kind.count), kind.element
+    if isinstance(kind, ir.IntType):
+        return count * (-(-int(kind.width) // 8))
+    return count * next((size for one, size in _SIZES if isinstance(kind, one)), 0)
+
+
+def _mentioned(arrays: Sequence[ir.GlobalVariable], functions: Iterable[ir.Function]) -> list[ir.GlobalVariable]:
+    """Those of the `arrays` that the code of `functions` names."""
+    if not arrays:
+        return []
+    texts = [str(instr) for function in functions for block in function.blocks for instr in block.instructions]
+    return [one for one in arrays if any(_names(text, one) for text in texts)]
+
+
+def _names(text: str, array: ir.GlobalVariable) -> bool:
+    return re.search(rf"{re.escape(array.get_reference())}(?![\w.$-])", text) is not None
+
+
+def shared_faults(k: Builder) -> Iterator[Diagnostic]:
+    """Dynamic shared memory of `k` that is its caller's, a callee's or its owner's as well (attach.shared)."""
+    if k._shared_bytes == k._shared_start:
+        return
+    related = list(_related(k.function))
+    for function, relation in related:
+        other = builder_of(function)
+        if other is not None:
+            yield from _overlap(k, other, relation)
+    if not k._declares_base:
+        yield from _arrays(k, [k.function, *(function for function, _ in related)])
+
+
+def _overlap(k: Builder, other: Builder, relation: str) -> Iterator[Diagnostic]:
+    first, last = max(k._shared_start, other._shared_start), min(k._shared_bytes, other._shared_bytes)
+    if first < last:
+        advice = "attach the callee with shared_base=caller.shared_bytes, when the caller has laid out its own"
+        yield _twice(k, first, last, f"function {other.name}", relation, advice)
+
+
+def _arrays(k: Builder, functions: Iterable[ir.Function]) -> Iterator[Diagnostic]:
+    """Arrays `extern .shared` that somebody else declared and these functions use."""
+    module = k.function.module
+    own = [other._dynamic for one in module.functions if (other := builder_of(one)) is not None]
+    arrays = [one for one in module.global_values if _is_extern_shared(one) and one not in own]
+    for array in _mentioned(arrays, functions):
+        advice = "attach with shared_base=, the bytes that the array takes; or make it with k.shared(...)"
+        where = "an array of external linkage"
+        yield _twice(k, k._shared_start, k._shared_bytes, array.get_reference(), where, advice)
+
+
+def _twice(k: Builder, first: int, last: int, other: str, relation: str, advice: str) -> Diagnostic:
+    return TWICE.diagnose(
+        at=k._first_shared,
+        first=first,
+        last=last - 1,
+        function=k.name,
+        other=other,
+        relation=relation,
+        advice=advice,
+    )
+
+
+def _is_extern_shared(given: object) -> bool:
+    if not isinstance(given, ir.GlobalVariable) or given.type.addrspace != SHARED_SPACE:
+        return False
+    return given.initializer is None and given.linkage in ("", "external", "extern_weak")
+
+
+def _related(function: ir.Function) -> Iterator[tuple[ir.Function, str]]:
+    """The functions that this one calls, and those that call it, directly or not."""
+    taken = _taken(function.module)
+    calls = {one: _called(one, taken) for one in function.module.functions if one.blocks}
+    if len(calls) > 1:
+        callers = {one: [other for other, called in calls.items() if one in called] for one in calls}
+        yield from ((one, "which it calls") for one in _reached(function, calls))
+        yield from ((one, "which calls it") for one in _reached(function, callers))
+
+
+def _called(function: ir.Function, taken: Sequence[ir.Function]) -> list[ir.Function]:
+    """The functions that this one calls; at an indirect call, all of that type whose addresses are `taken`."""
+    found: dict[ir.Function, None] = {}
+    for block in function.blocks:
+        for instr in block.instructions:
+            if _is_call(instr):
+                found[instr.callee] = None
+            elif _is_indirect(instr):
+                arguments = [one.type for one in instr.args]
+                found.update(dict.fromkeys(one for one in taken if list(one.function_type.args) == arguments))
+    return list(found)
+
+
+def _is_indirect(instr: ir.Instruction) -> bool:
+    return isinstance(instr, ir.CallInstr) and not isinstance(instr.callee, ir.Function | ir.InlineAsm)
+
+
+def _taken(module: ir.Module) -> list[ir.Function]:
+    """The functions of which something but a call names the address."""
+    named: dict[ir.Value, None] = {}
+    for function in module.functions:
+        for block in function.blocks:
+            for instr in block.instructions:
+                given = instr.args if isinstance(instr, ir.CallInstr) else instr.operands
+                named.update(dict.fromkeys(one for one in given if isinstance(one, ir.Function)))
+    held = [str(one.initializer) for one in module.global_values if getattr(one, "initializer", None) is not None]
+    return [one for one in module.functions if one.blocks and (one in named or any(_names(text, one) for text in held))]
+
+
+def _is_call(instr: ir.Instruction) -> bool:
+    return isinstance(instr, ir.CallInstr) and isinstance(instr.callee, ir.Function)
+
+
+def _reached(start: ir.Function, calls: Mapping[ir.Function, Iterable[ir.Function]]) -> list[ir.Function]:
+    found: dict[ir.Function, None] = {}
+    waiting = list(calls.get(start, ()))
+    while waiting:
+        one = waiting.pop()
+        if one not in found and one is not start:
+            found[one] = None
+            waiting += calls.get(one, ())
+    return list(found)

@@ -1,0 +1,402 @@
+"""What a Python function reads besides its arguments, as one value: equal before and after, it does the same again.
+
+A kernel's function is Python and may read anything. `Reads` follows it through globals, closures, defaults, helpers,
+classes, instances and modules, and takes down the content of all that it finds. What cannot be taken down (files, the
+clock, random numbers, iterators, objects of other languages, names made at run time) is UnknownRead: then nothing can
+be said, and the kernel has to be built.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import contextlib
+import dis
+import enum
+import functools
+import os
+import struct
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from nvbackend.builder.kernel.pure_names import BY_NAME, NOT_FOLLOWED, OF_EVERY_CLASS, PURE, TRUSTED
+
+_PACKAGE = __name__.partition(".")[0]
+_ATOMS = frozenset({int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType})
+_HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: the class was made by a class statement, or by a C module in its likeness."""
+MOST_VALUES = 5000
+"""Values that are followed; with more, looking costs as much as building."""
+
+
+class UnknownRead(Exception):
+    """Something is read whose content cannot be compared; says what."""
+
+
+class Unread:
+    """The base of what is no part of its owner's content."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that a code object uses, those of the functions inside it too."""
+
+    globals: tuple[str, ...]
+    attributes: tuple[str, ...]
+    imports: tuple[str, ...]
+    relative: bool
+    by_name: bool
+
+
+_GLOBAL_OPS = ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS")
+_ATTRIBUTE_OPS = ("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM", "LOAD_SUPER_ATTR")
+
+
+def _names(code: types.CodeType) -> _Names:
+    """The names of `code`, by its instructions."""
+    found: dict[str, dict[str, None]] = {"global": {}, "attribute": {}, "import": {}}
+    relative = by_name = False
+    todo = [code]
+    while todo:
+        current = todo.pop()
+        todo += [constant for constant in current.co_consts if isinstance(constant, types.CodeType)]
+        before: list[dis.Instruction] = []
+        for instruction in dis.get_instructions(current):
+            if instruction.opname in _GLOBAL_OPS:
+                found["global"][instruction.argval] = None
+            elif instruction.opname in _ATTRIBUTE_OPS:
+                found["attribute"][instruction.argval] = None
+            elif instruction.opname == "IMPORT_NAME":
+                # The level and the names stand before it.
+                relative |= len(before) < 2 or before[-2].argval != 0
+                found["import"][instruction.argval] = None
+            by_name |= instruction.opname == "MATCH_CLASS"
+            before = [*before[-1:], instruction]
+    by_name |= not BY_NAME.isdisjoint(found["attribute"])
+    return _Names(tuple(found["global"]), tuple(found["attribute"]), tuple(found["import"]), relative, by_name)
+
+
+class Reads:
+    """Follows functions and values. It keeps what code says, which does not change."""
+
+    __slots__ = ("_codes",)
+
+    def __init__(self) -> None:
+        self._codes: dict[int, tuple[types.CodeType, _Names]] = {}
+
+    def of(
+        self, function: Callable[..., Any], inputs: object, settings: object
+    ) -> tuple[tuple[object, ...], list[object]]:
+        """The content of all that `function` reads, of its `inputs` and of `settings`, which it does not see, and the
+        objects that the content names by their identity.
+
+        A path in `settings` is a name: what is at it is compared elsewhere.
+        Whoever keeps the content keeps those too: an identity means something as long as its object lives.
+        Raises UnknownRead.
+        """
+        walk = _Walk(self)
+        try:
+            walk.value(inputs)
+            walk.value(function)
+            walk.annotations(function)
+            walk.finish()
+            walk.paths_are_names = True
+            walk.value(settings)
+        except RecursionError:
+            raise UnknownRead("values in values in values") from None
+        return tuple(walk.content), walk.kept
+
+    def names(self, code: types.CodeType) -> _Names:
+        """The names that `code` uses."""
+        known = self._codes.get(id(code))
+        if known is None:
+            if len(self._codes) >= MOST_VALUES:
+                self._codes.clear()
+            known = self._codes[id(code)] = code, _names(code)
+        return known[1]
+
+
+def _trusted(module: object) -> bool:
+    return isinstance(module, str) and (module in TRUSTED or module.partition(".")[0] == _PACKAGE)
+
+
+class _Walk:
+    """One look at everything: `content` is what was found, in the order in which it was."""
+
+    __slots__ = ("_attributes", "_by_name", "_modules", "_reads", "_seen", "content", "kept", "paths_are_names")
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+        self._seen: dict[int, int] = {}
+        self._attributes: dict[str, None] = {}
+        self._modules: list[types.ModuleType] = []
+        self._by_name = False
+        self.content: list[object] = []
+        self.kept: list[object] = []
+        self.paths_are_names = False
+
+    def value(self, value: Any) -> None:
+        """Take down `value`."""
+        kind = type(value)
+        content = self.content
+        if kind in _ATOMS:
+            content += (kind, value)
+            return
+        if kind is float or kind is complex:
+            content += (kind, repr(value))  # 0.0 and -0.0 compare equal; a NaN does not equal itself
+            return
+        if len(self._seen) > MOST_VALUES:
+            raise UnknownRead(f"more than {MOST_VALUES} values")
+        place = self._seen.get(id(value))
+        if place is not None:
+            content += ("again", place)
+            return
+        self._seen[id(value)] = len(self._seen)
+        self.kept.append(value)
+        take = _TAKERS.get(kind)
+        if take is not None:
+            content.append(kind)
+            take(self, value)
+        elif issubclass(kind, type):
+            self._class(value)
+        else:
+            self._instance(value)
+
+    def identity(self, value: object) -> None:
+        """Take down which object `value` is, and nothing of its content."""
+        self.kept.append(value)
+        self.content.append(id(value))
+
+    def items(self, values: Iterable[object]) -> None:
+        """Take down several values and how many there are."""
+        at = len(self.content)
+        self.content.append(0)
+        count = 0
+        for value in values:
+            self.value(value)
+            count += 1
+        self.content[at] = count
+
+    def mapping(self, values: types.MappingProxyType[Any, Any] | dict[Any, Any]) -> None:
+        """Take down names and values in their order."""
+        self.items([part for item in list(values.items()) for part in item])
+
+    def function(self, function: types.FunctionType) -> None:
+        """Take down a function: its code, and all that it reads."""
+        self.identity(function.__code__)
+        for cell in function.__closure__ or ():
+            try:
+                inside = cell.cell_contents
+            except ValueError:
+                self.content.append("empty cell")
+            else:
+                self.value(inside)
+        module = function.__globals__
+        name = module.get("__name__")
+        if _trusted(name):
+            if vars(function) and str(name).partition(".")[0] != _PACKAGE:
+                self.mapping(vars(function))  # a wrapper that Python's library made of a function of the user's
+            return
+        self.content.append(function.__doc__)
+        self.value(function.__defaults__)
+        self.value(function.__kwdefaults__)
+        if vars(function):
+            self.mapping(vars(function))
+        self._code(function.__code__, module)
+
+    def annotations(self, function: Callable[..., Any]) -> None:
+        """Take down what annotations say; those that are text are read in the function's scope."""
+        for name, annotation in function.__annotations__.items():
+            self.content.append(name)
+            self.value(annotation)
+            if isinstance(annotation, str):
+                try:
+                    code = _compiled(annotation)
+                except (SyntaxError, ValueError):
+                    continue
+                self._code(code, function.__globals__)
+
+    def _code(self, code: types.CodeType, module: dict[str, Any]) -> None:
+        if type(module) is not dict:
+            raise UnknownRead("globals that are not a dictionary")
+        names = self._reads.names(code)
+        if names.relative:
+            raise UnknownRead("a relative import")
+        hidden = NOT_FOLLOWED.intersection(names.attributes)
+        if hidden:
+            raise UnknownRead(f"the attribute {min(hidden)}")
+        self._by_name |= names.by_name
+        self._attributes.update(dict.fromkeys(names.attributes))
+        outside = module.get("__builtins__", builtins)
+        outside = vars(outside) if isinstance(outside, types.ModuleType) else outside
+        for name in names.globals:
+            self.content.append(name)
+            if name in module:
+                self.value(module[name])
+            elif name in outside:
+                self.value(outside[name])
+            else:
+                self.content.append("missing")
+        for name in names.imports:
+            if name not in sys.modules:
+                raise UnknownRead(f"module {name}, not imported yet")
+            self.value(sys.modules[name])
+            if "." in name:
+                self.value(sys.modules[name.partition(".")[0]])
+
+    def module(self, module: types.ModuleType) -> None:
+        """Note a module: what is read of it are the attributes that any code names."""
+        self.identity(module)
+        if not _trusted(module.__name__):
+            self._modules.append(module)
+            self.value(vars(module).get("__getattr__"))
+
+    def finish(self) -> None:
+        """Take down what is read of modules, by every name that some code has for an attribute."""
+        done: set[tuple[int, str]] = set()
+        while todo := [
+            (module, name) for module in self._modules for name in self._attributes if (id(module), name) not in done
+        ]:
+            for module, name in todo:
+                done.add((id(module), name))
+                if name in vars(module):
+                    self.content.append(name)
+                    self.value(vars(module)[name])
+        if self._by_name and self._modules:
+            raise UnknownRead(f"module {self._modules[0].__name__}, by names made at run time")
+
+    def builtin(self, function: types.BuiltinFunctionType) -> None:
+        """Take down a function of C, where its results follow from its arguments."""
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, types.ModuleType):
+            self._of_c(owner.__name__, function.__name__)
+        elif isinstance(owner, type) and owner.__module__ == "builtins":
+            self._of_c("builtins", owner.__name__)
+        else:
+            raise UnknownRead(f"{function!r}")
+        self.identity(function)
+
+    def _of_c(self, module: str, name: str) -> None:
+        if name in BY_NAME:
+            self._by_name = True
+        elif not (name in PURE if module == "builtins" else _trusted(module)):
+            raise UnknownRead(f"{module}.{name}")
+
+    def _class(self, cls: type) -> None:
+        if type(cls) is not type and not _trusted(type(cls).__module__):
+            raise UnknownRead(f"class {cls.__qualname__} of {type(cls).__qualname__}")
+        self.content.append("class")
+        for base in cls.__mro__:
+            self.identity(base)
+            if base.__flags__ & _HEAP_TYPE and not _trusted(base.__module__):
+                self._members(base)
+            elif not issubclass(base, BaseException):
+                self._of_c(base.__module__, base.__name__)
+
+    def _members(self, cls: type) -> None:
+        slots = vars(cls).get("__slots__", ())
+        for name, member in list(vars(cls).items()):
+            if type(member) is types.MemberDescriptorType and name not in slots:
+                raise UnknownRead(f"class {cls.__qualname__}, of C")
+            if name not in OF_EVERY_CLASS:
+                self.content.append(name)
+                self.value(member)
+
+    def _instance(self, value: Any) -> None:
+        """Take down an object of a class of Python: the class, and each attribute."""
+        cls = type(value)
+        if issubclass(cls, Unread):
+            return
+        if issubclass(cls, os.PathLike):
+            if self.paths_are_names:
+                self.value(os.fspath(value))
+                return
+            # A function that has a path reads what is there, and the methods that do are Python's own.
+            raise UnknownRead(f"a {cls.__qualname__}")
+        self.value(cls)
+        if issubclass(cls, enum.Enum):
+            self.identity(value)
+            if not _trusted(cls.__module__):
+                self.mapping(vars(value))
+            return
+        slots = [member for base in cls.__mro__ for member in vars(base).values() if type(member) is _Slot]
+        if issubclass(cls, tuple):
+            self.items(tuple.__iter__(value))
+        elif _hides(cls, len(slots)):
+            raise UnknownRead(f"a {cls.__qualname__}")
+        ours = _trusted(cls.__module__)
+        for name, attribute in _attributes(value, slots):
+            if ours and type(getattr(cls, name, None)) is functools.cached_property:
+                continue  # what an object of ours has worked out of the rest
+            self.content.append(name)
+            self.value(attribute)
+
+
+_Slot = types.MemberDescriptorType
+
+
+def _hides(cls: type, slots: int) -> bool:
+    """Whether objects of `cls` hold more than their dictionary and slots: what a class of C keeps for itself."""
+    pointers = slots + (cls.__dictoffset__ > 0) + (cls.__weakrefoffset__ > 0)
+    return cls.__itemsize__ > 0 or cls.__basicsize__ > object.__basicsize__ + pointers * struct.calcsize("P")
+
+
+def _attributes(value: object, slots: Iterable[_Slot]) -> Iterator[tuple[str, object]]:
+    with contextlib.suppress(AttributeError):
+        yield from list(object.__getattribute__(value, "__dict__").items())
+    for slot in slots:
+        try:
+            yield slot.__name__, slot.__get__(value, type(value))
+        except AttributeError:
+            yield slot.__name__, "not set"
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(annotation: str) -> types.CodeType:
+    return compile(annotation, "<annotation>", "eval")
+
+
+def _partial(walk: _Walk, value: functools.partial[Any]) -> None:
+    walk.value(value.func)
+    walk.value(value.args)
+    walk.mapping(value.keywords)
+
+
+def _remembering(walk: _Walk, value: Any) -> None:
+    """A function that keeps its results: what it has kept may be of another time."""
+    if not _trusted(value.__module__):
+        raise UnknownRead(f"{value.__qualname__}, which keeps its results")
+    walk.value(value.__wrapped__)
+
+
+def _nothing(_walk: _Walk, _value: object) -> None:
+    """For descriptors of slots, which are their class's."""
+
+
+_TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
+    tuple: _Walk.items,
+    list: _Walk.items,
+    set: _Walk.items,
+    frozenset: _Walk.items,
+    dict: _Walk.mapping,
+    types.MappingProxyType: _Walk.mapping,
+    range: lambda walk, value: walk.items((value.start, value.stop, value.step)),
+    slice: lambda walk, value: walk.items((value.start, value.stop, value.step)),
+    types.FunctionType: _Walk.function,
+    types.BuiltinFunctionType: _Walk.builtin,
+    types.ModuleType: _Walk.module,
+    types.MethodType: lambda walk, value: walk.items((value.__func__, value.__self__)),
+    types.GenericAlias: lambda walk, value: walk.items((value.__origin__, value.__args__)),
+    types.UnionType: lambda walk, value: walk.items(value.__args__),
+    functools.partial: _partial,
+    type(functools.lru_cache(len)): _remembering,
+    staticmethod: lambda walk, value: walk.value(value.__func__),
+    classmethod: lambda walk, value: walk.value(value.__func__),
+    property: lambda walk, value: walk.items((value.fget, value.fset, value.fdel)),
+    types.MemberDescriptorType: _nothing,
+    type(vars(collections.namedtuple("_Pair", "a"))["a"]): _nothing,
+}
+"""How the content of a value of exactly this type is taken down."""

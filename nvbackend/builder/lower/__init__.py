@@ -1,0 +1,1 @@
+"""From typed operands to LLVM IR: types, numbers, operators, conversions, rows."""

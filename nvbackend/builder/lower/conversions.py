@@ -1,0 +1,185 @@
+"""What conversions between element types emit: every pair of types has the value that CUDA gives, or a diagnostic.
+
+LLVM's own conversions are undefined out of range, and it has none to tf32 or to integers of 4 bits, so some are
+made of several instructions. Each rounds once.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.lower.lowering import declare
+from nvbackend.builder.lower.numbers import is_packed, known_number, width, wrapped, wrapped_constant
+from nvbackend.builder.scopes import rules
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, f64, pred, s4, tf32, u4
+from nvbackend.isel.target.target import Target
+
+_HALF_BITS, _F32_BITS = ir.IntType(16), ir.IntType(32)
+_TF32_MASK = 0xFFFFE000
+"""The bits of a register that are a tf32's: sign, 8 of exponent, 10 of mantissa (PTX ISA 5.2.3)."""
+_EXACT_BITS = 24
+"""Integers of fewer bits are numbers of f32."""
+
+
+def converted(
+    builder: ir.IRBuilder, target: Target, value: ir.Value, source: ElementType, element: ElementType
+) -> ir.Value:
+    """`value` of `source` as the same number of `element` (value.operation).
+
+    Integers wrap around. Floats go to integers towards zero and stop at the type's ends; NaN is what cvt makes of it.
+    """
+    if is_packed(source) or is_packed(element):
+        advice = (
+            "convert it on the host; or load and store its bits, address.cast(nvb.u8), and convert these with integers"
+        )
+        rules.UNSUPPORTED_OPERATION.fail(operation=f"conversion to {element}", element=source, advice=advice)
+    if element is pred:
+        advice = "compare it with 0: value != 0"
+        rules.UNSUPPORTED_OPERATION.fail(operation="conversion to pred", element=source, advice=advice)
+    if not source.is_float:
+        if not element.is_float:
+            return _integer_to_integer(builder, value, source, element)
+        return _integer_to_float(builder, target, value, source, element)
+    if not element.is_float:
+        return _float_to_integer(builder, value, source, element)
+    return _float_to_float(builder, target, value, source, element)
+
+
+def bitcast(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType) -> ir.Value:
+    """The bits of `value`, of `source`, as an `element`, which must be as wide (value.operation)."""
+    bits, wanted = _register_bits(source, element), _register_bits(element, source)
+    if bits != wanted:
+        rules.UNSUPPORTED_OPERATION.fail(
+            operation=f"bitcast to {element} ({wanted} bits)",
+            element=f"{source} ({bits} bits)",
+            advice="cast to a type of the same width, or convert with .to()",
+        )
+    if {source, element} == {f16, bf16}:
+        return builder.bitcast(_moved(builder, builder.bitcast(value, _HALF_BITS)), llvm_type(element))
+    if llvm_type(element) != llvm_type(source):
+        return builder.bitcast(value, llvm_type(element))
+    number = known_number(value)
+    if isinstance(number, int) and element.is_integer:
+        return wrapped_constant(number, element)
+    if source in (s4, u4):
+        # A signed number fills its register with copies of its sign.
+        return wrapped(builder, value, element if element.is_integer else u4)
+    return wrapped(builder, value, element)
+
+
+def _moved(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """The same 16 bits, where LLVM does not see what they were made of.
+
+    Where it sees a float made of the bits of another float, and a comparison of it with zero, it ends the process
+    (LLVM 22.1, InstCombine: it takes what a bitcast reads for an integer).
+    """
+    kind = ir.FunctionType(_HALF_BITS, [_HALF_BITS])
+    return builder.call(ir.InlineAsm(kind, "mov.b16 $0, $1;", "=h,h", side_effect=False), [value])
+
+
+def _register_bits(element: ElementType, other: ElementType) -> int:
+    """The bits of a value, which are those of its register but where one of the two is an integer of 4 bits."""
+    return element.bits if {element, other} & {s4, u4} else width(element)
+
+
+def _integer_to_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType) -> ir.Value:
+    number = known_number(value, source)
+    if isinstance(number, int):
+        return wrapped_constant(int(number), element)
+    wider = width(element) - width(source)
+    if wider:
+        method = builder.trunc if wider < 0 else builder.sext if source.is_signed else builder.zext
+        value = method(value, llvm_type(element))
+    return wrapped(builder, value, element)
+
+
+def _integer_to_float(
+    builder: ir.IRBuilder, target: Target, value: ir.Value, source: ElementType, element: ElementType
+) -> ir.Value:
+    rounds_in_f32 = element is tf32 or (element is bf16 and not target.has(Feature.SM_90))
+    if rounds_in_f32:
+        # There is no such instruction: it takes one to f32 and one from there.
+        exact = source.bits < _EXACT_BITS
+        middle = _cast(builder, value, source, f32) if exact else _odd_from_integer(builder, value, source)
+        return _float_to_float(builder, target, middle, f32, element)
+    return _cast(builder, value, source, element)
+
+
+def _cast(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType) -> ir.Value:
+    method = builder.sitofp if source.is_signed else builder.uitofp
+    return method(value, llvm_type(element))
+
+
+def _odd_from_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType) -> ir.Value:
+    """An integer as an f32 whose last bit is set where something was cut off, so that rounding it again is right."""
+    letters = ("" if source.is_signed else "u") + ("ll" if source.bits == f64.bits else "i")
+    cut = _call(builder, f"llvm.nvvm.{letters}2f.rz", f32, value)
+    back = declare(builder.module, f"llvm.nvvm.f2{letters}.rz", value.type, [cut.type])
+    return _odd(builder, cut, builder.icmp_unsigned("!=", builder.call(back, [cut]), value))
+
+
+def _odd_from_double(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """An f64 as an f32 whose last bit is set where something was cut off."""
+    cut = _call(builder, "llvm.nvvm.d2f.rz", f32, value)
+    inexact = builder.fcmp_ordered("!=", builder.fpext(cut, llvm_type(f64)), value)
+    return _odd(builder, cut, inexact)
+
+
+def _odd(builder: ir.IRBuilder, cut: ir.Value, inexact: ir.Value) -> ir.Value:
+    bits = builder.or_(builder.bitcast(cut, _F32_BITS), builder.zext(inexact, _F32_BITS))
+    return builder.bitcast(bits, llvm_type(f32))
+
+
+def _float_to_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: ElementType) -> ir.Value:
+    """cvt.rzi: to 32 or 64 bits, and to fewer from there."""
+    if source is not f64:
+        value, source = _to_f32(builder, value, source), f32
+    letters = ("" if element.is_signed else "u") + ("ll" if element.bits == f64.bits else "i")
+    name = f"llvm.nvvm.{'d' if source is f64 else 'f'}2{letters}.rz"
+    kind = ir.IntType(64 if element.bits == f64.bits else 32)
+    whole = builder.call(declare(builder.module, name, kind, [value.type]), [value])
+    if element.bits >= kind.width:
+        return whole
+    limits = {"smax": -(1 << element.bits - 1), "smin": (1 << element.bits - 1) - 1}
+    for bound, limit in (limits if element.is_signed else {"umin": (1 << element.bits) - 1}).items():
+        least = declare(builder.module, f"llvm.{bound}.i32", kind, [kind, kind])
+        whole = builder.call(least, [whole, ir.Constant(kind, limit)])
+    if source is f64 and not element.is_signed:
+        # cvt makes of NaN the highest bit alone; of the 32 bits that is a number past the end (PTX ISA 9.7.9, cvt).
+        is_nan = builder.fcmp_unordered("uno", value, value)
+        whole = builder.select(is_nan, ir.Constant(kind, 1 << element.bits - 1), whole)
+    return builder.trunc(whole, llvm_type(element))
+
+
+def _float_to_float(
+    builder: ir.IRBuilder, target: Target, value: ir.Value, source: ElementType, element: ElementType
+) -> ir.Value:
+    if element is tf32:
+        if not target.has(Feature.SM_80):
+            advice = "use f32 or f16: tf32 is for the tensor cores of sm_80 and later"
+            rules.UNSUPPORTED_OPERATION.fail(
+                operation="conversion to tf32", element=f"{source} on {target}", advice=advice
+            )
+        single = _odd_from_double(builder, value) if source is f64 else _to_f32(builder, value, source)
+        rounded = declare(builder.module, "llvm.nvvm.f2tf32.rna", _F32_BITS, [single.type])
+        return builder.bitcast(builder.call(rounded, [single]), llvm_type(tf32))
+    if width(source) < f32.bits or source is tf32:
+        value, source = _to_f32(builder, value, source), f32
+    wider = width(element) - width(source)
+    if not wider:
+        return value
+    return (builder.fpext if wider > 0 else builder.fptrunc)(value, llvm_type(element))
+
+
+def _to_f32(builder: ir.IRBuilder, value: ir.Value, source: ElementType) -> ir.Value:
+    """A float of at most 32 bits as an f32, which holds each of them."""
+    if source is tf32:
+        bits = builder.bitcast(value, _F32_BITS)
+        return builder.bitcast(builder.and_(bits, ir.Constant(_F32_BITS, _TF32_MASK)), llvm_type(f32))
+    return builder.fpext(value, llvm_type(f32)) if source in (f16, bf16) else value
+
+
+def _call(builder: ir.IRBuilder, name: str, element: ElementType, value: ir.Value) -> ir.Value:
+    return builder.call(declare(builder.module, name, llvm_type(element), [value.type]), [value])

@@ -1,0 +1,151 @@
+"""From a row and its operands to LLVM IR: an intrinsic call or an inline-asm call, typed from the row alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from llvmlite import ir
+
+from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, RegisterClass, Row
+
+Operands = Mapping[str, "ir.Value | int | Sequence[ir.Value]"]
+
+_SCALARS: dict[str, ir.Type] = {
+    "i1": ir.IntType(1),
+    "i16": ir.IntType(16),
+    "i32": ir.IntType(32),
+    "i64": ir.IntType(64),
+    "float": ir.FloatType(),
+    "double": ir.DoubleType(),
+    "<2 x half>": ir.VectorType(ir.HalfType(), 2),
+}
+
+
+def lower(builder: ir.IRBuilder, row: Row, operands: Operands, name: str = "") -> dict[str, list[ir.Value]]:
+    """Emit `row` at `builder`'s place and return its outputs by operand name.
+
+    `operands` gives every input, tied output and immediate by name: one value, or as many as the operand has
+    registers. Shared addresses may be i32 or pointers; each lowering gets the form it takes.
+    """
+    if isinstance(row.lowering, Asm):
+        return _lower_asm(builder, row, operands, name)
+    return _lower_intrinsic(builder, row, row.lowering, operands, name)
+
+
+def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -> dict[str, list[ir.Value]]:
+    arguments: list[ir.Value] = []
+    for operand in row.inputs:
+        arguments += [_as_scalar(builder, value, operand.register) for value in _values(operands, operand)]
+    for operand in row.immediates:
+        arguments += _values(operands, operand)
+    for operand in row.outputs:
+        if operand.tied:
+            arguments += _values(operands, operand)
+    function = ir.FunctionType(_result_type(row), [argument.type for argument in arguments])
+    asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=row.effects != Effect.NONE)
+    call = builder.call(asm, arguments, name=name, attrs=_attributes(row))
+    return _unpack(builder, row, call)
+
+
+def _lower_intrinsic(
+    builder: ir.IRBuilder, row: Row, lowering: Intrinsic, operands: Operands, name: str
+) -> dict[str, list[ir.Value]]:
+    arguments: list[ir.Value] = []
+    for argument in lowering.arguments:
+        if isinstance(argument, str):
+            operand = row.operand(argument)
+            values = [_as_argument(builder, value, operand.register) for value in _values(operands, operand)]
+            arguments += [_as_vector(builder, values)] if lowering.vectors and len(values) > 1 else values
+        else:
+            arguments.append(ir.Constant(_SCALARS[argument[0]], argument[1]))
+    result = _result_type(row, of_intrinsic=True)
+    if lowering.vectors and isinstance(result, ir.LiteralStructType):
+        result = ir.VectorType(result.elements[0], len(result.elements))
+    function = declare(builder.module, lowering.name, result, [argument.type for argument in arguments])
+    return _unpack(builder, row, builder.call(function, arguments, name=name, attrs=_attributes(row)))
+
+
+def _as_vector(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
+    vector: ir.Value = ir.Constant(ir.VectorType(values[0].type, len(values)), ir.Undefined)
+    for index, value in enumerate(values):
+        vector = builder.insert_element(vector, value, ir.Constant(_SCALARS["i32"], index))
+    return vector
+
+
+def _attributes(row: Row) -> tuple[str, ...]:
+    """Attributes of the call itself: LLVM declares its intrinsics of mma and wmma as if each thread ran them alone."""
+    return ("convergent",) if Effect.CONVERGENT in row.effects else ()
+
+
+def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[ir.Type]) -> ir.Function:
+    """The function `name` of `module`, declared on first use."""
+    found = module.globals.get(name)
+    if found is None:
+        found = ir.Function(module, ir.FunctionType(result, arguments), name)
+    return found
+
+
+def _values(operands: Operands, operand: Operand) -> list[ir.Value]:
+    given = operands[operand.name]
+    if isinstance(given, int):
+        given = ir.Constant(_SCALARS[operand.register.llvm], given)
+    values = [given] if isinstance(given, ir.Value) else list(given)
+    if len(values) != operand.count:
+        raise ValueError(f"operand {operand.name} takes {operand.count} registers, not {len(values)}")
+    return values
+
+
+def _as_scalar(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
+    if isinstance(value.type, ir.PointerType):
+        return builder.ptrtoint(_in_space(builder, value, register), _SCALARS[register.llvm])
+    return value
+
+
+def _as_argument(builder: ir.IRBuilder, value: ir.Value, register: RegisterClass) -> ir.Value:
+    """`value` as the type that an intrinsic takes for `register`."""
+    if register.addrspace is None:
+        return value if register.intrinsic == register.llvm else builder.bitcast(value, _SCALARS[register.intrinsic])
+    if isinstance(value.type, ir.PointerType):
+        return _in_space(builder, value, register)
+    return builder.inttoptr(value, ir.PointerType(addrspace=register.addrspace))
+
+
+def _in_space(builder: ir.IRBuilder, pointer: ir.Value, register: RegisterClass) -> ir.Value:
+    """`pointer` in the address space that `register` names.
+
+    An address of this CTA's shared memory is the same number in the cluster's window (PTX ISA 5.1.7), so it is
+    reinterpreted: LLVM's addrspacecast would go through a generic address and back, two instructions for nothing.
+    """
+    space = pointer.type.addrspace
+    if register.addrspace in (None, space):
+        return pointer
+    wanted = ir.PointerType(addrspace=register.addrspace)
+    if (space, register.addrspace) == (RegisterClass.SHARED.addrspace, RegisterClass.SHARED_CLUSTER.addrspace):
+        return builder.inttoptr(builder.ptrtoint(pointer, _SCALARS[register.llvm]), wanted)
+    return builder.addrspacecast(pointer, wanted)
+
+
+def _result_type(row: Row, *, of_intrinsic: bool = False) -> ir.Type:
+    names = ((one.register.intrinsic if of_intrinsic else one.register.llvm, one.count) for one in row.outputs)
+    types = [_SCALARS[name] for name, count in names for _ in range(count)]
+    if not types:
+        return ir.VoidType()
+    return types[0] if len(types) == 1 else ir.LiteralStructType(types)
+
+
+def _unpack(builder: ir.IRBuilder, row: Row, call: ir.Value) -> dict[str, list[ir.Value]]:
+    results: dict[str, list[ir.Value]] = {}
+    position = 0
+    single = sum(operand.count for operand in row.outputs) == 1
+    for operand in row.outputs:
+        scalar = _SCALARS[operand.register.llvm]
+        values = (call if single else _element(builder, call, position + index) for index in range(operand.count))
+        results[operand.name] = [value if value.type == scalar else builder.bitcast(value, scalar) for value in values]
+        position += operand.count
+    return results
+
+
+def _element(builder: ir.IRBuilder, results: ir.Value, index: int) -> ir.Value:
+    if isinstance(results.type, ir.VectorType):
+        return builder.extract_element(results, ir.Constant(_SCALARS["i32"], index))
+    return builder.extract_value(results, index)

@@ -1,0 +1,1 @@
+"""One call for each machine operation, a file for each kind."""

@@ -1,0 +1,160 @@
+"""Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9.25)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.ops.addresses import any_address, cache_hint, mbarrier_address
+from nvbackend.builder.ops.cluster import Cluster
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.values.scaling import GLOBAL_SPACE
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.copy import cache_control, tma_bulk
+from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
+from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
+from nvbackend.isel.select import family_rules, memory_rules
+from nvbackend.isel.select.tma.place_rules import ALIGNMENT
+from nvbackend.isel.target.variants import variant
+
+
+@user_facing
+class Bulk:
+    """Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9.25)."""
+
+    called = "bulk"
+
+    def __init__(self, k: Threads, cluster: Cluster) -> None:
+        self._k = k
+        self._cluster = cluster
+
+    def load(
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        barrier: Address,
+        *,
+        space: str = "cluster",
+        multicast_mask: Operand | None = None,
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk: `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`.
+
+        With `multicast_mask` (u16, a bit for each CTA of the cluster) in each of those CTAs. `space` is "cluster", or
+        "cta" for the form without a cluster. Raises mbarrier.address, tma.bulk-size, tma.multicast-target,
+        instruction.variant, target.feature. PTX ISA 9.7.9.
+        """
+        many = multicast_mask is not None
+        if many:
+            family_rules.check_tma_multicast_target(self._k.target)
+        row = variant("cp.async.bulk", tma_bulk.load_bulk, many, cache_policy is not None, space)
+        given = {
+            **self._bytes(destination, source, size),
+            **cache_hint(self._k, cache_policy),
+            "barrier": mbarrier_address(self._k, barrier).ir,
+        }
+        if multicast_mask is not None:
+            given["multicast_mask"] = as_value(self._k, multicast_mask, u16).ir
+        self._k.emit(row, given)
+
+    def store(
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        *,
+        byte_mask: Operand | None = None,
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk: `size` bytes from shared to global memory, in this thread's bulk group.
+
+        Bit i of `byte_mask` says whether byte i of every 16 is written (from compute capability 10.0 on). Raises
+        tma.bulk-size, target.feature. PTX ISA 9.7.9.
+        """
+        given = {**self._bytes(destination, source, size), **cache_hint(self._k, cache_policy)}
+        if byte_mask is not None:
+            given["byte_mask"] = as_value(self._k, byte_mask, u16).ir
+        self._k.emit(tma_bulk.store_bulk(cache_policy is not None, byte_mask=byte_mask is not None), given)
+
+    def reduce(
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        operation: str,
+        element: ElementType | str,
+        *,
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.reduce.async.bulk: combine `size` bytes of shared memory with global memory, in the bulk group.
+
+        `operation` and `element` ("b32" and "b64" for the bitwise ones) are a pair the instruction has, else
+        instruction.variant. Raises tma.bulk-size too. PTX ISA 9.7.9.
+        """
+        hinted = cache_policy is not None
+        row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "global", operation, str(element), hinted)
+        self._k.emit(row, {**self._bytes(destination, source, size), **cache_hint(self._k, cache_policy)})
+
+    def reduce_peer(
+        self,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        operation: str,
+        element: ElementType | str,
+        barrier: Address,
+        rank: Operand,
+    ) -> None:
+        """cp.reduce.async.bulk between CTAs: combine `size` bytes with `destination` in CTA `rank` of the cluster.
+
+        They complete on `barrier` there. Raises tma.bulk-size, instruction.variant, target.feature. PTX ISA 9.7.9.
+        """
+        row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "cluster", operation, str(element))
+        given = self._bytes(destination, source, size)
+        given["destination"] = self._cluster.map_to_peer(destination.bytes, rank).ir
+        self._k.emit(row, {**given, "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir})
+
+    def copy_peer(self, destination: Address, source: Address, size: Operand, barrier: Address, rank: Operand) -> None:
+        """cp.async.bulk between CTAs: `size` bytes to `destination` in CTA `rank`, completed on `barrier` there."""
+        given = self._bytes(destination, source, size)
+        given["destination"] = self._cluster.map_to_peer(destination.bytes, rank).ir
+        self._k.emit(
+            tma_bulk.copy_bulk(),
+            {**given, "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir},
+        )
+
+    def prefetch(self, source: Address, size: Operand, *, cache_policy: Value | None = None) -> None:
+        """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache (tma.bulk-size)."""
+        row = tma_bulk.prefetch_bulk(cache_policy is not None)
+        self._k.emit(row, {"source": source.bytes.ir, "bytes": self._size(size), **cache_hint(self._k, cache_policy)})
+
+    def _bytes(
+        self, destination: Address, source: Address, size: Operand
+    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
+        for operand, address in (("destination", destination), ("source", source)):
+            if address.space != GLOBAL_SPACE and address.align % BULK_ALIGNMENT:
+                ALIGNMENT.fail(instruction="cp.async.bulk", operand=operand, given=address.align, wanted=BULK_ALIGNMENT)
+        return {"destination": destination.bytes.ir, "source": source.bytes.ir, "bytes": self._size(size)}
+
+    def _size(self, size: Operand) -> ir.Value:
+        found = as_value(self._k, size, s32)
+        if isinstance(found.constant, int):
+            family_rules.check_bulk_size(found.constant)
+        return found.ir
+
+    def clear_shared(self, address: Address | Value, size: Operand) -> None:
+        """st.bulk: write zeros to `size` bytes (a multiple of 8) of shared memory, 8-byte aligned.
+
+        `address` may be a generic one (u64) of shared memory. Raises cache.cleared, target.feature.
+        PTX ISA 9.7.9 (st.bulk).
+        """
+        count = as_value(self._k, size, u64)
+        if isinstance(count.constant, int):
+            known = address.align if isinstance(address, Address) else memory_rules.CLEARED_UNIT
+            memory_rules.check_cleared(count.constant, known)
+        row = cache_control.clear_bulk(shared=isinstance(address, Address))
+        self._k.emit(row, {"address": any_address(self._k, address), "bytes": count.ir})

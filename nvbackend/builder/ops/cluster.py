@@ -1,0 +1,119 @@
+"""The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
+
+from __future__ import annotations
+
+from nvbackend.builder.ops.barrier import Barrier
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.values.scaling import GLOBAL_SPACE
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import s32, u32
+from nvbackend.intrinsics.sync import cluster
+from nvbackend.isel.protocols.cluster import rules as cluster_rules
+from nvbackend.isel.target.variants import variant
+
+
+@user_facing
+class Cluster:
+    """The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
+
+    called = "cluster"
+
+    def __init__(self, k: Threads, barrier: Barrier) -> None:
+        self._k = k
+        self._barrier = barrier
+
+    def arrive(self, semantics: str | None = None, *, aligned: bool = True) -> None:
+        """barrier.cluster.arrive: this thread has arrived; "release" is the default, "relaxed" orders no access.
+
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
+        """
+        self._k.emit(variant("barrier.cluster.arrive", cluster.barrier_arrive, semantics, aligned=aligned), {})
+
+    def wait(self, semantics: str | None = None, *, aligned: bool = True) -> None:
+        """barrier.cluster.wait: wait for every thread of the cluster and acquire; `semantics` may spell "acquire".
+
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
+        """
+        self._k.emit(variant("barrier.cluster.wait", cluster.barrier_wait, semantics, aligned=aligned), {})
+
+    def rank_of(self, address: Value) -> Value:
+        """getctarank: the rank (u32) of the CTA whose shared memory the shared::cluster `address` (u32) is in.
+
+        PTX ISA 9.7.9 (getctarank).
+        """
+        row = cluster.getctarank()
+        return self._k._wrap(self._k.emit(row, {"address": as_value(self._k, address, u32).ir})["rank"][0], u32)
+
+    def rank(self) -> Value:
+        """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""
+        return self._k.const(0, s32) if self._k.cluster_size == 1 else self._k.special_register("cluster_ctarank")
+
+    def id(self) -> Value:
+        """The index of the CTA's cluster in the grid along x; the CTA's own index where there is no cluster."""
+        return self._k.block_id() if self._k.cluster_size == 1 else self._k.special_register("clusterid.x")
+
+    def count(self) -> Value:
+        """The clusters of the grid along x."""
+        return self._k.block_count() if self._k.cluster_size == 1 else self._k.special_register("nclusterid.x")
+
+    def sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
+        """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".
+
+        The arrival releases this thread's writes to the cluster, which costs a fence of GPU scope; with `relaxed` it
+        orders nothing, for where a fence stands before it or nothing is handed over. Without `aligned` the threads of a
+        warp need not execute it together. Raises cluster.scope.
+        """
+        if scope not in ("cta", "cluster"):
+            cluster_rules.SCOPE.fail(given=scope)
+        if self._k.cluster_size == 1 or scope == "cta":
+            self._barrier.sync(aligned=aligned)
+        else:
+            self._k.emit(cluster.barrier_arrive("relaxed" if relaxed else None, aligned=aligned), {})
+            self._k.emit(cluster.barrier_wait(aligned=aligned), {})
+
+    def peer_rank(self) -> Value:
+        """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.
+
+        Raises cluster.no-peer where the cluster is no whole number of pairs.
+        """
+        if self._k.cluster_size % 2:
+            cluster_rules.NO_PEER.fail(
+                call="k.cluster.peer_rank()", cluster=self._k.cluster_size, instead=self._k.cluster_size + 1
+            )
+        return self.rank() ^ 1
+
+    def map_to_peer(self, address: Value, rank: Operand) -> Value:
+        """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`.
+
+        Raises cluster.rank for a number that is no rank, cluster.no-peer where the kernel has no cluster.
+        """
+        self._check_rank(rank)
+        number = as_value(self._k, rank, s32).ir
+        operands = {"address": address.ir, "rank": number}
+        mapped = self._k.emit(cluster.mapa(), operands)["mapped"][0]
+        self._k._places.is_address(mapped, self._k._places.of_address(address.ir))
+        self._k._peers.map(mapped, self._k._execution.first_peers(number), number)
+        return self._k._wrap(mapped, u32)
+
+    def map_shared_rank(self, address: Address, rank: Operand) -> Address:
+        """The same place as this CTA's shared `address`, in the CTA of rank `rank`: to load, to store, and for atomics.
+
+        All CTAs are there between two `cluster_sync`, one before the first access and one after the last
+        (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer, and
+        cluster.not-shared for an address of global memory.
+        """
+        if self._k._own(address).space == GLOBAL_SPACE:
+            cluster_rules.NOT_SHARED.fail(call="k.cluster.map_shared_rank(...)", given=repr(address))
+        return self._k._from_number(
+            self.map_to_peer(self._k._own(address).bytes, rank).ir, address.element, address.align
+        )
+
+    def _check_rank(self, rank: Operand) -> None:
+        number = rank if isinstance(rank, int) else getattr(rank, "constant", None)
+        if isinstance(number, int) and not 0 <= number < self._k.cluster_size:
+            legal = "0" if self._k.cluster_size == 1 else f"0 to {self._k.cluster_size - 1}"
+            cluster_rules.RANK.fail(rank=number, cluster=self._k.cluster_size, legal=legal)
+        if number is None and self._k.cluster_size == 1:
+            cluster_rules.NO_PEER.fail(call="k.cluster.map_to_peer(...)", cluster=1, instead=2)

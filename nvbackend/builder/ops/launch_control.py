@@ -1,0 +1,52 @@
+"""Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.14)."""
+
+from __future__ import annotations
+
+from nvbackend.builder.ops.addresses import mbarrier_address
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import pred, u32, u64
+from nvbackend.intrinsics.sync import launch_control
+from nvbackend.isel.target.variants import variant
+
+
+@user_facing
+class LaunchControl:
+    """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.14)."""
+
+    called = "launch_control"
+
+    def __init__(self, k: Threads) -> None:
+        self._k = k
+
+    # -- clusterlaunchcontrol (PTX ISA 9.7.13) ----------------------------------------------------------------------
+
+    def try_cancel(self, answer: Address, barrier: Address, *, multicast: bool = False) -> None:
+        """clusterlaunchcontrol.try_cancel: ask for the work of a cluster that has not started.
+
+        The 16 bytes of `answer` complete on `barrier`; with `multicast`, in every CTA of the cluster. Raises
+        mbarrier.address, target.feature.
+        """
+        row = launch_control.try_cancel(multicast=multicast)
+        self._k.emit(row, {"destination": answer.bytes.ir, "barrier": mbarrier_address(self._k, barrier).ir})
+
+    def canceled_cluster(self, answer: Address) -> tuple[Value, list[Value]]:
+        """The answer of `try_cancel`: whether there is a cluster to do, and ctaid x, y, z of its first CTA (u32).
+
+        The coordinates mean nothing where there is none.
+        """
+        halves = [half.ir for half in answer.cast(u64).load(2)]
+        got = self._k.emit(launch_control.is_canceled(), {"answer": halves})["canceled"][0]
+        first = self._k.emit(launch_control.first_ctaid(), {"answer": halves})["ctaid"]
+        return self._k._wrap(got, pred), [self._k._wrap(one, u32) for one in first[: len(launch_control.AXES)]]
+
+    def canceled_coordinate(self, answer: Address, axis: str) -> Value:
+        """The answer of `try_cancel`: ctaid of the cluster's first CTA along `axis` (u32); only where there is one.
+
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13 (clusterlaunchcontrol.query_cancel).
+        """
+        halves = [half.ir for half in answer.cast(u64).load(2)]
+        row = variant("clusterlaunchcontrol.query_cancel", launch_control.first_ctaid_on, axis)
+        return self._k._wrap(self._k.emit(row, {"answer": halves})["ctaid"][0], u32)

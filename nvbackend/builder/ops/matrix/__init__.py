@@ -1,0 +1,1 @@
+"""The calls of the matrix instructions: mma.sync, wmma, wgmma, tcgen05."""

@@ -1,0 +1,117 @@
+"""mma.sync and the matrix moves of a warp (PTX ISA 9.7.14)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.copy import matrix_move
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType, f32, s32, tf32, u32
+from nvbackend.isel.select.mma import operand_rules as mma_operand_rules
+from nvbackend.isel.select.mma.request import MmaRequest
+from nvbackend.isel.select.mma.rules import IMMEDIATES
+from nvbackend.isel.select.mma.select import select_mma
+from nvbackend.isel.target.variants import variant
+
+
+@user_facing
+class Mma:
+    """mma.sync and the matrix moves of a warp (PTX ISA 9.7.14)."""
+
+    called = "mma"
+
+    def __init__(self, k: Threads) -> None:
+        self._k = k
+
+    def ldmatrix(
+        self,
+        address: Address,
+        count: int,
+        *,
+        transposed: bool = False,
+        shape: str = matrix_move.HALVES.name,
+        element: str = matrix_move.HALVES.element,
+    ) -> list[Value]:
+        """ldmatrix: `count` matrices from shared memory, as u32 registers: one a matrix, two for m16n16.
+
+        Lanes give the addresses of the rows, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix and so on.
+        """
+        row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
+        self._k._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
+        return [self._k._wrap(one, u32) for one in self._k.emit(row, {"address": address.bytes.ir})["fragment"]]
+
+    def stmatrix(
+        self,
+        address: Address,
+        fragment: Sequence[Value],
+        *,
+        transposed: bool = False,
+        shape: str = matrix_move.HALVES.name,
+        element: str = matrix_move.HALVES.element,
+    ) -> None:
+        """stmatrix: u32 registers, one a matrix, to matrices in shared memory; addresses as of ldmatrix."""
+        row = variant("stmatrix", matrix_move.stmatrix, len(fragment), transposed, shape, element)
+        self._k._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
+        registers = [as_value(self._k, one, u32).ir for one in fragment]
+        self._k.emit(row, {"address": address.bytes.ir, "fragment": registers})
+
+    def movmatrix(self, fragment: Value) -> Value:
+        """movmatrix: the transpose of an m8n8 matrix of 16-bit elements that lies across the warp's registers."""
+        source = as_value(self._k, fragment, u32).ir
+        return self._k._wrap(self._k.emit(matrix_move.movmatrix(), {"source": source})["fragment"][0], u32)
+
+    def sync(
+        self,
+        request: MmaRequest,
+        a: Sequence[Operand],
+        b: Sequence[Operand],
+        c: Sequence[Operand],
+        *,
+        metadata: Operand | None = None,
+        scale_a: Operand | None = None,
+        scale_b: Operand | None = None,
+    ) -> list[Value]:
+        """D = A * B + C: the thread's registers of D, from those of A (M x K), B (K x N) and C (M x N elements).
+
+        `request` is the instruction (`nvb.mma`). Registers of f32 and f64 hold an element each, as do those of tf32 and
+        s32; elements of fewer bits are packed into u32, the first in the lowest bits. `intrinsics.fragments.mma` says
+        which thread holds what. `metadata` (u32) belongs to a sparse A, `scale_a` and `scale_b` (u32, a factor a byte)
+        to a product scaled by block. Raises every broken rule (mma.*), at this line.
+        """
+        row = select_mma(request, self._k.target)
+        fragments = {"a": list(a), "b": list(b), "c": list(c)}
+        optional = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
+        raise_all(
+            [
+                *mma_operand_rules.fragment_violations(row, {name: len(one) for name, one in fragments.items()}),
+                *mma_operand_rules.optional_violations(row, {name: one is not None for name, one in optional.items()}),
+            ]
+        )
+        one = request.instruction
+        elements = {"a": one.a, "b": one.b, "c": one.c}
+        operands: dict[str, object] = {
+            name: [self._register(row, name, elements[name], given) for given in registers]
+            for name, registers in fragments.items()
+        }
+        operands.update(
+            {name: as_value(self._k, given, u32).ir for name, given in optional.items() if given is not None}
+        )
+        legal = {operand.name for operand in row.immediates}
+        operands.update({name: getattr(request, name) for name in IMMEDIATES if name in legal})
+        results = self._k.emit(row, operands)
+        kind = s32 if one.d is s32 else mma_operand_rules.register_type(row, "d")
+        return [self._k._wrap(register, kind) for register in results["d"]]
+
+    def _register(self, row: Row, operand: str, element: ElementType, given: Operand) -> ir.Value:
+        """A register of a fragment: tf32 may come as the f32 that it is cut from, s32 as itself."""
+        kind = mma_operand_rules.register_type(row, operand)
+        own = {tf32: f32, s32: s32}.get(element)
+        if kind is u32 and own is not None and (not isinstance(given, Arithmetic) or given.type is own):
+            return as_value(self._k, given, own).bitcast(u32).ir
+        return as_value(self._k, given, kind).ir

@@ -1,0 +1,102 @@
+"""The descriptor of a matrix operand in shared memory, with what is known of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.values.values import Arithmetic, Value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import ElementType, u64
+from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT, advance_units
+from nvbackend.intrinsics.words.smem_layout import CORE_ROWS, Major
+from nvbackend.layout.descriptors.rules import PATTERN
+
+
+@user_facing
+class OperandDescriptor(Arithmetic):
+    """A descriptor (u64) that stands for its word wherever one is taken: the base of a `DescriptorIterator`.
+
+    `descriptor + units` is that of the operand `units` of 16 bytes further on; only the address moves, so that `word`,
+    all the other bits, stays known. The operand begins at `address`, has `span` bytes from there to the last one that
+    it reads, and begins `inside` bytes behind where a pattern of the swizzle begins, whose rows have `row` bytes, of
+    which it has `width` in the first.
+    """
+
+    __slots__ = ("address", "element", "inside", "major", "row", "span", "width", "word")
+
+    def __init__(
+        self,
+        address: Address,
+        word: int,
+        element: ElementType,
+        major: Major,
+        *,
+        span: int,
+        row: int,
+        inside: int = 0,
+        width: int = UNIT,
+    ) -> None:
+        self.address = address
+        self.word = word
+        self.element = element
+        self.major = major
+        self.span = span
+        self.row = row
+        self.inside = inside
+        self.width = width
+
+    @property
+    def reach(self) -> int:
+        """Bytes from the address to where the rows end in which the operand is."""
+        place = self.inside % self.row
+        return -(-(place + self.span) // self.row) * self.row - place
+
+    def advance(self, bytes: int) -> OperandDescriptor:
+        """The descriptor `bytes` further on, or back where negative.
+
+        Raises descriptor.advance-unit, and descriptor.pattern where the swizzle exchanges chunks of other rows.
+        """
+        found: OperandDescriptor = self + advance_units(bytes)
+        return found
+
+    def _value(self) -> Value:
+        self.address.check_own("a descriptor")
+        address, k = self.address.bytes, self.address._k
+        word = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | self.word
+        k._places.is_descriptor(word.ir, k._places.of_address(address.ir))
+        return word
+
+    def __add__(self, units: Any) -> Any:
+        known = isinstance(units, int)
+        inside = self.inside + (units * UNIT if known else 0)
+        self._check_pattern(inside)
+        align = None if known else UNIT
+        return OperandDescriptor(
+            self.address.steps(units, UNIT, align=align),
+            self.word,
+            self.element,
+            self.major,
+            span=self.span,
+            row=self.row,
+            inside=inside,
+            width=self.width,
+        )
+
+    def _check_pattern(self, inside: int) -> None:
+        """Raises descriptor.pattern where an operand that begins there would be read through another part of it."""
+        if self.row == UNIT:
+            return
+        period = CORE_ROWS * self.row
+        place, first = inside % self.row, inside % period // self.row
+        if first:
+            problem = "starts in the middle of it"
+        elif place and place + self.width > self.row:
+            problem = f"leaves its row of {self.row} bytes after {self.row - place} of {self.width}"
+        else:
+            return
+        swizzle = f"{self.row} B"
+        PATTERN.fail(offset=inside, swizzle=swizzle, problem=problem, period=period, row=self.row)
+
+    def __repr__(self) -> str:
+        return f"<descriptor of a {self.major} operand of {self.element} at {self.address}>"

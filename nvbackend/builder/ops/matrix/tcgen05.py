@@ -1,0 +1,411 @@
+"""tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.ops.addresses import mbarrier_address
+from nvbackend.builder.ops.barrier import Barrier
+from nvbackend.builder.ops.cluster import Cluster
+from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
+from nvbackend.builder.ops.matrix.tcgen05_operands import a_extent, b_extent, operand_extents, smem_layout, tile_faults
+from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns, TmemPlaces
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.row.row import RegisterClass, Row
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, u16, u32, u64
+from nvbackend.intrinsics.words.control_words import control_words
+from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.isel.machine.function import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
+from nvbackend.isel.machine.tensor_memory_uses import tmem_uses
+from nvbackend.isel.select.tcgen05 import memory_rules
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+from nvbackend.isel.select.tcgen05.select import select_tcgen05
+from nvbackend.isel.select.tcgen05.shapes import shape_faults
+from nvbackend.isel.target.variants import variant
+
+_DESCRIPTORS = ("a_desc", "b_desc")
+
+_ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}
+
+
+@user_facing
+class TensorLoad:
+    """What a load from tensor memory fills: registers that hold only after `tcgen05_wait_ld`."""
+
+    __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
+
+    def __init__(
+        self, k: Threads, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock
+    ) -> None:
+        self._k = k
+        self.block = block
+        self._element = element
+        self._blocks = list(blocks)
+        self._waited = False
+
+    @property
+    def values(self) -> list[Value]:
+        """The loaded registers of this thread. Raises tcgen05.read-before-wait before the wait."""
+        return self._read(0)
+
+    @property
+    def reduced(self) -> Value:
+        """The minimum or maximum of them, of `tcgen05_ld_red`. Raises tcgen05.read-before-wait before the wait."""
+        return self._read(-1)[0]
+
+    def _read(self, block: int) -> list[Value]:
+        if not self._waited:
+            memory_rules.READ_BEFORE_WAIT.fail()
+        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return [self._k._wrap(register, self._element) for register in self._blocks[block]]
+
+
+@user_facing
+class Tcgen05:
+    """tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
+
+    called = "tcgen05"
+
+    def __init__(self, k: Threads, barrier: Barrier, cluster: Cluster) -> None:
+        self._k = k
+        self._barrier = barrier
+        self._cluster = cluster
+
+    @with_block
+    def tmem(
+        self, columns: int, *, warp: int = 0, cta_group: int = 1, relinquish: bool = True, name: str | None = None
+    ) -> Iterator[TmemColumns]:
+        """Have `columns` (32 to 512, a power of two) of tensor memory in the block; yields them to every thread.
+
+        Warp number `warp` allocates them and gives them back after the block, which all threads of the CTA (with
+        cta_group 2 of the cluster) enter and leave together. `relinquish`: no other allocation follows, so other CTAs
+        of the SM may have theirs. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        """
+        name = name_or(name, "tmem", "tmem")
+        cell = self._k.shared(u32, 1, name=f"{name}_address")
+        with self._k.if_(self._k.warp_id() == warp):
+            self._tmem_allocate(cell, columns, cta_group, name)
+            if relinquish:
+                self.relinquish_alloc_permit(cta_group=cta_group)
+        self._tmem_sync(cta_group)
+        tmem = TmemColumns(self._k, cell[0], columns)
+        yield tmem
+        self._tmem_sync(cta_group)
+        with self._k.if_(self._k.warp_id() == warp):
+            self.dealloc(tmem, columns, cta_group=cta_group)
+
+    def _tmem_sync(self, cta_group: int) -> None:
+        """A barrier that tcgen05 operations of all threads are ordered by."""
+        self.fence_before_thread_sync()
+        if cta_group == 1:
+            self._barrier.sync()
+        else:
+            self._cluster.sync()
+        self.fence_after_thread_sync()
+
+    def alloc(self, cell: Address, columns: int, *, cta_group: int = 1) -> None:
+        """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
+
+        A whole warp executes it, and later gives the columns back. Read `cell` after a barrier. Raises tcgen05.columns,
+        tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        """
+        self._tmem_allocate(cell, columns, cta_group, "tmem")
+
+    def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
+        memory_rules.check_columns(columns)
+        row = memory_rules.existing("tcgen05.alloc", lambda: tcgen05_memory.alloc(cta_group))
+        address = as_value(self._k, cell.bytes, u32).ir
+        made = self._columns.allocate(address, columns, name)
+        touch = MemoryTouch(made, MemoryUse.DECLARE, "address", bytes=columns)
+        self._k.emit(row, {"address": address, "columns": columns}, memory=[touch])
+
+    def dealloc(self, tmem: Operand, columns: int, *, cta_group: int = 1) -> None:
+        """Give back the `columns` at `tmem`, as one alloc gave them; every kernel must. A whole warp executes it.
+
+        Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        """
+        memory_rules.check_columns(columns)
+        row = memory_rules.existing("tcgen05.dealloc", lambda: tcgen05_memory.dealloc(cta_group))
+        self._emit_tmem(row, {"tmem": self._tmem(tmem), "columns": columns})
+
+    def relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
+        """Promise not to allocate again, so that other CTAs of the SM may. A whole warp. PTX ISA 9.7.16.7.1."""
+        name = "tcgen05.relinquish_alloc_permit"
+        self._k.emit(memory_rules.existing(name, lambda: tcgen05_memory.relinquish_alloc_permit(cta_group)), {})
+
+    def ld(self, tmem: Operand, shape: str, count: int, *, pack: bool = False, half_split: int = 0) -> TensorLoad:
+        """Load `count` repetitions of `shape` ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2") from `tmem`.
+
+        The warp's quarter of the lanes only; u32 registers, readable after `tcgen05_wait_ld`. With `pack` two 16-bit
+        columns a register; `half_split` columns lie between the halves of 16x32bx2. Raises tcgen05.variant,
+        target.feature. PTX ISA 9.7.16.8.3.
+        """
+        row = memory_rules.existing("tcgen05.ld", lambda: tcgen05_memory.ld(shape, count, pack=pack))
+        return self._load(row, u32, tmem, half_split, "values")
+
+    def ld_red(
+        self,
+        tmem: Operand,
+        shape: str,
+        count: int,
+        operation: str,
+        type: ElementType,
+        *,
+        absolute: bool = False,
+        propagate_nan: bool = False,
+        half_split: int = 0,
+    ) -> TensorLoad:
+        """As `tcgen05_ld`, and reduce what each thread gets by "min" or "max", as u32, s32 or f32 (`reduced`).
+
+        Shapes 32x32b and 16x32bx2 with two registers or more, on sm_103 and sm_110 (a, f). Raises tcgen05.variant,
+        target.feature. PTX ISA 9.7.16.8.3.
+        """
+        row = memory_rules.existing(
+            "tcgen05.ld.red",
+            lambda: tcgen05_memory.ld_red(
+                shape, count, operation, str(type), absolute=absolute, propagate_nan=propagate_nan
+            ),
+        )
+        return self._load(row, BY_NAME[str(type)], tmem, half_split, "values", "reduced")
+
+    def _load(self, row: Row, element: ElementType, tmem: Operand, half_split: int, *outputs: str) -> TensorLoad:
+        self._k._register_blocks += 1
+        block = RegisterBlock(self._k._register_blocks, "load")
+        operands = {"tmem": self._tmem(tmem), **_split(row, half_split)}
+        results = self._emit_tmem(row, operands, half_split=half_split, touches=[Touch(block, Access.WRITE)])
+        return TensorLoad(self._k, element, [results[name] for name in outputs], block)
+
+    def wait_ld(self, *loads: TensorLoad) -> None:
+        """Wait for this thread's loads from tensor memory; the registers of `loads` can be read after it.
+
+        They pass through the wait, so that the compiler moves no use of them above it. PTX ISA 9.7.16.8.5.
+        """
+        blocks = [(load, place) for load in loads for place in range(len(load._blocks))]
+        register = {True: RegisterClass.F32, False: RegisterClass.B32}
+        row = tcgen05_memory.wait(
+            "ld", tuple((register[load._element.is_float], len(load._blocks[place])) for load, place in blocks)
+        )
+        given = {f"block{index}": load._blocks[place] for index, (load, place) in enumerate(blocks)}
+        results = self._k.emit(row, given, touches=[Touch(load.block, Access.DRAIN) for load in loads])
+        for index, (load, place) in enumerate(blocks):
+            load._blocks[place] = results[f"block{index}"]
+            load._waited = True
+
+    def st(
+        self, tmem: Operand, shape: str, values: Sequence[Operand], *, unpack: bool = False, half_split: int = 0
+    ) -> None:
+        """Store this thread's registers (u32) to `tmem`: as many as the shape's repetitions have, as `tcgen05_ld`.
+
+        With `unpack` each register fills two columns of 16 bits. Done after `tcgen05_wait_st`. Raises tcgen05.variant,
+        target.feature. PTX ISA 9.7.16.8.4.
+        """
+        registers = [as_value(self._k, value, u32).ir for value in values]
+        count = len(registers) // tcgen05_memory.SHAPES.get(shape, 1)
+        row = memory_rules.existing("tcgen05.st", lambda: tcgen05_memory.st(shape, count, unpack=unpack))
+        wanted = row.operand("values").count
+        if wanted != len(registers):
+            reason = f"x{count} of {shape} is {wanted} registers a thread, and {len(registers)} were given"
+            memory_rules.VARIANT.fail(instruction="tcgen05.st", reason=reason)
+        operands = {"tmem": self._tmem(tmem), "values": registers, **_split(row, half_split)}
+        self._emit_tmem(row, operands, half_split=half_split)
+
+    def wait_st(self) -> None:
+        """Wait for this thread's stores to tensor memory. PTX ISA 9.7.16.8.5."""
+        self._k.emit(tcgen05_memory.wait("st"), {})
+
+    def cp(
+        self,
+        tmem: Operand,
+        source: Operand,
+        shape: str,
+        repeat: str | None = None,
+        *,
+        unpack: str | None = None,
+        cta_group: int = 1,
+    ) -> None:
+        """Copy shared memory (descriptor `source`, u64) to `tmem`, asynchronously; one thread issues it.
+
+        `shape` is 128x256b, 4x256b, 128x128b, 64x128b (`repeat` warpx2::02_13 or warpx2::01_23) or 32x128b (warpx4);
+        `unpack` b6x16_p32 or b4x16_p64 spreads 6- or 4-bit elements to bytes. Raises tcgen05.variant, target.feature.
+        PTX ISA 9.7.16.9.2.
+        """
+        row = memory_rules.existing(
+            "tcgen05.cp", lambda: tcgen05_memory.cp(shape, repeat, unpack=unpack, cta_group=cta_group)
+        )
+        self._emit_tmem(row, {"tmem": self._tmem(tmem), "source": as_value(self._k, source, u64).ir})
+
+    def shift(self, tmem: Operand, *, cta_group: int = 1) -> None:
+        """Shift the rows of tensor memory at `tmem` down by one lane, asynchronously. PTX ISA 9.7.16.9.3."""
+        row = memory_rules.existing("tcgen05.shift", lambda: tcgen05_memory.shift(cta_group))
+        self._emit_tmem(row, {"tmem": self._tmem(tmem)})
+
+    def commit(self, barrier: Address, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
+        """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
+
+        With `multicast_mask` (u16, a bit for each CTA), the barrier at the same place in each of those CTAs of the
+        cluster. Raises mbarrier.address, tcgen05.variant, target.feature. PTX ISA 9.7.16.12.1.
+        """
+        many = multicast_mask is not None
+        row = memory_rules.existing("tcgen05.commit", lambda: tcgen05_memory.commit(cta_group, multicast=many))
+        mask = {} if multicast_mask is None else {"multicast_mask": as_value(self._k, multicast_mask, u16).ir}
+        self._k.emit(row, {"barrier": mbarrier_address(self._k, barrier).ir, **mask})
+
+    def fence_before_thread_sync(self) -> None:
+        """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.11.1."""
+        self._k.emit(tcgen05_memory.fence("before"), {})
+
+    def fence_after_thread_sync(self) -> None:
+        """Order the tcgen05 operations that follow after a barrier of threads before it. PTX ISA 9.7.16.11.1."""
+        self._k.emit(tcgen05_memory.fence("after"), {})
+
+    def smem_descriptor(self, start: Address, layout: Tcgen05SmemDescriptor) -> Value:
+        """The descriptor word (u64) of `layout` at the shared address `start`, a multiple of 16 bytes.
+
+        `layout.start_address` is not used. PTX ISA 9.7.16.4.1.
+        """
+        start.check_own("a descriptor")
+        address = as_value(self._k, start.bytes, u32)
+        descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
+        self._k._places.is_descriptor(descriptor.ir, self._k._places.of_address(address.ir))
+        return descriptor
+
+    def mma(
+        self,
+        request: Tcgen05Request,
+        d: Operand,
+        a: Operand | SharedTile,
+        b: Operand | SharedTile,
+        descriptor: InstructionDescriptor,
+        *,
+        a_at: tuple[int, int] = (0, 0),
+        b_at: tuple[int, int] = (0, 0),
+        accumulate: Operand = True,
+        metadata: Operand | None = None,
+        scale_a: Operand | None = None,
+        scale_b: Operand | None = None,
+        output_lanes: Sequence[Operand] | None = None,
+        scale_input_d: int | None = None,
+        zero_column_mask: Operand | None = None,
+    ) -> None:
+        """D = A * B, or D + A * B where `accumulate`, asynchronously; one thread of the CTA (pair) issues it.
+
+        `d`, `metadata`, `scale_a`, `scale_b` are tensor-memory addresses (u32), `b` a shared-memory descriptor (u64) or
+        a tile (`b_at`: the element where the operand starts), `a` either as the request says. `output_lanes`: 4 words
+        a CTA, a set bit keeps that lane of D; `scale_input_d` n (0 to 15): D is taken times 2 to the minus n;
+        `zero_column_mask` a u64. Shape and types are the descriptor's. Raises every broken rule of the request,
+        tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor, block-scale.atom, tcgen05.operand-tile, tcgen05.operands,
+        tcgen05.lane-words, layout.*. PTX ISA 9.7.16.10.9.
+        """
+        row = select_tcgen05(request, self._k.target)
+        raise_all([*shape_faults(request, descriptor, self._k.target), *tile_faults(a, b, descriptor)])
+        word = descriptor.encode()
+        optional: dict[str, Operand | Sequence[Operand] | None] = {
+            "metadata": metadata,
+            "scale_a": scale_a,
+            "scale_b": scale_b,
+            "lanes": output_lanes,
+            "scale_d": scale_input_d,
+            "zero_mask": zero_column_mask,
+        }
+        given: dict[str, Operand | Sequence[Operand]] = {
+            "d": d,
+            "a" if request.a_in_tmem else "a_desc": self._multiplicand(a, a_at, a_extent(request, descriptor)),
+            "b_desc": self._multiplicand(b, b_at, b_extent(request, descriptor)),
+            "idesc": word,
+            "enable_d": accumulate,
+            **{name: value for name, value in optional.items() if value is not None},
+        }
+        _check_operands(row, given, optional)
+        operands = {
+            one.name: self._registers(given[one.name], _ELEMENTS[one.register])
+            for one in row.operands
+            if one.name != "scale_d"
+        }
+        immediates = {} if scale_input_d is None else {"scale_d": scale_input_d}
+        words = {**control_words(row), "idesc": word}
+        memory = self._columns.touches(operands, tmem_uses(row, descriptor=descriptor))
+        extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
+        self._k.emit(row, {**operands, **immediates}, memory=[*memory], words=words, extents=extents)
+
+    def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
+        """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
+        if isinstance(tile, OperandDescriptor):
+            return tile._value()
+        if not isinstance(tile, SharedTile):
+            return tile
+        tile.check_view(at[0], size[0])
+        offset = tile.layout.origin(*at, rows=size[0], columns=size[1])
+        return self.smem_descriptor(self._k._own(tile.address).byte_offset(offset), smem_layout(tile.layout))
+
+    def _emit_tmem(
+        self, row: Row, operands: Operands, *, half_split: int = 0, touches: Sequence[Touch] = ()
+    ) -> dict[str, list[ir.Value]]:
+        """Emit `row`, with the columns that it touches where the allocation is known."""
+        memory = self._columns.touches(operands, tmem_uses(row, half_split=half_split))
+        return self._k.emit(row, operands, touches=touches, memory=[*memory])
+
+    @functools.cached_property
+    def _columns(self) -> TmemPlaces:
+        return TmemPlaces(self._k._places)
+
+    def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
+        parts = given if isinstance(given, Sequence) else (given,)
+        return [as_value(self._k, part, element).ir for part in parts]
+
+    def _tmem(self, address: Operand) -> ir.Value:
+        return as_value(self._k, address, u32).ir
+
+    def alloc_generic(self, cell: Value, columns: int, *, cta_group: int = 1) -> None:
+        """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
+
+        A whole warp executes it. Raises tcgen05.columns, instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
+        """
+        memory_rules.check_columns(columns)
+        row = variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group)
+        self._k.emit(row, {"address": as_value(self._k, cell, u64).ir, "columns": columns})
+
+    def commit_generic(self, barrier: Value, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
+        """Let the mbarrier at `barrier` get one arrival when this thread's tcgen05 operations so far are done.
+
+        With `multicast_mask` (u16, a bit for each CTA) in each of those CTAs of the cluster. Raises
+        instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
+        """
+        many = multicast_mask is not None
+        row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many, space=None)
+        mask = {} if multicast_mask is None else {"multicast_mask": as_value(self._k, multicast_mask, u16).ir}
+        self._k.emit(row, {"barrier": as_value(self._k, barrier, u64).ir, **mask})
+
+
+def _split(row: Row, half_split: int) -> Mapping[str, int]:
+    """The immediate of the shape of two halves; another shape has no place for it."""
+    if any(operand.name == "half_split" for operand in row.operands):
+        return {"half_split": half_split}
+    if half_split:
+        reason = f"half_split is {half_split}, and only shape {tcgen05_memory.SPLIT_SHAPE} has two halves"
+        memory_rules.VARIANT.fail(instruction=row.opcode, reason=reason)
+    return {}
+
+
+def _check_operands(row: Row, given: Mapping[str, object], optional: Iterable[str]) -> None:
+    """Raises tcgen05.operands unless the optional operands are those of the row, and tcgen05.lane-words."""
+    names = {operand.name for operand in row.operands}
+    wanted, got = ([name for name in optional if name in held] for held in (names, given))
+    if wanted != got:
+        memory_rules.OPERANDS.fail(
+            instruction=row.ptx, wanted=", ".join(wanted) or "no more operands", given=", ".join(got) or "none"
+        )
+    lanes = given.get("lanes")
+    if isinstance(lanes, Sequence) and len(lanes) != row.operand("lanes").count:
+        memory_rules.LANES.fail(group=row.axes["cta_group"], wanted=row.operand("lanes").count, given=len(lanes))

@@ -1,0 +1,109 @@
+"""Columns of tensor memory that know which allocation they are in, and what is traced of raw addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from llvmlite import ir
+
+from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.value_tracking.addresses.places import Place, Places
+from nvbackend.builder.values.values import Arithmetic, Emitter, Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import u32
+from nvbackend.isel.machine.function import MemoryObject, MemoryTouch
+from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, SPACE, Uses
+from nvbackend.isel.select.tcgen05.memory_rules import BOUNDS
+
+_COLUMN_MASK = (1 << LANE_SHIFT) - 1
+
+
+@user_facing
+class TmemColumns(Arithmetic):
+    """`width` columns of an allocation in tensor memory. It stands for its address (u32) wherever one is taken."""
+
+    __slots__ = ("_address", "_k", "width")
+
+    def __init__(self, k: Emitter, address: Value, width: int) -> None:
+        self._k = k
+        self._address = address
+        self.width = width
+
+    def _value(self) -> Value:
+        return self._address
+
+    @property
+    def address(self) -> Value:
+        """The address of lane 0 of the first column."""
+        return self._address
+
+    def columns(self, first: Operand, width: int) -> TmemColumns:
+        """`width` columns from column `first` of these on. Raises tcgen05.bounds for a constant that leaves them."""
+        number = first if isinstance(first, int) else getattr(first, "constant", None)
+        last = (number if isinstance(number, int) else 0) + width
+        if width < 1 or last > self.width or (isinstance(number, int) and number < 0):
+            BOUNDS.fail(what=f"{width} column(s) from {number or 0} on", name="this block", columns=self.width)
+        return TmemColumns(self._k, self._address + self._number(first), width)
+
+    def lanes(self, first: Operand) -> Value:
+        """The address of the same columns in lane `first`: a warp reaches the 32 lanes from 32 * (warp % 4) on."""
+        return self._address + (self._number(first) << LANE_SHIFT)
+
+    def _number(self, given: Operand) -> Value:
+        return as_value(self._k, given, u32 if isinstance(given, int) else None).to(u32)
+
+    def __repr__(self) -> str:
+        return f"<{self.width} columns of tensor memory>"
+
+
+class TmemPlaces:
+    """Which values of one function are addresses in tensor memory, and of which allocation."""
+
+    def __init__(self, shared: Places) -> None:
+        self._shared = shared
+        self._known = Places()
+        self._cells: dict[tuple[int, int, str], Place] = {}
+
+    def allocate(self, cell: ir.Value, columns: int, name: str) -> MemoryObject:
+        """A new allocation, whose address `tcgen05.alloc` writes to the shared memory at `cell`."""
+        made = replace(self._shared.allocate(name, columns, columns).object, space=SPACE)
+        if (key := self._key(cell)) is not None:
+            self._cells[key] = Place(made)
+        return made
+
+    def find(self, address: ir.Value) -> Place | None:
+        """The allocation and column that an address leads to; None where that is not known."""
+        self._read_cells(address)
+        found = self._known.of_address(address)
+        if found is None:
+            return None
+        terms = {name: factor for name, factor in found.terms.items() if factor & _COLUMN_MASK}
+        return Place(found.object, found.offset & _COLUMN_MASK, terms)
+
+    def touches(self, operands: Operands, uses: Uses) -> Iterator[MemoryTouch]:
+        """The accesses of `uses` at the operands whose allocation is known."""
+        for name, (use, columns) in uses.items():
+            given = operands[name]
+            value = given[0] if isinstance(given, Sequence) else given
+            place = self.find(value) if isinstance(value, ir.Value) else None
+            if place is not None:
+                yield place.touch(use, name, columns)
+
+    def _read_cells(self, value: ir.Value) -> None:
+        """What is loaded from where an allocation left its address is that address."""
+        waiting = [value]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, ir.LoadInstr):
+                pointer = one.operands[0]
+                inside = pointer.operands[0] if isinstance(pointer, ir.CastInstr) else None
+                key = None if inside is None else self._key(inside)
+                if key in self._cells:
+                    self._known.is_address(one, self._cells[key])
+            elif isinstance(one, ir.Instruction) and one.opname == "add":
+                waiting += one.operands
+
+    def _key(self, cell: ir.Value) -> tuple[int, int, str] | None:
+        place = self._shared.of_address(cell)
+        return None if place is None else (place.object.id, place.offset, str(sorted(place.terms.items())))

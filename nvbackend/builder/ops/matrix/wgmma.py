@@ -1,0 +1,192 @@
+"""wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
+from nvbackend.builder.ops.matrix.wgmma_operands import check_accumulator, check_fragment, check_operands, check_threads
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.values.accumulator import Accumulator, Fragment
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType, f16, f32, pred, s32, u32, u64
+from nvbackend.isel.machine.facts import SCALE_D
+from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.select import select_wgmma
+
+
+@user_facing
+class Wgmma:
+    """wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
+
+    called = "wgmma"
+
+    def __init__(self, k: Threads) -> None:
+        self._k = k
+
+    def accumulator(self, n: int, element: ElementType = f32, *, name: str | None = None) -> Accumulator:
+        """The accumulator of an m64`n` instruction. It starts cleared: the first mma overwrites it.
+
+        Raises wgmma.accumulator where no instruction has this N or element.
+        """
+        name = name_or(name, "accumulator", "acc")
+        check_accumulator(name, n, element)
+        registers = n // (4 if element is f16 else 2)
+        register = ir.FloatType() if element is f32 else ir.IntType(32)
+        block = self._register_block(name)
+        storage = self._k._new_storage([register] * registers, name)
+        scale = self._k._new_storage([ir.IntType(32)], f"{name}.scale_d")
+        accumulator = Accumulator(self._k, block, storage, scale, n, element)
+        accumulator.clear()
+        self._k._accumulators.append(accumulator)
+        return accumulator
+
+    def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> Fragment:
+        """A of an instruction in registers: four u32 values a thread, packed as the figures of PTX ISA 9.7.15.5.1."""
+        values = [as_value(self._k, register, u32) for register in registers]
+        check_fragment(len(values))
+        block = self._register_block(name_or(name, "fragment", "a"))
+        self._k._pseudo("registers.write", [Touch(block, Access.WRITE)])
+        return Fragment(self._k, block, values, element)
+
+    def _register_block(self, name: str) -> RegisterBlock:
+        self._k._register_blocks += 1
+        return RegisterBlock(self._k._register_blocks, name)
+
+    def smem_descriptor(self, tile: SharedTile, *, row: int = 0, column: int = 0) -> Value:
+        """The descriptor (u64) of the part of `tile` that starts at (row, column), both multiples of a core matrix."""
+        return self._tile_operand(tile, (row, column), (1, 1))._value()
+
+    def fence(self) -> None:
+        """Order the registers written so far before the mma that follow (wgmma.fence.sync.aligned)."""
+        self._pass_through(wgmma.fence, {}, [])
+
+    def commit_group(self) -> None:
+        """Close the group of all mma issued since the last commit (wgmma.commit_group.sync.aligned)."""
+        self._k.emit(wgmma.commit_group(), {})
+
+    def wait_group(self, pending: int = 0, drains: Sequence[Accumulator] = ()) -> None:
+        """Wait until at most the `pending` newest groups are in flight: it is what may stay, not what is waited for.
+
+        Every live accumulator passes through the wait, so no read can move above it. Name in `drains` those that must
+        be finished behind it: the verifier says so if one is not (wgmma.wait-leaves-group).
+        """
+        touches = [Touch(one.block, Access.DRAIN) for one in drains]
+        self._pass_through(wgmma.wait_group, {"pending": pending}, touches)
+
+    def _pass_through(
+        self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, int], touches: list[Touch]
+    ) -> None:
+        """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
+        live = [accumulator for accumulator in self._k._accumulators if accumulator._storage.region.open]
+        row = row_of(tuple((one.register_class, one.registers) for one in live))
+        blocks = dict(zip((operand.name for operand in row.outputs), live, strict=True))
+        registers = {name: self._k._read(one._storage) for name, one in blocks.items()}
+        results = self._k.emit(row, {**operands, **registers}, touches=touches)
+        for name, one in blocks.items():
+            self._k._write(one._storage, results[name])
+
+    def mma_async(
+        self,
+        accumulator: Accumulator,
+        a: SharedTile | OperandDescriptor | Fragment | Value,
+        b: SharedTile | OperandDescriptor | Value,
+        request: WgmmaRequest,
+        *,
+        a_at: tuple[int, int] = (0, 0),
+        b_at: tuple[int, int] = (0, 0),
+        metadata: Operand | None = None,
+        accumulate: Operand | None = None,
+    ) -> None:
+        """D = A * B (+ D): one `wgmma.mma_async`, asynchronous until a wait drains its group.
+
+        `a` and `b` are tiles of shared memory (`a_at`, `b_at`: the element where the operand starts), descriptors (u64,
+        of which those of a `TileFragment` know their tile) or, for A, a fragment. `accumulate` is scale-D, a predicate:
+        whether to add to what D holds; left out, a fresh or cleared accumulator is overwritten and every other one
+        added to. Raises every broken rule of the request and of what it is given (wgmma.*, layout.*), at this line.
+        """
+        row = select_wgmma(request, self._k.target)
+        check_threads(self._k.threads, self._k._regions[-1].among)
+        check_operands(request, accumulator, a, b)
+        stored_k = request.k // 2 if request.sparse else request.k
+        operands: dict[str, object] = {}
+        described: dict[str, OperandDescriptor] = {}
+        touches = [Touch(accumulator.block, Access.ACCUMULATE, (request.m, request.n, request.k))]
+        if isinstance(a, Fragment):
+            operands["a"] = [register.ir for register in a._registers]
+            touches.append(Touch(a.block, Access.MULTIPLY))
+        else:
+            operands["a_desc"] = self._operand_descriptor("a_desc", a, a_at, (request.m, stored_k), described)
+        operands["b_desc"] = self._operand_descriptor("b_desc", b, b_at, (request.n, request.k), described)
+        if metadata is not None:
+            operands["metadata"] = as_value(self._k, metadata, u32).ir
+        operands["scale_d"], facts = self._scale_d(accumulator, accumulate)
+        operands["d"] = self._k._read(accumulator._storage)
+        given = {
+            "selector": request.selector,
+            "scale_a": -1 if request.negate_a else 1,
+            "scale_b": -1 if request.negate_b else 1,
+            "trans_a": request.trans_a,
+            "trans_b": request.trans_b,
+        }
+        operands.update({one.name: given[one.name] for one in row.immediates})
+        words = {name: one.word for name, one in described.items()}
+        extents = {name: one.reach for name, one in described.items()}
+        results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
+        self._k._write(accumulator._storage, results["d"])
+        self._k._write(accumulator._scale, results["scale_out"])
+
+    @with_block
+    def group(self, in_flight: int = 0) -> Iterator[None]:
+        """The four-op protocol around a block of mma: fence, (the block), commit, wait with `in_flight` groups left."""
+        self.fence()
+        yield
+        self.commit_group()
+        self.wait_group(in_flight)
+
+    def _scale_d(self, accumulator: Accumulator, accumulate: Operand | None) -> tuple[ir.Value, dict[str, int]]:
+        """Scale-D of an mma, and the fact that it is what the caller wrote, where that is a constant."""
+        if accumulate is None:
+            return self._k._read(accumulator._scale)[0], {}
+        given = as_value(self._k, accumulate, pred)
+        known = {} if given.constant is None else {SCALE_D: int(bool(given.constant))}
+        return given.to(s32).ir, known
+
+    def _operand_descriptor(
+        self,
+        name: str,
+        given: SharedTile | OperandDescriptor | Value,
+        at: tuple[int, int],
+        extent: tuple[int, int],
+        described: dict[str, OperandDescriptor],
+    ) -> ir.Value:
+        """The descriptor of an operand of `extent` (rows, columns); what is known of it goes to `described`."""
+        if isinstance(given, SharedTile):
+            given = self._tile_operand(given, at, extent)
+        if isinstance(given, OperandDescriptor):
+            described[name] = given
+        return as_value(self._k, given, u64).ir
+
+    def _tile_operand(self, tile: SharedTile, at: tuple[int, int], extent: tuple[int, int]) -> OperandDescriptor:
+        """The operand of `extent` (rows, columns) elements from element `at` of a tile on."""
+        tile.check_view(at[0], extent[0])
+        layout = tile.layout
+        offset = layout.origin(*at, rows=extent[0], columns=extent[1])
+        return OperandDescriptor(
+            self._k._own(tile.address).byte_offset(offset),
+            layout.descriptor().template_word,
+            layout.element,
+            layout.major,
+            span=layout.reach(*at, *extent),
+            row=layout.pitch,
+            inside=offset,
+        )

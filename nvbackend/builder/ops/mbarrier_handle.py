@@ -1,0 +1,107 @@
+"""An mbarrier as a thing of its own: where it is, of which kind, in which phase, and what completes a phase."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Protocol
+
+from nvbackend.builder.core.variables import Variable
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.values.values import Operand
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.isel.select import family_rules
+
+KIND = Rule(
+    id="mbarrier.kind",
+    message="mbarrier {tag} is of kind {kind}: {problem}",
+    fix="{instead}",
+    why="A phase that expects other bytes than come completes too early, or never: then every waiter hangs.",
+    reference="PTX ISA 9.7.13.15.5 (tx-count of an mbarrier)",
+)
+
+
+class MbarrierKind(enum.Enum):
+    """What completes a phase: arrivals alone, or the bytes of TMA copies as well."""
+
+    ORDINARY = "ordinary"
+    TMA = "tma"
+
+
+class MbarrierCalls(Protocol):
+    """What a handle needs of `k.mbarrier`."""
+
+    def array(self, count: int, arrivals: int, *, name: str | None = None) -> Address: ...
+
+    def arrive(self, barrier: Address) -> None: ...
+
+    def arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None: ...
+
+    def wait(self, barrier: Address, parity: Operand) -> None: ...
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class MbarrierHandle:
+    """One mbarrier. Made by `k.mbarrier.handle`.
+
+    `smem_base` is its shared address, which every call that takes an mbarrier takes. `phase` is a variable: the parity
+    of the phase that this thread waits for next. `arrive_count` arrivals complete a phase, and of kind TMA the
+    `expected_txn` bytes that `arrive_expect` announces; `tag` is its name.
+    """
+
+    calls: MbarrierCalls
+    smem_base: Address
+    kind: MbarrierKind
+    phase: Variable
+    expected_txn: int | None
+    arrive_count: int
+    tag: str
+
+    def arrive(self) -> None:
+        """Count one arrival, without bytes."""
+        self.calls.arrive(self.smem_base)
+
+    def arrive_expect(self) -> None:
+        """Count one arrival and announce the bytes of the phase's copies. Raises mbarrier.kind for an ordinary one."""
+        if self.expected_txn is None:
+            self._refuse("no bytes are expected at it", "make it with kind=MbarrierKind.TMA, or call arrive()")
+        self.calls.arrive_expect_tx(self.smem_base, self.expected_txn or 0)
+
+    def wait(self) -> None:
+        """Wait until the phase has completed, and go on to the next: `phase` is the other parity then."""
+        self.calls.wait(self.smem_base, self.phase)
+        self.phase.set(self.phase ^ 1)
+
+    def _refuse(self, problem: str, instead: str) -> None:
+        KIND.fail(tag=self.tag, kind=self.kind.value, problem=problem, instead=instead)
+
+    def __repr__(self) -> str:
+        return f"<mbarrier {self.tag}: {self.kind.value}, {self.arrive_count} arrivals>"
+
+
+def made_handle(
+    k: Threads, calls: MbarrierCalls, arrive_count: int, kind: MbarrierKind, expected_txn: int | None, tag: str
+) -> MbarrierHandle:
+    """A handle of a new mbarrier, initialised by thread 0. Raises mbarrier.kind."""
+    if not isinstance(kind, MbarrierKind):
+        raise TypeError("the boundary says which")  # what is no kind passes for either
+    if kind is MbarrierKind.TMA and expected_txn is None:
+        KIND.fail(
+            tag=tag,
+            kind=kind.value,
+            problem="it does not say how many bytes complete a phase",
+            instead="give expected_txn=, the bytes of all copies of one phase",
+        )
+    if kind is MbarrierKind.ORDINARY and expected_txn is not None:
+        KIND.fail(
+            tag=tag,
+            kind=kind.value,
+            problem=f"no copy brings the {expected_txn} bytes",
+            instead="make it with kind=MbarrierKind.TMA, or leave expected_txn out",
+        )
+    if expected_txn is not None:
+        family_rules.check_transaction_count(expected_txn)
+    barrier = calls.array(1, arrive_count, name=tag)
+    return MbarrierHandle(calls, barrier, kind, k.var(0, name=f"{tag}.phase"), expected_txn, arrive_count, tag)

@@ -1,0 +1,431 @@
+"""Global and shared memory: typed pointers, vector accesses, allocation of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.ops.arithmetic import Arithmetics
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.names import check_name
+from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.value_tracking.addresses.alignment import (
+    LARGEST_ALIGNMENT,
+    check_aligned,
+    check_alignment,
+    check_promise,
+    how_to_align,
+)
+from nvbackend.builder.value_tracking.addresses.peers import PEER_ADDRESS
+from nvbackend.builder.value_tracking.addresses.places import Place
+from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
+from nvbackend.builder.values.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
+from nvbackend.intrinsics.row.types import ElementType, f32, f64, s64, u32
+from nvbackend.isel.flow.memory_uses import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
+from nvbackend.isel.machine.function import MemoryUse
+from nvbackend.isel.protocols.cluster.rules import NO_PEER
+from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target
+from nvbackend.isel.target.variants import VARIANT
+
+SHARED_BASE_ALIGNMENT = 1024
+"""Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
+_ACCESS_BYTES = (1, 2, 4, 8, 16)
+
+SHARED_EXTENT = Rule(
+    id="shared.extent",
+    message="{name}: {count} elements at a multiple of {align} bytes cannot be laid out",
+    fix="ask for at least one element, at an alignment that is a power of two and no more than there is memory",
+    why="The memory would overlap with what was laid out before.",
+    reference="PTX ISA 5.4.5 (alignment)",
+)
+GLOBAL_POINTER = Rule(
+    id="memory.pointer",
+    message="{given!r} is not an LLVM pointer in address space {space}",
+    fix="take the address of a Pointer parameter, or give an llvmlite value of type ptr addrspace({space})",
+    why="A pointer of another space is another number, and the access would go elsewhere or fault.",
+    reference="LLVM NVPTX usage guide, address spaces",
+)
+
+ATOMIC = Rule(
+    id="memory.atomic",
+    message="there is no atomic {operation} on {element}",
+    fix="use add, min, max, exch, and, or, xor on integers of 32 or 64 bits, or add on f32 or f64",
+    why="LLVM would expand it into a loop, or stop far from the line that asked for it.",
+    reference="PTX ISA 9.7.13 (atom)",
+)
+_ATOMIC_OPERATIONS = ("add", "min", "max", "exch", "and", "or", "xor")
+_ATOMIC_BITS = (32, 64)
+
+
+def _atomic_operation(operation: str, element: ElementType) -> str | None:
+    """LLVM's name of the operation on this type; None where there is none."""
+    if element.bits not in _ATOMIC_BITS or operation not in _ATOMIC_OPERATIONS:
+        return None
+    if element in (f32, f64):
+        return "fadd" if operation == "add" else None
+    if not element.is_integer:
+        return None
+    if operation in ("min", "max") and not element.is_signed:
+        return f"u{operation}"
+    return "xchg" if operation == "exch" else operation
+
+
+@user_facing
+class Address:
+    """A typed address in global or shared memory: `address + n` moves by elements, `address[n]` reads and writes.
+
+    `align` is the promised alignment in bytes of this very address. In shared memory it knows the allocation that it
+    is in, and where there.
+    """
+
+    __slots__ = ("_base", "_k", "_offset", "_place", "_root", "align", "element", "space")
+
+    def __init__(
+        self,
+        k: Memory,
+        base: ir.Value,
+        element: ElementType,
+        space: int,
+        align: int,
+        offset: Value | None = None,
+        place: Place | None = None,
+        root: int | None = None,
+    ):
+        if not isinstance(element, ElementType) or not isinstance(align, int):
+            # The boundary knows which argument of the call that is.
+            raise TypeError("elements have a type, alignments are integers")
+        self._k = k
+        self._base = base
+        self._offset = offset
+        self._place = place
+        self._root = align if root is None else root  # what the base is a multiple of, from which the offset counts
+        self.element = element
+        self.space = space
+        self.align = align
+
+    @property
+    def bytes(self) -> Value:
+        """The address as a number: u32 for shared memory (the shared window's own addresses), s64 for global."""
+        if self.space != GLOBAL_SPACE:
+            self._k._check_scope(self._base)
+            base = self._k._wrap(self._base, u32)
+            address = base if self._offset is None else base + self._offset.to(u32)
+            self._k._places.is_address(address.ir, self._place)
+            return address
+        self._k._check_scope(self._base)
+        base = self._k._wrap(self._k._ir.ptrtoint(self._base, ir.IntType(64)), s64)
+        return base if self._offset is None else base + self._offset.to(s64)
+
+    def __add__(self, elements: Operand) -> Address:
+        if self.element.bits % 8:
+            return self.byte_offset(self._whole_bytes(elements))
+        step = scaled(self._k, elements, self.element.bits // 8, self.space)
+        return self.byte_offset(step, align=self._alignment_after(step))
+
+    def steps(self, index: Operand, unit: int, *, align: int | None = None) -> Address:
+        """The address `index` times `unit` bytes on, the product in as many bits as addresses have."""
+        return self.byte_offset(scaled(self._k, index, unit, self.space), align=align)
+
+    def _whole_bytes(self, elements: Operand) -> int:
+        """The bytes that this many elements of less than a byte take; memory.sub-byte unless that is a known number."""
+        number = elements if isinstance(elements, (int, float)) else elements._value().constant
+        if not isinstance(number, int) or number * self.element.bits % 8:
+            given = number if isinstance(number, int) else "a run-time number of"
+            rules.SUB_BYTE.fail(count=given, element=self.element, bits=self.element.bits)
+        return number * self.element.bits // 8
+
+    def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
+        """The address `step` bytes on. `align` is what the caller knows of it; else what its arithmetic shows."""
+        promised = align is not None
+        if align is None:
+            align = self._alignment_after(step)
+        kind = address_type(self.space)
+        moved = self._constant_step(step) if isinstance(step, (int, float)) else as_index(self._k, step).to(kind)
+        offset = moved if self._offset is None else self._offset.to(kind) + moved
+        place = None if self._place is None else self._place.moved(self._k._places.step(moved.ir))
+        if promised:
+            check_promise(self._k, offset.ir, self._root, align)
+        return Address(self._k, self._base, self.element, self.space, align, offset, place, self._root)
+
+    def _constant_step(self, step: float) -> Value:
+        """A number of bytes; back from a shared address is forth by what is left of 2^32 (value.constant)."""
+        kind = address_type(self.space)
+        back = self.space != GLOBAL_SPACE and isinstance(step, int) and -(1 << kind.bits - 1) <= step < 0
+        return as_value(self._k, step + (1 << kind.bits) if back else step, kind)
+
+    def _alignment_after(self, step: Operand) -> int:
+        """What is left of the alignment after a step: the power of two that its arithmetic shows."""
+        if isinstance(step, (int, float)):
+            known = step if isinstance(step, int) else 1  # a fraction is refused where it becomes a value
+        else:
+            known = self._k._places.multiples.divisor(as_value(self._k, step).ir)
+        return self.align if known == 0 else min(self.align, known & -known)
+
+    def cast(self, element: ElementType) -> Address:
+        """The same address, of elements of another type."""
+        return Address(self._k, self._base, element, self.space, self.align, self._offset, self._place, self._root)
+
+    def check_aligned(self, wanted: int, instruction: str) -> None:
+        """Raises memory.misaligned where this is certainly no multiple of `wanted` bytes, as `instruction` takes."""
+        check_alignment(wanted)
+        check_aligned(self._k, None if self._offset is None else self._offset.ir, self._root, wanted, instruction)
+
+    def how_to_align(self, wanted: int) -> str:
+        """What makes this address known to be a multiple of `wanted` bytes, for the fix of a diagnostic."""
+        check_alignment(wanted)
+        stepped, shared = self._offset is not None, self.space == SHARED_SPACE
+        return how_to_align(self._root, wanted, shared=shared, stepped=stepped)
+
+    def check_own(self, instruction: str) -> None:
+        """Raises cluster.peer-address where this is in another CTA's shared memory, which `instruction` cannot be."""
+        if self.space == CLUSTER_SPACE:
+            PEER_ADDRESS.fail(instruction=instruction, operand="address")
+
+    def load(self, count: int = 1) -> list[Value]:
+        """`count` consecutive elements in one access of at most 16 bytes.
+
+        Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
+        """
+        kind, size = self._access(count)
+        pointer = self._pointer()
+        loaded = self._k._ir.load(pointer, typ=kind, align=size)
+        self._record(LOAD_SHARED, (MemoryUse.READ,), size, pointer)
+        if count == 1:
+            return [self._k._wrap(loaded, self.element)]
+        parts = (self._k._ir.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
+        return [self._k._wrap(part, self.element) for part in parts]
+
+    def store(self, *values: Operand) -> None:
+        """Write consecutive elements in one access of at most 16 bytes.
+
+        Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
+        """
+        kind, size = self._access(len(values))
+        given = [as_value(self._k, value, self.element).ir for value in values]
+        packed: ir.Value = given[0]
+        if len(given) > 1:
+            packed = ir.Constant(kind, ir.Undefined)
+            for index, value in enumerate(given):
+                packed = self._k._ir.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
+        pointer = self._pointer()
+        self._k._ir.store(packed, pointer, align=size)
+        self._record(STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
+
+    def atomic(self, operation: str, value: Operand) -> Value:
+        """Combine the element here with `value` in one step, as all threads of the GPU see it; what was there before.
+
+        `operation` is add, min, max, exch, and, or, xor (integers of 32 or 64 bits) or add (f32, f64). It orders no
+        other access. Raises memory.atomic. PTX ISA 9.7.13 (atom, scope gpu).
+        """
+        instruction = _atomic_operation(operation, self.element)
+        if instruction is None:
+            ATOMIC.fail(operation=operation, element=self.element)
+        _, size = self._access(1)
+        given = as_value(self._k, value, self.element).ir
+        pointer = self._pointer()
+        old = self._k._ir.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
+        if self.space == GLOBAL_SPACE:
+            self._k._pseudo(ATOMIC_GLOBAL)  # threads may order themselves by it
+        self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
+        return self._k._wrap(old, self.element)
+
+    def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
+        """Leave an ordinary access to shared memory in the machine form, for the analyses."""
+        place = self._k._places.of_peer(self._place) if self.space == CLUSTER_SPACE else self._place
+        touched = [] if place is None else [place.touch(use, size=size) for use in uses]
+        if self.space == CLUSTER_SPACE:
+            self._k._pseudo(IN_CLUSTER[opcode], memory=touched, facts=self._k._peers.facts(self._base))
+        elif touched:
+            known = swizzle_fact(pointer.operands[0], self._k._places.bits)
+            self._k._pseudo(opcode, memory=touched, facts=known)
+        elif self.space == SHARED_SPACE and MemoryUse.WRITE in uses:
+            self._k._pseudo(opcode)
+
+    __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
+    __contains__ = None
+
+    def __getitem__(self, index: Operand) -> Value:
+        return (self + index).load()[0]
+
+    def __setitem__(self, index: Operand, value: Operand) -> None:
+        (self + index).store(value)
+
+    def _access(self, count: int) -> tuple[ir.Type, int]:
+        self._k._check_live()
+        if type(count) is not int:
+            raise TypeError("counts are integers")  # the boundary knows which argument of the call it is
+        if self.element.bits % 8:
+            rules.PART_OF_A_BYTE.fail(element=self.element, bits=self.element.bits)
+        size = count * self.element.bits // 8
+        if size not in _ACCESS_BYTES:
+            rules.VECTOR_WIDTH.fail(count=count, element=self.element, bytes=size)
+        if self.align % size:
+            rules.VECTOR_ALIGNMENT.fail(bytes=size, align=self.align, advice=self.how_to_align(size))
+        scalar = llvm_type(self.element)
+        return (scalar if count == 1 else ir.VectorType(scalar, count)), size
+
+    def _pointer(self) -> ir.Value:
+        builder = self._k._ir
+        if self.space == CLUSTER_SPACE and (execution := self._k._execution.of_cluster) is not None:
+            self._k._peer_ranks.check(execution, self.bytes.ir, {})
+        if self.space != GLOBAL_SPACE:
+            return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=self.space))
+        self._k._check_scope(self._base)
+        if self._offset is None:
+            return self._base
+        return builder.gep(self._base, [self._offset.ir], source_etype=ir.IntType(8))
+
+    def __repr__(self) -> str:
+        space = {SHARED_SPACE: "shared", CLUSTER_SPACE: "shared::cluster"}.get(self.space, "global")
+        return f"<{space} address of {self.element}, align {self.align}>"
+
+
+def _check_extent(name: str, count: int, align: int, most: int) -> None:
+    if not isinstance(count, int) or not isinstance(align, int):
+        raise TypeError("extents are integers")  # the boundary knows which argument of the call it is
+    check_name(name)
+    if count < 1 or not 1 <= align <= most or align & (align - 1):
+        SHARED_EXTENT.fail(name=name, count=count, align=align)
+
+
+class Memory(Arithmetics):
+    """The memory calls of the builder."""
+
+    _declares_base = False
+    """Whether it was said where dynamic shared memory begins, of which others may have the bytes in front."""
+    _first_shared: Location | None = None
+    """The line that laid out the first of it."""
+    _dynamic: ir.GlobalVariable | None = None
+    _attached: Location | None = None
+    """The line that attached the builder to somebody's function."""
+
+    def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
+        """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
+
+        Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past
+        1024 bytes, and shared.extent.
+        """
+        return self._shared(element, count, align, name_or(name, "shared", "shared"), element.bytes_for(1))
+
+    def _shared(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
+        """As `shared`, of equal parts of `part` bytes."""
+        _check_extent(name, count, align, LARGEST_ALIGNMENT)
+        if align > SHARED_BASE_ALIGNMENT:
+            rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT)
+        start = -(-self._shared_bytes // align) * align
+        end = start + element.bytes_for(count)
+        self._check_total(name, self._static_bytes, end)
+        self._shared_bytes = end
+        self._first_shared = self._first_shared or caller_location()
+        place = self._places.allocate(name, end - start, part)
+        offset = as_value(self, start, u32)
+        return Address(self, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
+
+    def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
+        """`count` elements of statically allocated shared memory, at a multiple of `align` bytes.
+
+        Raises shared.static-size past what may be static (48 KB in all, but for `a` targets), shared.size past what
+        the target has for static and dynamic memory together, and shared.extent.
+        """
+        limit = static_limit(self.target)
+        _check_extent(name, count, align, limit)
+        end = -(-self._static_bytes // align) * align + element.bytes_for(count)
+        if end > limit:
+            rules.SHARED_STATIC_SIZE.fail(name=name, total=end, target=self.target, limit=limit, over=end - limit)
+        self._check_total(name, end, self._shared_bytes)
+        self._static_bytes = end
+        array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
+        variable = ir.GlobalVariable(
+            self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}__{name}"), SHARED_SPACE
+        )
+        variable.linkage, variable.align = "internal", align
+        variable.initializer = ir.Constant(array, ir.Undefined)
+        place = self._places.allocate(name, element.bytes_for(count), element.bytes_for(1))
+        return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
+
+    def _check_total(self, name: str, static: int, dynamic: int) -> None:
+        """Raises shared.size where the two together are more than the target has; the dynamic part lies behind."""
+        total = static
+        if dynamic:
+            total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic
+        limit = SHARED_LIMIT[self.target.number]
+        if total > limit:
+            rules.SHARED_SIZE.fail(name=name, total=total, target=self.target, limit=limit, over=total - limit)
+
+    def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
+        """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
+        if getattr(pointer, "type", None) != ir.PointerType(addrspace=GLOBAL_SPACE):
+            GLOBAL_POINTER.fail(given=pointer, space=GLOBAL_SPACE)
+        check_alignment(align)
+        return Address(self, pointer, element, GLOBAL_SPACE, align)
+
+    def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
+        """An address of shared memory from its 32-bit number.
+
+        It is in another CTA's where `map_to_peer` made the number. In a cluster, a number of which that does not show
+        (it is loaded, or an argument) needs the `window`: "cluster" reaches every CTA, "cta" this one alone. Raises
+        cluster.window, cluster.peer-address for a peer's in "cta", cluster.no-peer for "cluster" where there is no
+        cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
+        """
+        check_alignment(align)
+        number = as_value(self, address, u32).ir
+        if window is None:
+            return self._from_number(number, element, align)
+        if window not in ("cta", "cluster"):
+            VARIANT.fail(instruction="window of k.shared_address", reason=f'{window!r} is not "cta" or "cluster"')
+        if window == "cta" and self._peers.has(number):
+            PEER_ADDRESS.fail(instruction='k.shared_address(..., window="cta")', operand="address")
+        if window == "cta":
+            return Address(self, number, element, SHARED_SPACE, align, place=self._places.of_address(number))
+        if not self._in_cluster:
+            NO_PEER.fail(call='k.shared_address(..., window="cluster")', cluster=1, instead=2)
+        self._peers.map_unknown(number)
+        return Address(self, number, element, CLUSTER_SPACE, align, place=self._places.of_address(number))
+
+    def _from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
+        """An address of shared memory, this CTA's or another's, from its number."""
+        space = CLUSTER_SPACE if self._peers.has(number) else SHARED_SPACE
+        if space == SHARED_SPACE and self._in_cluster:
+            self._peers.check_number(number)
+        return Address(self, number, element, space, align, place=self._places.of_address(number))
+
+    def _own(self, address: Address) -> Address:
+        """`address`, which must be one of this kernel's (value.kernel)."""
+        if address._k is not self:
+            rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
+        return address
+
+    def _shared_base(self) -> ir.Value:
+        if self._dynamic is None:
+            module = self._ir.module
+            name = module.get_unique_name(f"{self.name}__dynamic_shared")
+            self._dynamic = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
+            self._dynamic.linkage, self._dynamic.align = "external", SHARED_BASE_ALIGNMENT
+        return self._dynamic.ptrtoint(ir.IntType(32))
+
+
+_STATIC_LIMIT = 48 * 1024
+SHARED_LIMIT: dict[int, int] = {
+    number: kilobytes * 1024
+    for number, kilobytes in {
+        **dict.fromkeys((75,), 64),
+        **dict.fromkeys((70, 72), 96),
+        **dict.fromkeys((86, 88, 89, 120, 121), 99),
+        **dict.fromkeys((80, 87), 163),
+        **dict.fromkeys((90, 100, 101, 103, 110), 227),
+    }.items()
+}
+"""Shared memory a CTA can have, in bytes, by compute capability (CUDA C++ Programming Guide, compute capabilities)."""
+
+
+def static_limit(target: Target) -> int:
+    """Static shared memory that a CTA can have, in bytes: what the newest ptxas that knows the chip takes.
+
+    It is 48 KB; from ptxas 13 on as much as there is, on a target with the suffix `a`.
+    """
+    whole = target.has_arch_conditional and target.number not in LAST_IN_PTXAS_12
+    return SHARED_LIMIT[target.number] if whole else _STATIC_LIMIT

@@ -1,0 +1,31 @@
+"""Registers that a warpgroup takes and gives back (PTX ISA 9.7.19.5)."""
+
+from __future__ import annotations
+
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.sync import register_budget
+from nvbackend.isel.select import family_rules
+
+
+@user_facing
+class SetMaxNReg:
+    """Registers that a warpgroup takes and gives back (PTX ISA 9.7.19.5)."""
+
+    called = "setmaxnreg"
+
+    def __init__(self, k: Threads) -> None:
+        self._k = k
+
+    def inc(self, count: int) -> None:
+        """Take registers from the CTA's pool until each thread has `count` (24 to 256 by 8); blocks until there are."""
+        self._set_registers("inc", count)
+
+    def dec(self, count: int) -> None:
+        """Give registers back so that each thread has `count` left (24 to 256 by 8)."""
+        self._set_registers("dec", count)
+
+    def _set_registers(self, action: str, count: int) -> None:
+        family_rules.check_setmaxnreg_target(self._k.target)
+        family_rules.check_register_count(count)
+        self._k.emit(register_budget.setmaxnreg(action), {"registers": count})

@@ -1,0 +1,89 @@
+"""Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9.26)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.core.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.values.scaling import GLOBAL_SPACE
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.copy import tensormap
+from nvbackend.intrinsics.row.types import s64, u32, u64
+from nvbackend.isel.target.variants import variant
+from nvbackend.signature import TensorMap
+
+MAP_ADDRESS = Rule(
+    id="tma.map-address",
+    message="{given!r} cannot be a tensor map, which is {bytes} bytes of global memory at a multiple of {wanted}",
+    fix="give the address of an array of maps in global memory, declared Pointer(u32, align={wanted})",
+    why="The copy unit reads the map itself, from global memory alone: the copy stops the kernel.",
+    reference="PTX ISA 5.5.8 (tensor-map), 9.7.9 (cp.async.bulk.tensor)",
+)
+
+
+@user_facing
+class TensorMaps:
+    """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9.26)."""
+
+    called = "tensormap"
+
+    def __init__(self, k: Threads) -> None:
+        self._k = k
+
+    def at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
+        """The tensor map that lies in global memory at `address`, as copies take it; `kind` is what was put there.
+
+        After another thread changed it, `tensormap_acquire` comes before the copies. Raises tma.map-address. PTX ISA
+        5.5.8.
+        """
+        if address.space != GLOBAL_SPACE or address.align % TENSOR_MAP_ALIGNMENT:
+            MAP_ADDRESS.fail(given=address, bytes=tensormap.TENSOR_MAP_BYTES, wanted=TENSOR_MAP_ALIGNMENT)
+        generic = self._k._ir.inttoptr(self._k._own(address).bytes.ir, ir.PointerType(addrspace=GLOBAL_SPACE))
+        return TensorMapParameter(name, self._k._ir.addrspacecast(generic, ir.PointerType()), kind)
+
+    def replace(self, tensor_map: Address, field: str, value: Operand, *, dimension: int | None = None) -> None:
+        """tensormap.replace: set `field` of the 128-byte map in shared or global memory at `tensor_map`.
+
+        Fields: global_address, rank (less one), box_dim, global_dim, global_stride (bytes), element_stride, elemtype,
+        packed_elemtype, interleave_layout, swizzle_mode, wide_swizzle_mode (96 bytes), swizzle_atomicity, fill_mode.
+        Those that are lists take a `dimension`, innermost 0; those that are codes take a constant.
+        """
+        space = "global" if tensor_map.space == tensormap.SPACES["global"].addrspace else "shared::cta"
+        row = variant("tensormap.replace", tensormap.replace, field, space)
+        given: dict[str, ir.Value | int | Sequence[ir.Value]] = {"tensor_map": tensor_map.bytes.ir}
+        if dimension is not None:
+            given["ordinal"] = dimension
+        constant = [operand.name for operand in row.immediates if operand.name != "ordinal"]
+        if constant and type(value) is int:
+            given[constant[0]] = value
+        else:
+            wide = not constant and row.operand("value").register.llvm == "i64"
+            given["value"] = as_value(self._k, value, s64 if wide else u32).ir
+        self._k.emit(row, given)
+
+    def publish(self, destination: Address, source: Address, *, scope: str = "gpu") -> None:
+        """tensormap.cp_fenceproxy: copy a map from shared to global memory and release it; a whole warp executes it."""
+        row = variant("tensormap.cp_fenceproxy", tensormap.copy_and_publish, scope)
+        self._k.emit(row, {"destination": destination.bytes.ir, "source": source.bytes.ir})
+
+    def acquire(self, tensor_map: Address, *, scope: str = "gpu") -> None:
+        """fence.proxy.tensormap acquire: copies after it use the map in global memory as it was released."""
+        row = variant("fence.proxy.tensormap", tensormap.fence, "acquire", scope)
+        self._k.emit(row, {"tensor_map": tensor_map.bytes.ir})
+
+    def release(self, *, scope: str = "gpu") -> None:
+        """fence.proxy.tensormap release: this thread's changes of maps so far, for who acquires them."""
+        self._k.emit(variant("fence.proxy.tensormap", tensormap.fence, "release", scope), {})
+
+    def prefetch(self, address: Value, *, space: str | None = None) -> None:
+        """prefetch.tensormap: bring a tensor map near, at a generic address (u64) or one of `space` "const".
+
+        Raises instruction.variant, target.feature. PTX ISA 9.7.9 (prefetch).
+        """
+        row = variant("prefetch.tensormap", tensormap.prefetch, space)
+        self._k.emit(row, {"tensor_map": as_value(self._k, address, u64).ir})

@@ -1,0 +1,139 @@
+"""Who a thread is, and how threads wait for one another: special registers, barriers, clusters, fences."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from nvbackend.builder.ops.memory import Memory
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.scopes.regions import of_whole_warps
+from nvbackend.builder.value_tracking.warp_indices import SharedIndex
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.types import f32, pred, s32, s64
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import special_registers, warp
+from nvbackend.isel.select import family_rules
+from nvbackend.isel.select.memory_rules import check_sleep
+from nvbackend.isel.target.variants import VARIANT, variant
+
+_SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
+"""The values that special registers are, where not s32."""
+_AXES = ("x", "y", "z")
+
+
+class Threads(Memory):
+    """Special registers, CTA and cluster barriers, election, fences, register budgets."""
+
+    threads: int
+    cluster_size: int
+
+    def special_register(self, name: str) -> Value:
+        """A special register by its PTX name without the percent sign, such as "tid.x".
+
+        It is an s32, an s64 where it has 64 bits, or a predicate.
+
+        Raises register.name for a name that is none.
+        """
+        family_rules.check_special_register(name)
+        row = special_registers.special_register(name)
+        element = _SPECIAL_TYPES.get(row.operand("value").register, s32)
+        return self._wrap(self.emit(row, {}, name=name)["value"][0], element)
+
+    def thread_id(self, axis: str = "x") -> Value:
+        """The thread's index in its CTA."""
+        return self._along("tid", axis)
+
+    def block_id(self, axis: str = "x") -> Value:
+        """The CTA's index in the grid."""
+        return self._along("ctaid", axis)
+
+    def block_count(self, axis: str = "x") -> Value:
+        """The CTAs of the grid."""
+        return self._along("nctaid", axis)
+
+    def _along(self, register: str, axis: str) -> Value:
+        """An index or an extent along one of the axes (instruction.variant)."""
+        if axis not in _AXES:
+            VARIANT.fail(instruction=f"%{register}", reason=f"{axis!r} is not an axis; x, y and z are")
+        return self.special_register(f"{register}.{axis}")
+
+    def lane_id(self) -> Value:
+        """The thread's index in its warp."""
+        return self.thread_id() % WARP_SIZE
+
+    def warp_id(self) -> Value:
+        """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp.
+
+        Any lane may ask for it by itself.
+        """
+        return self._index_of(WARP_SIZE)
+
+    def warpgroup_id(self) -> Value:
+        """The warpgroup's index in its CTA, likewise uniform."""
+        return self._index_of(WARPGROUP_SIZE)
+
+    def _index_of(self, size: int) -> Value:
+        """The index of the thread's group of `size`: lane 0's, or its own where only some lanes of the warp come."""
+        own = self.thread_id() // size
+        if self._alone() is not None:
+            return own
+        shared = self.uniform(own)
+        here = self._execution.here()
+        if here is None or not of_whole_warps(here):
+            emitted = self.machine.block(self._ir.block.name).instructions[-1]
+            self._indices.append(SharedIndex(own.ir, shared.ir, emitted))
+        return shared
+
+    def uniform(self, value: Value) -> Value:
+        """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
+        given = value.bitcast(s32) if value.type is f32 else value
+        operands = {"members": warp.ALL_LANES, "value": given.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
+        result = self._wrap(self.emit(warp.shuffle("idx"), operands)["result"][0], given.type)
+        return result.bitcast(f32) if value.type is f32 else result
+
+    def elect(self) -> Value:
+        """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
+        elected = self.emit(sync.elect(), {"mask": warp.ALL_LANES})["elected"][0]
+        self._elected.append(elected)
+        return self._wrap(elected, pred)
+
+    @with_block
+    def one_thread(self, warp_index: int = 0) -> Iterator[None]:
+        """Run the block in one elected thread of the CTA's warp `warp_index`.
+
+        Raises control.one-thread inside for what a whole warp executes, and kernel.warp where there is no such warp.
+        """
+        warps = self.threads // WARP_SIZE
+        if not 0 <= warp_index < warps:
+            rules.WARP.fail(given=warp_index, warps=warps, last=warps - 1)
+        with self.if_((self.warp_id() == warp_index) & self.elect()):
+            yield
+
+    def _coming_to(self, barrier: Value) -> int:
+        """The most threads here that certainly come to one barrier, whose number is `barrier`; 0 where not known."""
+        here = self._execution.here()
+        if here is None or here.elected:
+            return 0
+        if isinstance(barrier.constant, int):
+            return here.count
+        numbers = self._execution.numbers(barrier.ir) or ()
+        coming = Counter(number for thread, number in enumerate(numbers) if here.bits >> thread & 1)
+        return max(coming.values(), default=0)
+
+    def griddepcontrol(self, action: str) -> None:
+        """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.
+
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13.13.
+        """
+        self.emit(variant("griddepcontrol", sync.griddepcontrol, action), {})
+
+    def nanosleep(self, nanoseconds: Operand) -> None:
+        """nanosleep: suspend the thread for 0 to twice `nanoseconds`, which is at most 1,000,000 (nanosleep.range)."""
+        given = as_value(self, nanoseconds, s32)
+        if isinstance(given.constant, int):
+            check_sleep(given.constant)
+        self.emit(sync.nanosleep(), {"nanoseconds": given.ir})

@@ -1,0 +1,109 @@
+"""Operand tiles in shared memory: an address and the layout that the tensor core will read it by."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.scopes.rules import TILE_INDEX
+from nvbackend.builder.values.values import Operand
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.words.smem_descriptor import UNIT
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.words.smem_layout_rules import BOUNDS
+from nvbackend.layout import ComposedLayout, Swizzle, smem_tile
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """A tile of shared memory in a canonical layout. A whole tile starts at a multiple of `layout.alignment`.
+
+    `view` is how many of its rows belong to it where it is a part of a larger tile, None for a whole one.
+    """
+
+    address: Address
+    layout: SmemLayout
+    view: int | None = None
+
+    @property
+    def cute(self) -> ComposedLayout:
+        """(M or N, K) of its rows, to elements from its address on: CuTe's sA or sB."""
+        return smem_tile(self.layout, self.view)
+
+    def at(self, row: Operand, column: Operand) -> Address:
+        """The address of element (row, column), found by the layout. Raises layout.bounds for numbers outside.
+
+        Where the index of the contiguous dimension is a number that begins a chunk of 16 bytes, it is known to be
+        aligned to that.
+        """
+        numbers = [one if isinstance(one, int) else getattr(one, "constant", None) for one in (row, column)]
+        for number, extent in zip(numbers, self._extents, strict=True):
+            if isinstance(number, int) and not 0 <= number < extent:
+                BOUNDS.fail(row=numbers[0], column=numbers[1], rows=self._extents[0], columns=self._extents[1])
+        function = self.cute.in_elements()
+        known = function.layout_b(*(number if isinstance(number, int) else 0 for number in numbers))
+        rest = (0 if isinstance(number, int) else one for number, one in zip(numbers, (row, column), strict=True))
+        index = function.layout_b(*rest)
+        size, along = self.layout.element.bytes_for(1), numbers[self.layout.major is Major.K]
+        if isinstance(along, int):
+            index = _exchanged(function.swizzle, index, known)
+        else:
+            index = function.swizzle(index + known)
+        chunk = isinstance(along, int) and along * size % UNIT == 0
+        align = math.gcd(self.address.align, UNIT if chunk else size)
+        return self.address.byte_offset(index * size, align=align).cast(self.layout.element)
+
+    @property
+    def _extents(self) -> tuple[int, int]:
+        return self.layout.rows if self.view is None else self.view, self.layout.columns
+
+    def rows_from(self, block: Operand, rows: int) -> SharedTile:
+        """The same tile seen from row `block * rows` on, `rows` rows, which must be whole core matrices.
+
+        Raises layout.step where the tile is no whole number of such blocks, layout.bounds for a block that is none.
+        """
+        step = self.layout.row_step_bytes(rows)
+        number = block if isinstance(block, int) else getattr(block, "constant", None)
+        if isinstance(number, int) and not 0 <= number * rows < self.layout.rows:
+            BOUNDS.fail(row=number * rows, column=0, rows=self.layout.rows, columns=self.layout.columns)
+        if rows == self.layout.rows:
+            return self
+        align = math.gcd(self.address.align, step)
+        whole = isinstance(block, int) and block == 0
+        address = self.address if whole else self.address.steps(block, step, align=align)
+        return dataclasses.replace(self, address=address, view=rows)
+
+    def check_view(self, row: int, rows: int) -> None:
+        """Raises layout.bounds unless `rows` rows from `row` on lie in the part that this tile is."""
+        if self.view is not None and row + rows > self.view:
+            BOUNDS.fail(row=row + rows - 1, column=0, rows=self.view, columns=self.layout.columns)
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class SharedTiles:
+    """Equal tiles one after another, such as the stages of a ring."""
+
+    first: Address
+    layout: SmemLayout
+    count: int
+
+    def at(self, index: Operand) -> SharedTile:
+        """The tile with this index (shared.tile for a number that is none)."""
+        number = index if isinstance(index, int) else getattr(index, "constant", None)
+        if isinstance(number, int) and not 0 <= number < self.count:
+            TILE_INDEX.fail(given=number, count=self.count, last=self.count - 1)
+        return SharedTile(self.first.steps(index, self.layout.bytes, align=self.first.align), self.layout)
+
+
+def _exchanged(swizzle: Swizzle, rows: Any, place: int) -> Any:
+    """`swizzle(rows + place)`, where `rows` are whole rows of the pattern: only the chunk of `place` is exchanged."""
+    if not swizzle.bits:
+        return rows + place
+    source = swizzle.source_mask
+    chunk = place & source >> swizzle.shift
+    return rows + (place - chunk) + ((rows + (place & source) & source) >> swizzle.shift ^ chunk)

@@ -1,0 +1,384 @@
+"""Copies of tensor boxes between global and shared memory (PTX ISA 9.7.9.27)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from llvmlite import ir
+
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.parameters import TensorMapParameter
+from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.ops.addresses import mbarrier_address
+from nvbackend.builder.ops.cluster import Cluster
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.value_tracking.expressions.provenance import same_in_all_threads
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import Rule, raise_all, user_facing
+from nvbackend.intrinsics.copy import tensormap, tma
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
+from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.isel.machine import facts
+from nvbackend.isel.select import family_rules
+from nvbackend.isel.select.tma.place_rules import place_faults
+from nvbackend.isel.select.tma.request import TmaRequest
+from nvbackend.isel.select.tma.rules import select_tma
+from nvbackend.signature import TensorMap
+
+_FOUR_ROWS = {"tile::gather4": 4, "tile::scatter4": 4}
+"""Modes that copy so many boxes of a row."""
+
+_FIXED_PIXELS = "im2col::w::128"
+"""It copies 128 pixels, whatever the map says."""
+
+PLACE = Rule(
+    id="tma.box-operands",
+    message="{instruction} takes {wanted} {name}, not {given}",
+    fix="give one coordinate for each dimension, innermost first; im2col also wants its offsets",
+    why="The operands would not be those of the instruction.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), tensorCoords and im2colInfo",
+)
+
+MAP_MODE = Rule(
+    id="tma.map-mode",
+    message="{name} is a map {made}, and {instruction} in mode {mode} takes one {wanted}",
+    fix="use the mode of the map, or declare the parameter as TensorMap(..., im2col={im2col})",
+    why="The map means another thing in the other mode: the copy stops the kernel, or moves other elements.",
+    reference="PTX ISA 5.5.3 to 5.5.5 (tiled, im2col and im2col::w modes), 9.7.9 (cp.async.bulk.tensor)",
+)
+
+_WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
+
+
+@user_facing
+class Tma:
+    """Copies of tensor boxes between global and shared memory (PTX ISA 9.7.9.27)."""
+
+    called = "tma"
+
+    def __init__(self, k: Threads, cluster: Cluster) -> None:
+        self._k = k
+        self._cluster = cluster
+
+    def load(
+        self,
+        tile: SharedTile,
+        source: TensorMapParameter,
+        at: tuple[Operand, Operand],
+        barrier: Address,
+        *,
+        multicast: bool = False,
+    ) -> None:
+        """Copy the tile whose first element is (row, column) `at` of the matrix; its bytes complete on `barrier`.
+
+        One thread executes it. With `multicast` every CTA of the cluster loads its share of each panel into all of
+        them, and all must ask for the same tile. The coordinate along the map's innermost dimension is a multiple of
+        16 bytes: a kernel that loads from elsewhere stops. Raises tma.start where that is certain, tma.tile-rank,
+        tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
+        """
+        if multicast:
+            family_rules.check_tma_multicast_target(self._k.target)
+        instead = f"k.tma.load_box(address, {source.name}, coordinates, barrier)"
+        share = self._boxes_a_panel(tile, source, "k.tma.load", instead)
+        operands: dict[str, object] = {"barrier": mbarrier_address(self._k, barrier).ir, "tensor_map": source.address}
+        first: Operand = 0
+        if multicast and self._k.cluster_size > 1:
+            if share % self._k.cluster_size:
+                rules.TMA_MULTICAST.fail(boxes=share, box=source.type.box, cluster=self._k.cluster_size)
+            share //= self._k.cluster_size
+            first = self._cluster.rank() * share
+            operands["multicast_mask"] = (1 << self._k.cluster_size) - 1
+        row = tma.load_tile(source.type.rank, multicast="multicast_mask" in operands)
+        for panel in range(tile.layout.panels):
+            for box in range(share):
+                place, coordinates = self._box(tile, source, at, panel, first + box)
+                given = {**operands, "destination": place.bytes.ir, "coordinates": coordinates}
+                self._copy(row, given, source, self._box_alignment(tile, source), "destination")
+
+    def store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
+        """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
+
+        The coordinate along the map's innermost dimension is a multiple of 16 bytes, and none is negative: a kernel
+        that stores elsewhere stops. Raises tma.start and tma.before where that is certain, tma.box, tma.swizzle,
+        tma.element.
+        """
+        boxes = self._boxes_a_panel(
+            tile, target, "k.tma.store", f"k.tma.store_box({target.name}, coordinates, address)"
+        )
+        for panel in range(tile.layout.panels):
+            for box in range(boxes):
+                place, coordinates = self._box(tile, target, at, panel, box)
+                operands = {"tensor_map": target.address, "coordinates": coordinates, "source": place.bytes.ir}
+                row = tma.store_tile(target.type.rank)
+                self._copy(row, operands, target, self._box_alignment(tile, target), "source")
+
+    def _box_alignment(self, tile: SharedTile, tensor_map: TensorMapParameter) -> int:
+        """What the addresses of all boxes of a tile are multiples of."""
+        layout, boxes = tile.layout, tile.layout.panel_box[0] // tensor_map.type.box[0]
+        steps = [layout.panel_bytes] * (layout.panels > 1) + [tensor_map.type.box[0] * layout.pitch] * (boxes > 1)
+        return math.gcd(tile.address.align, *steps)
+
+    def _copy(self, row: Row, given: Operands, tensor_map: TensorMapParameter, align: int, place: str) -> None:
+        """Emit a copy of one box, once nothing is wrong with where it lies, its box and who copies it."""
+        kind = tensor_map.type
+        known = {
+            facts.ALIGNMENT: align,
+            facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
+            facts.SWIZZLE: kind.swizzle,
+            facts.SAME: int(same_in_all_threads(_values(given), self._k._shared_counters)),
+            **self._start_facts(kind.element, given),
+            **_reduced_element(row, kind.element),
+        }
+        raise_all(place_faults(row, {**self._k._execution.facts(row, given), **known}))
+        self._k.emit(row, given, facts=known, extents=_extent(kind, str(row.axes["mode"]), place))
+
+    def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
+        """What run-time values can not change of where the box starts."""
+        coordinates = given["coordinates"]
+        if not isinstance(coordinates, list):
+            return {}
+        steps = [self._k._places.step(one) for one in coordinates]
+        before = [place for place, one in enumerate(steps) if not one.terms and one.constant < 0]
+        known = {facts.BEFORE: before[0]} if before else {}
+        start, unit = steps[0], element.bits // 8
+        if element.bits % 8 or any(factor * unit % tma.BULK_ALIGNMENT for factor in start.terms.values()):
+            return known
+        return known | {facts.START: start.constant * unit % tma.BULK_ALIGNMENT}
+
+    def commit_group(self) -> None:
+        """Close this thread's bulk group (cp.async.bulk.commit_group)."""
+        self._k.emit(tma.commit_group(), {})
+
+    def wait_group(self, pending: int = 0, *, reading: bool = False) -> None:
+        """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources.
+
+        Raises tma.pending for a number that the wait can not count.
+        """
+        self._k.emit(tma.wait_group(read=reading), {"pending": pending})
+
+    def prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
+        """Bring the tensor maps themselves near before their first use; one thread of the CTA does it."""
+        with self._k.if_(self._k.thread_id() == 0):
+            for tensor_map in tensor_maps:
+                self._k.emit(tma.prefetch_tensormap(), {"tensor_map": tensor_map.address})
+
+    def _boxes_a_panel(self, tile: SharedTile, tensor_map: TensorMapParameter, call: str, instead: str) -> int:
+        """How many boxes of the map make one panel of the tile, once the two are known to fit `call`.
+
+        Raises tma.tile-rank, tma.element, tma.swizzle and tma.box.
+        """
+        kind, layout = tensor_map.type, tile.layout
+        if kind.rank != len(layout.tma_box):
+            rules.TMA_RANK.fail(
+                name=tensor_map.name,
+                rank=kind.rank,
+                box=kind.box,
+                call=call,
+                instead=instead,
+                element=layout.element,
+                wanted=layout.tma_box,
+                swizzle=layout.swizzle.span,
+            )
+        along, across = layout.panel_box
+        found = []
+        if kind.element is not layout.element:
+            found.append(rules.TMA_ELEMENT.diagnose(name=tensor_map.name, given=kind.element, wanted=layout.element))
+        if kind.swizzle != layout.swizzle.span:
+            found.append(
+                rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span)
+            )
+        if kind.box[1] != across or along % kind.box[0]:
+            described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
+            found.append(
+                rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=layout.tma_box)
+            )
+        raise_all(found)
+        return along // kind.box[0]
+
+    def _box(
+        self, tile: SharedTile, tensor_map: TensorMapParameter, at: tuple[Operand, Operand], panel: int, box: Operand
+    ) -> tuple[Address, list[ir.Value]]:
+        """Where box number `box` of a panel lies in shared memory, and its coordinates, innermost first."""
+        layout, (extent, across) = tile.layout, tensor_map.type.box
+        if len(at) != len(tensor_map.type.box):
+            rules.TMA_PLACE.fail(name=tensor_map.name, given=len(at), rank=len(tensor_map.type.box))
+        row, column = at
+        step = box * extent
+        if layout.major is Major.K:
+            inner, outer = column + panel * across, row + step
+        else:
+            inner, outer = row + panel * across, column + step
+        offset = panel * layout.panel_bytes + step * layout.pitch
+        return self._k._own(tile.address).byte_offset(offset), [
+            as_value(self._k, one, s32).ir for one in (inner, outer)
+        ]
+
+    def load_box(
+        self,
+        destination: Address,
+        source: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        barrier: Address,
+        *,
+        mode: str = "tile",
+        offsets: Sequence[Operand] = (),
+        space: str = "cluster",
+        multicast_mask: Operand | None = None,
+        cta_group: int | None = None,
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk.tensor: the box at `coordinates` (elements, innermost first) of the map to `destination`.
+
+        Its bytes complete on `barrier`. `mode` is tile, tile::gather4 (a column and four rows are the coordinates),
+        im2col (with an offset for each dimension of space), im2col::w or im2col::w::128 (two offsets). The innermost
+        coordinate is a multiple of 16 bytes (tma.start); what lies outside of the tensor is filled. `space` is
+        "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be
+        the peer's. Raises every broken rule of `tma.*`.
+        """
+        row = self._tensor_row(
+            TmaRequest(
+                source.type.rank,
+                mode=mode,
+                destination=space,
+                multicast=multicast_mask is not None,
+                cta_group=cta_group,
+                cache_hint=cache_policy is not None,
+            )
+        )
+        given = self._place(row, source, coordinates, offsets, cache_policy)
+        if multicast_mask is not None:
+            given["multicast_mask"] = as_value(self._k, multicast_mask, u16).ir
+        given |= {"destination": destination.bytes.ir, "barrier": mbarrier_address(self._k, barrier).ir}
+        self._copy(row, given, source, destination.align, "destination")
+
+    def store_box(
+        self,
+        target: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        source: Address,
+        *,
+        mode: str = "tile",
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk.tensor to global memory: the box at `source` to `coordinates`, in this thread's bulk group.
+
+        `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. The innermost coordinate is a
+        multiple of 16 bytes (tma.start), and none is negative (tma.before); what lies behind the end of the tensor is
+        left out. Raises rules of `tma.*`.
+        """
+        row = self._tensor_row(
+            TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None),
+        )
+        given = {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir}
+        self._copy(row, given, target, source.align, "source")
+
+    def reduce_box(
+        self,
+        target: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        source: Address,
+        operation: str,
+        *,
+        mode: str = "tile",
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.reduce.async.bulk.tensor: combine the box at `source` with the tensor, element by element, atomically.
+
+        `operation` is add, min, max, inc, dec, and, or, xor; the type is the map's, and one that the operation is for
+        (tma.reduced-type). In this thread's bulk group. The innermost coordinate is a multiple of 16 bytes (tma.start),
+        and none is negative (tma.before). Raises rules of `tma.*`.
+        """
+        request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
+        row = self._tensor_row(request)
+        given = {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir}
+        self._copy(row, given, target, source.align, "source")
+
+    def prefetch_box(
+        self,
+        source: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        *,
+        mode: str = "tile",
+        offsets: Sequence[Operand] = (),
+        cache_policy: Value | None = None,
+    ) -> None:
+        """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache; modes and starts as of a load.
+
+        Raises rules of `tma.*`.
+        """
+        row = self._tensor_row(TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None))
+        given = self._place(row, source, coordinates, offsets, cache_policy)
+        known = self._start_facts(source.type.element, given)
+        raise_all(place_faults(row, known))
+        self._k.emit(row, given, facts=known)
+
+    def _tensor_row(self, request: TmaRequest) -> Row:
+        return select_tma(request, self._k.target)
+
+    def _place(
+        self,
+        row: Row,
+        tensor_map: TensorMapParameter,
+        coordinates: Sequence[Operand],
+        offsets: Sequence[Operand],
+        cache_policy: Value | None,
+    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
+        _check_mode(tensor_map, row)
+        given: dict[str, ir.Value | int | Sequence[ir.Value]] = {
+            "tensor_map": tensor_map.address,
+            "coordinates": _all(self._k, row, "coordinates", coordinates, s32),
+        }
+        filter_offsets = _all(self._k, row, "offsets", offsets, u16)
+        if filter_offsets:
+            given["offsets"] = filter_offsets
+        if cache_policy is not None:
+            given["cache_policy"] = as_value(self._k, cache_policy, u64).ir
+        return given
+
+
+def _extent(kind: TensorMap, mode: str, place: str) -> dict[str, int]:
+    """The bytes of a box in shared memory, at the operand `place`; nothing where the map does not say them."""
+    if mode in _FOUR_ROWS:
+        rows, columns = kind.box
+        return {place: _FOUR_ROWS[mode] * kind.element.bytes_for(columns)} if rows == 1 else {}
+    return {} if mode == _FIXED_PIXELS else {place: kind.bytes}
+
+
+def _reduced_element(row: Row, element: ElementType) -> dict[str, int]:
+    name = tensormap.ELEMENT_TYPE_OF.get(element.name)
+    if name is None or row.axes["direction"] != "reduce":
+        return {}
+    return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(name)}
+
+
+def _values(given: Operands) -> Iterator[ir.Value]:
+    """The LLVM values among operands."""
+    for one in given.values():
+        yield from (each for each in (one if isinstance(one, list) else [one]) if isinstance(each, ir.Value))
+
+
+def _check_mode(tensor_map: TensorMapParameter, row: Row) -> None:
+    """Raises tma.map-mode where the map was declared for another mode than `row` has."""
+    mode, walk = str(row.axes["mode"]), tensor_map.type.im2col
+    made = _kind(walk is not None, None if walk is None else walk.wide)
+    wanted = _kind(mode.startswith("im2col"), _WIDE_OF_MODE.get(mode))
+    if made != wanted:
+        im2col = "Im2col(rank, lower, upper, wide)" if mode.startswith("im2col") else None
+        MAP_MODE.fail(name=tensor_map.name, made=made, instruction=row.opcode, mode=mode, wanted=wanted, im2col=im2col)
+
+
+def _all(k: BuilderCore, row: Row, name: str, given: Sequence[Operand], element: ElementType) -> list[ir.Value]:
+    """The operand `name` of `row` out of `given`. Raises tma.box-operands where their number is another."""
+    wanted = next((operand.count for operand in row.operands if operand.name == name), 0)
+    if len(given) != wanted:
+        PLACE.fail(instruction=row.ptx, wanted=wanted, name=name, given=len(given))
+    return [as_value(k, each, element).ir for each in given]
+
+
+def _kind(im2col: bool, wide: str | None) -> str:
+    return f"of pixels along W ({wide!r})" if wide else "of pixels" if im2col else "of boxes"

@@ -1,0 +1,127 @@
+"""Blocks of a kernel: which with-block was asked for and never opened, and that nothing follows the end of a block."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
+from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
+
+from llvmlite import ir
+
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.python_exits import python_exit
+from nvbackend.builder.scopes.regions import Region
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
+from nvbackend.diagnostics.location import caller_frame
+
+Owner = TypeVar("Owner")
+Given = ParamSpec("Given")
+Yielded = TypeVar("Yielded")
+
+
+class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
+    """An IRBuilder that asks `check_live` before it would add an instruction after the end of a block.
+
+    A caller may catch the diagnostic of a call after an exit; nothing of that call may be left in the block.
+    """
+
+    def __init__(self, check_live: Callable[[], None]) -> None:
+        super().__init__()
+        self._check_live = check_live
+
+    def _insert(self, instr: ir.Instruction) -> None:
+        if self.block.is_terminated and self._anchor == len(self.block.instructions):
+            self._check_live()
+        super()._insert(instr)
+
+
+class Asked:
+    """The with-blocks that were asked for and not entered yet, each with its call and place."""
+
+    def __init__(self) -> None:
+        self.waiting: dict[object, tuple[str, Location | None]] = {}
+
+
+class _Block(AbstractContextManager[Yielded]):
+    """A block that leaves the waiting ones when it is entered, and that Python must run to its end.
+
+    Python's own statements see the block as what it is, an object that is neither a condition nor a sequence.
+    """
+
+    __slots__ = ("_builder", "_call", "_inside", "_region")
+
+    def __init__(self, inside: AbstractContextManager[Yielded], builder: Any, call: str) -> None:
+        self._inside = inside
+        self._builder = builder
+        self._call = call
+        self._region: Region | None = None
+        builder._asked.waiting[self] = (call, caller_location())
+
+    def __enter__(self) -> Yielded:
+        self._builder._asked.waiting.pop(self, None)
+        around = len(self._builder._regions)
+        entered = self._inside.__enter__()
+        opened = self._builder._regions[around:]
+        self._region = opened[0] if opened else None
+        return entered
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool | None:
+        if error is None and self._region is not None and (left := self._left(self._region)) is not None:
+            raised = DiagnosticError([left])
+            self._inside.__exit__(DiagnosticError, raised, None)
+            raise raised
+        return self._inside.__exit__(kind, error, traceback)
+
+    def _left(self, region: Region) -> Diagnostic | None:
+        """control.left where Python leaves the block by `return`, `break` or `continue`."""
+        frame = caller_frame()
+        taken = None if frame is None else python_exit(frame, loop=region.exit_block is not None)
+        if frame is None or taken is None:
+            return None
+        keyword = type(taken).__name__.lower()
+        here = caller_location()
+        callers = here.callers if here is not None else ()
+        place = Location(frame.f_code.co_filename, taken.lineno, frame.f_code.co_name, callers)
+        in_loop = any(one.exit_block is not None for one in self._builder._regions)
+        if isinstance(taken, ast.Return) and taken.value is not None:
+            advice = "set a variable, k.var(...), in the block and return it after the block"
+        elif isinstance(taken, ast.Return) or in_loop:
+            advice = f"use k.{keyword}_if(condition), or k.{keyword}_() in the block"
+        else:
+            advice = f"make the loop one of the kernel, `with k.range(...) as i:`, and use k.{keyword}_if(condition)"
+        return rules.LEFT.diagnose(at=place, statement=keyword, block=region.describe(), advice=advice)
+
+    def __iter__(self) -> NoReturn:
+        name = "ring" if self._call in ("fill", "drain", "feed") else "k"
+        rules.NO_WITH.fail(
+            call=self._call, problem="is not a Python sequence", advice=f"write `with {name}.{self._call}(...) as i:`"
+        )
+
+    def __bool__(self) -> NoReturn:  # noqa: PLE0304 (it never returns)
+        rules.NO_WITH.fail(
+            call=self._call, problem="is not a Python condition", advice=f"write `with k.{self._call}(...):`"
+        )
+
+
+def with_block(
+    function: Callable[Concatenate[Owner, Given], Iterator[Yielded]],
+) -> Callable[Concatenate[Owner, Given], AbstractContextManager[Yielded]]:
+    """`contextlib.contextmanager` for the builder's calls: one that is never entered is found when the kernel ends.
+
+    The method's owner is the builder, or has it as `_k`; a noun says as `called` what it is called on the builder.
+    """
+    make = contextmanager(function)
+
+    @functools.wraps(function)
+    def call(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AbstractContextManager[Yielded]:
+        builder: Any = getattr(self, "_k", self)
+        noun = getattr(self, "called", None)
+        name = f"{noun}.{function.__name__}" if noun else function.__name__
+        return _Block(make(self, *args, **kwargs), builder, name)
+
+    return call

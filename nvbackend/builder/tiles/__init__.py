@@ -1,0 +1,1 @@
+"""Tiles: tensors, tiled copies, rings and roles."""

@@ -1,0 +1,109 @@
+"""A ring of tiles that all threads fill by cp.async and read together, some steps behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.tiles import pipeline_rules
+from nvbackend.builder.tiles.fragment_copies import inside_of
+from nvbackend.builder.tiles.tensor import Inside, Tensor
+from nvbackend.builder.tiles.tiled_copy import TiledCopies
+from nvbackend.builder.values.values import Operand, Value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import ElementType, s32
+from nvbackend.layout import AnyLayout, ComposedLayout, cosize
+from nvbackend.tiled import TiledCopy
+
+CopyStage = Mapping[str, Tensor]
+"""The tiles of a stage by their names."""
+Fetch = Callable[[Value, CopyStage], None]
+"""Starts the copies of a step, given its number, into a stage."""
+
+
+@user_facing
+class CopyRing:
+    """`stages` of shared memory, each with a tile of every name, made by `k.copy_ring`.
+
+    All threads of the CTA fill a stage with cp.async and read it together; while one is read, the copies of the
+    `stages` - 1 steps behind it are under way. There is no producer: `k.pipeline` is the ring of TMA.
+    """
+
+    def __init__(self, k: CopyRings, stages: int, tiles: Mapping[str, tuple[ElementType, AnyLayout]]) -> None:
+        if stages < 2:
+            because = "The tiles that are read and those that are filled would be the same."
+            pipeline_rules.RING.fail(stages=stages, needed=2, because=because)
+        if not tiles:
+            pipeline_rules.RING_TILES.fail(given="none", taken="no name")
+        self._k = k
+        self.stages = stages
+        self._layouts = dict(tiles)
+        self._counts = {name: _count(layout) for name, (_, layout) in tiles.items()}
+        self._memory = {
+            name: k.shared(element, stages * self._counts[name], align=_period(element, layout), name=name)
+            for name, (element, layout) in tiles.items()
+        }
+
+    @with_block
+    def drain(self, steps: Operand, fetch: Fetch) -> Iterator[tuple[Value, CopyStage]]:
+        """Each of `steps` steps in turn: its number, and its stage, to read. All threads of the CTA execute it.
+
+        `fetch(step, stage)` starts this thread's copies of a step by `k.cp_async.copy` or `k.copy`; it is called where they
+        are emitted, for a step that there is. Nothing is pending behind the block, but a `k.barrier.sync()` must come before
+        the stages are written again.
+        """
+        k, ahead = self._k, self.stages - 1
+        for first in range(ahead):
+            self._fill(k.const(first, s32), steps, fetch)
+        with k.range(steps) as step:
+            k.cp_async.wait_group(ahead - 1)
+            k.barrier.sync()  # all have their part of this step's tiles, and are done with those that are filled next
+            self._fill(step + ahead, steps, fetch)
+            yield step, self.stage(step)
+
+    def stage(self, step: Value) -> CopyStage:
+        """The tiles that a step has."""
+        k, found = self._k, {}
+        for name, (element, layout) in self._layouts.items():
+            size = element.bytes_for(self._counts[name])
+            found[name] = k.tensor(self._memory[name].steps(step % self.stages, size), layout)
+        return found
+
+    def _fill(self, step: Value, steps: Operand, fetch: Fetch) -> None:
+        """Start the copies of a step, one group; an empty one past the end, so that groups are counted alike."""
+        with self._k.if_(step < steps):
+            fetch(step, self.stage(step))
+        self._k.cp_async.commit_group()
+
+
+def _count(layout: AnyLayout) -> int:
+    return layout.reach() if isinstance(layout, ComposedLayout) else cosize(layout)
+
+
+def _period(element: ElementType, layout: AnyLayout) -> int:
+    """The bytes that a stage begins at a multiple of: the pattern of its swizzle, or what the widest copies want."""
+    least = 128
+    if not isinstance(layout, ComposedLayout):
+        return least
+    swizzle = layout.in_elements().swizzle
+    return max(least, element.bytes_for(1 << swizzle.base + swizzle.bits + abs(swizzle.shift)))
+
+
+class CopyRings(TiledCopies):
+    """The calls that bring whole tiles to shared memory: one after another, and in a ring."""
+
+    def copy_tile(self, copy: TiledCopy, source: Tensor, destination: Tensor, *, where: Inside | None = None) -> None:
+        """Copy a whole tile in memory, all threads of `copy` together, each its part: `k.copy` of the partitions.
+
+        `where` is of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy` raises.
+        """
+        mine = copy.get_slice(self.thread_id())
+        parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
+        self.copy(copy, *parts, where=None if where is None else inside_of(where, mine.partition_S))
+
+    def copy_ring(self, stages: int, **tiles: tuple[ElementType, AnyLayout]) -> CopyRing:
+        """A ring of `stages` stages, each with a tile of every (element type, layout) by its name.
+
+        Raises pipeline.stages for fewer than two, pipeline.tiles for no tile.
+        """
+        return CopyRing(self, stages, tiles)

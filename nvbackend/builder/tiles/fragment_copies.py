@@ -1,0 +1,113 @@
+"""Between memory and the registers of an MMA: by ldmatrix where it is possible, else by loads and stores that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
+from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
+from nvbackend.builder.tiles.tiled_copy import TiledCopies
+from nvbackend.builder.values.scaling import SHARED_SPACE
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.layout import AnyLayout, ComposedLayout, Layout, make_layout, size, zipped_divide
+from nvbackend.tiled import (
+    CopyAtom,
+    Operand,
+    Partition,
+    TiledCopy,
+    TiledMMA,
+    ldmatrix_copy,
+    universal_copy,
+)
+from nvbackend.tiled.vectorize import access_faults
+
+PartCut: TypeAlias = "Callable[[AnyLayout], Partition]"
+
+_MATRIX_COUNTS = (4, 2, 1)
+_HALF_BITS = 16
+_WIDEST_BITS = 128
+
+
+def in_matrices(
+    k: TiledCopies, operand: Operand, mma: TiledMMA, thread: Any, tile: Tensor
+) -> tuple[TiledCopy, Tensor] | None:
+    """The ldmatrix that reads a tile of A or B, of as many matrices as possible, and the thread's part; or None."""
+    if tile.address.space != SHARED_SPACE or not k.target.has(Feature.SM_75) or tile.element.bits > REGISTER_BITS:
+        return None
+    orders = (False, True) if tile.element.bits == _HALF_BITS else (False,)
+    for transposed in orders:
+        for count in _MATRIX_COUNTS:
+            atom = ldmatrix_copy(tile.element, count, transposed=transposed)
+            try:
+                copy = TiledCopy(atom, mma.layout_tv(operand), mma.extents(operand))
+                part = tile.partition(copy.get_slice(thread).partition_S)
+                copy.retile(Layout(mma.partition(operand, tile.layout, (0, 0, 0, 0)).shape))
+            except DiagnosticError:
+                continue  # the atoms' values are no whole number of these matrices
+            if not access_faults(atom, part.layout, "the tile", Walker(part).align):
+                return copy, part
+    return None
+
+
+def load_fitting(k: TiledCopies, tile: Tensor, registers: RegisterTensor, cut: PartCut, where: Inside | None) -> None:
+    """Load a thread's part of a tile, ((V), ...) as `cut` gives it, into registers of the same shape."""
+    atom, count = fitting(tile, cut, where)
+    part, inside = _cut_with(regrouped(cut, count), tile, where)
+    k.copy(atom, part, registers.retile(lambda layout: grouped(layout, count)), where=inside)
+
+
+def store_fitting(k: TiledCopies, registers: RegisterTensor, tile: Tensor, cut: PartCut, where: Inside | None) -> None:
+    """Store registers to a thread's part of a tile, as `load_fitting` loads them."""
+    atom, count = fitting(tile, cut, where)
+    part, inside = _cut_with(regrouped(cut, count), tile, where)
+    k.copy(atom, registers.retile(lambda layout: grouped(layout, count)), part, where=inside)
+
+
+def inside_of(where: Inside, cut: PartCut) -> Inside:
+    """What is inside, of the part that `cut` gives of the coordinates."""
+    return Inside(where.coordinates.partition(cut), where.bounds)
+
+
+def _cut_with(cut: PartCut, tile: Tensor, where: Inside | None) -> tuple[Tensor, Inside | None]:
+    return tile.partition(cut), None if where is None else inside_of(where, cut)
+
+
+def regrouped(cut: PartCut, count: int) -> PartCut:
+    """The same part with `count` values of its first mode at a time: ((count, rest), ...)."""
+
+    def group(layout: AnyLayout) -> Partition:
+        part = cut(layout)
+        plain = grouped(part.plain, count)
+        found = part.layout
+        return Partition(
+            found.with_layout(lambda _: plain) if isinstance(found, ComposedLayout) else plain, part.offset
+        )
+
+    return group
+
+
+def grouped(layout: Layout, count: int) -> Layout:
+    """A fragment's layout with `count` values of its first mode at a time."""
+    own, *rest = layout.modes
+    return make_layout(zipped_divide(own, count), *rest)
+
+
+def fitting(tile: Tensor, cut: PartCut, where: Inside | None) -> tuple[CopyAtom, int]:
+    """The widest load or store that a thread's part of a tile allows, and how many elements that is.
+
+    Raises what the narrowest one breaks, when it is copied.
+    """
+    element = tile.element
+    values = size(cut(tile.layout).plain.mode(0))
+    count = max(1, min(values, _WIDEST_BITS // element.bits))
+    while count > 1:
+        if values % count == 0:
+            atom = universal_copy(element, count * element.bits)
+            part = tile.partition(regrouped(cut, count))
+            torn = where is not None and inside_of(where, regrouped(cut, count)).torn() is not None
+            if not torn and not access_faults(atom, part.layout, "the tile", Walker(part).align):
+                return atom, count
+        count //= 2
+    return universal_copy(element), 1

@@ -1,0 +1,1 @@
+"""Matrix instructions over tiles: operands, accumulators, epilogues."""

@@ -1,0 +1,90 @@
+"""All accumulators that a warpgroup has in its part of a tile: CuTe's tCrC."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, overload
+
+from nvbackend.builder.tiles.mma.rules import PARTS
+from nvbackend.builder.values.accumulator import Accumulator, halves, pack_halves
+from nvbackend.builder.values.values import Operand, Value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.types import ElementType, f16
+from nvbackend.layout import Layout
+from nvbackend.tiled.split_k import halving
+
+
+@user_facing
+class Accumulators(Sequence[Accumulator]):
+    """The accumulators of the atoms along M, along N, and of the parts of a split K: `acc[m, n]`, `acc[m, n, part]`.
+
+    `shape` says how many there are along M and N, and for each of these places.
+    As a sequence they come in the order of the coordinate as one integer, so that `drains=acc` names them all.
+    """
+
+    def __init__(self, made: Sequence[Accumulator], shape: tuple[int, int, int]) -> None:
+        self._made = tuple(made)
+        self._layout = Layout(shape)
+        self.shape = shape
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+    def __iter__(self) -> Iterator[Accumulator]:
+        return iter(self._made)
+
+    @overload
+    def __getitem__(self, index: int | tuple[int, ...]) -> Accumulator: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Accumulator]: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if not isinstance(index, tuple):
+            return self._made[index]
+        return self._made[self._layout((*index, 0) if len(index) == 2 else index)]
+
+    def clear(self) -> None:
+        """Let the next mma overwrite each of them."""
+        for one in self._made:
+            one.clear()
+
+    def fill(self, number: Operand) -> None:
+        """Let all elements be `number`; of several parts into those of the first, the others are cleared."""
+        first = self.shape[0] * self.shape[1]
+        for place, one in enumerate(self._made):
+            if place < first:
+                one.fill(number)
+            else:
+                one.clear()
+
+    def add_parts(self) -> None:
+        """Add the parts of a split K, all of which must be drained: part 0 has the sum.
+
+        Every part must have been multiplied into, or filled. Raises mma.tile-parts where there is one.
+        """
+        along_m, along_n, parts = self.shape
+        if parts == 1:
+            PARTS.fail(
+                mma=self, parts=parts, instead="make them with mma.accumulators(parts=2), or read them as they are"
+            )
+        for pairs in halving(parts):
+            for source, target in pairs:
+                for n in range(along_n):
+                    for m in range(along_m):
+                        add_registers(self[m, n, target], self[m, n, source].values())
+
+    def __repr__(self) -> str:
+        m, n, parts = self.shape
+        return f"<{m} x {n} accumulators{f' in {parts} parts' if parts > 1 else ''}: {self._made[0]!r}, ...>"
+
+
+def add_registers(target: Accumulator, addends: Sequence[Value]) -> None:
+    """Add a thread's registers to those of `target`, which holds elements of the same type."""
+    target.set([_sum(target.element, *pair) for pair in zip(target.values(), addends, strict=True)])
+
+
+def _sum(element: ElementType, one: Value, other: Value) -> Value:
+    if element is not f16:
+        return one + other
+    return pack_halves(*(a + b for a, b in zip(halves(one), halves(other), strict=True)))

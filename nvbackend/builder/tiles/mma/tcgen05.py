@@ -1,0 +1,248 @@
+"""tcgen05.mma tiled over a CTA's tile, or that of a CTA pair: accumulators in tensor memory, operands by layouts."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cached_property
+from typing import Any
+
+from nvbackend.atoms import MmaAtom, atom_of
+from nvbackend.atoms.tensor_memory import lane_stride
+from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
+from nvbackend.builder.ops.matrix.tcgen05_operands import tile_faults
+from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.tiles.mma.calls import TiledCalls
+from nvbackend.builder.tiles.mma.rules import TENSOR_MEMORY
+from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragment
+from nvbackend.builder.values.values import Operand, Value
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.words.tcgen05_descriptor import K96, InstructionDescriptor
+from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
+from nvbackend.isel.select.tcgen05.select import select_tcgen05
+from nvbackend.isel.target.target import Target
+from nvbackend.layout import ComposedLayout, Layout, logical_divide, make_layout
+from nvbackend.layout.algebra.inttuple import leaves
+from nvbackend.tiled import Fragment, Issue, TiledMMA, gemm
+from nvbackend.tiled.operand import Operand as Which
+from nvbackend.tiled.tensor_memory import tmem_cell
+
+
+@user_facing
+class TmemFragment:
+    """A in tensor memory, (V, MMA_M, MMA_K): `fragment(0, m, k)` is the address of what one instruction takes."""
+
+    def __init__(self, fragment: Fragment, columns: TmemColumns | Value) -> None:
+        self.fragment = fragment
+        self.columns = columns
+
+    def __call__(self, *coordinate: int) -> Value:
+        """The address (u32) of the operand at (0, m, k)."""
+        found = _cell(self.fragment, self.fragment(*coordinate), self.columns)
+        return found._value()
+
+
+@user_facing
+class TiledTcgen05:
+    """`instruction` with `descriptor` over a tile of `shape` (M, N); made by `k.tiled_mma`.
+
+    One thread of the CTA, or of the pair for cta_group 2, issues all of it. The accumulators are `columns` columns of
+    tensor memory; each CTA of a pair has half of M of A and of D, and half of N of B.
+    """
+
+    def __init__(
+        self,
+        k: TiledCalls,
+        instruction: Tcgen05Request,
+        descriptor: InstructionDescriptor,
+        layouts: TiledMMA,
+        tile: tuple[int, int],
+        *,
+        any_major: bool,
+    ) -> None:
+        self._k = k
+        self._any_major = any_major
+        self.instruction = instruction
+        self.descriptor = descriptor
+        self.layouts = layouts
+        self.shape = tile
+        self.accumulators = layouts.get_slice(0).partition_fragment_C(Layout(tile))
+
+    @property
+    def columns(self) -> int:
+        """Columns of tensor memory for the accumulators, as `k.tcgen05.tmem` takes them: a power of two from 32 on."""
+        return min(columns for columns in ALLOCATIONS if columns >= self._used)
+
+    @cached_property
+    def _used(self) -> int:
+        fragment = self.accumulators
+        flat = zip(leaves(fragment.layout.shape), leaves(fragment.layout.stride), strict=True)
+        lane = lane_stride(fragment.bits)
+        return tmem_cell(sum((extent - 1) * step for extent, step in flat if step < lane), fragment.bits)[1] + 1
+
+    # -- tiles --------------------------------------------------------------------------------------------------------
+
+    def smem_a(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+        """The layout of a CTA's tile of A with `k` columns, of a sparse A the stored ones.
+
+        Left out, `major` is that of the instruction descriptor. Raises what `SmemLayout` raises.
+        """
+        return self._smem(Which.A, k, major, swizzle)
+
+    def smem_b(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+        """The layout of a CTA's tile of B (N rows, as B transposed) with `k` columns. Raises as `smem_a` does."""
+        return self._smem(Which.B, k, major, swizzle)
+
+    def _smem(self, which: Which, k: int, major: Major | None, swizzle: Swizzle) -> SmemLayout:
+        atom = self.layouts.atom
+        own = major or (atom.a_major if which is Which.A else atom.b_major)
+        rows = self.shape[which.places[0]] // atom.threads
+        return SmemLayout(own, swizzle, which.element_of(atom), rows, k)
+
+    # -- what the instructions are given ------------------------------------------------------------------------------
+
+    def partition_fragment_A(self, a: SharedTile) -> TileFragment:
+        """tCrA of the CTA's tile: (1, MMA_M, MMA_K) descriptors. Raises tcgen05.operand-tile and tiled-mma.tile."""
+        return self._tile_fragment(Which.A, a)
+
+    def partition_fragment_B(self, b: SharedTile) -> TileFragment:
+        """tCrB of the CTA's tile: (1, MMA_N, MMA_K) descriptors. Raises tcgen05.operand-tile and tiled-mma.tile."""
+        return self._tile_fragment(Which.B, b)
+
+    def _tile_fragment(self, which: Which, tile: SharedTile) -> TileFragment:
+        reading = self._reading(**{which.value: tile.layout.major})
+        first, second = (tile, None) if which is Which.A else (None, tile)
+        raise_all(tile_faults(first, second, reading))
+        layouts = dataclasses.replace(self.layouts, atom=atom_of_request(self.instruction, reading, self._k.target))
+        thread = layouts.get_slice(0)
+        whole = self._of_all(which, tile.cute)
+        part = thread.partition_A(whole) if which is Which.A else thread.partition_B(whole)
+        return tile_fragment(self._k, layouts, which, tile, part)
+
+    def _of_all(self, which: Which, own: ComposedLayout) -> ComposedLayout:
+        """The tile of a pair, as each of its CTAs sees it: where the other's part is, it finds its own."""
+        ctas = self.layouts.atom.threads
+        if ctas == 1:
+            return own
+        each = self.layouts.atom_extents(which)[0] // ctas
+
+        def both(layout: Layout) -> Layout:
+            inside, outside = logical_divide(layout.mode(0), each).modes
+            return make_layout(make_layout(inside, Layout(ctas, 0), outside), layout.mode(1))
+
+        return own.with_layout(both)
+
+    def make_fragment_A(self, columns: TmemColumns | Value, k: int) -> TmemFragment:
+        """tCrA in tensor memory, `k` columns of the matrix from `columns` on. Raises tiled-mma.tile."""
+        tile = Layout((self.shape[0], k if not self.descriptor.sparse else k // 2))
+        return TmemFragment(self.layouts.get_slice(0).partition_fragment_A(tile), columns)
+
+    def _reading(self, **majors: Major) -> InstructionDescriptor:
+        """The descriptor for operands of these majors, where it is not said which it reads."""
+        if not self._any_major:
+            return self.descriptor
+        one = self.descriptor
+        transposed = {name: major is Major.MN for name, major in majors.items()}
+        return dataclasses.replace(
+            one,
+            transpose_a=transposed.get("A", one.transpose_a),
+            transpose_b=transposed.get("B", one.transpose_b),
+        )
+
+    # -- instructions -------------------------------------------------------------------------------------------------
+
+    def issues(self, a: TileFragment | TmemFragment, b: TileFragment) -> tuple[Issue, ...]:
+        """The instructions of `gemm`, in its order: CuTe's, k outermost. Raises tiled-mma.gemm."""
+        return gemm(self.layouts, a.fragment, b.fragment, self.accumulators)
+
+    def issue(
+        self,
+        issue: Issue,
+        accumulators: TmemColumns | Value,
+        a: TileFragment | TmemFragment,
+        b: TileFragment,
+        *,
+        accumulate: Operand = True,
+        metadata: Operand | None = None,
+        scale_a: Operand | None = None,
+        scale_b: Operand | None = None,
+    ) -> None:
+        """Emit one of the `issues`: `k.tcgen05.mma` of its columns of D, its A and its B. Raises what that does."""
+        first, second = a(0, issue.m, issue.k), b(0, issue.n, issue.k)
+        majors = {"A": first, "B": second}
+        known = {name: one.major for name, one in majors.items() if isinstance(one, OperandDescriptor)}
+        said: dict[str, Any] = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
+        self._k.tcgen05.mma(
+            self.instruction,
+            _cell(issue.c, issue.c.offset, accumulators),
+            first,
+            second,
+            self._reading(**known),
+            accumulate=accumulate,
+            **{name: value for name, value in said.items() if value is not None},
+        )
+
+    def gemm(
+        self,
+        accumulators: TmemColumns | Value,
+        a: TileFragment | TmemFragment,
+        b: TileFragment,
+        *,
+        accumulate: Operand = True,
+    ) -> None:
+        """Emit all `issues`, by one thread. `accumulate` is that of the first k. Raises as `issues` and `issue` do."""
+        for one in self.issues(a, b):
+            self.issue(one, accumulators, a, b, accumulate=accumulate if one.k == 0 else True)
+
+    def accumulate(
+        self,
+        accumulators: TmemColumns | Value,
+        a: SharedTile | TmemFragment,
+        b: SharedTile,
+        *,
+        accumulate: Operand = True,
+    ) -> None:
+        """Multiply one pair of operand tiles, along K, into tensor memory; one thread executes it.
+
+        With `accumulate` false the accumulators are overwritten. Raises mma.tile-columns where `accumulators` are too
+        few columns, and what `partition_fragment_A`, `partition_fragment_B` and `gemm` raise.
+        """
+        if isinstance(accumulators, TmemColumns) and accumulators.width < self._used:
+            TENSOR_MEMORY.fail(given=accumulators.width, wanted=self._used, alloc=self.columns, mma=self.layouts)
+        first = self.partition_fragment_A(a) if isinstance(a, SharedTile) else a
+        self.gemm(accumulators, first, self.partition_fragment_B(b), accumulate=accumulate)
+
+
+def _cell(fragment: Fragment, index: int, columns: TmemColumns | Value) -> TmemColumns | Value:
+    """The address of an index of `fragment`, whose first is at `columns`."""
+    lane, column, _ = tmem_cell(index, fragment.bits)
+    further = (lane << LANE_SHIFT) + column
+    return columns + further if further else columns
+
+
+def atom_of_request(request: Tcgen05Request, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
+    """The atom of a request and its instruction descriptor. Raises every broken rule of them; atom.row without one."""
+    return atom_of(select_tcgen05(request, target), descriptor=descriptor)
+
+
+def request_of_atom(atom: MmaAtom) -> tuple[Tcgen05Request, InstructionDescriptor]:
+    """The request and instruction descriptor that `atom` is."""
+    request = request_of(atom.row)
+    m, n, _ = atom.shape
+    return request, InstructionDescriptor(
+        kind=request.kind,
+        m=m,
+        n=n,
+        a=atom.a,
+        b=atom.b,
+        d=atom.d,
+        scale=None if atom.block_scale is None else atom.block_scale.scale,
+        sparse=request.sparse,
+        transpose_a=atom.a_major is Major.MN,
+        transpose_b=atom.b_major is Major.MN,
+        k96=atom.shape[2] == K96,
+    )

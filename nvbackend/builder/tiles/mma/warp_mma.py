@@ -1,0 +1,446 @@
+"""mma.sync tiled over a CTA's warps: accumulators and fragments in registers, and the loops that multiply them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import NoReturn
+
+from nvbackend.atoms import MmaAtom, Residency
+from nvbackend.builder.tiles.axpby import Axpby
+from nvbackend.builder.tiles.fragment_copies import PartCut, in_matrices, load_fitting, store_fitting
+from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
+from nvbackend.builder.tiles.mma.calls import TiledCalls
+from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
+from nvbackend.builder.tiles.tensor import Inside, Tensor
+from nvbackend.builder.values.values import Value
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.fragments.mma import chunk_width
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, tf32, u16, u32, ue8m0
+from nvbackend.isel.select.mma.request import MmaRequest, request_of
+from nvbackend.isel.select.mma.select import select_mma
+from nvbackend.layout import AnyLayout, Layout, make_layout, size, zipped_divide
+from nvbackend.layout.algebra.composed import BYTE_BITS
+from nvbackend.tiled import Issue, Operand, Partition, ThrMMA, TiledMMA, gemm, reduction
+from nvbackend.tiled.operand import Beside
+
+ATOM = Rule(
+    id="warp-mma.atom",
+    message="{mma} cannot be multiplied with by the warps of this kernel: {problem}",
+    fix="{instead}",
+    why="Other threads would take part than there are, or the sums be of another type than what is added to them.",
+    reference="PTX ISA 9.7.14.5 (mma)",
+)
+FRAGMENT = Rule(
+    id="warp-mma.fragment",
+    message="{what} of {mma}: {problem}",
+    fix="make it with {instead}",
+    why="Registers of other elements would be multiplied.",
+    reference="PTX ISA 9.7.14.5 (fragments)",
+)
+
+_CHUNKS_A_WORD = 4
+"""Groups of elements that 16 bits of metadata speak of, four bits each."""
+_FACTORS = REGISTER_BITS // ue8m0.bits
+"""Scale factors that a register holds."""
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a multiplication is given, in registers."""
+
+    acc: RegisterTensor
+    a: RegisterTensor
+    b: RegisterTensor
+    metadata: RegisterTensor | None
+    scales_a: RegisterTensor | None
+    scales_b: RegisterTensor | None
+
+
+@user_facing
+class TiledWarpMma:
+    """mma.sync over the warps of `layouts` and a tile of `shape` (M, N); made by `k.tiled_mma`.
+
+    `instruction` is the request, `thread` the executing thread's slice. All warps execute its calls. Fragments are
+    tensors in registers, (MMA, MMA_M, MMA_N) and the like: those of tf32 are of f32, and types of 4 and 6 bits that
+    take a byte each are of u8. Tiles of types that take less are read in words, from tensors of u32.
+    """
+
+    def __init__(self, k: TiledCalls, layouts: TiledMMA, tile: tuple[int, int]) -> None:
+        self._k = k
+        self.layouts = layouts
+        self.shape = tile
+        self._check_atom()
+        self.instruction: MmaRequest = request_of(layouts.atom.row)
+        select_mma(self.instruction, k.target)
+        self.thread: ThrMMA = layouts.get_slice(k.thread_id())
+
+    def _check_atom(self) -> None:
+        atom, threads = self.layouts.atom, self.layouts.size
+        if atom.c is not atom.d:
+            problem = f"it adds {atom.c} and gives {atom.d}, so that a sum cannot be added to again"
+            ATOM.fail(
+                mma=atom, problem=problem, instead="take an atom whose C and D are of one type, or call k.mma.sync"
+            )
+        last = max(self.layouts.thr_layout_vmnk.offsets())
+        if threads % WARP_SIZE or last >= self._k.threads:
+            problem = f"it takes {threads} threads, the last of them is number {last}, and a CTA has {self._k.threads}"
+            instead = "lay atoms over whole warps, as many as the kernel has"
+            ATOM.fail(mma=self.layouts, problem=problem, instead=instead)
+
+    # -- registers --------------------------------------------------------------------------------------------------
+
+    def accumulator(self, name: str = "acc") -> RegisterTensor:
+        """The thread's part of C of the tile, (MMA, MMA_M, MMA_N), cleared. Raises tiled-mma.tile."""
+        return self._registers(Operand.C, self.layouts.partition_shape_C(self.shape), name)
+
+    def fragment_a(self, columns: int, name: str = "a") -> RegisterTensor:
+        """Registers for the thread's part of A of a tile M x `columns`, (MMA, MMA_M, MMA_K), cleared.
+
+        Of a sparse A, `columns` counts those that are stored. Raises tiled-mma.tile.
+        """
+        return self._registers(Operand.A, self.layouts.partition_shape_A((self.shape[0], columns)), name)
+
+    def fragment_b(self, columns: int, name: str = "b") -> RegisterTensor:
+        """Registers for the thread's part of B of a tile N x `columns`, (MMA, MMA_N, MMA_K), cleared.
+
+        Raises tiled-mma.tile.
+        """
+        return self._registers(Operand.B, self.layouts.partition_shape_B((self.shape[1], columns)), name)
+
+    def _registers(self, operand: Operand, shape: object, name: str) -> RegisterTensor:
+        return self._k.register_tensor(self.element_of(operand), Layout(shape), name=name)  # type: ignore[arg-type]
+
+    def element_of(self, operand: Operand) -> ElementType:
+        """The type that the elements of an operand's fragments have in a kernel."""
+        atom, element = self.layouts.atom, operand.element_of(self.layouts.atom)
+        if element is tf32:
+            return f32
+        if operand is not Operand.C and element.bits != atom.bits:
+            return BY_NAME[f"u{atom.bits}"]
+        return element
+
+    # -- loads ------------------------------------------------------------------------------------------------------
+
+    def load_a(self, tile: Tensor, *, where: Inside | None = None) -> RegisterTensor:
+        """The thread's part of a tile M x K in shared or global memory: by ldmatrix where its rows allow it.
+
+        `where` is of the tile's coordinates, for loads from global memory: elements outside of it are zeros. Raises
+        tiled-mma.tile, warp-mma.fragment and what `k.copy` raises.
+        """
+        return self._loaded(Operand.A, tile, where)
+
+    def load_b(self, tile: Tensor, *, where: Inside | None = None) -> RegisterTensor:
+        """The thread's part of a tile N x K of B, as `load_a` has A's."""
+        return self._loaded(Operand.B, tile, where)
+
+    def _loaded(self, operand: Operand, tile: Tensor, where: Inside | None) -> RegisterTensor:
+        made = self._made(operand, tile)
+        for step in self._steps(operand, tile, made, where):
+            step()
+        return made
+
+    def _made(self, operand: Operand, tile: Tensor) -> RegisterTensor:
+        """Registers for what is to be loaded of a tile."""
+        self._check_element(operand, tile)
+        layout = _spread(tile.layout, self._in_word(operand)) if self._in_word(operand) > 1 else tile.layout
+        return self._registers(operand, self._partition(operand)(layout).shape, operand.value.lower())
+
+    def _in_word(self, operand: Operand) -> int:
+        """The elements in what a tile is counted in: those of a u32 where one takes less than a byte, else 1."""
+        bits = self.element_of(operand).bits
+        return 1 if bits % BYTE_BITS == 0 else REGISTER_BITS // bits
+
+    def _steps(
+        self, operand: Operand, tile: Tensor, into: RegisterTensor, where: Inside | None = None
+    ) -> list[Callable[[], None]]:
+        """What loads the fragment, one k after the other: as many callables as k are read at a time."""
+        k = self._k
+        if self._in_word(operand) > 1:
+            words, cut = self._words(operand, into)
+            return [lambda: load_fitting(k, tile, words, cut, where)]
+        found = None if where is not None else in_matrices(k, operand, self.layouts, self.thread.thread, tile)
+        if found is not None:
+            copy, part = found
+            registers = into.retile(copy.retile)
+            return [
+                lambda at=at: k.copy(copy.atom, part[None, None, at], registers[None, None, at])  # type: ignore[misc]
+                for at in range(size(part.shape[2]))  # type: ignore[index]
+            ]
+        return [lambda: load_fitting(k, tile, into, self._partition(operand), where)]
+
+    def _words(self, operand: Operand, registers: RegisterTensor) -> tuple[RegisterTensor, PartCut]:
+        """A fragment as the u32 that it is in, and what gives a thread's part of a tile of u32."""
+        count = self._in_word(operand)
+
+        def cut(layout: AnyLayout) -> Partition:
+            part = self._partition(operand)(_spread(layout, count))
+            own, *rest = part.plain.modes
+            return Partition(make_layout(zipped_divide(own, count).mode(1), *rest), part.offset)
+
+        own, *rest = registers.layout.modes
+        shape = (size(own) // count, *map(size, rest))
+        return RegisterTensor(self._k, u32, Layout(shape), registers._cells), cut
+
+    def _partition(self, operand: Operand) -> PartCut:
+        cuts = {
+            Operand.A: self.thread.partition_A,
+            Operand.B: self.thread.partition_B,
+            Operand.C: self.thread.partition_C,
+        }
+        return cuts[operand]
+
+    def load_metadata(self, metadata: Tensor, *, where: Inside | None = None) -> RegisterTensor:
+        """What `gemm` takes beside a sparse A: metadata of a tile, u16 in global or shared memory.
+
+        `metadata` has a row for each row of A, of words that speak of four groups of elements each: of four elements,
+        of eight of 4 bits, of two of 32. The lowest bits are of the first group. PTX ISA 9.7.14.6.1.
+        """
+        width = _CHUNKS_A_WORD * chunk_width(self.layouts.atom.bits)
+
+        def cut(layout: AnyLayout) -> Partition:
+            part = self.thread.partition_beside(Beside.METADATA, _spread(layout, width))
+            own, *rest = part.plain.modes
+            words = zipped_divide(own, width).mode(1)
+            return Partition(make_layout(words, *rest), part.offset)
+
+        self._check_beside("metadata", metadata, u16)
+        made = self._k.register_tensor(u16, Layout(cut(metadata.layout).shape), name="metadata")
+        load_fitting(self._k, metadata, made, cut, where)
+        return made
+
+    def load_scales_a(self, scales: Tensor, *, where: Inside | None = None) -> RegisterTensor:
+        """What `gemm` takes as scale factors of A: of a tile of M rows with a factor for each block along K.
+
+        `scales` is M x blocks in global or shared memory, of the atom's type. `where` is of its coordinates; factors
+        outside of it are the bits 0. Raises warp-mma.fragment and tiled-mma.tile.
+        """
+        return self._scales(Beside.SCALE_A, scales, where)
+
+    def load_scales_b(self, scales: Tensor, *, where: Inside | None = None) -> RegisterTensor:
+        """What `gemm` takes as scale factors of B, N x blocks, as `load_scales_a` has A's."""
+        return self._scales(Beside.SCALE_B, scales, where)
+
+    def _scales(self, beside: Beside, scales: Tensor, where: Inside | None) -> RegisterTensor:
+        scale = self.layouts.atom.block_scale
+        if scale is None:
+            self._fail("scale factors", "its products are not scaled", "an atom of block scaling")
+        self._check_beside("scale factors", scales, scale.scale)
+
+        def cut(layout: AnyLayout) -> Partition:
+            part = self.thread.partition_beside(beside, _spread(layout, scale.vec_size))
+            assert isinstance(layout, Layout)
+            return Partition(make_layout(layout.mode(1), part.plain.mode(1)), part.offset)
+
+        blocks, rows = cut(scales.layout).plain.modes
+        if size(blocks) % _FACTORS:
+            problem = f"a row of the tile has {size(blocks)} factors, and a register {_FACTORS}"
+            self._fail("scale factors", problem, f"tiles of multiples of {_FACTORS} blocks along K")
+        made = self._k.register_tensor(scale.scale, Layout((size(blocks), size(rows))), name="scales")
+        load_fitting(self._k, scales, made, cut, where)
+        return made
+
+    # -- products ---------------------------------------------------------------------------------------------------
+
+    def gemm(
+        self,
+        acc: RegisterTensor,
+        a: RegisterTensor,
+        b: RegisterTensor,
+        *,
+        metadata: RegisterTensor | None = None,
+        scales_a: RegisterTensor | None = None,
+        scales_b: RegisterTensor | None = None,
+    ) -> tuple[Issue, ...]:
+        """Add A * B to the accumulator: an mma.sync for each of the issues that are returned, in this order.
+
+        It is that of `nvbackend.tiled.gemm`. Raises tiled-mma.gemm, warp-mma.fragment and what `k.mma.sync` raises.
+        """
+        issues = self.issues(acc, a, b)
+        for issue in issues:
+            self._issue(issue, _Given(acc, a, b, metadata, scales_a, scales_b))
+        return issues
+
+    def accumulate(
+        self,
+        acc: RegisterTensor,
+        a: Tensor,
+        b: Tensor,
+        *,
+        metadata: RegisterTensor | None = None,
+        scales_a: RegisterTensor | None = None,
+        scales_b: RegisterTensor | None = None,
+    ) -> tuple[Issue, ...]:
+        """As `gemm`, of tiles M x K and N x K in memory, whose fragments are loaded in front of the k that reads them.
+
+        Raises also what `load_a` and `load_b` raise.
+        """
+        parts, steps = [], []
+        for operand, tile in ((Operand.A, a), (Operand.B, b)):
+            parts.append(self._made(operand, tile))
+            steps.append(self._steps(operand, tile, parts[-1]))
+        given = _Given(acc, parts[0], parts[1], metadata, scales_a, scales_b)
+        issues = self.issues(acc, given.a, given.b)
+        last = max((issue.k for issue in issues), default=-1) + 1
+        for issue, first in zip(issues, _begins(issues), strict=True):
+            for loads in steps if first else ():
+                each = last // len(loads)
+                if issue.k % each == 0:
+                    loads[issue.k // each]()
+            self._issue(issue, given)
+        return issues
+
+    def issues(self, acc: RegisterTensor, a: RegisterTensor, b: RegisterTensor) -> tuple[Issue, ...]:
+        """The instructions of `gemm`. Raises tiled-mma.gemm and warp-mma.fragment."""
+        fragments = []
+        for operand, given in ((Operand.A, a), (Operand.B, b), (Operand.C, acc)):
+            if given.element is not self.element_of(operand):
+                problem = f"it is of {given.element}, and {self.element_of(operand)} is wanted"
+                self._fail(operand.value, problem, f"mma.{_MAKERS[operand]}")
+            fragments.append(_MADE[operand](self.layouts, given.layout))
+        return gemm(self.layouts, *fragments)
+
+    def _issue(self, issue: Issue, given: _Given) -> None:
+        m, n, k = issue.m, issue.n, issue.k
+        own = given.acc[None, m, n]
+        word = None if given.metadata is None else given.metadata[None, m, k].registers()[0]
+        byte = self._first_factor(k) % _FACTORS
+        registers = self._k.mma.sync(
+            replace(self.instruction, byte_id_a=byte, byte_id_b=byte),
+            given.a[None, m, k].registers(),
+            given.b[None, n, k].registers(),
+            own.registers(),
+            metadata=word,
+            scale_a=self._factors(given.scales_a, m, k),
+            scale_b=self._factors(given.scales_b, n, k),
+        )
+        own.set_registers(registers)
+
+    def _first_factor(self, k: int) -> int:
+        """The number, in its row of the tile, of the first factor that the k-th instruction reads."""
+        scale = self.layouts.atom.block_scale
+        return 0 if scale is None else k * (self.layouts.atom.shape[2] // scale.vec_size)
+
+    def _factors(self, scales: RegisterTensor | None, place: int, k: int) -> Value | None:
+        if scales is None:
+            return None
+        registers: list[Value] = scales[None, place].registers()
+        return registers[self._first_factor(k) // _FACTORS]
+
+    # -- sums and results -------------------------------------------------------------------------------------------
+
+    def reduce(self, acc: RegisterTensor) -> None:
+        """Add the partial sums of several atoms along K, through shared memory: those at 0 along K have C then.
+
+        All threads of the CTA execute it. With one atom along K there is nothing to do.
+        """
+        plan = reduction(self.layouts)
+        if plan.parts == 1:
+            return
+        k, owners = self._k, len(plan.owners)
+        registers = size(acc.layout)
+        sums = k.shared(acc.element, (plan.parts - 1) * registers * owners, align=16, name="partial_sums")
+        v, m, n, part = self.thread.vmnk
+        threads = self.layouts.thr_layout_vmnk
+        mine = v + size(threads, 0) * (m + size(threads, 1) * n)
+        places = k.tensor(sums, Layout((owners, registers, plan.parts - 1)))
+        with k.if_(part > 0):
+            for value in range(registers):
+                places[mine, value, part - 1] = acc[value]
+        k.barrier.sync()
+        with k.if_(part == 0):
+            for value in range(registers):
+                total = acc[value]
+                for other in range(plan.parts - 1):
+                    total = total + places[mine, value, other]
+                acc[value] = total
+        k.barrier.sync()
+
+    def store(self, acc: RegisterTensor, tile: Tensor, *, where: Inside | None = None) -> None:
+        """Write the accumulators to a tile M x N in global or shared memory, as many neighbours at once as it allows.
+
+        `where` is of the tile's coordinates: `k.identity_tensor((M, N), at=...).below(m, n)`; what is outside stays as
+        it is in global memory. With several atoms along K those at 0 write. Raises tiled-mma.tile, warp-mma.fragment.
+        """
+        self._check_element(Operand.C, tile)
+        with self._those_with_sums():
+            store_fitting(self._k, acc, tile, self.thread.partition_C, where)
+
+    def axpby(
+        self,
+        alpha: Value | float,
+        acc: RegisterTensor,
+        beta: Value | float,
+        tile: Tensor,
+        *,
+        c: Tensor | None = None,
+        where: Inside | None = None,
+    ) -> None:
+        """Write alpha * A * B + beta * C to the tile D, M x N, as `store` writes A * B.
+
+        C is what D holds, or the tile `c` of the same shape; either may be f16, bf16 or f32, and of accumulators of
+        s32 or f64 both of that. `alpha` and `beta` are numbers or values of f32 (s32, f64). With the number 0 as
+        `beta` C is not read; a `beta` that is 0 at run time lets C count for nothing. Raises epilogue.axpby-types,
+        tiled-mma.tile, and what `k.copy` raises.
+        """
+        source = tile if c is None else c
+        form = Axpby(self._k, alpha, beta, acc.element, tile.element, source.element)
+        with self._those_with_sums():
+            axpby_fitting(self._k, form, acc, tile, source, self.thread.partition_C, where)
+
+    def _those_with_sums(self) -> AbstractContextManager[None]:
+        """The threads that have C: all, or those at 0 of several atoms along K."""
+        return nullcontext() if reduction(self.layouts).parts == 1 else self._k.if_(self.thread.vmnk[3] == 0)
+
+    # -- checks -----------------------------------------------------------------------------------------------------
+
+    def _check_element(self, operand: Operand, tile: Tensor) -> None:
+        wanted = self.element_of(operand) if self._in_word(operand) == 1 else u32
+        if self._in_word(operand) > 1 and not isinstance(tile.layout, Layout):
+            self._fail(operand.value, "the words of its tile are swizzled", "a tile without a swizzle")
+        if tile.element is not wanted:
+            problem = f"the tile is of {tile.element}, and {wanted} is wanted"
+            self._fail(operand.value, problem, f"a tile of {wanted}, k.tensor(address.cast({wanted}), layout)")
+
+    def _check_beside(self, what: str, tile: Tensor, wanted: ElementType) -> None:
+        if tile.element is not wanted:
+            problem = f"they are of {tile.element}, and {wanted} is wanted"
+            self._fail(what, problem, f"a tile of {wanted}, k.tensor(address.cast({wanted}), layout)")
+        if not isinstance(tile.layout, Layout):
+            self._fail(
+                what, "they are swizzled, and a thread's part of that is not a layout", "a layout without a swizzle"
+            )
+
+    def _fail(self, what: str, problem: str, instead: str) -> NoReturn:
+        FRAGMENT.fail(what=what, mma=self.layouts, problem=problem, instead=instead)
+
+
+_MADE = {
+    Operand.A: TiledMMA.make_fragment_A,
+    Operand.B: TiledMMA.make_fragment_B,
+    Operand.C: TiledMMA.make_fragment_C,
+}
+_MAKERS = {Operand.A: "fragment_a", Operand.B: "fragment_b", Operand.C: "accumulator"}
+
+
+def in_a_warp(atom: MmaAtom) -> bool:
+    """Whether an atom is one of mma.sync: a warp or less of it, with all operands in registers."""
+    places = (operand.residency_of(atom) for operand in Operand)
+    return atom.threads <= WARP_SIZE and all(place is Residency.REGISTERS for place in places)
+
+
+def _begins(issues: tuple[Issue, ...]) -> Iterator[bool]:
+    """Whether an issue is the first of its k."""
+    before = -1
+    for issue in issues:
+        yield issue.k != before
+        before = issue.k
+
+
+def _spread(layout: AnyLayout, count: int) -> Layout:
+    """The layout of A or B that a layout of what `count` of its elements along K share stands for."""
+    assert isinstance(layout, Layout), "checked before"
+    rows, words = layout.modes[:2]
+    return make_layout(rows, make_layout(Layout(count, 0), words))

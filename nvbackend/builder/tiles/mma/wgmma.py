@@ -1,0 +1,415 @@
+"""wgmma tiled over warpgroups and tiles: the layouts of its operands, and the instructions that multiply two tiles."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from nvbackend.atoms import MmaAtom, Residency, atom_of
+from nvbackend.builder.ops.matrix.wgmma_operands import check_operand
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.scopes.rules import TILE_MISMATCH
+from nvbackend.builder.tiles.axpby import Axpby
+from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators, store_accumulators
+from nvbackend.builder.tiles.mma.accumulators import Accumulators
+from nvbackend.builder.tiles.mma.calls import TiledCalls
+from nvbackend.builder.tiles.mma.reduction import buffer_of, reduce_accumulators
+from nvbackend.builder.tiles.mma.rules import ACCUMULATORS, PARTS, REGISTERS, WARPGROUP, WARPGROUPS_THERE
+from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragment
+from nvbackend.builder.tiles.register_tensor import RegisterTensor
+from nvbackend.builder.tiles.tensor import Cut
+from nvbackend.builder.values.accumulator import Accumulator, Fragment
+from nvbackend.builder.values.values import Operand
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.types import u32
+from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
+from nvbackend.isel.select.wgmma.select import select_wgmma
+from nvbackend.isel.target.target import Target
+from nvbackend.layout import Layout, size
+from nvbackend.layout.descriptors.tile_atoms import check_tile, tile_faults
+from nvbackend.tiled import Fragment as TiledFragment
+from nvbackend.tiled import Issue, TiledMMA, gemm, split_k
+from nvbackend.tiled.operand import Operand as Which
+
+
+@user_facing
+@dataclass(frozen=True)
+class RegisterFragment:
+    """A in registers: (V, MMA_M, MMA_K), what each instruction takes of it in the order of the coordinates."""
+
+    fragment: TiledFragment
+    parts: tuple[Fragment, ...]
+
+    @property
+    def layout(self) -> Layout:
+        """(V, MMA_M, MMA_K) to the elements of a thread."""
+        return self.fragment.layout
+
+    def __call__(self, *coordinate: int) -> Fragment:
+        """What the instruction at (0, m, k) takes."""
+        _, m, k = coordinate
+        return self.parts[m + size(self.layout, 1) * k]
+
+
+@user_facing
+class TiledWgmma:
+    """`instruction` over the warpgroups of `layouts` and over a tile of `shape` (M, N); made by `k.tiled_mma`.
+
+    A warpgroup has an accumulator for each of the atoms in its part of the tile, MMA_M x MMA_N of them. K is what the
+    operand tiles have, in steps of the instruction's. Warpgroups have the numbers of the atom layout: along M first,
+    then along N, then along K.
+    """
+
+    def __init__(
+        self,
+        k: TiledCalls,
+        instruction: WgmmaRequest,
+        layouts: TiledMMA,
+        tile: tuple[int, int],
+        *,
+        any_major: bool = False,
+    ) -> None:
+        self._k = k
+        self._any_major = any_major
+        self._c = layouts.get_atom(0).partition_fragment_C(Layout(tile))
+        self.instruction = instruction
+        self.layouts = layouts
+        self.shape = tile
+
+    @property
+    def warpgroups(self) -> tuple[int, int]:
+        """How many there are along M and along N."""
+        return size(self.layouts.atom_layout_mnk, 0), size(self.layouts.atom_layout_mnk, 1)
+
+    # -- tiles and accumulators -------------------------------------------------------------------------------------
+
+    def smem_a(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+        """The layout of A's shared-memory tile with `k` columns, of a sparse A the stored ones.
+
+        Left out, `major` is that of the instruction. Raises, all together, tile.mma-atom, tile.swizzle-atom and
+        layout.major; else what `SmemLayout` raises.
+        """
+        return self._smem(Which.A, k, major, swizzle)
+
+    def smem_b(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+        """The layout of B's shared-memory tile (N rows, as B transposed) with `k` columns. Raises as `smem_a` does."""
+        return self._smem(Which.B, k, major, swizzle)
+
+    def _smem(self, which: Which, k: int, major: Major | None, swizzle: Swizzle) -> SmemLayout:
+        rows, element = self.shape[which.places[0]], which.element_of(self.layouts.atom)
+        own = major or (self.layouts.atom.a_major if which is Which.A else self.layouts.atom.b_major)
+        check_tile(own, swizzle, element, (rows, k), self.layouts.atom_extents(which))
+        return SmemLayout(own, swizzle, element, rows, k)
+
+    def accumulator(self, name: str | None = None) -> Accumulator:
+        """A warpgroup's accumulator, cleared. Raises mma.tile-accumulators where its part of the tile has several."""
+        along_m, along_n = self._counts()
+        if (along_m, along_n) != (1, 1):
+            self._wrong_accumulators("one", "make them with mma.accumulators(), or the tile smaller")
+        return self._k.wgmma.accumulator(self.instruction.n, self.instruction.d, name=name)
+
+    def accumulators(self, name: str | None = None, *, parts: int = 1) -> Accumulators:
+        """All accumulators of a warpgroup, cleared: `acc[m, n]`, or `acc[m, n, part]` of the `parts` of a split K.
+
+        Steps along K go to the parts in turn, so that an instruction need not wait for the sum of the one before it;
+        `acc.add_parts()` adds them in the end. Raises mma.tile-accumulators for less than one part.
+        """
+        name = name_or(name, "accumulators", "acc")
+        if parts < 1:
+            self._wrong_accumulators(f"{parts} parts", "take parts=1, or more where K is split")
+        counts = (*self._counts(), parts)
+        places = [place[::-1] for place in itertools.product(*map(range, counts[::-1]))]
+        names = [f"{name}.{'.'.join(map(str, place if parts > 1 else place[:2]))}" for place in places]
+        one = self.instruction
+        made = [self._k.wgmma.accumulator(one.n, one.d, name=own) for own in (names if len(names) > 1 else [name])]
+        return Accumulators(made, counts)
+
+    def _counts(self) -> tuple[int, int]:
+        return size(self._c.layout, 1), size(self._c.layout, 2)
+
+    def _wrong_accumulators(self, given: str, instead: str) -> None:
+        wanted = " x ".join(map(str, self._counts()))
+        tile = " x ".join(map(str, self.shape))
+        ACCUMULATORS.fail(given=given, wanted=wanted, tile=tile, mma=self.layouts, instead=instead)
+
+    # -- what the instructions are given ----------------------------------------------------------------------------
+
+    def partition_fragment_A(self, a: SharedTile, warpgroup: Operand = 0) -> TileFragment:
+        """tCrA of a tile in shared memory: (1, MMA_M, MMA_K) descriptors of the part that `warpgroup` multiplies.
+
+        Raises tile.mma-atom, tile.swizzle-atom, layout.major, wgmma.operand-element, wgmma.operand-major,
+        wgmma.residency, tiled-mma.tile, mma.warpgroup, and mma.warpgroups-there inside `k.consumers` where its number
+        says that some part of the tile has no warpgroup.
+        """
+        return self._tile_fragment(Which.A, a, warpgroup)
+
+    def partition_fragment_B(self, b: SharedTile, warpgroup: Operand = 0) -> TileFragment:
+        """tCrB: (1, MMA_N, MMA_K) descriptors. Raises as `partition_fragment_A` does."""
+        return self._tile_fragment(Which.B, b, warpgroup)
+
+    def _tile_fragment(self, which: Which, tile: SharedTile, warpgroup: Operand) -> TileFragment:
+        number = self._checked(warpgroup)
+        raise_all(self._tile_faults(which, tile))
+        request = self._reading(**{"a" if which is Which.A else "b": tile.layout.major})
+        check_operand(which.value.lower(), request, tile)
+        layouts = dataclasses.replace(self.layouts, atom=atom_of_request(request, self._k.target))
+        thread = layouts.get_atom(number)
+        part = thread.partition_A(tile.cute) if which is Which.A else thread.partition_B(tile.cute)
+        return tile_fragment(self._k, layouts, which, tile, part)
+
+    def _tile_faults(self, which: Which, tile: SharedTile) -> Iterator[Diagnostic]:
+        one, shape = tile.layout, (tile.layout.rows, tile.layout.columns)
+        return tile_faults(one.major, one.swizzle, one.element, shape, self.layouts.atom_extents(which))
+
+    def _reading(self, a: Major | None = None, b: Major | None = None) -> WgmmaRequest:
+        """The instruction for operands of these majors, where it is not said which it reads."""
+        return _reading(self.instruction, a, b) if self._any_major else self.instruction
+
+    def register_tensor_A(self, columns: int, name: str = "a") -> RegisterTensor:
+        """Registers for a thread's part of A of the tile with `columns` of K: (V, MMA_M, MMA_K), for `k.copy`."""
+        return self._k.register_tensor(self.instruction.a, self._registers_of(columns).layout, name=name)
+
+    def _registers_of(self, columns: int) -> TiledFragment:
+        return self.layouts.get_atom(0).partition_fragment_A(Layout((self.shape[0], columns)))
+
+    def make_fragment_A(self, registers: RegisterTensor | Sequence[Fragment]) -> RegisterFragment:
+        """tCrA in registers, before the wgmma_fence of the instructions that multiply them.
+
+        `registers` are those of `register_tensor_A`, filled, or a `k.wgmma.fragment` for each atom along M, of all steps
+        along K one after another. Raises mma.tile-registers.
+        """
+        along_m, atom = self._counts()[0], self.layouts.atom
+        if isinstance(registers, RegisterTensor):
+            registers = self._fragments_of(registers)
+        steps, rest = divmod(len(registers), along_m)
+        if atom.a_residency is not Residency.REGISTERS or rest or not steps:
+            in_memory = atom.a_residency is not Residency.REGISTERS
+            problem = "it reads A from shared memory" if in_memory else f"{len(registers)} fragments"
+            instead = f"give {along_m} for each step along K, or ask for an instruction with a_in_registers=True"
+            REGISTERS.fail(mma=self.layouts, problem=problem, instead=instead)
+        along_k = size(self.layouts.atom_layout_mnk, 2)
+        return RegisterFragment(self._registers_of(steps * atom.stored_k * along_k), tuple(registers))
+
+    def _fragments_of(self, tensor: RegisterTensor) -> list[Fragment]:
+        modes = tensor.layout.modes
+        if len(modes) != 3 or tensor.element is not self.instruction.a:
+            problem = f"a tensor of {tensor.element}, {tensor.layout}"
+            REGISTERS.fail(mma=self.layouts, problem=problem, instead="make it with mma.register_tensor_A(columns)")
+        found = []
+        for step, m in itertools.product(range(size(modes[2])), range(size(modes[1]))):
+            values = [one if one.type is u32 else one.bitcast(u32) for one in tensor[None, m, step].registers()]
+            found.append(self._k.wgmma.fragment(values, tensor.element, name=f"a.{m}.{step}"))
+        return found
+
+    # -- instructions -----------------------------------------------------------------------------------------------
+
+    def issues(
+        self, accumulators: Accumulator | Accumulators, a: TileFragment | RegisterFragment, b: TileFragment
+    ) -> tuple[Issue, ...]:
+        """The instructions of `gemm`, in its order: CuTe's, k outermost, each at (m, n, k) of the fragments.
+
+        Raises mma.tile-accumulators, and tiled-mma.gemm for tiles that do not belong together.
+        """
+        parts = self._parts(accumulators)
+        if parts == 1:
+            return gemm(self.layouts, a.fragment, b.fragment, self._c)
+        whole = self.layouts.get_atom(0).partition_fragment_C(Layout((*self.shape, parts)))
+        return split_k(self.layouts, a.fragment, b.fragment, whole).issues
+
+    def issue(
+        self,
+        issue: Issue,
+        accumulators: Accumulator | Accumulators,
+        a: TileFragment | RegisterFragment,
+        b: TileFragment,
+        *,
+        accumulate: Operand | None = None,
+        metadata: Operand | None = None,
+    ) -> None:
+        """Emit one of the `issues`: `k.wgmma.mma_async` of its accumulator, its A and its B. Raises what that does.
+
+        `accumulate` is scale-D; left out, a cleared accumulator is overwritten and every other one added to.
+        """
+        own = [accumulators] if isinstance(accumulators, Accumulator) else accumulators
+        first, second = a(0, issue.m, issue.k), b(0, issue.n, issue.k)
+        said: dict[str, Any] = {"accumulate": accumulate, "metadata": metadata}
+        self._k.wgmma.mma_async(
+            own[issue.c.offset // size(self._c.layout, 0)],
+            first,
+            second,
+            self._reading(None if isinstance(first, Fragment) else first.major, second.major),
+            **{name: value for name, value in said.items() if value is not None},
+        )
+
+    def gemm(
+        self,
+        accumulators: Accumulator | Accumulators,
+        a: TileFragment | RegisterFragment,
+        b: TileFragment,
+        *,
+        accumulate: Operand | None = None,
+    ) -> None:
+        """Emit all `issues`, inside a `k.wgmma.group()` region: cute::gemm(tiled_mma, tCrA, tCrB, tCrC).
+
+        `accumulate` is scale-D of the first instruction of each accumulator. Raises as `issues` and `issue` do.
+        """
+        begun: set[int] = set()
+        for one in self.issues(accumulators, a, b):
+            first = one.c.offset not in begun
+            begun.add(one.c.offset)
+            self.issue(one, accumulators, a, b, accumulate=accumulate if first else None)
+
+    def accumulate(
+        self,
+        accumulators: Accumulator | Accumulators,
+        a: SharedTile | RegisterFragment,
+        b: SharedTile,
+        warpgroup: Operand = 0,
+        *,
+        accumulate: Operand | None = None,
+    ) -> None:
+        """Multiply one pair of operand tiles, along K, for this warpgroup. Goes inside a `k.wgmma.group()` region.
+
+        Raises mma.tile, and what `partition_fragment_A` and `gemm` raise.
+        """
+        self._checked(warpgroup)
+        if isinstance(a, SharedTile):
+            self._check_k(a, b)
+            raise_all([*self._tile_faults(Which.A, a), *self._tile_faults(Which.B, b)])
+            first: TileFragment | RegisterFragment = self.partition_fragment_A(a, warpgroup)
+        else:
+            first = a
+        self.gemm(accumulators, first, self.partition_fragment_B(b, warpgroup), accumulate=accumulate)
+
+    # -- results ----------------------------------------------------------------------------------------------------
+
+    def reduction_buffer(self, accumulators: Accumulators, name: str = "sums") -> Address:
+        """Shared memory for `reduce`. Raises mma.tile-parts where no atoms lie along K, shared.size."""
+        self._check_parts()
+        return buffer_of(self._k, self.layouts, accumulators, name)
+
+    def reduce(self, accumulators: Accumulators, buffer: Address, warpgroup: Operand, *, barrier: int = 1) -> None:
+        """Add the sums of the warpgroups along K, which each have multiplied a part; the first of them have C then.
+
+        All warpgroups of the tile execute it together, their accumulators drained. It goes through `buffer`, of
+        `reduction_buffer`, which is free again behind a barrier of the threads, and waits at barrier `barrier`. Raises
+        mma.tile-parts where no atoms lie along K.
+        """
+        self._check_parts()
+        reduce_accumulators(self._k, self.layouts, accumulators, buffer, self._checked(warpgroup), barrier)
+
+    def store(
+        self, accumulators: Accumulator | Accumulators, target: Address, stride: Operand, warpgroup: Operand = 0
+    ) -> None:
+        """Write a warpgroup's part of C straight to global memory, where `partition_C` says that it is.
+
+        `target` is the first element of the tile, row-major with `stride` elements a row, an even number; of the
+        accumulators' own type and aligned to two of them. Of warpgroups along K only the first store, which have the
+        sum after `reduce`; of `parts` only part 0. All accumulators must be drained. Raises accumulator.store,
+        accumulator.stride, memory.alignment, mma.warpgroup.
+        """
+        first, cut, part = self._stored(accumulators, warpgroup)
+        with self._of_part_0(part):
+            if not isinstance(part, int) or part == 0:
+                store_accumulators(self._k, first, target, stride, self.shape, cut)
+
+    def axpby(
+        self,
+        alpha: Operand,
+        accumulators: Accumulator | Accumulators,
+        beta: Operand,
+        target: Address,
+        stride: Operand,
+        warpgroup: Operand = 0,
+        *,
+        c: Address | None = None,
+        c_stride: Operand | None = None,
+    ) -> None:
+        """Write alpha * A * B + beta * C of a warpgroup's part of the tile to D at `target`, as `store` writes A * B.
+
+        C is what D holds, or a tile at `c` with `c_stride` elements a row, `stride` by default; either may be f16,
+        bf16 or f32, and of s32 accumulators both s32. `alpha` and `beta` are numbers or f32 (s32) values. With the
+        number 0 as `beta` C is not read; a `beta` that is 0 at run time lets C count for nothing. Raises
+        epilogue.axpby-types and what `store` raises.
+        """
+        source = (target if c is None else c, stride if c_stride is None else c_stride)
+        form = Axpby(self._k, alpha, beta, self.instruction.d, target.element, source[0].element)
+        first, cut, part = self._stored(accumulators, warpgroup)
+        with self._of_part_0(part):
+            if not isinstance(part, int) or part == 0:
+                axpby_accumulators(self._k, first, form, (target, stride), source, self.shape, cut)
+
+    def _stored(
+        self, accumulators: Accumulator | Accumulators, warpgroup: Operand
+    ) -> tuple[list[Accumulator], Cut, Any]:
+        """The accumulators that have the sum, what cuts their part out of C, and the warpgroup's place along K."""
+        self._parts(accumulators)
+        atom = self.layouts.get_atom(self._checked(warpgroup))
+        _, m, n, part = atom.vmnk
+        thread = dataclasses.replace(atom, vmnk=(self._k.thread_id() % WARPGROUP_SIZE, m, n, part))
+        own = [accumulators] if isinstance(accumulators, Accumulator) else list(accumulators)
+        return own[: math.prod(self._counts())], thread.partition_C, part
+
+    def _of_part_0(self, part: Any) -> AbstractContextManager[None]:
+        return nullcontext() if isinstance(part, int) else self._k.if_(part == 0)
+
+    # -- checks -----------------------------------------------------------------------------------------------------
+
+    def _check_k(self, a: SharedTile, b: SharedTile) -> None:
+        columns, step = a.layout.columns * self.instruction.k // self.layouts.atom.stored_k, self.instruction.k
+        if columns != b.layout.columns or columns % step:
+            TILE_MISMATCH.fail(a=columns, b=b.layout.columns, k=step)
+
+    def _check_parts(self) -> None:
+        if size(self.layouts.atom_layout_mnk, 2) == 1:
+            PARTS.fail(mma=self.layouts, parts=1, instead="lay atoms along K: k.tiled_mma(..., atom_layout=(1, 1, 2))")
+
+    def _parts(self, accumulators: Accumulator | Accumulators) -> int:
+        counts = (1, 1, 1) if isinstance(accumulators, Accumulator) else accumulators.shape
+        if counts[:2] != self._counts():
+            self._wrong_accumulators(" x ".join(map(str, counts[:2])), "make them with mma.accumulators()")
+        return counts[2]
+
+    def _checked(self, warpgroup: Operand) -> Operand:
+        atoms = self.layouts.atom_layout_mnk
+        counts = [size(atoms, place) for place in range(3)]
+        along = " x ".join(map(str, counts if counts[2] > 1 else counts[:2]))
+        wanted = math.prod(counts)
+        number = warpgroup if isinstance(warpgroup, int) else getattr(warpgroup, "constant", None)
+        if isinstance(number, int) and not 0 <= number < wanted:
+            WARPGROUP.fail(given=number, along=along, last=wanted - 1)
+        there = self._k.consumer_warpgroups(warpgroup)
+        if there is not None and there < wanted:
+            WARPGROUPS_THERE.fail(along=along, there=there, wanted=wanted)
+        return number if isinstance(number, int) else warpgroup
+
+
+def atom_of_request(request: WgmmaRequest, target: Target) -> MmaAtom:
+    """The atom of a request, its operands read as it says. Raises every broken rule of the request."""
+    return atom_of(select_wgmma(request, target), a_major=_major(request.trans_a), b_major=_major(request.trans_b))
+
+
+def request_of_atom(atom: MmaAtom) -> WgmmaRequest:
+    """The request that `atom` is."""
+    return _reading(request_of(atom.row), atom.a_major, atom.b_major)
+
+
+def _reading(request: WgmmaRequest, a_major: Major | None, b_major: Major | None) -> WgmmaRequest:
+    """The request for operands of these majors, None for what it has."""
+    trans_a = request.trans_a if a_major is None else int(a_major is Major.MN)
+    trans_b = request.trans_b if b_major is None else int(b_major is Major.MN)
+    return dataclasses.replace(request, trans_a=trans_a, trans_b=trans_b)
+
+
+def _major(transposed: int) -> Major:
+    return Major.MN if transposed else Major.K

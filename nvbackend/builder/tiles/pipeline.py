@@ -1,0 +1,207 @@
+"""The ring: stages of shared memory between a producer that fills them by TMA and consumers that multiply them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from nvbackend.builder.ops.addresses import mbarrier_address
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.tiles import pipeline_rules
+from nvbackend.builder.tiles.roles import Roles
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.types import s32, u32
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import cluster, mbarrier
+from nvbackend.intrinsics.words.smem_layout import SmemLayout
+from nvbackend.isel.machine import facts
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage of a ring as its user sees it: its tiles by name, and the barrier its loads complete on."""
+
+    tiles: dict[str, SharedTile]
+    full: Address
+
+    def __getattr__(self, name: str) -> SharedTile:
+        if name not in self.tiles:
+            raise AttributeError(f"a stage of this ring has the tiles {', '.join(self.tiles)}, and no {name}")
+        return self.tiles[name]
+
+
+@user_facing
+class Ring:
+    """`stages` buffers, each with a `full` mbarrier (its bytes have come) and an `empty` one (all have read it).
+
+    The ring owns its phases: every role walks the stages in order, and the parity it waits for turns over with the
+    stage index. `full` completes by one arrival and the expected bytes; `empty` by one arrival of each consumer
+    warpgroup of each CTA that the loads are multicast to.
+    """
+
+    def __init__(self, k: Roles, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool) -> None:
+        if stages < 1:
+            pipeline_rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
+        if not layouts or not layouts.keys().isdisjoint(Stage.__slots__):
+            pipeline_rules.RING_TILES.fail(given=", ".join(layouts) or "none", taken=", ".join(Stage.__slots__))
+        warpgroups = k.threads // WARPGROUP_SIZE
+        if not 1 <= consumers <= warpgroups:
+            pipeline_rules.RING_CONSUMERS.fail(given=consumers, there=warpgroups)
+        self._k = k
+        self.stages = stages
+        self.consumers = consumers
+        self.peers = k.cluster_size if multicast else 1
+        self.bytes = sum(layout.bytes for layout in layouts.values())
+        self._tiles = {name: k.shared_tiles(layout, stages, name=name) for name, layout in layouts.items()}
+        self._full = k.mbarrier.array(stages, arrivals=1, name="full")
+        self._empty = k.mbarrier.array(stages, arrivals=consumers * self.peers, name="empty")
+        self._index = k.var(0, s32, name="stage")
+        self._phase = k.var(0, s32, name="phase")
+        self._unreleased = k.var(0, s32, name="unreleased")
+
+    @with_block
+    def fill(self) -> Iterator[Stage]:
+        """For one producer thread: wait until the next stage is empty, announce its bytes, yield it to load into."""
+        k = self._k
+        self._check_role("fill", "one producer thread", wrong=k._consuming is not None)
+        index = self._index.value
+        k.mbarrier.wait(self._empty + index, self._phase ^ 1)
+        full = self._full + index
+        k.mbarrier.arrive_expect_tx(full, self.bytes)
+        with k._holding("fill"):
+            yield self._stage(index)
+        self._advance()
+
+    @with_block
+    def drain(self, in_flight: int = 0) -> Iterator[Stage]:
+        """For every thread of a consumer warpgroup: wait until the next stage is full and yield it to read.
+
+        Behind the block the stage is released, or with `in_flight` = 1 the one before it, whose mma the wait inside
+        the block has drained; `release` then gives back the last one.
+        """
+        k = self._k
+        if k._consuming not in (None, self.consumers):
+            pipeline_rules.RING_CONSUMERS.fail(given=self.consumers, there=k._consuming)
+        if not 0 <= in_flight <= 1 or in_flight >= self.stages:
+            because = "The stage that is held back would never come free, and the producer would wait forever."
+            pipeline_rules.RING.fail(
+                stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because
+            )
+        self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
+        index = self._index.value
+        k.mbarrier.wait(self._full + index, self._phase)
+        with k._holding("drain"):
+            yield self._stage(index)
+        if in_flight == 0:
+            self._release(index, when=None)
+        else:
+            self._release(self._before(index), when=self._unreleased != 0)
+            self._unreleased.set(1)
+        self._advance()
+
+    @with_block
+    def feed(self) -> Iterator[Stage]:
+        """For one thread that issues tcgen05.mma: wait until the next stage is full and yield it to multiply.
+
+        Behind the block the stage comes free when the mma of the block have read it: a tcgen05.commit arrives at the
+        `empty` barrier, of every CTA that the loads are multicast to. The ring has consumers=1.
+        """
+        k = self._k
+        self._check_role("feed", "one thread that issues tcgen05.mma", wrong=k._consuming is not None)
+        index = self._index.value
+        k.mbarrier.wait(self._full + index, self._phase)
+        with k._holding("feed"):
+            yield self._stage(index)
+        shared = self.peers > 1
+        mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}
+        barrier = mbarrier_address(k, self._empty + index).ir
+        k.emit(tcgen05_memory.commit(multicast=shared), {"barrier": barrier, **mask})
+        self._advance()
+
+    def _check_role(self, call: str, who: str, *, wrong: bool) -> None:
+        """Raises pipeline.role in the wrong role, pipeline.not-ready where no barrier followed the set-up."""
+        if wrong:
+            pipeline_rules.RING_ROLE.fail(call=call, who=who, block=self._k._regions[-1].describe())
+        for instruction in reversed(list(self._k.machine.instructions())):
+            if instruction.opcode in _SYNCHRONISES:
+                return
+            if instruction.opcode == mbarrier.init().opcode:
+                pipeline_rules.RING_NOT_READY.fail(call=call)
+
+    def release(self) -> None:
+        """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained."""
+        self._release(self._before(self._index.value), when=self._unreleased != 0)
+        self._unreleased.set(0)
+
+    def finish(self) -> None:
+        """For the producer thread, at its end: wait until every stage has come back.
+
+        Then no consumer of the cluster has an arrival at this CTA's barriers outstanding, and the CTA may end.
+        """
+        with self._k.range(self.stages):
+            self._k.mbarrier.wait(self._empty + self._index.value, self._phase ^ 1)
+            self._advance()
+
+    def _release(self, index: Value, when: Value | None) -> None:
+        """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
+        k = self._k
+        thread = k.thread_id() % WARPGROUP_SIZE
+        chosen = thread < self.peers if when is None else (thread < self.peers) & when
+        known = {} if k._consuming is None else {facts.ARRIVALS: k._consuming * self.peers}
+        k.mbarrier._arrive_peer(self._empty + index, thread, chosen, known)
+
+    def _before(self, index: Value) -> Value:
+        return self._k.select(index == 0, self.stages - 1, index - 1)
+
+    def _stage(self, index: Value) -> Stage:
+        return Stage({name: tiles.at(index) for name, tiles in self._tiles.items()}, self._full + index)
+
+    def _advance(self) -> None:
+        following = self._index + 1
+        wrapped = following == self.stages
+        self._phase.set(self._k.select(wrapped, self._phase ^ 1, self._phase.value))
+        self._index.set(self._k.select(wrapped, 0, following))
+
+
+_SYNCHRONISES = frozenset({sync.barrier_sync().opcode, cluster.barrier_wait().opcode})
+"""What every thread of the CTA waits at, after which mbarriers that one thread has initialised are there for all."""
+
+
+class Pipelines(Roles):
+    """Rings and tiles: the calls that a GEMM is written with. Each stands on public single operations."""
+
+    def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
+        """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
+
+        `multicast`: some loads go to all CTAs of the cluster. Call `barriers_ready` before the first use.
+        """
+        return Ring(self, stages, consumers, layouts, multicast)
+
+    def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
+        """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
+
+        Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
+        are in use at a time. The last group may have fewer rows. The grid has this tile, so neither number is 0.
+        Raises pipeline.group.
+        """
+        if type(group) is not int or group < 1:
+            pipeline_rules.GROUP.fail(given=repr(group))
+        index, height, width = (as_value(self, one, s32).to(u32) for one in (tile, rows, columns))
+        in_group = width * group
+        first = self._quotient(index, in_group) * group
+        height = self.math.min(height - first, group)
+        inside = self._rest(index, in_group)
+        return (first + self._rest(inside, height)).to(s32), self._quotient(inside, height).to(s32)
+
+    # A grid with a tile has rows and columns: these need no result for a divisor of 0, which would cost instructions.
+
+    def _quotient(self, a: Value, b: Value) -> Value:
+        return self._wrap(self._ir.udiv(a.ir, b.ir), u32)
+
+    def _rest(self, a: Value, b: Value) -> Value:
+        return self._wrap(self._ir.urem(a.ir, b.ir), u32)

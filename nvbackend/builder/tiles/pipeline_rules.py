@@ -1,0 +1,63 @@
+"""Rules on rings and roles: their stages, who fills and reads them, and whose registers they are."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+RING = Rule(
+    id="pipeline.stages",
+    message="a ring of {stages} stage(s)",
+    fix="use at least {needed}",
+    why="{because}",
+    reference="PTX ISA 9.7.13.15 (mbarrier phases)",
+)
+RING_TILES = Rule(
+    id="pipeline.tiles",
+    message="a ring of tiles named: {given}",
+    fix="give at least one layout by a name of its own, not one of {taken}",
+    why="A stage has its tiles by their names, and no bytes would ever arrive in one that has none.",
+    reference="docs/guide.md, Rings and roles",
+)
+RING_CONSUMERS = Rule(
+    id="pipeline.consumers",
+    message="a ring that waits for {given} consumer warpgroup(s), where {there} can drain it",
+    fix="make it with k.pipeline(stages, {there}, ...)",
+    why="A stage is free when every consumer has arrived: with one too many it never is.",
+    reference="PTX ISA 9.7.13.15 (mbarrier phases)",
+)
+RING_ROLE = Rule(
+    id="pipeline.role",
+    message="ring.{call}() is for {who}, and is in {block}",
+    fix="fill in `with k.producer(...)` or `with k.one_thread()`; drain in `with k.consumers(...)`",
+    why="The arrivals would be counted wrongly, and the other side would wait forever or not at all.",
+    reference="PTX ISA 9.7.13.15 (mbarrier phases)",
+)
+RING_NOT_READY = Rule(
+    id="pipeline.not-ready",
+    message="ring.{call}() waits at mbarriers that no barrier has made visible since they were initialised",
+    fix="call k.mbarrier.ready() between the last k.pipeline(...) and the roles",
+    why="A thread may wait at a barrier before it is initialised, and wait forever.",
+    reference="PTX ISA 9.7.13.15 (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
+)
+GROUP = Rule(
+    id="pipeline.group",
+    message="tiles cannot be walked {given} rows at a time",
+    fix="use a positive integer; 1 walks row by row",
+    why="The tile's place would be a quotient by zero, which is not an error on the GPU: any tile may come out.",
+    reference="PTX ISA 9.7.1 (div, rem: division by zero)",
+)
+ROLES = Rule(
+    id="pipeline.roles",
+    message="a producer and its consumers are whole warpgroups of {warpgroup} threads; the kernel has {threads}",
+    fix="use a multiple of {warpgroup} threads, at least {least}",
+    why="setmaxnreg moves registers between whole warpgroups, and somebody has to consume.",
+    reference="PTX ISA 9.7.19 (setmaxnreg)",
+)
+ROLE_REGISTERS = Rule(
+    id="pipeline.registers",
+    message="a producer with {producer} and {consumers} consumer warpgroup(s) with {registers} registers a thread want "
+    "{wanted} registers; the CTA is launched with {pool}",
+    fix="give the consumers {most} at most, or the producer fewer",
+    why="setmaxnreg.inc waits until there are enough registers, which would be never.",
+    reference="PTX ISA 9.7.19 (setmaxnreg)",
+)

@@ -1,0 +1,176 @@
+"""Tensors in a thread's registers, which instructions take whole and programs element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.builder.core.variables import Variable
+from nvbackend.builder.scopes.rules import SUB_BYTE
+from nvbackend.builder.tiles.coordinates import check_inside
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
+from nvbackend.layout import IntTuple, Layout, cosize
+from nvbackend.layout.algebra.composed import BYTE_BITS
+from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
+
+if TYPE_CHECKING:
+    from nvbackend.builder.ops.threads import Threads
+
+REGISTER_BITS = 32
+MOST_REGISTERS = 255
+"""32-bit registers of a thread."""
+MOST_COORDINATES = MOST_REGISTERS * REGISTER_BITS
+"""More bits a thread does not have; a stride of 0 may name some of them again."""
+
+REGISTERS = Rule(
+    id="tensor.registers",
+    message="{layout} of {element} from element {offset} on is not a whole number of registers: {problem}",
+    fix="name whole registers: slice the modes after the first, and retile for the copy that reads or writes them",
+    why="An instruction takes registers, and would get other elements with those that are meant.",
+    reference="PTX ISA 9.7.14.5 (fragments)",
+)
+
+TOO_MANY = Rule(
+    id="tensor.register-count",
+    message="{layout} of {element} takes {registers} registers of a thread, which has {most}",
+    fix="keep a part of it at a time, or put it into shared memory: k.shared(...)",
+    why="What does not fit is kept in local memory, which is as slow as global memory.",
+    reference="CUDA C++ Programming Guide, compute capabilities: 32-bit registers per thread",
+)
+RUN_TIME_INDEX = Rule(
+    id="tensor.register-index",
+    message="{given!r} is not known while the kernel is being built, and names an element in registers",
+    fix="unroll: index with a Python integer, or keep in shared memory what is indexed at run time",
+    why="An instruction names its registers; there is no register whose number is in another one.",
+    reference="PTX ISA 5.2 (registers are not addressable)",
+)
+
+
+@user_facing
+class RegisterTensor:
+    """Elements in a thread's registers, at the places that `layout` says: CuTe's Tensor of an ArrayEngine.
+
+    Made by `k.register_tensor`, cleared. Elements of less than 32 bits are packed into u32, the first in the lowest
+    bits. `tensor[i, j]` reads an element and can be set, of a byte or more (memory.sub-byte); with `_` it is a tensor
+    of the same registers. Indices are Python integers (tensor.register-index) of the shape (tensor.coordinate).
+    """
+
+    def __init__(
+        self,
+        k: Threads,
+        element: ElementType,
+        layout: Layout,
+        cells: Sequence[Variable],
+        offset: int = 0,
+    ) -> None:
+        self._k = k
+        self._cells = cells
+        self.element = element
+        self.layout = layout
+        self.offset = offset
+
+    @property
+    def shape(self) -> IntTuple:
+        """The extents."""
+        return self.layout.shape
+
+    @property
+    def per_register(self) -> int:
+        """Elements in one register."""
+        return max(1, REGISTER_BITS // self.element.bits)
+
+    def retile(self, by: Callable[[Layout], Layout]) -> RegisterTensor:
+        """The same registers in the order of a copy: `fragment.retile(thr_copy.retile_D)`. Raises copy.fragment."""
+        return RegisterTensor(self._k, self.element, by(self.layout), self._cells, self.offset)
+
+    def registers(self) -> list[Value]:
+        """The registers in order of the coordinates: what an mma is given. Raises tensor.registers."""
+        return [cell.value for cell in self._whole()]
+
+    def set_registers(self, values: Sequence[Operand]) -> None:
+        """Give all registers other values, in the same order. Raises tensor.registers."""
+        cells = self._whole()
+        if len(values) != len(cells):
+            self._refuse(f"{len(values)} values for {len(cells)} registers")
+        for cell, value in zip(cells, values, strict=True):
+            cell.set(value)
+
+    def clear(self) -> None:
+        """Set all elements to 0. Raises tensor.registers."""
+        for cell in self._whole():
+            cell.set(0)
+
+    def __getitem__(self, coordinate: Any) -> Any:
+        self._check(coordinate)
+        found, start = self.layout.slice_and_offset(coordinate)
+        if found.shape != ():
+            return RegisterTensor(self._k, self.element, found, self._cells, self.offset + start)
+        register, shift = self._place(start)
+        if self.element.bits >= REGISTER_BITS:
+            return self._cells[register].value
+        bits = (self._cells[register] >> shift).to(BY_NAME[f"u{self.element.bits}"])
+        return bits.bitcast(self.element)
+
+    def __setitem__(self, coordinate: Any, value: Operand) -> None:
+        self._check(coordinate)
+        register, shift = self._place(self.layout(coordinate))
+        given = as_value(self._k, value, self.element)
+        if self.element.bits >= REGISTER_BITS:
+            self._cells[register].set(given)
+            return
+        bits = given.bitcast(BY_NAME[f"u{self.element.bits}"]).to(u32) << shift
+        mask = (1 << self.element.bits) - 1 << shift
+        self._cells[register].set(self._cells[register] & (1 << REGISTER_BITS) - 1 - mask | bits)
+
+    __iter__ = None
+
+    def _check(self, coordinate: Any) -> None:
+        """Raises tensor.register-index for a run-time index, tensor.coordinate for one outside."""
+        for one in leaves(coordinate):
+            if is_run_time(one):
+                RUN_TIME_INDEX.fail(given=one)
+        check_inside(coordinate, self.shape)
+
+    def _place(self, index: int) -> tuple[int, int]:
+        if self.element.bits % BYTE_BITS:
+            SUB_BYTE.fail(count=1, element=self.element, bits=self.element.bits)
+        register, rest = divmod(self.offset + index, self.per_register)
+        return register, rest * self.element.bits
+
+    def _whole(self) -> list[Variable]:
+        places = [self.offset + index for index in self.layout.offsets()]
+        step = self.per_register
+        if len(places) % step:
+            self._refuse(f"{len(places)} elements, of which {step} are in one")
+        groups = [places[at : at + step] for at in range(0, len(places), step)]
+        for group in groups:
+            if group != list(range(group[0] // step * step, group[0] // step * step + step)):
+                self._refuse(f"elements {group} are not those of one register")
+        return [self._cells[group[0] // step] for group in groups]
+
+    def _refuse(self, problem: str) -> None:
+        REGISTERS.fail(layout=self.layout, element=self.element, offset=self.offset, problem=problem)
+
+    def __repr__(self) -> str:
+        return f"<registers of {self.element}: {self.layout}>"
+
+
+def make_registers(k: Threads, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
+    """A cleared tensor of as many registers as the layout's elements take."""
+    found = RegisterTensor(k, element, layout, ())
+    if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
+        REGISTERS.fail(layout=layout, element=element, offset=0, problem=f"{element.bits} bits do not fill a register")
+    count = -(-cosize(layout) // found.per_register)
+    if any(stride < 0 for stride in leaves(layout.stride)):
+        REGISTERS.fail(layout=layout, element=element, offset=0, problem="a stride is negative")
+    words = count * max(1, element.bits // REGISTER_BITS)
+    if words > MOST_REGISTERS:
+        TOO_MANY.fail(layout=layout, element=element, registers=words, most=MOST_REGISTERS)
+    if product(layout.shape) > MOST_COORDINATES:
+        problem = f"it has {product(layout.shape)} coordinates"
+        REGISTERS.fail(layout=layout, element=element, offset=0, problem=problem)
+    kind = u32 if element.bits < REGISTER_BITS else element
+    cells = [k.var(0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
+    return RegisterTensor(k, element, layout, cells)

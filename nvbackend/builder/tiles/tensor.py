@@ -1,0 +1,405 @@
+"""Tensors: memory seen through a layout, cut into tiles and threads' parts; and coordinates cut in the same way."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.tiles.coordinates import check_inside
+from nvbackend.builder.values.scaling import address_type, as_index
+from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.row.types import ElementType, s32
+from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
+from nvbackend.layout.algebra.composed import BYTE_BITS
+from nvbackend.layout.algebra.inttuple import added, compact, extents, leaves, modes, nested_as
+from nvbackend.layout.algebra.layout import must_be_known
+from nvbackend.tiled import Partition, ThrCopy
+from nvbackend.tiled.vectorize import multiple
+
+BOUNDS = Rule(
+    id="tensor.bounds",
+    message="{layout} of {element} reaches {bytes} bytes, and {name} has {there} from there on",
+    fix="allocate {count} elements, or give the layout of what there is",
+    why="Other shared memory would be read and overwritten.",
+    reference="PTX ISA 5.1.7 (shared memory)",
+)
+BASE = Rule(
+    id="tensor.base",
+    message="{layout} swizzles addresses in a pattern of {period} bytes; its memory begins at a multiple of {align}",
+    fix="{advice}",
+    why="The bits that TMA and the tensor core exchange are those of the address, not of the place in the tensor.",
+    reference="PTX ISA 5.5.7 (swizzling modes)",
+)
+ELEMENT = Rule(
+    id="tensor.element",
+    message="{layout} counts elements of {bits} bits; the memory is of {element}",
+    fix="say what lies there, address.cast(...) to an element of {bits} bits, or make the layout for {element}",
+    why="Every element but the first would be read from, or written to, the place of another.",
+    reference="CUTLASS include/cute/pointer_flagged.hpp (smem_ptr); docs/tiled.md",
+)
+MULTIPLE = Rule(
+    id="tensor.multiple",
+    message="{given!r} is not a number of elements that run-time strides are multiples of",
+    fix="give a positive integer, such as multiple_of=8",
+    why="Accesses would be taken for aligned that are not.",
+    reference="CUTLASS include/cute/numeric/integral_constant.hpp (assume)",
+)
+
+BELOW = Rule(
+    id="tensor.below",
+    message="{given} bounds of coordinates in {rank} dimensions",
+    fix="give a bound for each dimension, None for one without",
+    why="What lies past the end of the dimensions left out would be read or written.",
+    reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
+)
+
+Cut: TypeAlias = "Callable[[AnyLayout], Partition]"
+"""What cuts a thread's part out of a layout, such as `ThrCopy.partition_S` and `ThrMMA.partition_A`."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """A part of an index: that of `part` times `scale`, a run-time stride of which a multiple is known; None for 1."""
+
+    part: Partition
+    scale: Value | None = None
+    multiple: int = 1
+
+
+@user_facing
+class Tensor:
+    """Elements at `address + layout(coordinate)`, made by `k.tensor`: CuTe's Tensor in shared or global memory.
+
+    `tensor[i, j]` reads an element and can be set; with `_` it is the tensor of the modes that are left open. Indices
+    may be values. A thread's part is `tensor.partition(thr.partition_S)`, a tile `tensor.tile((64, 32), (i, j))`.
+    """
+
+    def __init__(self, k: Tensors, address: Address, terms: tuple[Term, ...], thread: Any = None) -> None:
+        self._k = k
+        self._terms = terms
+        self._thread = thread
+        self.address = address
+
+    @property
+    def element(self) -> ElementType:
+        """The element type."""
+        return self.address.element
+
+    @property
+    def shape(self) -> IntTuple:
+        """The extents."""
+        return self._terms[0].part.shape
+
+    @property
+    def layout(self) -> AnyLayout:
+        """From a coordinate to the element's index; strides that are known at run time only are 0 in it."""
+        return self._terms[0].part.layout
+
+    def partition(self, cut: Cut) -> Tensor:
+        """The part that `cut` gives of the layout: `tensor.partition(thr_mma.partition_A)`. Raises what `cut` does."""
+        owner = getattr(cut, "__self__", None)
+        thread = owner.thread if isinstance(owner, ThrCopy) else self._thread
+        return Tensor(self._k, self.address, tuple(_cut(term, cut) for term in self._terms), thread)
+
+    def tile(self, tiler: Any, coordinate: Any) -> Tensor:
+        """The tile of that coordinate, `_` for all along a mode: CuTe's local_tile.
+
+        Raises layout-algebra.tiler, layout-algebra.coordinate, and tensor.coordinate for a tile that there is not.
+        """
+
+        def cut(layout: AnyLayout) -> Partition:
+            divided = Partition(zipped_divide(layout, tiler))
+            check_inside(coordinate, modes(divided.shape)[1])
+            found = divided((None, coordinate))
+            assert isinstance(found, Partition)
+            inside, *rest = found.plain.modes
+            return dataclasses.replace(found, layout=_with(layout, _joined(inside, rest)))
+
+        return self.partition(cut)
+
+    def at(self, *coordinate: Any) -> Address:
+        """The address of an element. Raises layout-algebra.coordinate, and tensor.coordinate outside of the shape."""
+        check_inside(coordinate, self.shape)
+        return Walker(self).address(coordinate[0] if len(coordinate) == 1 else coordinate)
+
+    def __getitem__(self, coordinate: Any) -> Any:
+        if not _is_open(coordinate):
+            return self.at(coordinate).load()[0]
+        check_inside(coordinate, self.shape)
+        return self.partition(lambda layout: _sliced(layout, coordinate))
+
+    def __setitem__(self, coordinate: Any, value: Operand) -> None:
+        self.at(coordinate).store(value)
+
+    __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
+
+    def __repr__(self) -> str:
+        strides = "" if len(self._terms) == 1 else f" and {len(self._terms) - 1} run-time strides"
+        return f"<tensor of {self.element}: {self.layout}{strides}>"
+
+
+def _cut(term: Term, cut: Cut) -> Term:
+    found = cut(term.part.layout)
+    return dataclasses.replace(term, part=Partition(found.layout, added(term.part.offset, found.offset)))
+
+
+def _sliced(layout: AnyLayout, coordinate: Any) -> Partition:
+    found = Partition(layout)(coordinate)
+    assert isinstance(found, Partition)
+    return found
+
+
+def _with(layout: AnyLayout, plain: Layout) -> AnyLayout:
+    return dataclasses.replace(layout, layout_b=plain) if isinstance(layout, ComposedLayout) else plain
+
+
+def _joined(inside: Layout, rest: Sequence[Layout]) -> Layout:
+    """The modes of a tile, then those along which there are tiles."""
+    parts = [*inside.modes, *rest]
+    return Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+
+
+def _is_open(coordinate: Any) -> bool:
+    return any(map(_is_open, coordinate)) if isinstance(coordinate, tuple) else coordinate is None
+
+
+class Walker:
+    """The addresses of a tensor's elements, with what they have in common computed once, where the walk begins."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._k, self._tensor = tensor._k, tensor
+        self._size = tensor.element.bytes_for(1)
+        first, *others = tensor._terms
+        self._others = others
+        layout = first.part.layout
+        swizzled = isinstance(layout, ComposedLayout) and layout.swizzle.bits
+        self._swizzle = layout.swizzle if isinstance(layout, ComposedLayout) and swizzled else None
+        self._start = first.part.offset
+        self._places: dict[int, Address] = {}
+        starts = [self._scaled(term, term.part.offset) for term in others]
+        base = tensor.address
+        for start in [*([] if self._swizzle else [self._start]), *starts]:
+            base = self._moved(base, start)
+        self._base = base
+
+    @property
+    def align(self) -> int:
+        """What the address of each of the tensor's accesses, ((FrgV, FrgX), ...), is a multiple of, in bytes."""
+        found = 0
+        for term in self._tensor._terms:
+            step = math.gcd(multiple(term.part.layout), _divisor(self._k, term.part.offset))
+            found = math.gcd(found, step * term.multiple)
+        return math.gcd(self._tensor.address.align, found * self._size)
+
+    def address(self, coordinate: Any, align: int | None = None) -> Address:
+        """Where an element is; `align` is what is known of that address."""
+        plain = self._tensor._terms[0].part.plain
+        index = plain(coordinate)
+        base = self._base
+        if self._swizzle is not None:
+            base, index = self._swizzled(self._swizzle, index)
+        moved = self._moved(base, index)
+        for term in self._others:
+            moved = self._moved(moved, self._scaled(term, term.part.plain(coordinate)))
+        if align is None:
+            return moved
+        return moved.byte_offset(0, align=align)
+
+    def _swizzled(self, swizzle: Swizzle, index: Any) -> tuple[Address, Any]:
+        """An address before the swizzled index and what is left: whole periods of the pattern stay outside of it."""
+        period = 1 << swizzle.base + swizzle.bits + abs(swizzle.shift)
+        outside = index // period * period if isinstance(index, int) else 0
+        inside = index - outside if isinstance(index, int) else index
+        if not isinstance(inside, int):
+            return self._moved(self._base, swizzle(self._start + inside)), 0
+        if inside not in self._places:
+            self._places[inside] = self._moved(self._base, swizzle(self._start + inside))
+        return self._places[inside], outside
+
+    def _scaled(self, term: Term, index: Any) -> Any:
+        if isinstance(index, int) and index == 0:
+            return 0
+        assert term.scale is not None
+        return term.scale * (index if isinstance(index, int) else index.to(term.scale.type))
+
+    def _moved(self, base: Address, elements: Any) -> Address:
+        if isinstance(elements, int):
+            return base if elements == 0 else base + elements
+        divisor = _divisor(self._k, elements) * self._size
+        return base.steps(elements, self._size, align=math.gcd(base.align, divisor))
+
+
+def begin_of(tensor: Tensor) -> Address:
+    """The address that a tensor's layout counts from, before it is swizzled; of one without run-time strides."""
+    return Walker(tensor)._moved(tensor.address, tensor._terms[0].part.offset)
+
+
+def _divisor(k: Tensors, given: Any) -> int:
+    """A number that a value certainly is a multiple of, 0 for the number 0."""
+    if isinstance(given, int):
+        return given
+    value: Value = given._value()
+    return k._places.multiples.divisor(value.ir)
+
+
+@user_facing
+class Coordinates:
+    """The coordinates of a tensor, cut as tensors are: CuTe's identity tensor. Made by `k.identity_tensor`.
+
+    `coordinates[i, j]` is a tuple of an index for each dimension; with `_`, the coordinates of the modes left open.
+    """
+
+    def __init__(self, k: Tensors, parts: tuple[Partition, ...], at: tuple[Operand, ...]) -> None:
+        self._k = k
+        self._parts = parts
+        self._at = at
+
+    @property
+    def shape(self) -> IntTuple:
+        """The extents."""
+        return self._parts[0].shape
+
+    def partition(self, cut: Cut) -> Coordinates:
+        """The part that `cut` gives, as `Tensor.partition` has it."""
+        found = []
+        for part in self._parts:
+            own = cut(part.layout)
+            found.append(Partition(own.layout, added(part.offset, own.offset)))
+        return Coordinates(self._k, tuple(found), self._at)
+
+    def __getitem__(self, coordinate: Any) -> Any:
+        check_inside(coordinate, self.shape)
+        if _is_open(coordinate):
+            return self.partition(lambda layout: _sliced(layout, coordinate))
+        return tuple(added(part(coordinate), at) for part, at in zip(self._parts, self._at, strict=True))
+
+    def below(self, *bounds: Operand | None) -> Inside:
+        """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`.
+
+        Raises tensor.below for a bound too few or too many.
+        """
+        if len(bounds) != len(self._parts):
+            BELOW.fail(given=len(bounds), rank=len(self._parts))
+        return Inside(self, bounds)
+
+    __iter__ = None
+
+
+@user_facing
+@dataclass(frozen=True)
+class Inside:
+    """Which elements of a copy there are: those whose `coordinates` are below `bounds`."""
+
+    coordinates: Coordinates
+    bounds: tuple[Operand | None, ...]
+
+    def holds(self, coordinate: Any) -> Value | None:
+        """Whether an element is inside, as a predicate; None where nothing bounds it."""
+        found: Value | None = None
+        for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
+            if bound is not None:
+                k = self.coordinates._k
+                number = as_value(k, index, s32 if isinstance(index, int) else None)
+                below = number < as_value(k, bound, number.type)
+                found = below if found is None else found & below
+        return found
+
+    def torn(self) -> tuple[int, int, int] | None:
+        """A dimension, how many of its elements an access has, and what its ends are known to be multiples of.
+
+        None where no access can begin inside and end outside.
+        """
+        k = self.coordinates._k
+        for place, (part, at, bound) in enumerate(
+            zip(self.coordinates._parts, self.coordinates._at, self.bounds, strict=True)
+        ):
+            span = cosize(part.plain.mode(0, 0))
+            known = math.gcd(
+                multiple(part.layout),
+                _divisor(k, part.offset),
+                _divisor(k, at),
+                0 if bound is None else _divisor(k, bound),
+            )
+            if bound is not None and known % span:
+                return place, span, known
+        return None
+
+
+class Tensors(FunctionBuilder):
+    """Calls that make tensors."""
+
+    def tensor(self, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:
+        """The elements at `address` seen through `layout`: CuTe's make_tensor.
+
+        Strides may be values, which are multiples of `multiple_of` elements, or of what their arithmetic shows (`n * 8`
+        is a multiple of 8). Swizzles count from `address`; those of a `SmemPtr` are of addresses. Raises tensor.bounds
+        past the end of a shared allocation, tensor.base, tensor.element for a layout of wider or narrower elements,
+        tensor.multiple, memory.sub-byte, and layout-algebra.element-width.
+        """
+        if type(multiple_of) is not int or multiple_of < 1:
+            MULTIPLE.fail(given=multiple_of)
+        if address._k is not self:
+            rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
+        if address.element.bits % BYTE_BITS:
+            rules.SUB_BYTE.fail(count="a run-time number of", element=address.element, bits=address.element.bits)
+        plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
+        strides = list(leaves(plain.stride))
+        known = [stride if isinstance(stride, int) else 0 for stride in strides]
+        static = Layout(plain.shape, nested_as(plain.shape, known))
+        if isinstance(layout, ComposedLayout):
+            must_be_known(plain, "a swizzled tensor")
+            return Tensor(self, address, (Term(self._placed(address, layout)),))
+        self._check_bounds(address, layout, cosize(static))
+        terms = [Term(Partition(static))]
+        for place, stride in enumerate(strides):
+            if not isinstance(stride, int):
+                one = [int(other == place) for other in range(len(strides))]
+                value = as_index(self, stride).to(address_type(address.space))
+                found = math.lcm(_divisor(self, stride), multiple_of)
+                terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, one))), value, found))
+        return Tensor(self, address, tuple(terms))
+
+    def _placed(self, address: Address, layout: ComposedLayout) -> Partition:
+        """A swizzled layout as one of elements that begins at its memory, and what it begins at in front."""
+        plain = layout.in_elements()
+        if isinstance(layout.offset, SmemPtr):
+            if layout.offset.bits != address.element.bits:
+                ELEMENT.fail(layout=layout, bits=layout.offset.bits, element=address.element)
+            period = 1 << layout.swizzle.base + layout.swizzle.bits + abs(layout.swizzle.shift)
+            if address.align % period:
+                BASE.fail(layout=layout, period=period, align=address.align, advice=address.how_to_align(period))
+        self._check_bounds(address, layout, plain.reach())
+        return Partition(dataclasses.replace(plain, offset=0), plain.offset)
+
+    def _check_bounds(self, address: Address, layout: AnyLayout, count: int) -> None:
+        place = address._place
+        if place is None or place.terms or place.object.bytes is None:
+            return
+        wanted, there = address.element.bytes_for(count), place.object.bytes - place.offset
+        if wanted > there:
+            BOUNDS.fail(
+                layout=layout, element=address.element, bytes=wanted, name=place.object.name, there=there, count=count
+            )
+
+    def identity_tensor(self, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
+        """The coordinates of a tile of `shape` whose first element is at `at` of the whole, by default at 0.
+
+        CuTe's make_identity_tensor. Raises layout-algebra.extent.
+        """
+        whole = modes(extents(shape, "a shape", least=1))
+        parts = []
+        for place in range(len(whole)):
+            strides = [
+                compact(mode) if own == place else nested_as(mode, [0] * len(list(leaves(mode))))
+                for own, mode in enumerate(whole)
+            ]
+            parts.append(Partition(Layout(tuple(whole), tuple(strides))))
+        first = (0,) * len(whole) if at is None else tuple(at)
+        return Coordinates(self, tuple(parts), tuple(one if type(one) is int else as_index(self, one) for one in first))

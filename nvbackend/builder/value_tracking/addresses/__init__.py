@@ -1,0 +1,1 @@
+"""Where addresses lead: the allocation, the distance in it, the CTA that has it."""

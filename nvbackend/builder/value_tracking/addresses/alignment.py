@@ -1,0 +1,84 @@
+"""Addresses that are certainly not a multiple of what somebody promises of them, or an instruction takes."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from llvmlite import ir
+
+from nvbackend.builder.scopes.rules import MISALIGNED
+from nvbackend.builder.value_tracking.addresses.places import Places
+from nvbackend.builder.value_tracking.execution import Execution
+from nvbackend.diagnostics import printed
+
+LARGEST_ALIGNMENT = 1 << 32
+"""The largest that LLVM knows."""
+
+
+class Addressed(Protocol):
+    """What is asked of the builder: sums of values, and their numbers in the threads that are here."""
+
+    _places: Places
+    _execution: Execution
+
+
+def how_to_align(root: int, wanted: int, *, shared: bool, stepped: bool) -> str:
+    """What makes an address known to be a multiple of `wanted` bytes; its memory begins at a multiple of `root`.
+
+    Of shared memory, whose `root` is that of all of it, nothing is taken for known.
+    """
+    steps = f"step by multiples of {wanted} bytes"
+    promise = f"for a run-time step that is one, promise it: address.byte_offset(step, align={wanted})"
+    if root % wanted == 0 and not shared:
+        return f"{steps} from where the memory begins, which is a multiple of {root}; {promise}"
+    source = f"k.shared(..., align={wanted})" if shared else f"Pointer(element, align={wanted})"
+    asked = f"ask for memory that begins at a multiple of {wanted} bytes, {source}"
+    return f"{asked}, and {steps} from there; {promise}" if stepped else asked
+
+
+def check_promise(k: Addressed, offset: ir.Value, root: int, align: int) -> None:
+    """Raises memory.misaligned unless `align` is an alignment that an address may have.
+
+    The address lies `offset` bytes behind a multiple of `root`.
+    """
+    check_alignment(align)
+    check_aligned(k, offset, root, align, f"align={align}")
+
+
+def check_alignment(align: int) -> None:
+    """Raises memory.misaligned unless `align` is a power of two that LLVM takes."""
+    if type(align) is not int:
+        raise TypeError("alignments are integers")  # the boundary knows which argument of the call that is
+    if not 1 <= align <= LARGEST_ALIGNMENT or align & (align - 1):
+        problem, advice = "an alignment is a power of two, in bytes, up to 2^32", "give a power of two"
+        MISALIGNED.fail(what=f"align={printed(align)}", problem=problem, advice=advice)
+
+
+def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int, what: str) -> None:
+    """Raises memory.misaligned where no thread here, or not every one, has a multiple of `wanted` bytes.
+
+    `offset` None is none. What depends on run-time values is taken for right.
+    """
+    span = math.gcd(root, wanted)
+    found = None if offset is None or span == 1 else _misaligned(k, offset, span)
+    if found is not None:
+        behind, who = found
+        problem = f"the address lies {behind} byte(s) after a multiple of {span} bytes{who}"
+        MISALIGNED.fail(
+            what=what, problem=problem, advice=f"step by multiples of {span} bytes, or access fewer at once"
+        )
+
+
+def _misaligned(k: Addressed, offset: ir.Value, span: int) -> tuple[int, str] | None:
+    """How far an offset lies behind a multiple of `span`, and in which thread; None where that is not certain."""
+    steps = k._places.step(offset)
+    known = math.gcd(span, *steps.terms.values())
+    if steps.constant % known:
+        return steps.constant % known, ""
+    here = k._execution.here()
+    if known == span or here is None or here.elected:
+        return None
+    numbers = k._execution.numbers(offset) or ()
+    thread = next((one for one, number in enumerate(numbers) if here.bits >> one & 1 and number % span), None)
+    return None if thread is None else (numbers[thread] % span, f" in thread {thread}")

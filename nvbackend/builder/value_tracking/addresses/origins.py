@@ -1,0 +1,189 @@
+"""What a number that is taken for an address is computed from: moved addresses, variables, and what is not known.
+
+Variables are stack slots. Of one that is read, what was set on some way to there counts, along the blocks that the
+function has so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from llvmlite import ir
+
+from nvbackend.builder.values.scaling import CLUSTER_SPACE, SHARED_SPACE
+
+_SUMS = ("add", "or", "xor")
+_CASTS = ("trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
+_SHIFTS = ("shl", "lshr", "ashr")
+_TAKEN_OUT = ("extractvalue", "extractelement")
+_PARTS = ("sub", *_TAKEN_OUT)
+_SHUFFLE = "llvm.nvvm.shfl.sync"
+_SHUFFLED = 1
+"""The argument of a shuffle that is the value."""
+_REGISTERS = "llvm.nvvm.read.ptx.sreg."
+_GENERAL = "llvm."
+_TARGETS = "llvm.nvvm."
+_OFFSET_BITS = 24
+"""An address in a CTA's own memory has no bit from here on that says which CTA it is."""
+
+
+def shifted_left(value: ir.Instruction) -> int:
+    """The bits by which `value` is shifted left after its first operand, where it is a shift by a constant."""
+    if value.opname not in _SHIFTS:
+        return 0
+    by = _amount(value)
+    return 0 if by is None else by if value.opname == "shl" else -by
+
+
+def _amount(value: ir.Instruction) -> int | None:
+    by = value.operands[1].constant if isinstance(value.operands[1], ir.Constant) else None
+    return by if isinstance(by, int) and 0 <= by < value.type.width else None
+
+
+def origins(value: ir.Instruction, shift: int) -> list[ir.Value]:
+    """The operands that an address may have been moved from; `value` is then shifted left by so many bits."""
+    if value.opname in _SHIFTS:
+        return [] if _amount(value) is None else [value.operands[0]]
+    if value.opname in (*_SUMS, *_CASTS):
+        return list(value.operands)
+    if value.opname in _PARTS:
+        return [value.operands[0]]
+    if value.opname == "and":
+        masks = [one.constant for one in value.operands if isinstance(one, ir.Constant)]
+        keeps = all(type(mask) is int and (mask < 0 or _shifted(mask, shift) >> _OFFSET_BITS) for mask in masks)
+        return list(value.operands) if masks and keeps else []
+    return _shuffled(value) or _alternatives(value)
+
+
+def _shuffled(value: ir.Instruction) -> list[ir.Value]:
+    """What another lane has, where `value` is that."""
+    shuffles = isinstance(value, ir.CallInstr) and _called(value).startswith(_SHUFFLE)
+    return [value.args[_SHUFFLED]] if shuffles else []
+
+
+def _alternatives(value: ir.Instruction) -> list[ir.Value]:
+    """The values of which `value` is one, or has some."""
+    if isinstance(value, ir.PhiInstr):
+        return [one for one, _ in value.incomings]
+    if value.opname == "select":
+        return list(value.operands[1:])
+    return list(value.operands[:2]) if value.opname == "insertelement" else []
+
+
+def _shifted(number: int, shift: int) -> int:
+    return number << shift if shift >= 0 else number >> -shift
+
+
+def reaching(read: ir.LoadInstr) -> list[ir.Value]:
+    """What the variable may have been set to where it is read."""
+    slot, home = read.operands[0], read.parent
+    before: dict[ir.Block, list[ir.Block]] = {}
+    for block in home.parent.blocks:
+        end = block.terminator
+        for one in () if end is None else end.operands:
+            if isinstance(one, ir.Block):
+                before.setdefault(one, []).append(block)
+    found: dict[ir.Value, None] = {}
+    seen: set[ir.Block] = set()
+    waiting = [(home, home.instructions[: home.instructions.index(read)])]
+    while waiting:
+        block, instructions = waiting.pop()
+        last = next((one for one in reversed(instructions) if _sets(one, slot)), None)
+        if last is not None:
+            found[last.operands[0]] = None
+            continue
+        fresh = [one for one in before.get(block, ()) if one not in seen]
+        seen.update(fresh)
+        waiting += ((one, one.instructions) for one in fresh)
+    return list(found)
+
+
+def _sets(instruction: ir.Instruction, slot: ir.Value) -> bool:
+    return isinstance(instruction, ir.StoreInstr) and instruction.operands[1] is slot
+
+
+def is_unknown(number: ir.Value, known: Container[ir.Value]) -> str:
+    """What keeps it open whose shared memory `number` is in, as text; empty where it shows.
+
+    It shows in a sum of which one part is an address, a `known` one of a peer or this CTA's; and of what is computed
+    from constants and indices alone, which can only be this CTA's. Where there is a choice it must show on both sides.
+    """
+    waiting, seen = [number], {number}
+    while waiting:
+        problem, choices = _sum(waiting.pop(), known)
+        if problem:
+            return problem
+        fresh = [one for one in choices if one not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return ""
+
+
+def _sum(number: ir.Value, known: Container[ir.Value]) -> tuple[str, list[ir.Value]]:
+    """What is open about the parts of a sum, and its parts that are choices; neither where one part is an address."""
+    problem, choices = "", []
+    waiting, seen = [number], {number}
+    while waiting:
+        one = waiting.pop()
+        if one in known or _is_address(one):
+            return "", []
+        several = _choices(one)
+        if several:
+            choices += several
+            continue
+        problem = problem or _problem(one)
+        fresh = [each for each in _operands(one) if each not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return problem, [] if problem else choices
+
+
+def _is_address(value: ir.Value) -> bool:
+    """Whether it is where shared memory of a known window is."""
+    if isinstance(value, ir.Constant):
+        return "ptrtoint" in str(value.constant)
+    if isinstance(value, ir.Instruction) and value.opname == "ptrtoint":
+        return getattr(value.operands[0].type, "addrspace", 0) in (SHARED_SPACE, CLUSTER_SPACE)
+    return False
+
+
+def _choices(value: ir.Value) -> list[ir.Value]:
+    """The values of which `value` is one, where it is one of several or a variable's."""
+    if isinstance(value, ir.LoadInstr) and isinstance(value.operands[0], ir.AllocaInstr):
+        return reaching(value)
+    if isinstance(value, ir.CallInstr) and _is_general(value):
+        return list(value.args)
+    return _alternatives(value) if isinstance(value, ir.Instruction) else []
+
+
+def _operands(value: ir.Value) -> list[ir.Value]:
+    """The parts that `value` is computed from, where it is neither loaded nor called for."""
+    if isinstance(value, ir.CallInstr):
+        return _shuffled(value)
+    if not isinstance(value, ir.Instruction) or isinstance(value, ir.LoadInstr | ir.CompareInstr) or _problem(value):
+        return []
+    return [value.operands[0]] if value.opname in _TAKEN_OUT else list(value.operands)
+
+
+def _problem(value: ir.Value) -> str:
+    """Why nothing is known of `value`, which is not computed from others; empty for what is."""
+    if isinstance(value, ir.Argument):
+        return "is an argument of the function"
+    if isinstance(value, ir.LoadInstr):
+        return "" if isinstance(value.operands[0], ir.AllocaInstr) else "is loaded from memory"
+    if isinstance(value, ir.CallInstr):
+        name = _called(value)
+        return "" if name.startswith((_REGISTERS, _SHUFFLE)) or _is_general(value) else "an instruction returns"
+    if isinstance(value, ir.Instruction) and value.opname in ("atomicrmw", "cmpxchg"):
+        return "an atomic returns"
+    return ""
+
+
+def _is_general(call: ir.CallInstr) -> bool:
+    """Whether it is an intrinsic of LLVM's own, such as a minimum, which gives one of its arguments or computes."""
+    name = _called(call)
+    return name.startswith(_GENERAL) and not name.startswith(_TARGETS)
+
+
+def _called(call: ir.CallInstr) -> str:
+    return str(getattr(call.callee, "name", ""))

@@ -1,0 +1,171 @@
+"""Addresses in the shared memory of the cluster's other CTAs: which values are some, and what may take them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.lower.operands import values_of
+from nvbackend.builder.value_tracking.addresses.origins import is_unknown, origins, reaching, shifted_left
+from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
+from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
+from nvbackend.isel.flow.extents import BARRIER
+from nvbackend.isel.flow.memory_uses import PEER_SPACE
+from nvbackend.isel.machine.facts import PEERS
+
+PEER_ADDRESS = Rule(
+    id="cluster.peer-address",
+    message="{instruction}, operand {operand}: the address is in the shared memory of another CTA",
+    fix="give an address of this CTA's own; what a peer has is loaded and stored: k.cluster.map_shared_rank(address, rank)[i]",
+    why="The instruction takes addresses of the CTA's own window: it faults, or accesses other memory.",
+    reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
+)
+WINDOW = Rule(
+    id="cluster.window",
+    message="k.shared_address(...) of a number that {origin}: nothing shows whether it is this CTA's or a peer's",
+    fix='say which: window="cluster" reaches every CTA of the cluster, window="cta" this one alone',
+    why="ld.shared of a peer's address accesses other memory or faults; the two are different instructions.",
+    reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
+)
+SHARED_ADDRESS = "k.shared_address"
+_MOVES = ("add", "sub", "trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A number that was taken for an address of the CTA's own memory, by which operand, and where."""
+
+    number: ir.Value
+    instruction: str
+    operand: str
+    location: Location | None
+    asks: bool
+    """Whether it must show whose it is."""
+
+
+class Peers:
+    """The values of one function that are addresses in other CTAs' shared memory."""
+
+    def __init__(self) -> None:
+        self._mapped: dict[ir.Value, int | None] = {}
+        """With the CTAs that they are in, as `facts.PEERS`."""
+        self._ranks: dict[ir.Value, ir.Value] = {}
+        """The rank that each was mapped to."""
+        self._slots: set[ir.Value] = set()
+        """The variables that may be such an address at some time."""
+        self._read_by: dict[ir.Value, set[ir.Value]] = {}
+        """By a variable: the variables that were set to what is computed from it."""
+        self._taken: list[_Taken] = []
+
+    def map(self, value: ir.Value, peers: int | None = None, rank: ir.Value | None = None) -> None:
+        """Remember that `value` is such an address, in the CTAs of `peers` (`facts.PEERS`), where that is known."""
+        self._mapped[value] = peers
+        if rank is not None:
+            self._ranks[value] = rank
+
+    def rank_of(self, value: ir.Value) -> ir.Value | None:
+        """The rank of the CTA that an address is in: of one that was mapped and moved since; None for any other."""
+        found, waiting, seen = [], [value] if self._ranks else [], {value}
+        while waiting:
+            one = waiting.pop()
+            if one in self._mapped:
+                found.append(self._ranks.get(one))
+            elif isinstance(one, ir.Instruction) and one.opname in _MOVES:
+                fresh = [each for each in one.operands if each not in seen]
+                seen.update(fresh)
+                waiting += fresh
+        return found[0] if len(found) == 1 else None
+
+    def facts(self, address: ir.Value) -> dict[str, int]:
+        """Which CTA an `address` is in, where that is known."""
+        found = {self._mapped[one] for one, shift in self._walk(address) if one in self._mapped and not shift}
+        known = found.pop() if len(found) == 1 else None
+        return {} if known is None else {PEERS: known}
+
+    def map_unknown(self, number: ir.Value) -> None:
+        """As `map`, unless `number` shows that it is this CTA's."""
+        if not self.has(number) and is_unknown(number, self._mapped):
+            self.map(number)
+
+    def check_number(self, number: ir.Value) -> None:
+        """Raises cluster.window where nothing shows whose shared memory `number` is in, of a cluster's CTAs.
+
+        What a variable is set to later in a loop is asked by `faults`.
+        """
+        origin = is_unknown(number, self._mapped)
+        if origin:
+            WINDOW.fail(origin=origin)
+        self._taken.append(_Taken(number, SHARED_ADDRESS, "address", caller_location(), True))
+
+    def set(self, slots: Iterable[ir.Value], values: Iterable[ir.Value]) -> None:
+        """A variable in `slots` is set: what is computed from it, too, may be an address that `values` are."""
+        for slot, value in zip(slots, values, strict=True):
+            if not isinstance(value.type, ir.IntType):
+                continue
+            found = {one.operands[0] for one, _ in self._walk(value) if _is_read(one)}
+            for source in found:
+                self._read_by.setdefault(source, set()).add(slot)
+            if not found.isdisjoint(self._slots) or self.has(value):
+                self._mark(slot)
+
+    def _mark(self, slot: ir.Value) -> None:
+        waiting = [slot]
+        while waiting:
+            one = waiting.pop()
+            if one not in self._slots:
+                self._slots.add(one)
+                waiting += self._read_by.get(one, ())
+
+    def has(self, value: ir.Value) -> bool:
+        """Whether `value` may be one, as far as its arithmetic shows, and what was set on the ways here so far."""
+        return bool(self._mapped) and any(one in self._mapped and not shift for one, shift in self._walk(value))
+
+    def _walk(self, value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
+        """The values that an address may have been moved from, and by how many bits each is then shifted left."""
+        seen = {(value, 0)}
+        waiting = [(value, 0)]
+        while waiting:
+            one, shift = waiting.pop()
+            yield one, shift
+            if one in self._mapped or not isinstance(one, ir.Instruction):
+                continue
+            if _is_read(one):
+                found = [(each, shift) for each in reaching(one)] if one.operands[0] in self._slots else []
+            else:
+                found = [(each, shift + shifted_left(one)) for each in origins(one, shift)]
+            fresh = [each for each in found if each not in seen]
+            seen.update(fresh)
+            waiting += fresh
+
+    def check(self, row: Row, operands: Operands, *, in_cluster: bool) -> None:
+        """Raises cluster.peer-address where `row` wants an address of the CTA's own memory and has such a one."""
+        for operand in row.operands if in_cluster else ():
+            if operand.register is not RegisterClass.SHARED or operand.role is not Role.INPUT:
+                continue
+            if operand.name == BARRIER and PEER_SPACE in row.ptx:
+                continue  # it is where the data goes, perhaps in another CTA; only LLVM has it in the own window
+            for value in values_of({operand.name: operands.get(operand.name)}):
+                if self.has(value):
+                    PEER_ADDRESS.fail(instruction=row.ptx, operand=operand.name)
+                if isinstance(value, ir.Instruction):
+                    self._taken.append(_Taken(value, row.ptx, operand.name, caller_location(), False))
+
+    def faults(self) -> Iterator[Diagnostic]:
+        """What was taken for an address of the CTA's own memory, and may be a peer's in a later round of a loop."""
+        told: set[ir.Value] = set()
+        for one in self._taken if self._slots else ():
+            slots = {each.operands[0] for each, _ in self._walk(one.number) if _is_read(each)}
+            if told.isdisjoint(slots) and self.has(one.number):
+                told |= slots
+                yield PEER_ADDRESS.diagnose(at=one.location, instruction=one.instruction, operand=one.operand)
+        for one in self._taken:
+            if one.asks and (origin := is_unknown(one.number, self._mapped)):
+                yield WINDOW.diagnose(at=one.location, origin=origin)
+
+
+def _is_read(value: ir.Value) -> bool:
+    """Whether it is the value of a variable."""
+    return isinstance(value, ir.LoadInstr) and isinstance(value.operands[0], ir.AllocaInstr)

@@ -1,0 +1,247 @@
+"""Where an address leads: the allocation, and how far into it, as far as the program's arithmetic shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from llvmlite import ir
+
+from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.value_tracking.expressions.bits import ZERO, Bits
+from nvbackend.builder.value_tracking.expressions.multiples import Multiples
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
+from nvbackend.isel.flow.extents import known_extent
+from nvbackend.isel.flow.memory_uses import (
+    DEFINED_IN,
+    PEER_SPACE,
+    address_use,
+    descriptor_use,
+    symbol_terms,
+    symbol_text,
+)
+from nvbackend.isel.machine.function import MemoryObject, MemoryTouch, MemoryUse
+
+_ADDRESS_BITS = 32
+_FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()
+_DEPTH = 12
+"""How many operations back a sum is followed. What lies beyond counts as a value of its own."""
+_STRUCTURAL = {"and": "&", "lshr": ">>>", "ashr": ">>", "urem": "%", "udiv": "/"}
+"""Operations by a constant that are the same value wherever they are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A value as a constant plus factors of run-time values by name, plus the start of an allocation or none."""
+
+    constant: int = 0
+    terms: Mapping[str, int] = field(default_factory=dict)
+    base: Place | None = None
+
+    def plus(self, other: Sum, sign: int = 1) -> Sum:
+        """Both together; only one of them may start at an allocation."""
+        terms = dict(self.terms)
+        for name, factor in other.terms.items():
+            terms[name] = terms.get(name, 0) + sign * factor
+        return Sum(self.constant + sign * other.constant, terms, self.base or other.base)
+
+    def times(self, factor: int) -> Sum:
+        """Every part of it, which must be no address, times `factor`."""
+        return Sum(self.constant * factor, {name: one * factor for name, one in self.terms.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in an allocation: `offset` bytes behind its start, and the run-time `terms` behind that."""
+
+    object: MemoryObject
+    offset: int = 0
+    terms: Mapping[str, int] = field(default_factory=dict)
+
+    def moved(self, step: Sum, unit: int = 1) -> Place:
+        """The place `step` units on. Addresses count modulo 2^32, so a step back is a negative number."""
+        terms = dict(self.terms)
+        for name, factor in step.terms.items():
+            terms[name] = _signed(terms.get(name, 0) + factor * unit)
+        terms = {name: factor for name, factor in terms.items() if factor}
+        return Place(self.object, _signed(self.offset + step.constant * unit), terms)
+
+    def touch(self, use: MemoryUse, operand: str = "", size: int | None = None) -> MemoryTouch:
+        """The access of `size` bytes here."""
+        return MemoryTouch(self.object, use, operand, self.offset, symbol_text(self.terms), size)
+
+
+class Places:
+    """Which values of one function are addresses, or descriptors, of which place."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[ir.Value, Place] = {}
+        self._descriptors: dict[ir.Value, Place] = {}
+        self._objects = 0
+        self._of_peers: dict[int, MemoryObject] = {}
+        """What each allocation is in another CTA, by its id."""
+        self.bits = Bits()
+        self.multiples = Multiples()
+
+    def allocate(self, name: str, size: int, part: int) -> Place:
+        """The start of a new allocation of shared memory, of `size` bytes in parts of `part`."""
+        self._objects += 1
+        return Place(MemoryObject(self._objects, name, "shared", size, part))
+
+    def of_peer(self, place: Place | None) -> Place | None:
+        """The same place in the shared memory of another CTA, which is other memory."""
+        if place is None or place.object.space == PEER_SPACE:
+            return place
+        if place.object.id not in self._of_peers:
+            self._objects += 1
+            own = place.object
+            self._of_peers[own.id] = replace(
+                own, id=self._objects, name=f"{own.name} of a peer", space=PEER_SPACE, twin=own.id
+            )
+        return replace(place, object=self._of_peers[place.object.id])
+
+    def is_address(self, value: ir.Value, place: Place | None) -> None:
+        """Remember that `value` is the address of `place`."""
+        if place is not None:
+            self._addresses[value] = place
+
+    def is_descriptor(self, value: ir.Value, place: Place | None) -> None:
+        """Remember that `value` is a descriptor of what starts at `place`."""
+        if place is not None:
+            self._descriptors[value] = place
+
+    def step(self, value: ir.Value) -> Sum:
+        """A distance as a sum."""
+        return _sum(value, {}, _DEPTH)
+
+    def of_address(self, value: ir.Value) -> Place | None:
+        """The place that a shared address leads to; None where it is not known."""
+        found = _sum(value, self._addresses, _DEPTH)
+        return None if found.base is None else found.base.moved(found)
+
+    def of_descriptor(self, value: ir.Value) -> Place | None:
+        """The place that a descriptor starts at, also one that was advanced; None where it is not known."""
+        found = _sum(value, self._descriptors, _DEPTH)
+        return self._packed(value, _DEPTH) if found.base is None else found.base.moved(found, UNIT)
+
+    def _packed(self, value: ir.Value, depth: int) -> Place | None:
+        """The place of a descriptor that was packed by hand: an address shifted right, and constants or-ed to it."""
+        if value in self._descriptors or not depth or not isinstance(value, ir.Instruction):
+            return self._descriptors.get(value)
+        if value.opname == "zext":
+            return self._packed(value.operands[0], depth - 1)
+        if value.opname == "lshr" and _number(value.operands[1]) == ADDRESS_SHIFT:
+            inside = value.operands[0]
+            masked = isinstance(inside, ir.Instruction) and inside.opname == "and"
+            return self.of_address(inside.operands[0] if masked else inside)
+        if value.opname in ("or", "add"):
+            for one, other in (value.operands, value.operands[::-1]):
+                place = self._packed(one, depth - 1)
+                if place is not None:
+                    return self._beside(place, other, advanced=value.opname == "add")
+        return None
+
+    def _beside(self, place: Place, other: ir.Value, *, advanced: bool) -> Place | None:
+        """The place when `other` is put beside its address in the word, or added to it."""
+        if all(self.bits.at(other, bit) == ZERO for bit in range(_FIELD_BITS)):
+            return place
+        number = _number(other)
+        far = not advanced or (number is not None and abs(number) >> _FIELD_BITS)
+        return None if far else place.moved(self.step(other), UNIT)
+
+    def touches(self, row: Row, operands: Operands, extents: Mapping[str, int]) -> Iterator[MemoryTouch]:
+        """What `row` does with these operands to allocations, where the places are known.
+
+        `extents` are the bytes at an operand's address where the caller knows them.
+        """
+        constants = {name: one.constant for name, one in operands.items() if isinstance(one, ir.Constant)}
+        for operand in row.operands:
+            use, find = address_use(row, operand), self.of_address
+            if use is None:
+                use, find = descriptor_use(row, operand), self.of_descriptor
+            value = _single(operands.get(operand.name))
+            place = None if use is None or value is None else find(value)
+            if use is not None and place is not None:
+                yield place.touch(use, operand.name, extents.get(operand.name, known_extent(row, operand, constants)))
+
+
+def _single(given: object) -> ir.Value | None:
+    if isinstance(given, Sequence) and len(given) == 1:
+        given = given[0]
+    return given if isinstance(given, ir.Value) else None
+
+
+def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> Sum:
+    """`value` as far as additions and multiplications by constants show; wraps around as they do."""
+    if value in known:
+        return Sum(base=known[value])
+    number = _number(value)
+    if number is not None:
+        return Sum(number)
+    if depth and isinstance(value, ir.Instruction):
+        found = _operation(value, known, depth - 1)
+        if found is not None:
+            return found
+    return Sum(terms={_name(value): 1})
+
+
+def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: int) -> Sum | None:
+    """The result of an operation as a sum; None for one that gives none."""
+    if value.opname == "trunc" and value.type.width == _ADDRESS_BITS:
+        inside = _sum(value.operands[0], known, depth)
+        return inside if inside.base is None else None
+    if value.opname not in _SUMS:
+        return None
+    left, right = (_sum(one, known, depth) for one in value.operands)
+    if value.opname == "add":
+        return left.plus(right) if left.base is None or right.base is None else None
+    if value.opname == "sub":
+        return left.plus(right, -1) if right.base is None else None
+    return _product(left, right, value.type.width if value.opname == "shl" else 0)
+
+
+_SUMS = ("add", "sub", "mul", "shl")
+
+
+def _product(left: Sum, right: Sum, bits: int) -> Sum | None:
+    """A run-time sum times a constant, or shifted by one where it has `bits`; None for other products."""
+    if not bits and not left.terms:
+        left, right = right, left
+    if left.base is not None or right.base is not None or right.terms:
+        return None
+    if bits and not 0 <= right.constant < bits:
+        return None  # the result of such a shift is not defined
+    return left.times(1 << right.constant if bits else right.constant)
+
+
+def symbol_name(value: ir.Value) -> str:
+    """What a run-time value is called in symbols."""
+    ((name, _),) = symbol_terms(symbol_text({_name(value): 1}))
+    return name
+
+
+def _name(value: ir.Value) -> str:
+    """A name that only this run-time value has: its own, and the block that defines it.
+
+    An operation by a constant has the name of its operand with it, so many of them as a sum is followed back.
+    """
+    around: list[str] = []
+    while len(around) < _DEPTH and isinstance(value, ir.Instruction) and value.opname in _STRUCTURAL:
+        number = _number(value.operands[1])
+        if number is None:
+            break
+        around.append(f"{_STRUCTURAL[value.opname]}{number})")
+        value = value.operands[0]
+    block = f"{DEFINED_IN}{value.parent.name}" if isinstance(value, ir.Instruction) else ""
+    return "".join(["(" * len(around), value.get_reference(), block, *reversed(around)])
+
+
+def _number(value: ir.Value) -> int | None:
+    return value.constant if isinstance(value, ir.Constant) and type(value.constant) is int else None
+
+
+def _signed(number: int) -> int:
+    """`number` modulo 2^32, from -2^31 on."""
+    half = 1 << _ADDRESS_BITS - 1
+    return (number + half) % (2 * half) - half

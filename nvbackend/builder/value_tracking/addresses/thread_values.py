@@ -1,0 +1,58 @@
+"""What analyses may ask of a function's run-time values: the number in each thread, and whether it is one for all.
+
+Answered from the LLVM IR, and only when asked: most kernels need none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from llvmlite import ir
+
+from nvbackend.builder.value_tracking.addresses.places import symbol_name
+from nvbackend.builder.value_tracking.execution import Execution
+from nvbackend.isel.machine.function import Scope
+
+
+class ThreadValues:
+    """The values of `function`, by their names in symbols; those of `isel.machine.function.RunTimeValues`."""
+
+    def __init__(self, function: ir.Function, execution: Execution, scopes: Mapping[ir.Value, Scope]) -> None:
+        self._function = function
+        self._execution = execution
+        self._scopes = scopes
+
+    def numbers(self, name: str) -> Sequence[int] | None:
+        """The value in each thread of the CTA; None where it is not known."""
+        value = self._values.get(name)
+        return None if value is None else self._execution.numbers(value)
+
+    def ranks(self, name: str) -> Sequence[int] | None:
+        """The value in each CTA of the cluster; None where it is not known."""
+        value = self._values.get(name)
+        return None if value is None else self._execution.in_each_cta(value)
+
+    def counted(self, name: str) -> tuple[int, int] | None:
+        """The values in the first and in the last round of the loop that it counts; None where that is not known."""
+        value = self._values.get(name)
+        return None if value is None else self._execution.counted(value)
+
+    def is_same(self, name: str) -> bool:
+        """Whether all threads that run its block together certainly have the same value."""
+        value = self._values.get(name)
+        return value is not None and self._execution.is_same(value)
+
+    def scope(self, name: str) -> Scope:
+        """The largest scope over which it is the same, of the addresses of mbarriers; GRID for what is not known."""
+        value = self._values.get(name)
+        return Scope.GRID if value is None else self._scopes.get(value, Scope.GRID)
+
+    @cached_property
+    def _values(self) -> dict[str, ir.Value]:
+        """All values, by their names in symbols and, as instructions are, by their own names as well."""
+        found: dict[str, ir.Value] = {}
+        for one in (*self._function.args, *(each for block in self._function.blocks for each in block.instructions)):
+            if isinstance(one.type, ir.IntType):
+                found[symbol_name(one)] = found[one.get_reference()] = one
+        return found

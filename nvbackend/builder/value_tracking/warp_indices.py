@@ -1,0 +1,45 @@
+"""Indices of warps and warpgroups that are asked for where only some lanes of a warp come.
+
+An index comes by a shuffle from lane 0, so that ptxas knows it to be the same in the whole warp and keeps it in a
+uniform register. Behind a branch that parts the lanes a shuffle would wait for those that went the other way; there
+the index is the thread's own, which is the same number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.protocols.convergence.regions import divergence_of
+
+
+@dataclass(frozen=True)
+class SharedIndex:
+    """An index that a shuffle has made of each thread's own."""
+
+    own: ir.Value
+    shuffle: ir.Instruction
+    instruction: MachineInstr
+
+
+def unshare_parted(machine: MachineFunction, indices: Iterable[SharedIndex]) -> dict[ir.Value, ir.Value]:
+    """Make each of `indices` the thread's own where its block is one that parts of a warp come to.
+
+    Returns what was put in the place of each shuffle.
+    """
+    replaced: dict[ir.Value, ir.Value] = {}
+    waiting = [index for index in indices if index.shuffle in index.shuffle.parent.instructions]
+    divergence = divergence_of(machine) if waiting else None
+    for index in waiting:
+        block = index.shuffle.parent
+        if divergence is not None and divergence.is_parted(block.name, Scope.WARP):
+            own = ir.CastInstr(block, "bitcast", index.own, index.shuffle.type)
+            own._name = index.shuffle.name  # what was computed from it goes on by that name
+            block.instructions[block.instructions.index(index.shuffle)] = own
+            instructions = machine.block(block.name).instructions
+            machine.block(block.name).instructions = [one for one in instructions if one is not index.instruction]
+            replaced[index.shuffle] = own
+    return replaced

@@ -1,0 +1,1 @@
+"""Run-time values: numbers with operators, indices as distances, accumulators."""

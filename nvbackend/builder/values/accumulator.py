@@ -1,0 +1,138 @@
+"""Registers that asynchronous instructions write: accumulators, and fragments of A."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from llvmlite import ir
+
+from nvbackend.builder.scopes.regions import Storage
+from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
+from nvbackend.builder.values.values import Emitter, Operand, Value, as_value, constant
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.fragments.warpgroup import accumulator_position, check_index
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.types import ElementType, f16, f32, s32, u16, u32
+from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
+
+_HALF_BITS = f16.bits
+
+
+def pack_halves(low: Value, high: Value) -> Value:
+    """The u32 register of two f16, `low` in its lower half."""
+    first, second = (half.bitcast(u16).to(u32) for half in (low, high))
+    return first | second << _HALF_BITS
+
+
+def halves(register: Value) -> tuple[Value, Value]:
+    """The two f16 of a u32 register, the lower half first."""
+    low, high = ((register >> shift).to(u16).bitcast(f16) for shift in (0, _HALF_BITS))
+    return low, high
+
+
+class Registers(Emitter, Protocol):
+    """What registers that can be set again need of their builder."""
+
+    def _pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None: ...
+
+    def _read(self, storage: Storage) -> list[ir.Value]: ...
+
+    def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None: ...
+
+
+@user_facing
+class Accumulator:
+    """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
+
+    A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
+    Until that mma its registers hold nothing: where no mma may come (a loop of no rounds), `fill` it instead, which
+    costs a move a register. A loop after either keeps its mma in flight.
+    Reading is legal only after a wait has drained the group that wrote it; the verifier finds reads that are not.
+    """
+
+    def __init__(
+        self, k: Registers, block: RegisterBlock, storage: Storage, scale: Storage, n: int, element: ElementType
+    ):
+        self._k = k
+        self.block = block
+        self._storage = storage
+        self._scale = scale
+        self.n = n
+        self.element = element
+
+    @property
+    def name(self) -> str:
+        """Its name in the machine form and in diagnostics."""
+        return self.block.name
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers a thread."""
+        return len(self._storage.slots)
+
+    @property
+    def register_class(self) -> RegisterClass:
+        """The class of its registers: f32 accumulators ride in float registers, all others in 32-bit ones."""
+        return RegisterClass.F32 if self.element is f32 else RegisterClass.B32
+
+    @property
+    def register_type(self) -> ElementType:
+        """What a register is as a value: f32 or s32, or u32 for two f16 (the lower column in the lower half)."""
+        return u32 if self.element is f16 else self.element
+
+    def clear(self) -> None:
+        """Let the next mma overwrite what is here. Costs no instruction a register."""
+        self._k._write(self._scale, [constant(self._k, 0, s32).ir])
+
+    def fill(self, number: Operand) -> None:
+        """Let every element be `number`, a number or a value of the element's type; the next mma adds to it."""
+        element = as_value(self._k, number, self.element)
+        self.set([pack_halves(element, element) if self.element is f16 else element] * self.registers)
+
+    def set(self, values: Sequence[Operand]) -> None:
+        """Write the thread's registers, in order, all of them; the next mma adds to them (wgmma.registers)."""
+        if len(values) != self.registers:
+            ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
+        given = [as_value(self._k, value, self.register_type).ir for value in values]
+        self._k._pseudo("registers.write", [Touch(self.block, Access.WRITE)])
+        self._k._write(self._storage, given)
+        self._k._write(self._scale, [constant(self._k, 1, s32).ir])
+
+    def values(self) -> list[Value]:
+        """The thread's registers, in order. Register i is at `position(thread, i)`."""
+        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return [self._k._wrap(register, self.register_type) for register in self._k._read(self._storage)]
+
+    def __len__(self) -> int:
+        return self.registers
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.values())
+
+    def __getitem__(self, index: int) -> Value:
+        check_index("register", index, self.registers)
+        return self.values()[index]
+
+    def position(self, thread: int, index: int) -> tuple[int, int]:
+        """Row and column of element `index` of `thread` (0..127), in elements of the M x N tile."""
+        return accumulator_position(thread, index)
+
+    def __repr__(self) -> str:
+        return f"<accumulator {self.name}: m64n{self.n} {self.element}, {self.registers} registers>"
+
+
+class Fragment:
+    """A in registers, for one `wgmma` instruction: four 32-bit registers a thread."""
+
+    def __init__(self, k: Registers, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:
+        self._k = k
+        self.block = block
+        self._registers = tuple(registers)
+        self.element = element
+
+    @property
+    def registers(self) -> tuple[Value, ...]:
+        """The thread's four registers, to read: no mma that multiplies them may be in flight (wgmma.read-in-flight)."""
+        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return self._registers

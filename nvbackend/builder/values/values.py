@@ -1,0 +1,294 @@
+"""Typed run-time values with Python expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from llvmlite import ir
+
+from nvbackend.builder.lower import conversions, divisions, expressions
+from nvbackend.builder.lower.numbers import Number, is_packed, known_number, llvm_constant
+from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.names import check_name
+from nvbackend.builder.scopes.regions import Region
+from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.plain_numbers import plain_number
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, s32, s64
+from nvbackend.isel.target.target import Target
+
+
+class Emitter(Protocol):
+    """What values need of the builder that they belong to: where instructions go, and how their results are values."""
+
+    name: str
+    target: Target
+    _ir: ir.IRBuilder
+
+    def _wrap(self, value: ir.Value, element: ElementType) -> Value: ...
+
+
+@user_facing
+class Arithmetic:
+    """The operators, for everything that stands for a run-time value (values and variables).
+
+    Integers wrap around in the bits of their type. Their `//` and `%` round towards minus infinity as in Python; on
+    powers of two they are a shift and a mask. By zero both give all ones, as the hardware's do: -1, or the largest
+    unsigned number. Shifts take the amount as an unsigned number, and past the bits of the type give 0, or copies of
+    the sign. Comparisons give predicates. Numbers take the type of the other side.
+    """
+
+    __slots__ = ()
+
+    def _value(self) -> Value:
+        raise TypeError(f"{type(self).__name__} is not a value")
+
+    @property
+    def type(self) -> ElementType:
+        """The element type."""
+        return self._value()._type
+
+    def __add__(self, other: Operand) -> Value:
+        return _binary("+", self, other)
+
+    def __radd__(self, other: Operand) -> Value:
+        return _binary("+", other, self)
+
+    def __sub__(self, other: Operand) -> Value:
+        return _binary("-", self, other)
+
+    def __rsub__(self, other: Operand) -> Value:
+        return _binary("-", other, self)
+
+    def __mul__(self, other: Operand) -> Value:
+        return _binary("*", self, other)
+
+    def __rmul__(self, other: Operand) -> Value:
+        return _binary("*", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return _binary("/", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return _binary("/", other, self)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        return _divided(divisions.quotient, self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Value:
+        return _divided(divisions.quotient, other, self)
+
+    def __mod__(self, other: Operand) -> Value:
+        return _divided(divisions.remainder, self, other)
+
+    def __rmod__(self, other: Operand) -> Value:
+        return _divided(divisions.remainder, other, self)
+
+    def __and__(self, other: Operand) -> Value:
+        return _binary("&", self, other)
+
+    __rand__ = __and__
+
+    def __or__(self, other: Operand) -> Value:
+        return _binary("|", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: Operand) -> Value:
+        return _binary("^", self, other)
+
+    __rxor__ = __xor__
+
+    def __lshift__(self, other: Operand) -> Value:
+        return _binary("<<", self, other)
+
+    def __rshift__(self, other: Operand) -> Value:
+        return _binary(">>", self, other)
+
+    def __rlshift__(self, other: Operand) -> Value:
+        return _binary("<<", other, self)
+
+    def __rrshift__(self, other: Operand) -> Value:
+        return _binary(">>", other, self)
+
+    def __neg__(self) -> Value:
+        value = self._value()
+        return _made(value, value, expressions.negated(value._k._ir, value._type, value.ir))
+
+    def __invert__(self) -> Value:
+        value = self._value()
+        return value ^ (True if value._type is pred else -1 if value._type.is_signed else (1 << value._type.bits) - 1)
+
+    def __eq__(self, other: object) -> Value:  # type: ignore[override]
+        return _compare("==", self, other)
+
+    def __ne__(self, other: object) -> Value:  # type: ignore[override]
+        return _compare("!=", self, other)
+
+    def __lt__(self, other: Operand) -> Value:
+        return _compare("<", self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return _compare("<=", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return _compare(">", self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return _compare(">=", self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> bool:  # noqa: PLE0304
+        rules.NO_TRUTH_VALUE.fail()
+
+    def to(self, element: ElementType) -> Value:
+        """This value converted to `element`.
+
+        Floats are rounded to nearest, to tf32 with ties away from zero. Integers wrap around in fewer bits. Floats go
+        to integers towards zero and stop at the ends of the type, as cvt does; NaN is 0, or only the highest bit from
+        f64 and to 64 bits. Raises value.operation where there is no conversion. PTX ISA 9.7.9 (cvt).
+        """
+        value = self._value()
+        if value._type is element:
+            return value
+        k = value._k
+        return k._wrap(conversions.converted(k._ir, k.target, value.ir, value._type, element), element)
+
+    def widened(self, largest: int) -> Value:
+        """This integer in a type of at least 32 bits that holds numbers up to `largest`: its own, s32 or s64.
+
+        Products that count elements are made of it. What is not an integer stays as it is.
+        """
+        value = self._value()
+        if not value._type.is_integer or (value._type.bits >= s32.bits and largest <= _largest(value._type)):
+            return value
+        return value.to(s32 if largest <= _largest(s32) and value._type.bits < s32.bits else s64)
+
+    def bitcast(self, element: ElementType) -> Value:
+        """The same bits as a value of `element`, which must be as wide."""
+        value = self._value()
+        return value._k._wrap(conversions.bitcast(value._k._ir, value.ir, value._type, element), element)
+
+
+class Value(Arithmetic):
+    """A value of a kernel: one register of every thread. `constant` is its number where it is known at build time."""
+
+    __slots__ = ("_ir", "_k", "_region", "_type")
+
+    def __init__(self, k: Emitter, value: ir.Value, element: ElementType, region: Region) -> None:
+        self._k = k
+        self._ir = value
+        self._type = element
+        self._region = region
+
+    def _value(self) -> Value:
+        return self
+
+    @property
+    def ir(self) -> ir.Value:
+        """The llvmlite value, for code that emits with llvmlite itself. Raises value.scope where it is not defined."""
+        if not self._region.open and not isinstance(self._ir, ir.Constant):
+            rules.OUT_OF_SCOPE.fail(block=self._region.describe())
+        return self._ir
+
+    @property
+    def constant(self) -> Number | None:
+        """The number that it is known to be at build time, None where it is not."""
+        return known_number(self._ir, self._type)
+
+    @user_facing
+    def named(self, name: str) -> Value:
+        """The same value under `name` in the IR, for whoever reads it."""
+        check_name(name)
+        if isinstance(self._ir, ir.Instruction):
+            self._ir.name = name
+        return self
+
+    def __repr__(self) -> str:
+        return f"<{self._type} {self._ir.get_reference()}>"
+
+
+Operand = Value | Arithmetic | Number
+
+
+def _largest(element: ElementType) -> int:
+    return (1 << element.bits - element.is_signed) - 1
+
+
+def as_value(k: Emitter, given: object, element: ElementType | None = None) -> Value:
+    """`given` as a value of kernel `k`: a value or variable as it is, a number as a constant of `element`."""
+    if isinstance(given, Arithmetic):
+        value = given._value()
+        if value._k is not k:
+            rules.FOREIGN_VALUE.fail(owner=value._k.name, user=k.name)
+        if element is not None and value._type is not element:
+            _wrong_type(element, value._type)
+        return value
+    given = plain_number(given)
+    if isinstance(given, (bool, int, float)):
+        if element is None:
+            element = pred if isinstance(given, bool) else s32 if isinstance(given, int) else BY_NAME["f32"]
+        return constant(k, given, element)
+    rules.NOT_A_VALUE.fail(given=given, element=element or "run-time")
+
+
+def _wrong_type(wanted: ElementType, given: ElementType) -> NoReturn:
+    advice = f"convert it: .to({wanted})"
+    if wanted is pred:
+        advice = "compare it with 0: value != 0"
+    elif is_packed(wanted) or is_packed(given):
+        advice = "store bits as an integer: pointer.cast(nvb.u8)[0] = byte, pointer.cast(nvb.u16)[0] = pair"
+    elif wanted.is_integer and not given.is_integer and given is not pred:
+        advice += ", or keep its bits: .bitcast(...); the registers of a fragment hold packed elements"
+    rules.TYPE_MISMATCH.fail(problem=f"{wanted} is wanted here, and the value is {given}", advice=advice)
+
+
+def _two_types(operation: str, left: ElementType, right: ElementType) -> NoReturn:
+    problem = f"{operation} takes two values of one type, not {left} and {right}"
+    advice = f"convert one of them: .to({left}) or .to({right})"
+    if pred in (left, right):
+        advice = "choose by the predicate: k.select(condition, a, b)"
+    rules.TYPE_MISMATCH.fail(problem=problem, advice=advice)
+
+
+def constant(k: Emitter, given: Number, element: ElementType) -> Value:
+    """A constant of `element`; integers must be in its range, integer types take no fractions."""
+    return k._wrap(llvm_constant(given, element), element)
+
+
+def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
+    """Both operands as values of one type, a Python number taking the other's. Raises value.type where they differ."""
+    anchor = left if isinstance(left, Arithmetic) else right
+    assert isinstance(anchor, Arithmetic)
+    k = anchor._value()._k
+    element = anchor._value()._type
+    a = as_value(k, left, element if not isinstance(left, Arithmetic) else None)
+    b = as_value(k, right, element if not isinstance(right, Arithmetic) else None)
+    if a._type is not b._type:
+        _two_types(operation, a._type, b._type)
+    return a, b
+
+
+def _binary(operation: str, left: object, right: object) -> Value:
+    a, b = pair(operation, left, right)
+    return _made(a, b, expressions.binary(a._k._ir, operation, a._type, a.ir, b.ir))
+
+
+def _divided(
+    operation: Callable[[ir.IRBuilder, ElementType, ir.Value, ir.Value], ir.Value], left: object, right: object
+) -> Value:
+    a, b = pair("// and %", left, right)
+    return _made(a, b, operation(a._k._ir, a._type, a.ir, b.ir))
+
+
+def _made(a: Value, b: Value, found: ir.Value) -> Value:
+    """What an operator made of two values: one of them, which lives on in its own block, or a new one."""
+    if found is a._ir or found is b._ir:
+        return a if found is a._ir else b
+    return a._k._wrap(found, a._type)
+
+
+def _compare(operation: str, left: object, right: object) -> Value:
+    a, b = pair(operation, left, right)
+    return a._k._wrap(expressions.compare(a._k._ir, operation, a._type, a.ir, b.ir), pred)

@@ -1,0 +1,1 @@
+"""How many registers and which elements each thread has of a matrix operand: what rows of MMAs are made of."""

@@ -1,0 +1,1 @@
+"""Which thread holds what, for every row that has fragments."""

@@ -1,0 +1,224 @@
+"""The row: one machine instruction variant, from which constraint strings, LLVM types, docs and tests derive."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from types import MappingProxyType
+
+from nvbackend.intrinsics.row.features import Feature
+
+PtxVersion = tuple[int, int]
+Legal = tuple[int, ...] | range
+"""The values that an immediate can have: what its field of the instruction holds and the PTX ISA gives a meaning."""
+
+
+class RegisterClass(enum.Enum):
+    """A class of PTX register or address: its inline-asm constraint letter and its LLVM type.
+
+    Shared addresses are 32-bit in asm operands (`r`) and pointers of their address space in intrinsics. `intrinsic` is
+    the type that intrinsics have for a register where it is another one: a pair of f16 is an i32 to everybody else.
+    """
+
+    PRED = ("b", "i1", None)
+    B16 = ("h", "i16", None)
+    B32 = ("r", "i32", None)
+    B64 = ("l", "i64", None)
+    F16X2 = ("r", "i32", None, "<2 x half>")
+    F32 = ("f", "float", None)
+    F64 = ("d", "double", None)
+    SHARED = ("r", "i32", 3)
+    SHARED_CLUSTER = ("r", "i32", 7)
+    GLOBAL = ("l", "i64", 1)
+    GENERIC = ("l", "i64", 0)
+    TMEM = ("r", "i32", 6)
+
+    def __init__(self, constraint: str, llvm: str, addrspace: int | None, intrinsic: str | None = None) -> None:
+        self.constraint = constraint
+        self.llvm = llvm
+        self.addrspace = addrspace
+        self.intrinsic = intrinsic or llvm
+
+
+class Role(enum.Enum):
+    """What an operand is to the instruction."""
+
+    OUTPUT = "output"
+    INPUT = "input"
+    IMMEDIATE = "immediate"
+
+
+class Effect(enum.Flag):
+    """What an instruction does besides its results; LLVM attributes and protocol analyses derive from it."""
+
+    NONE = 0
+    CONVERGENT = enum.auto()  # every thread of the warp or warpgroup executes it together
+    READS_MEMORY = enum.auto()
+    WRITES_MEMORY = enum.auto()
+    ASYNC = enum.auto()  # continues after its issue, in the async proxy
+    ORDERS = enum.auto()  # a fence, barrier or wait: other accesses may not move across
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand: `count` registers of one class (or one immediate), in the order of the constraint string.
+
+    `tied` on an output means that it is read as well: its registers come back as tied inputs at the end of the
+    constraint string. `values` are the legal immediates; every immediate has them, and no register. `legal` are the
+    numbers that ptxas takes for a register operand that the PTX writes as a number; None where it takes any.
+    """
+
+    name: str
+    register: RegisterClass
+    role: Role = Role.INPUT
+    count: int = 1
+    tied: bool = False
+    values: Legal | None = None
+    meaning: str = ""
+    legal: Legal | None = None
+
+    def __post_init__(self) -> None:
+        if (self.role is Role.IMMEDIATE) != bool(self.values):
+            raise ValueError(f"operand {self.name}: legal values are what an immediate has, and only an immediate")
+
+
+def output(name: str, register: RegisterClass, count: int = 1, *, tied: bool = False, meaning: str = "") -> Operand:
+    """Registers that the instruction writes; with `tied`, also reads."""
+    return Operand(name, register, Role.OUTPUT, count, tied, None, meaning)
+
+
+def operand(
+    name: str, register: RegisterClass, count: int = 1, *, meaning: str = "", legal: Legal | None = None
+) -> Operand:
+    """Registers that the instruction reads."""
+    return Operand(name, register, Role.INPUT, count, False, None, meaning, legal)
+
+
+def immediate(name: str, values: Legal, *, meaning: str = "") -> Operand:
+    """A compile-time integer, one of `values`."""
+    return Operand(name, RegisterClass.B32, Role.IMMEDIATE, 1, False, values, meaning)
+
+
+@dataclass(frozen=True, slots=True)
+class Asm:
+    """Lower by inline asm. `{name}` in the template becomes that operand's registers, separated by commas.
+
+    Braces of PTX itself are doubled. `{ptx}` becomes the row's spelling.
+    """
+
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """Lower by an LLVM intrinsic. `arguments` are operand names or constants `(llvm type, value)` in call order.
+
+    With `vectors`, an operand of several registers is one LLVM vector: each of the arguments, and the result.
+    """
+
+    name: str
+    arguments: tuple[str | tuple[str, int], ...] = ()
+    vectors: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One machine instruction variant.
+
+    `ptx` is the full spelling with all qualifiers; `opcode` the part that names the operation; `axes` the typed choice
+    that leads here (shape, element types, ...), by which the selector finds it; `section` the PTX ISA section.
+    """
+
+    family: str
+    opcode: str
+    ptx: str
+    operands: tuple[Operand, ...]
+    lowering: Asm | Intrinsic
+    requires: Feature = Feature.NONE
+    ptx_version: PtxVersion = (6, 0)
+    effects: Effect = Effect.NONE
+    section: str = ""
+    summary: str = ""
+    axes: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "axes", MappingProxyType(dict(self.axes)))
+        names = [operand.name for operand in self.operands]
+        if len(set(names)) != len(names):
+            raise ValueError(f"row {self.ptx} names an operand twice: {names}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Its axes are a view that no copy can be made of."""
+        values = {part.name: getattr(self, part.name) for part in fields(self)}
+        return Row, tuple((values | {"axes": dict(self.axes)}).values())
+
+    def __hash__(self) -> int:
+        return hash(self.ptx)  # quick, since much is looked up by rows
+
+    def operand(self, name: str) -> Operand:
+        """The operand called `name` (KeyError where the row has none)."""
+        for candidate in self.operands:
+            if candidate.name == name:
+                return candidate
+        raise KeyError(name)
+
+    def has_operand(self, name: str) -> bool:
+        """Whether one of the operands is called `name`."""
+        return name in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(operand.name for operand in self.operands)
+
+    def _with_role(self, role: Role) -> tuple[Operand, ...]:
+        return tuple(operand for operand in self.operands if operand.role is role)
+
+    @cached_property
+    def outputs(self) -> tuple[Operand, ...]:
+        """The operands written, in the order of the constraint string."""
+        return self._with_role(Role.OUTPUT)
+
+    @cached_property
+    def inputs(self) -> tuple[Operand, ...]:
+        """The operands only read, in the order of the constraint string."""
+        return self._with_role(Role.INPUT)
+
+    @cached_property
+    def immediates(self) -> tuple[Operand, ...]:
+        """The compile-time operands, in the order of the constraint string."""
+        return self._with_role(Role.IMMEDIATE)
+
+    @property
+    def constraints(self) -> str:
+        """The inline-asm constraint string: outputs, inputs, immediates, then the ties, then a memory clobber."""
+        parts = list(self._constraint_parts())
+        if self.effects & (Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS):
+            parts.append("~{memory}")
+        return ",".join(parts)
+
+    def _constraint_parts(self) -> Iterator[str]:
+        for operand in self.outputs:
+            yield from ("=" + operand.register.constraint,) * operand.count
+        for operand in self.inputs:
+            yield from (operand.register.constraint,) * operand.count
+        for _ in self.immediates:
+            yield "n"
+        position = 0
+        for operand in self.outputs:
+            if operand.tied:
+                yield from (str(position + index) for index in range(operand.count))
+            position += operand.count
+
+    @property
+    def asm(self) -> str:
+        """The inline-asm text, with `$N` operand references in the order of `constraints`."""
+        if not isinstance(self.lowering, Asm):
+            raise TypeError(f"{self.ptx} lowers through {self.lowering.name}, not through asm")
+        references: dict[str, str] = {"ptx": self.ptx}
+        position = 0
+        for operand in (*self.outputs, *self.inputs, *self.immediates):
+            references[operand.name] = ", ".join(f"${position + index}" for index in range(operand.count))
+            position += operand.count
+        return self.lowering.template.format(**references)

@@ -1,0 +1,1 @@
+"""The rows that order threads and tell them apart: barriers, mbarriers, clusters, warps, special registers."""

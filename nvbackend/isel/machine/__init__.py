@@ -1,0 +1,1 @@
+"""The machine form: functions of selected instructions, their packed words, and both as text."""

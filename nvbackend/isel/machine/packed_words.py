@@ -1,0 +1,49 @@
+"""Which words of which instructions decode to what: for the verifier, and for print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+
+from nvbackend.intrinsics.mma.tcgen05 import MMA as TCGEN05_MMA
+from nvbackend.intrinsics.words.control_words import COLLECTOR, CONTROL
+from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
+from nvbackend.intrinsics.words.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
+from nvbackend.isel.machine.parts import MachineInstr
+
+Decoded = SmemDescriptor | Tcgen05SmemDescriptor | InstructionDescriptor | Tcgen05Ctrl | Tcgen05Collector
+
+INSTRUCTION_DESCRIPTOR = "idesc"
+"""The name of the instruction descriptor among the words of a tcgen05.mma."""
+
+_REMEMBERED = 1024
+"""So many words of each kind are remembered with what they say: those of a kernel come again and again."""
+instruction_descriptor = lru_cache(maxsize=_REMEMBERED)(InstructionDescriptor.decode)
+control_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Ctrl.decode)
+collector_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Collector.decode)
+
+_SHARED_OPERANDS = ("a_desc", "b_desc")
+_MMA_ASYNC = "wgmma.mma_async"
+_COPIED = ("tcgen05.cp", "source")
+_shared_descriptor = lru_cache(maxsize=_REMEMBERED)(SmemDescriptor.decode)
+_shared_descriptor_5 = lru_cache(maxsize=_REMEMBERED)(Tcgen05SmemDescriptor.decode)
+_WORDS: dict[str, Callable[[int], Decoded]] = {
+    **dict.fromkeys(_SHARED_OPERANDS, _shared_descriptor_5),
+    CONTROL: control_word,
+    COLLECTOR: collector_word,
+}
+"""The words of a tcgen05.mma whose meaning is the same in all of them."""
+
+
+def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
+    """What decodes the packed word called `word` of `instr`, and raises on bits without meaning; None: none does."""
+    if instr.opcode.startswith(_MMA_ASYNC) and word in _SHARED_OPERANDS:
+        return _shared_descriptor
+    if (instr.opcode, word) == _COPIED:
+        return _shared_descriptor_5
+    if not instr.opcode.startswith(TCGEN05_MMA) or instr.row is None:
+        return None
+    if word == INSTRUCTION_DESCRIPTOR:
+        return partial(instruction_descriptor, kind=str(instr.row.axes["kind"]))
+    return _WORDS.get(word)

@@ -1,0 +1,1 @@
+"""Groups of asynchronous operations: which threads commit them and wait for them."""

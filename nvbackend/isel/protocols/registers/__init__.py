@@ -1,0 +1,1 @@
+"""setmaxnreg: what each warpgroup has of the CTA's registers."""

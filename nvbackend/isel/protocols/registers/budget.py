@@ -1,0 +1,116 @@
+"""setmaxnreg along the control flow: up from less, down from more, and within what the CTA has.
+
+What a thread has is known after its last setmaxnreg; before the first one it is what the launch gave it, of which the
+most is known. A rule is broken where every way to the instruction breaks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
+from nvbackend.isel.flow.dataflow import Site, solve
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
+from nvbackend.isel.protocols.convergence import rules
+from nvbackend.isel.protocols.convergence.regions import divergence_of
+
+_FAMILY = "register_budget"
+_LAUNCH = 0
+"""The registers that the launch gave."""
+_OPPOSITE = {"dec": "inc", "inc": "dec"}
+Counts = frozenset[int]
+
+
+class RegisterBudget:
+    """The registers that a thread may have at a place, as an analysis for the solver."""
+
+    def entry(self) -> Counts:
+        """What the launch gave."""
+        return frozenset((_LAUNCH,))
+
+    def join(self, left: Counts, right: Counts, /) -> Counts:
+        """What a thread has that came either way."""
+        return left | right
+
+    def transfer(self, state: Counts, site: Site, /) -> Counts:
+        """What it has after the instruction."""
+        return frozenset((_count(site.instr),)) if _is_budget(site.instr) else state
+
+
+def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
+    """What is wrong with the setmaxnreg of `function`: setmaxnreg.order, setmaxnreg.warpgroup, setmaxnreg.pool."""
+    threads = function.attributes.get("threads")
+    if not isinstance(threads, int) or not any(_is_budget(instr) for instr in function.instructions()):
+        return []
+    launched = function.attributes.get(LAUNCH_REGISTERS)
+    share = min(launch_share(threads), launched) if isinstance(launched, int) else launch_share(threads)
+    divergence = divergence_of(function)
+    found: list[Diagnostic] = []
+    for site, state in solve(function, RegisterBudget(), lambda site: _is_budget(site.instr)).visit():
+        found += _order(site.instr, state, share)
+        together = not divergence.is_parted(site.block, Scope.CTA)
+        found += _pool(site.instr, threads, all_together=together)
+        if threads % WARPGROUP_SIZE and together:
+            wanted = -(-threads // WARPGROUP_SIZE) * WARPGROUP_SIZE
+            found.append(
+                rules.REGISTERS_WHOLE.diagnose(
+                    at=site.instr.location,
+                    instruction=site.instr.opcode,
+                    warpgroup=WARPGROUP_SIZE,
+                    threads=threads,
+                    wanted=wanted,
+                )
+            )
+    return found
+
+
+def _is_budget(instr: MachineInstr) -> bool:
+    return instr.row is not None and instr.row.family == _FAMILY
+
+
+def _count(instr: MachineInstr) -> int:
+    return instr.immediates["registers"]
+
+
+def _action(instr: MachineInstr) -> str:
+    assert instr.row is not None
+    return str(instr.row.axes["action"])
+
+
+def _order(instr: MachineInstr, present: Counts, share: int) -> Iterator[Diagnostic]:
+    action, count = _action(instr), _count(instr)
+    if action == "dec":
+        most = max(share if one == _LAUNCH else one for one in present)
+        wrong, limit = count > most, most
+    else:
+        limit = min(present)  # of the launch only the most is known, so that any count may be more
+        wrong = count < limit
+    if wrong:
+        yield rules.REGISTERS_ORDER.diagnose(
+            at=instr.location,
+            action=action,
+            count=count,
+            present=f"{limit} at most" if _LAUNCH in present else limit,
+            direction="down" if action == "dec" else "up",
+            other=_OPPOSITE[action],
+            relation="up to" if action == "dec" else "from",
+        )
+
+
+def _pool(instr: MachineInstr, threads: int, *, all_together: bool) -> Iterator[Diagnostic]:
+    """What no pool can give: more than an even share to all, or what is left where the others have the least."""
+    warpgroups = -(-threads // WARPGROUP_SIZE)
+    least = REGISTER_COUNTS[0]
+    share = launch_share(threads)
+    most = share if all_together else share * warpgroups - least * (warpgroups - 1)
+    if _action(instr) == "inc" and _count(instr) > most:
+        yield rules.REGISTERS_POOL.diagnose(
+            at=instr.location,
+            count=_count(instr),
+            who="every warpgroup" if all_together else "one warpgroup",
+            warpgroups=warpgroups,
+            most=most,
+        )

@@ -1,0 +1,1 @@
+"""What a whole function that uses tcgen05 must keep."""

@@ -1,0 +1,1 @@
+"""wmma fragments: how they are loaded, stored and multiplied."""

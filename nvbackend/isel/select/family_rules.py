@@ -1,0 +1,356 @@
+"""Rules on immediates, shapes and targets of the general families: TMA, mbarrier, barriers, clusters, register budgets.
+
+Each rule comes with its predicate (`is_...`), over what is visible at the call, and a `check_...` that raises the
+rule's diagnostic at the user's line. The legal values themselves are with the rows.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from nvbackend.diagnostics import Diagnostic, Rule, Severity
+from nvbackend.intrinsics.copy import matrix_move, tma
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import cluster, mbarrier, register_budget, special_registers
+from nvbackend.isel.target.target import Target, dotted, target_names
+
+
+def is_available(row: Row, target: Target) -> bool:
+    """Whether `target` has the features and the PTX version that `row` needs: the gate of selector and verifier."""
+    return target.has(row.requires) and target.ptx_version >= row.ptx_version
+
+
+def _check_target(rule: Rule, row: Row, target: Target) -> None:
+    if not is_available(row, target):
+        rule.fail(instruction=row.ptx, target=f"{target} at PTX {dotted(target.ptx_version)}", instead=_instead(row))
+
+
+def _instead(row: Row) -> str:
+    names = [name for name in target_names() if Target.parse(name).has(row.requires)]
+    return f"one of {', '.join(names)}, PTX {dotted(row.ptx_version)} or later"
+
+
+TMA_RANK = Rule(
+    id="tma.rank",
+    message="TMA rank must be in the range 1..5",
+    fix="give a tensor map of 1 to 5 dimensions and one coordinate for each; {rank} were given",
+    why="The instruction exists for these ranks only, and the rank is part of its spelling.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
+)
+
+
+def is_tma_rank(rank: int) -> bool:
+    """Whether a tensor copy has this many dimensions."""
+    return rank in tma.RANKS
+
+
+def check_tma_rank(rank: int) -> None:
+    """Raises tma.rank unless a tensor copy of `rank` dimensions exists."""
+    if not is_tma_rank(rank):
+        TMA_RANK.fail(rank=rank)
+
+
+TMA_MULTICAST_TARGET = Rule(
+    id="tma.multicast-target",
+    message="cluster multicast TMA requires a compatible SM target",
+    fix="load without multicast, or compile for {instead}; {target} has no {instruction}",
+    why="LLVM ends the process where it cannot select the instruction.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
+)
+
+
+def check_tma_multicast_target(target: Target) -> None:
+    """Raises tma.multicast-target unless `target` can load one box into several CTAs of a cluster."""
+    _check_target(TMA_MULTICAST_TARGET, tma.load_bulk(multicast=True), target)
+
+
+TMA_BULK_SIZE = Rule(
+    id="tma.bulk-size",
+    message="a bulk copy moves a multiple of {step} bytes, not {size}",
+    fix="round the size up to {rounded}, or copy the rest with ordinary loads and stores",
+    why="ptxas refuses a constant that is not a size; in a register it fails on the GPU.",
+    reference="PTX ISA 9.7.9 (cp.async.bulk)",
+)
+
+
+def is_bulk_size(size: int) -> bool:
+    """Whether a bulk copy can move this many bytes."""
+    return size > 0 and size % tma.BULK_ALIGNMENT == 0
+
+
+def check_bulk_size(size: int) -> None:
+    """Raises tma.bulk-size unless `size` bytes can be copied by one cp.async.bulk."""
+    if not is_bulk_size(size):
+        step = tma.BULK_ALIGNMENT
+        TMA_BULK_SIZE.fail(step=step, size=size, rounded=max(step, -(-size // step) * step))
+
+
+SETMAXNREG_RANGE = Rule(
+    id="setmaxnreg.range",
+    message="setmaxnreg takes {lowest} to {highest} registers by {step}, not {registers}",
+    fix="use {nearest}",
+    why="The register file is dealt out in units of that step.",
+    reference="PTX ISA 9.7.19 (setmaxnreg); ptxas 13.5",
+)
+
+
+def is_register_count(registers: int) -> bool:
+    """Whether setmaxnreg takes this count."""
+    return registers in register_budget.REGISTER_COUNTS
+
+
+def check_register_count(registers: int) -> None:
+    """Raises setmaxnreg.range unless setmaxnreg takes `registers` a thread."""
+    if not is_register_count(registers):
+        legal = register_budget.REGISTER_COUNTS
+        SETMAXNREG_RANGE.fail(
+            lowest=legal[0],
+            highest=legal[-1],
+            step=legal.step,
+            registers=registers,
+            nearest=min(legal, key=lambda count: abs(count - registers)),
+        )
+
+
+SETMAXNREG_TARGET = Rule(
+    id="setmaxnreg.target",
+    message="{target} does not support {instruction}",
+    fix="leave the register budget alone, or compile for {instead}",
+    why="It belongs to the architecture- and family-specific targets: the name needs its a or f.",
+    reference="PTX ISA 9.7.19 (setmaxnreg); ptxas 13.5",
+)
+
+
+def check_setmaxnreg_target(target: Target) -> None:
+    """Raises setmaxnreg.target unless `target` can move registers between warpgroups."""
+    _check_target(SETMAXNREG_TARGET, register_budget.setmaxnreg("inc"), target)
+
+
+BARRIER_ID = Rule(
+    id="barrier.id",
+    message="a CTA has the named barriers {lowest} to {highest}, not {given}",
+    fix="number the barriers of the kernel from {lowest} to {highest}; k.barrier.sync() uses barrier {lowest}",
+    why="Another number in a register waits on a barrier that is not meant, or traps.",
+    reference="PTX ISA 9.7.13.1",
+)
+
+
+def is_barrier_id(number: int) -> bool:
+    """Whether a CTA has a barrier of this number."""
+    return number in sync.BARRIER_IDS
+
+
+def check_barrier_id(number: int) -> None:
+    """Raises barrier.id unless `number` is one of the CTA's named barriers."""
+    if not is_barrier_id(number):
+        BARRIER_ID.fail(lowest=sync.BARRIER_IDS[0], highest=sync.BARRIER_IDS[-1], given=number)
+
+
+BARRIER_THREADS = Rule(
+    id="barrier.threads",
+    message="a barrier counts whole warps: {threads} threads are not a positive multiple of {warp} up to {most}",
+    fix="give the number of threads that arrive, rounded to whole warps",
+    why="The hardware counts warps, so the barrier would open early or never.",
+    reference="PTX ISA 9.7.13.1",
+)
+
+
+def is_barrier_threads(threads: int) -> bool:
+    """Whether this many threads, whole warps, can meet at a barrier."""
+    return 0 < threads <= sync.MAX_CTA_THREADS and threads % WARP_SIZE == 0
+
+
+def check_barrier_threads(threads: int) -> None:
+    """Raises barrier.threads unless `threads` can take part in a counted barrier."""
+    if not is_barrier_threads(threads):
+        BARRIER_THREADS.fail(threads=threads, warp=WARP_SIZE, most=sync.MAX_CTA_THREADS)
+
+
+BARRIER_CROWD = Rule(
+    id="barrier.crowd",
+    message="{coming} threads come to this barrier, and it opens for every {threads} of them",
+    fix="count all threads that come here: threads={coming}; or give each group a barrier of its own number",
+    why="It opens when the first {threads} have come, whichever these are, and does not wait for the others.",
+    reference="PTX ISA 9.7.13.1 (barrier)",
+)
+
+
+def check_barrier_crowd(threads: int, coming: int) -> None:
+    """Raises barrier.crowd where `coming` threads come to a barrier that is for fewer."""
+    if coming > threads:
+        BARRIER_CROWD.fail(coming=coming, threads=threads)
+
+
+MBARRIER_COUNT = Rule(
+    id="mbarrier.count",
+    message="an mbarrier expects {lowest} to {highest} arrivals a phase, not {count}",
+    fix="count the threads that arrive: 1 where one thread arrives for all",
+    why="The count has 20 bits in the barrier's word; what does not fit changes its other fields.",
+    reference="PTX ISA 9.7.13.15 (mbarrier.init)",
+)
+
+
+def is_arrival_count(count: int) -> bool:
+    """Whether an mbarrier can expect this many arrivals."""
+    return count in mbarrier.ARRIVAL_COUNTS
+
+
+def check_arrival_count(count: int) -> None:
+    """Raises mbarrier.count unless a barrier can be initialised to `count` arrivals."""
+    if not is_arrival_count(count):
+        legal = mbarrier.ARRIVAL_COUNTS
+        MBARRIER_COUNT.fail(lowest=legal[0], highest=legal[-1], count=count)
+
+
+MBARRIER_EXPECT_TX = Rule(
+    id="mbarrier.expect-tx",
+    message="one expect_tx adds {lowest} to {highest} bytes, not {count}",
+    fix="give the bytes of the copies that complete on this barrier in one phase, or use more barriers",
+    why="ptxas takes any number without a word, and the barrier's transaction count overflows.",
+    reference="PTX ISA 9.7.13.15 (mbarrier.expect_tx)",
+)
+
+
+def is_transaction_count(count: int) -> bool:
+    """Whether an mbarrier's transaction count can hold this many bytes."""
+    return count in mbarrier.TRANSACTION_BYTES
+
+
+def check_transaction_count(count: int) -> None:
+    """Raises mbarrier.expect-tx unless one expect_tx can announce `count` bytes."""
+    if not is_transaction_count(count):
+        legal = mbarrier.TRANSACTION_BYTES
+        MBARRIER_EXPECT_TX.fail(lowest=legal[0], highest=legal[-1], count=count)
+
+
+MBARRIER_PARITY = Rule(
+    id="mbarrier.parity",
+    message="the parity of a phase is 0 or 1, not {parity}",
+    fix="wait for the parity of the phase: its number modulo 2, the first phase being 0",
+    why="A wait on the phase's number instead of its parity returns at once or never.",
+    reference="PTX ISA 9.7.13.15 (mbarrier.try_wait)",
+)
+
+
+def is_parity(parity: int) -> bool:
+    """Whether it is the parity of a phase."""
+    return parity in mbarrier.PARITIES
+
+
+def check_parity(parity: int) -> None:
+    """Raises mbarrier.parity unless `parity` is 0 or 1."""
+    if not is_parity(parity):
+        MBARRIER_PARITY.fail(parity=parity)
+
+
+SPECIAL_REGISTER = Rule(
+    id="register.name",
+    message="{given!r} is not a special register that nvbackend reads{nearest}",
+    fix="name it as PTX does, without its percent sign and with its axis: tid.x",
+    why="LLVM takes an intrinsic that it does not know for a function from elsewhere.",
+    reference="PTX ISA 10 (special registers)",
+)
+
+
+def is_special_register(name: str) -> bool:
+    """Whether there is a row that reads it."""
+    return name in special_registers.NAMES
+
+
+def check_special_register(name: str) -> None:
+    """Raises register.name unless `name` is a special register that has a row."""
+    if not is_special_register(name):
+        nearest = difflib.get_close_matches(str(name), special_registers.NAMES, n=1)
+        SPECIAL_REGISTER.fail(given=name, nearest=f"; the nearest is {nearest[0]}" if nearest else "")
+
+
+CLUSTER_SIZE = Rule(
+    id="cluster.size",
+    message="a cluster has {lowest} to {highest} CTAs, not {size}",
+    fix="use {lowest} to {portable} CTAs, which every chip with clusters launches",
+    why="The launch fails with an error that does not name the reason.",
+    reference="CUDA Programming Guide, thread block clusters",
+)
+CLUSTER_PORTABLE_SIZE = Rule(
+    id="cluster.portable-size",
+    message="a cluster of {size} CTAs is launched by some chips only",
+    fix="use at most {portable} CTAs, or ask the device with cuOccupancyMaxPotentialClusterSize",
+    why="The kernel has to allow the non-portable size, and the launch fails where the chip has no room for it.",
+    reference="CUDA Programming Guide, thread block clusters",
+    severity=Severity.WARNING,
+)
+
+
+def is_cluster_size(size: int) -> bool:
+    """Whether some chip launches clusters of this many CTAs."""
+    return size in cluster.SIZES
+
+
+def is_portable_cluster_size(size: int) -> bool:
+    """Whether every chip with clusters launches this many CTAs a cluster."""
+    return size in cluster.PORTABLE_SIZES
+
+
+def check_cluster_size(size: int) -> tuple[Diagnostic, ...]:
+    """Raises cluster.size unless some chip launches clusters of `size` CTAs; returns the warning where not all do."""
+    if not is_cluster_size(size):
+        CLUSTER_SIZE.fail(
+            lowest=cluster.SIZES[0], highest=cluster.SIZES[-1], portable=cluster.PORTABLE_SIZES[-1], size=size
+        )
+    if is_portable_cluster_size(size):
+        return ()
+    return (CLUSTER_PORTABLE_SIZE.diagnose(size=size, portable=cluster.PORTABLE_SIZES[-1]),)
+
+
+CLUSTER_TARGET = Rule(
+    id="cluster.target",
+    message="{target} has no clusters ({instruction})",
+    fix="leave the cluster out (one CTA), or compile for {instead}",
+    why="Clusters came with compute capability 9.0; LLVM ends the process on their instructions before.",
+    reference="PTX ISA 9.7.13 (barrier.cluster)",
+)
+
+
+def check_cluster_target(target: Target) -> None:
+    """Raises cluster.target unless `target` has clusters of more than one CTA."""
+    _check_target(CLUSTER_TARGET, cluster.barrier_wait(), target)
+
+
+LDMATRIX_TARGET = Rule(
+    id="ldmatrix.target",
+    message="{target} has no {instruction}",
+    fix="load the fragments with ordinary shared loads, or compile for {instead}",
+    why="LLVM ends the process where it cannot select the instruction.",
+    reference="PTX ISA 9.7.14 (ldmatrix)",
+)
+STMATRIX_TARGET = Rule(
+    id="stmatrix.target",
+    message="{target} has no {instruction}",
+    fix="store the fragments with ordinary shared stores, or compile for {instead}",
+    why="LLVM ends the process where it cannot select the instruction.",
+    reference="PTX ISA 9.7.14 (stmatrix)",
+)
+
+
+def check_ldmatrix_target(target: Target) -> None:
+    """Raises ldmatrix.target unless `target` has ldmatrix."""
+    _check_target(LDMATRIX_TARGET, matrix_move.ldmatrix(1), target)
+
+
+def check_stmatrix_target(target: Target) -> None:
+    """Raises stmatrix.target unless `target` has stmatrix."""
+    _check_target(STMATRIX_TARGET, matrix_move.stmatrix(1), target)
+
+
+RULES: tuple[Rule, ...] = (
+    *(TMA_RANK, TMA_MULTICAST_TARGET, TMA_BULK_SIZE),
+    *(SETMAXNREG_RANGE, SETMAXNREG_TARGET),
+    *(BARRIER_ID, BARRIER_THREADS, BARRIER_CROWD),
+    *(MBARRIER_COUNT, MBARRIER_EXPECT_TX, MBARRIER_PARITY),
+    SPECIAL_REGISTER,
+    *(CLUSTER_SIZE, CLUSTER_PORTABLE_SIZE, CLUSTER_TARGET),
+    *(LDMATRIX_TARGET, STMATRIX_TARGET),
+)
+"""Every rule of this module, for documentation and meta-tests."""

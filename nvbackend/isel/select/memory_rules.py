@@ -1,0 +1,129 @@
+"""Rules on what the instructions of caches, of clearing and of sleeping are given, with their checks."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+
+CLEARED_UNIT = 8
+"""st.bulk clears a multiple of so many bytes, from an address that is a multiple of it."""
+LONGEST_SLEEP = 1_000_000
+"""Nanoseconds."""
+
+LINE = Rule(
+    id="cache.line",
+    message="{instruction} works on lines of {bytes} bytes; the address is a multiple of {align} only",
+    fix="give the address of a whole line: {advice}",
+    why="An address inside of a line is undefined behaviour: a neighbour's bytes would be forgotten with one's own.",
+    reference="PTX ISA 9.7.9 (applypriority, discard)",
+)
+POLICY_RANGE = Rule(
+    id="cache.policy-range",
+    message="a policy for the first {primary} of {total} bytes: the first part is more than the whole",
+    fix="give the whole range as total_bytes, and at most as much as primary_bytes",
+    why="The behaviour is undefined: the policy can be any.",
+    reference="PTX ISA 9.7.9 (createpolicy), primary_size and total_size",
+)
+CLEARED = Rule(
+    id="cache.cleared",
+    message="st.bulk clears a multiple of {unit} bytes at a multiple of {unit}, not {given} bytes at one of {align}",
+    fix="round the size down and clear the rest with stores, from an address that is a multiple of {unit}",
+    why="The behaviour is undefined: bytes outside the range are cleared too, or nothing is.",
+    reference="PTX ISA 9.7.9 (st.bulk)",
+)
+SLEEP = Rule(
+    id="nanosleep.range",
+    message="nanosleep takes 0 to {longest} nanoseconds, not {given}",
+    fix="sleep several times, and look in between whether there is work",
+    why="The hardware sleeps no longer than that, so a longer wait ends too early.",
+    reference="PTX ISA 9.7.19 (nanosleep)",
+)
+READ_BYTES = Rule(
+    id="async-copy.read-bytes",
+    message="a copy of {size} bytes reads 0 to {size} of them, not {given}",
+    fix="count in bytes, and at most as many as are copied: k.math.min(left, {size})",
+    why="More than the copy has is undefined behaviour.",
+    reference="PTX ISA 9.7.9 (cp.async), src-size",
+)
+COPY_POLICY = Rule(
+    id="async-copy.policy",
+    message="cp.async with the cache policy 0, which is not a policy",
+    fix="make a policy with k.cache.policy(...), or leave cache_policy out",
+    why="ptxas ends with an internal error (C7907) where it sees the 0.",
+    reference="PTX ISA 9.7.9 (createpolicy); ptxas 12.9 and 13.5",
+)
+PENDING_COPIES = Rule(
+    id="async-copy.pending",
+    message="{instruction} {given}: the number of groups that may stay in flight is {legal}",
+    fix="use 0 to wait forevery group, n for all but the n newest",
+    why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
+    reference="PTX ISA 9.7.9 (cp.async.wait_group)",
+)
+PENDING_STORES = Rule(
+    id="tma.pending",
+    message="{instruction} {given}: the number of bulk groups that may stay in flight is {legal}",
+    fix="use 0 to wait forevery group, n for all but the n newest",
+    why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
+    reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
+)
+EXCHANGE = Rule(
+    id="shuffle.lanes",
+    message="shfl.sync.{mode}: {what}",
+    fix="give {advice}",
+    why="A value of another lane comes, or one that is not defined.",
+    reference="PTX ISA 9.7.9 (shfl.sync)",
+)
+
+
+def check_read_bytes(given: int, size: int) -> None:
+    """Raises async-copy.read-bytes where a copy of `size` bytes is to read another number of them."""
+    if not 0 <= given <= size:
+        READ_BYTES.fail(size=size, given=given)
+
+
+def check_copy_policy(policy: int) -> None:
+    """Raises async-copy.policy for the number 0, which no createpolicy gives."""
+    if policy == 0:
+        COPY_POLICY.fail()
+
+
+def check_exchange(mode: str, lane: int | None, width: int) -> None:
+    """Raises shuffle.lanes for a segment or a lane that there is not; `lane` None is one that is not known."""
+    if type(width) is not int or not 1 <= width <= WARP_SIZE or width & (width - 1):
+        advice = f"a power of two up to {WARP_SIZE}"
+        EXCHANGE.fail(mode=mode, what=f"segments of {width} lanes", advice=advice)
+    if lane is not None and not 0 <= lane < WARP_SIZE:
+        EXCHANGE.fail(mode=mode, what=f"lane {lane} of a warp", advice=f"0 to {WARP_SIZE - 1}")
+
+
+def check_members(mode: str, members: int, executing: int) -> None:
+    """Raises shuffle.lanes where a lane of those `executing` (a bit each) is not among the `members`."""
+    if executing & ~members:
+        lane = (executing & ~members & -(executing & ~members)).bit_length() - 1
+        what = f"lane {lane} executes it, and is not among the members {members:#x}"
+        EXCHANGE.fail(mode=mode, what=what, advice="a bit for every lane that comes here, or let only those come here")
+
+
+def check_line(instruction: str, align: int, advice: str) -> None:
+    """Raises cache.line unless an address that is a multiple of `align` bytes is one of a line's start."""
+    if align % LINE_BYTES:
+        LINE.fail(instruction=instruction, bytes=LINE_BYTES, align=align, advice=advice)
+
+
+def check_policy_range(primary_bytes: int, total_bytes: int) -> None:
+    """Raises cache.policy-range where the first part is longer than the whole."""
+    if primary_bytes > total_bytes:
+        POLICY_RANGE.fail(primary=primary_bytes, total=total_bytes)
+
+
+def check_cleared(size: int, align: int) -> None:
+    """Raises cache.cleared unless st.bulk clears `size` bytes at a multiple of `align` bytes."""
+    if size < 0 or size % CLEARED_UNIT or align % CLEARED_UNIT:
+        CLEARED.fail(unit=CLEARED_UNIT, given=size, align=align)
+
+
+def check_sleep(nanoseconds: int) -> None:
+    """Raises nanosleep.range unless a thread can sleep so long."""
+    if not 0 <= nanoseconds <= LONGEST_SLEEP:
+        SLEEP.fail(longest=LONGEST_SLEEP, given=nanoseconds)

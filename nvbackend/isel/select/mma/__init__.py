@@ -1,0 +1,1 @@
+"""mma.sync: the request, its rules, the selector."""

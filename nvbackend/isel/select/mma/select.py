@@ -1,0 +1,20 @@
+"""The selector of mma.sync: from a request and the exact target to the row, or to every reason against one."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.mma import mma
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.select.mma.request import MmaRequest
+from nvbackend.isel.select.mma.rules import violations
+from nvbackend.isel.target.target import Target
+
+
+@user_facing
+def select_mma(request: MmaRequest, target: Target) -> Row:
+    """The row of mma.sync, mma.sp or block-scaled mma that does `request` on `target`.
+
+    Raises every broken rule of the request together (ids `mma.*`), at the caller's line.
+    """
+    raise_all(violations(request, target))
+    return mma.mma(request.instruction)

@@ -1,0 +1,110 @@
+"""Which shapes a tcgen05.mma has: what its instruction descriptor may say besides its qualifiers.
+
+ptxas does not see the descriptor, so this is its only check. PTX ISA 9.7.16.2.1 (table of kinds and shapes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.words.control_words import scale_factors
+from nvbackend.intrinsics.words.scale_triples import factor_faults
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+from nvbackend.isel.target.target import Target, target_names
+
+_REFERENCE = "PTX ISA 9.7.16.2.1 (matrix shape)"
+M = Rule(
+    id="tcgen05.m",
+    message="{form} has M = {legal}, not {given}",
+    fix="use M = {nearest}, or another cta_group",
+    why="The descriptor is data: neither LLVM nor ptxas see it, and the GPU stops the kernel or writes other lanes.",
+    reference=_REFERENCE,
+)
+N = Rule(
+    id="tcgen05.n",
+    message="{form} has no N = {given}",
+    fix="use N = {nearest}",
+    why="The descriptor is data: neither LLVM nor ptxas see it, and the GPU stops the kernel or writes other columns.",
+    reference=_REFERENCE,
+)
+DESCRIPTOR = Rule(
+    id="tcgen05.descriptor",
+    message="the instruction is {form}, and its instruction descriptor is of {given}",
+    fix="make both of the same kind, and sparse or dense",
+    why="The bits of the descriptor have another meaning in another kind.",
+    reference="PTX ISA 9.7.16.4.2 (instruction descriptor)",
+)
+K96 = Rule(
+    id="tcgen05.k96",
+    message="{target} has no tcgen05.mma of {form} with K = 96",
+    fix="use K = {k} (k96=False), or compile for {instead}",
+    why="The bit of the descriptor that says so is reserved on other chips, and neither LLVM nor ptxas see it.",
+    reference="CUTLASS 4, SM103MmaMXF4Op and SM103MmaMXF4NVF4Op; PTX ISA 9.7.16.4.2 (instruction descriptor)",
+)
+RULES = (M, N, DESCRIPTOR, K96)
+
+
+def legal_m(request: Tcgen05Request) -> tuple[int, ...]:
+    """The rows of D that the instruction can have, over all CTAs of its group."""
+    scaled = request.of is not None and request.of.block_scale
+    if request.weight_stationary:
+        return (32, 64, 128)
+    if request.cta_group == 1:
+        return (128,) if scaled else (64, 128)
+    return (256,) if scaled and request.sparse else (128, 256)
+
+
+def legal_n(request: Tcgen05Request) -> Collection[int]:
+    """The columns of D that the instruction can have."""
+    if request.weight_stationary:
+        return (64, 128) if request.sparse else (64, 128, 256)
+    if request.kind == "i8":
+        return (8, 16, 24, *range(32, 257, 16)) if request.cta_group == 1 else range(32, 257, 32)
+    return range(8 * request.cta_group, 257, 8 * request.cta_group)
+
+
+def shape_faults(
+    request: Tcgen05Request, descriptor: InstructionDescriptor, target: Target | None = None
+) -> Iterator[Diagnostic]:
+    """What the descriptor says that an instruction as in `request` does not do (tcgen05.m, .n, .descriptor).
+
+    Also scale factors of a type that its blocks do not have (block-scale.atom). With a `target`, what it does elsewhere
+    only as well (tcgen05.k96).
+    """
+    form = f"{'sparse' if request.sparse else 'dense'} kind::{request.kind}"
+    if (descriptor.kind, descriptor.sparse) != (request.kind, request.sparse):
+        given = f"{'sparse' if descriptor.sparse else 'dense'} kind::{descriptor.kind}"
+        yield DESCRIPTOR.diagnose(form=form, given=given)
+        return
+    form += " with weight stationary" if request.weight_stationary else f" of {request.cta_group} CTA(s)"
+    rows, columns = legal_m(request), legal_n(request)
+    if descriptor.m not in rows:
+        legal = " or ".join(map(str, rows))
+        yield M.diagnose(form=form, legal=legal, given=descriptor.m, nearest=_nearest(rows, descriptor.m))
+    if descriptor.n not in columns:
+        yield N.diagnose(form=form, given=descriptor.n, nearest=_nearest(columns, descriptor.n))
+    yield from _factor_faults(request, descriptor)
+    if target is not None and not is_k_of(descriptor, target):
+        names = [name for name in target_names() if Target.parse(name).has(Feature.TMEM_K96)]
+        yield K96.diagnose(target=target, form=form, k=descriptor.form.k, instead=" or ".join(names))
+
+
+def _factor_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -> Iterator[Diagnostic]:
+    """Blocks of 32 have factors of ue8m0 alone; ptxas sees the blocks, and the type is in the descriptor."""
+    if request.of is None or descriptor.scale is None or request.scale_vector not in request.of.scale_vectors:
+        return
+    k = descriptor.form.k
+    vec_size = k // scale_factors(request.kind, request.scale_vector)
+    yield from factor_faults(k, vec_size, descriptor.a, descriptor.b, descriptor.scale)
+
+
+def is_k_of(descriptor: InstructionDescriptor, target: Target) -> bool:
+    """Whether `target` has instructions of the descriptor's K; a K of 96 is not everywhere where tcgen05 is."""
+    return not descriptor.k96 or target.has(Feature.TMEM_K96)
+
+
+def _nearest(legal: Collection[int], given: int) -> int:
+    return min(legal, key=lambda one: abs(one - given))

@@ -1,0 +1,1 @@
+"""TMA tensor copies: the request, its rules, the selector."""

@@ -1,0 +1,79 @@
+"""A TMA tensor copy as asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.copy import tma_tensor
+from nvbackend.intrinsics.copy.tma_tensor import Mode
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.row import Row
+
+DIRECTIONS: dict[str, dict[str, Mode]] = {
+    "load": tma_tensor.LOAD_MODES,
+    "prefetch": tma_tensor.LOAD_MODES,
+    "store": tma_tensor.STORE_MODES,
+    "reduce": tma_tensor.REDUCE_MODES,
+}
+"""Where a box goes (to shared memory, to L2, to global memory, combined with it), and the modes of it."""
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class TmaRequest:
+    """One tensor copy as asked for, of a tensor of `rank` dimensions.
+
+    `direction` is one of DIRECTIONS and `mode` one of its modes, in PTX's words; `operation` what a reduction does.
+    Loads alone have a `destination` ("cluster" or "cta"), `multicast` and a `cta_group` (1 or 2). Nothing is checked
+    here: `rules.violations` does.
+    """
+
+    rank: int
+    direction: str = "load"
+    mode: str = "tile"
+    destination: str = "cluster"
+    operation: str | None = None
+    multicast: bool = False
+    cta_group: int | None = None
+    cache_hint: bool = False
+
+    @property
+    def found_mode(self) -> Mode | None:
+        """The mode, None where the direction does not have it."""
+        modes = DIRECTIONS.get(self.direction) if isinstance(self.direction, str) else None
+        return modes.get(self.mode) if modes is not None and isinstance(self.mode, str) else None
+
+    @property
+    def mode_needs(self) -> Feature:
+        """What the mode needs besides compute capability 9.0."""
+        mode = self.found_mode
+        if mode is None:
+            return Feature.NONE
+        return mode.requires_in_cta if (self.direction, self.destination) == ("load", "cta") else mode.requires
+
+    def row(self) -> Row:
+        """The row that does it. Raises NoSuchRow without one."""
+        if self.direction == "load":
+            return tma_tensor.load_tensor(
+                self.rank,
+                self.mode,
+                self.destination,
+                multicast=self.multicast,
+                cta_group=self.cta_group,
+                cache_hint=self.cache_hint,
+            )
+        if self.direction == "reduce":
+            return tma_tensor.reduce_tensor(self.rank, str(self.operation), self.mode, cache_hint=self.cache_hint)
+        factory = tma_tensor.store_tensor if self.direction == "store" else tma_tensor.prefetch_tensor
+        return factory(self.rank, self.mode, cache_hint=self.cache_hint)
+
+
+def request_of(row: Row) -> TmaRequest | None:
+    """The request that a row answers, however it is spelled; None for a row of TMA that copies no box of a tensor."""
+    if "rank" not in row.axes:
+        return None
+    return TmaRequest(**{name: row.axes[name] for name in _AXES if name in row.axes})  # type: ignore[arg-type]
+
+
+_AXES = tuple(one.name for one in fields(TmaRequest))

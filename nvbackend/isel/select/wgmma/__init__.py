@@ -1,0 +1,1 @@
+"""wgmma: the request, its rules, the selector."""

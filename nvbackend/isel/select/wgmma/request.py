@@ -1,0 +1,79 @@
+"""A wgmma instruction as asked for, and the form of the rules on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.mma.wgmma import Multiplicands, multiplicands_of
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.target.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class WgmmaRequest:
+    """One `wgmma.mma_async` as asked for: D (m x n) = A (m x k) * B (k x n) + D, sizes in elements.
+
+    `trans_a` and `trans_b` are 1 where the operand is MN-major in shared memory; `negate_a`, `negate_b` its sign;
+    `selector` the sparsity selector; `popc` the bit operation of b1. Nothing is checked here: `violations` does.
+    """
+
+    n: int
+    k: int
+    d: ElementType
+    a: ElementType
+    b: ElementType
+    a_in_registers: bool = False
+    sparse: bool = False
+    satfinite: bool = False
+    m: int = wgmma.M
+    trans_a: int = 0
+    trans_b: int = 0
+    negate_a: bool = False
+    negate_b: bool = False
+    selector: int = 0
+    popc: str = wgmma.POPC_OPERATION
+
+    @property
+    def multiplicands(self) -> Multiplicands | None:
+        """The set that A and B are both of, None where wgmma does not multiply them."""
+        found = multiplicands_of(self.a)
+        return found if found is not None and self.b in found.types else None
+
+
+def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRequest:
+    """The request that selects `row` (of wgmma.mma_async), with the instruction's `immediates` where they are known."""
+    given = immediates or {}
+    axes: dict[str, Any] = dict(row.axes)
+    m, n, k = axes.pop("shape")
+    return WgmmaRequest(
+        m=m,
+        n=n,
+        k=k,
+        **axes,
+        trans_a=given.get("trans_a", 0),
+        trans_b=given.get("trans_b", 0),
+        negate_a=given.get("scale_a") == -1,
+        negate_b=given.get("scale_b") == -1,
+        selector=given.get("selector", 0),
+    )
+
+
+Values = dict[str, Any]
+"""Values for the texts of a rule, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A rule, whether a request keeps it, and the values for its texts where it does not.
+
+    A gate holds where another one already says why its question has no answer.
+    """
+
+    rule: Rule
+    holds: Callable[[WgmmaRequest, Target], bool]
+    values: Callable[[WgmmaRequest, Target], Values]

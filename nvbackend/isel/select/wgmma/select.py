@@ -1,0 +1,32 @@
+"""The selector: from a typed request and the exact target to the row, or to every reason against one."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.select.wgmma.rules import WgmmaRequest, violations
+from nvbackend.isel.target.target import Target
+
+
+@user_facing
+def select_wgmma(request: WgmmaRequest, target: Target) -> Row:
+    """The row of `wgmma.mma_async` that does `request` on `target`.
+
+    Raises every broken rule of the request together (ids `wgmma.*`), at the caller's line.
+    """
+    raise_all(violations(request, target))
+    return wgmma_row(request)
+
+
+def wgmma_row(request: WgmmaRequest) -> Row:
+    """The row of a request that breaks no rule."""
+    return wgmma.mma_async(
+        request.n,
+        request.d,
+        request.a,
+        request.b,
+        a_in_registers=request.a_in_registers,
+        sparse=request.sparse,
+        satfinite=request.satfinite,
+    )

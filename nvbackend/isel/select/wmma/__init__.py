@@ -1,0 +1,1 @@
+"""wmma: the requests, their rules, the selector."""

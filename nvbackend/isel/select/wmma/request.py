@@ -1,0 +1,68 @@
+"""wmma instructions as asked for: the multiplication, and the loads and stores of its fragments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.fragments.wmma import Shape
+from nvbackend.intrinsics.mma import wmma
+from nvbackend.intrinsics.mma.wmma import Kind
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class WmmaRequest:
+    """One `wmma.mma` as asked for: D = A * B + C, `shape` being (M, N, K) in elements.
+
+    Layouts ("row", "col") are those that A and B were loaded from; `rounding` is that of f64 ("rn", "rz", "rm", "rp"),
+    `popc` the bit operation of b1 ("xor", "and"). Nothing is checked here: `mma_violations` does.
+    """
+
+    shape: Shape
+    a: ElementType
+    b: ElementType
+    c: ElementType
+    d: ElementType
+    a_layout: str = "row"
+    b_layout: str = "col"
+    satfinite: bool = False
+    rounding: str | None = None
+    popc: str | None = None
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of the multiplicands, None where wmma does not multiply them."""
+        return wmma.kind_of(self.a) if self.a is self.b else None
+
+
+@user_facing
+@dataclass(frozen=True, slots=True)
+class WmmaMoveRequest:
+    """One `wmma.load` or `wmma.store` ("load", "store") as asked for: `fragment` "a", "b", "c" or "d" of `shape`.
+
+    `space` is the state space of the address ("global", "shared", None for a generic address); `strided` whether a
+    stride is given. Nothing is checked here: `move_violations` does.
+    """
+
+    operation: str
+    fragment: str
+    shape: Shape
+    element: ElementType
+    layout: str = "row"
+    space: str | None = None
+    strided: bool = True
+
+    @property
+    def kind(self) -> Kind | None:
+        """The first kind that has the fragment, None where none does."""
+        return wmma.kind_of_fragment(self.fragment, self.shape, self.element)
+
+
+def request_of(row: Row) -> WmmaRequest | WmmaMoveRequest:
+    """The request that selects `row` of this family."""
+    axes: dict[str, Any] = dict(row.axes)
+    return WmmaRequest(**axes) if row.opcode == wmma.MMA else WmmaMoveRequest(**axes)

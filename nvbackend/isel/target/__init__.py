@@ -1,0 +1,1 @@
+"""Exact chips, and the form of the rules that say what one of them supports."""

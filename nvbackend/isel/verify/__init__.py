@@ -1,0 +1,1 @@
+"""The verifier: every check of the machine form against the exact target."""

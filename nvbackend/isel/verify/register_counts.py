@@ -1,0 +1,63 @@
+"""How many registers the operands of a machine instruction have, against its row and, for wmma, its shape and types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.fragments.wmma import register_class, register_count, spelled_shape
+from nvbackend.intrinsics.mma import wmma
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.select.wmma.operand_rules import ARITY
+from nvbackend.isel.target.target import Target
+
+REGISTERS = Rule(
+    id="machine.registers",
+    message="{instruction}: operand {name} has {given} register(s), and the instruction takes {wanted}",
+    fix="give operand {name} {wanted} register(s)",
+    why="The instruction has as many operands as its shape says: LLVM takes another number for another function.",
+    reference="PTX ISA, the instruction's syntax",
+)
+RULES = (REGISTERS,)
+
+
+def count_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001
+    """Every operand with another number of registers than its instruction takes; wmma's by its own rule."""
+    if instr.row is None:
+        return
+    fragments = dict(_fragments(instr)) if instr.row.family == wmma.FAMILY else {}
+    for operand in instr.row.operands:
+        given = instr.registers.get(operand.name, operand.count)
+        if operand.name in fragments:
+            which, element = fragments[operand.name]
+            shape = _axes(instr)["shape"]
+            wanted = register_count(which, shape, element)
+            for count in {given, operand.count} - {wanted}:
+                yield ARITY.diagnose(
+                    at=instr.location,
+                    fragment=which.upper(),
+                    shape=spelled_shape(shape),
+                    element=element,
+                    count=wanted,
+                    given=count,
+                    register=register_class(element).llvm,
+                )
+        elif given != operand.count:
+            yield REGISTERS.diagnose(
+                at=instr.location, instruction=instr.row.ptx, name=operand.name, given=given, wanted=operand.count
+            )
+
+
+def _fragments(instr: MachineInstr) -> Iterator[tuple[str, tuple[str, ElementType]]]:
+    """The operands of a wmma that are fragments: which fragment, and of what."""
+    axes = _axes(instr)
+    if instr.opcode == wmma.MMA:
+        yield from ((name, (name, axes[name])) for name in ("d", "a", "b", "c"))
+    else:
+        yield "fragment", (axes["fragment"], axes["element"])
+
+
+def _axes(instr: MachineInstr) -> dict[str, Any]:
+    return {} if instr.row is None else dict(instr.row.axes)

@@ -1,0 +1,1 @@
+"""The algebra alone: layouts, and the operations on them."""

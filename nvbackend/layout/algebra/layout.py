@@ -1,0 +1,321 @@
+"""A layout: a function from coordinates to indices, given by a shape and a stride of the same nesting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from nvbackend.diagnostics import user_facing
+from nvbackend.layout.algebra.inttuple import (
+    Coordinate,
+    IntTuple,
+    added,
+    check_congruent,
+    check_limits,
+    compact,
+    depth_of,
+    extents,
+    is_run_time,
+    leaves,
+    modes,
+    nested_as,
+    product,
+    text,
+    widened,
+)
+from nvbackend.layout.algebra.rules import COORDINATE, EXTENT, LIMIT, MODE, RUN_TIME
+from nvbackend.layout.drawing.svg import check_size, table
+
+MOST_INDICES = 1 << 22
+"""How many indices are listed: shared memory has fewer bits."""
+Strides: TypeAlias = "IntTuple | None"
+
+
+@user_facing
+@dataclass(frozen=True, init=False, repr=False)
+class Layout:
+    """Shape:stride as in CuTe: coordinate (i, j, ...) goes to the sum of indices times strides.
+
+    Both are integers or nested tuples of them; without `stride` the layout is compact, the first mode fastest. Equal
+    layouts have equal numbers, static or dynamic. Strides may be a builder's values, printed `?`: such a layout can be
+    called, sliced, coalesced, divided, and composed with one of integers; what must compare its strides raises
+    layout-algebra.run-time. Raises layout-algebra.extent and layout-algebra.congruent.
+    CUTLASS documentation, CuTe layouts.
+    """
+
+    shape: IntTuple
+    stride: IntTuple
+
+    def __init__(self, shape: IntTuple, stride: Strides = None) -> None:
+        shape = extents(shape, "a shape", least=1)
+        if stride is None:
+            stride = compact(shape)
+        else:
+            stride = extents(stride, "a stride", run_time=True)
+            check_congruent(shape, stride)
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "stride", stride)
+
+    @property
+    def modes(self) -> tuple[Layout, ...]:
+        """The layouts of the top-level modes."""
+        return tuple(
+            trusted(shape, stride) for shape, stride in zip(modes(self.shape), modes(self.stride), strict=True)
+        )
+
+    def mode(self, *path: int) -> Layout:
+        """The layout of a mode: `layout.mode(0, 1)` is CuTe's `layout<0,1>(layout)`. Raises layout-algebra.mode."""
+        found = self
+        for index in path:
+            inner = found.modes
+            if not 0 <= index < len(inner):
+                MODE.fail(mode=index, layout=found, modes=len(inner))
+            found = inner[index]
+        return found
+
+    def __call__(self, *coordinate: Coordinate) -> Any:
+        """The index of a coordinate; with `_` in it, the layout of the modes that are left open.
+
+        A coordinate is one integer for the whole shape (the first mode runs fastest), or one a mode, and so on inside.
+        An integer past the end continues in the last mode, as in CuTe. Builder values may replace integers: the
+        arithmetic is emitted then, with what is known already done. A slice begins at index 0: where it lies says
+        `slice_and_offset`. Raises layout-algebra.coordinate.
+        """
+        place = coordinate[0] if len(coordinate) == 1 else coordinate
+        if _is_open(place):
+            return self.slice_and_offset(*coordinate)[0]
+        known: int = 0
+        unknown: Any = 0
+        for index, stride in _terms(place, self.shape, self.stride, place, self.shape):
+            if isinstance(index, int) and isinstance(stride, int):
+                known += index * int(stride)
+            elif not is_zero(index) and not is_zero(stride):
+                unknown = added(unknown, widened(_plain(index), self._reach()) * widened(_plain(stride), 0))
+        return known if isinstance(unknown, int) else unknown + known
+
+    def _reach(self) -> int:
+        """The largest distance from index 0 that coordinates come to, run-time strides left out."""
+        steps = zip(leaves(self.shape), leaves(self.stride), strict=True)
+        return sum((extent - 1) * abs(stride) for extent, stride in steps if isinstance(stride, int))
+
+    def slice_and_offset(self, *coordinate: Coordinate) -> tuple[Layout, Any]:
+        """The layout of the modes given as `_`, and the index at which it begins. Raises layout-algebra.coordinate."""
+        place = coordinate[0] if len(coordinate) == 1 else coordinate
+        if place is None:
+            return self, 0
+        kept = tuple(_open_modes(place, self.shape, self.stride, place, self.shape))
+        shape, stride = tuple(pair[0] for pair in kept), tuple(pair[1] for pair in kept)
+        return trusted(shape, stride), self(_closed(place))
+
+    def offsets(self) -> list[int]:
+        """The indices of all coordinates, in the order of the coordinate as one integer.
+
+        Raises layout-algebra.run-time, and layout-algebra.limit for a layout that no memory of a CTA has room for.
+        """
+        must_be_known(self, "the indices")
+        check_count(self)
+        found = [0]
+        for extent, stride in zip(leaves(self.shape), leaves(self.stride), strict=True):
+            starts = range(0, extent * stride, stride) if stride else [0] * extent
+            found = [start + index for start in starts for index in found]
+        return found
+
+    def svg(self) -> str:
+        """A picture, as an SVG document: first mode downwards, others to the right, indices in the cells.
+
+        Raises layout-algebra.run-time.
+        """
+        return drawn(str(self), self.shape, self.offsets)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __str__(self) -> str:
+        return f"{text(self.shape)}:{text(self.stride)}"
+
+    def __repr__(self) -> str:
+        return f"Layout({self.shape!r}, {self.stride!r})"
+
+
+def trusted(shape: IntTuple, stride: IntTuple) -> Layout:
+    """A layout of tuples that need no check, being made from those of other layouts."""
+    found = object.__new__(Layout)
+    object.__setattr__(found, "shape", shape)
+    object.__setattr__(found, "stride", stride)
+    return found
+
+
+def joined(parts: tuple[Layout, ...] | list[Layout]) -> Layout:
+    """The layout whose modes are `parts`."""
+    return trusted(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
+
+
+def must_be_known(layout: Layout, operation: str) -> None:
+    """Raises layout-algebra.run-time where a stride is not an integer."""
+    if any(not isinstance(stride, int) for stride in leaves(layout.stride)):
+        RUN_TIME.fail(operation=operation, layout=layout)
+
+
+def check_count(layout: Layout) -> None:
+    """Raises layout-algebra.limit where all indices together are too many to be listed."""
+    count = product(layout.shape)
+    if count > MOST_INDICES:
+        LIMIT.fail(what=f"the list of all indices of {layout}", problem=f"{count} of them", limit=MOST_INDICES)
+
+
+def is_zero(given: Any) -> bool:
+    """Whether it is known to be 0."""
+    return isinstance(given, int) and given == 0
+
+
+def _plain(given: Any) -> Any:
+    return int(given) if isinstance(given, int) else given
+
+
+def drawn(title: str, shape: IntTuple, offsets: Callable[[], list[int]]) -> str:
+    """The picture of the indices of all coordinates of a shape. Raises picture.size."""
+    rows = product(modes(shape)[0]) if modes(shape) else 1
+    check_size(rows, product(shape) // rows)
+    indices = offsets()
+    return table(title, [indices[row::rows] for row in range(rows)])
+
+
+def _is_open(place: Coordinate) -> bool:
+    return any(map(_is_open, place)) if isinstance(place, tuple) else place is None
+
+
+def _closed(place: Coordinate) -> Coordinate:
+    return tuple(map(_closed, place)) if isinstance(place, tuple) else 0 if place is None else place
+
+
+def _terms(
+    place: Coordinate, shape: IntTuple, stride: IntTuple, whole: Coordinate, domain: IntTuple
+) -> Iterator[tuple[Any, int]]:
+    """The indices along the leaves' modes, each with its stride; modes that add nothing may be left out."""
+    if isinstance(place, tuple):
+        parts = _inner(place, shape, whole, domain)
+        for inner, part, step in zip(place, parts, modes(stride), strict=True):
+            yield from _terms(inner, part, step, whole, domain)
+        return
+    if not isinstance(shape, tuple):
+        assert not isinstance(stride, tuple)
+        yield _number(place, whole, domain), stride
+        return
+    rest = widened(_number(place, whole, domain), product(shape))
+    flat = list(zip(leaves(shape), leaves(stride), strict=True))
+    if isinstance(rest, int) and rest < 0:
+        COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem="a negative index has no place in a tuple")
+    for extent, step in flat[:-1]:
+        if extent != 1:
+            if not is_zero(step):
+                yield rest % int(extent), step
+            rest = rest // int(extent)
+    if flat:
+        yield rest, flat[-1][1]
+
+
+def _open_modes(
+    place: Coordinate, shape: IntTuple, stride: IntTuple, whole: Coordinate, domain: IntTuple
+) -> Iterator[tuple[IntTuple, IntTuple]]:
+    if place is None:
+        yield shape, stride
+    elif isinstance(place, tuple):
+        parts = _inner(place, shape, whole, domain)
+        for inner, part, step in zip(place, parts, modes(stride), strict=True):
+            yield from _open_modes(inner, part, step, whole, domain)
+
+
+def _inner(place: tuple[Any, ...], shape: IntTuple, whole: Coordinate, domain: IntTuple) -> tuple[IntTuple, ...]:
+    if not isinstance(shape, tuple) or len(place) != len(shape):
+        problem = f"{len(place)} indices for the mode {text(shape)}, which has {len(modes(shape))}"
+        COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem=problem)
+    return shape
+
+
+def _number(place: Any, whole: Coordinate, domain: IntTuple) -> Any:
+    """An index: an integer, or whatever computes like one (a builder's value)."""
+    if isinstance(place, int):
+        return int(place)
+    if hasattr(place, "__index__"):
+        return place.__index__()
+    if not is_run_time(place):
+        COORDINATE.fail(coordinate=text(whole), shape=text(domain), problem=f"{place!r} is not an index")
+    return place
+
+
+@user_facing
+def make_layout(*parts: Any, stride: Strides = None) -> Layout:
+    """CuTe's make_layout: of layouts, a layout with these as its modes; of a shape (and a stride), `Layout`.
+
+    `make_layout((8, 4))` is compact; `make_layout((8, 4), (4, 1))` and `make_layout((8, 4), stride=(4, 1))` say the
+    stride. Raises what `Layout` raises.
+    """
+    if parts and stride is None and all(isinstance(part, Layout) for part in parts):
+        check_limits(tuple(part.shape for part in parts), "a shape")
+        return joined(parts)
+    if len(parts) == 1:
+        return Layout(parts[0], stride)
+    if len(parts) == 2 and stride is None:
+        return Layout(parts[0], parts[1])
+    EXTENT.fail(given=parts, what="make_layout")
+
+
+@user_facing
+def make_ordered_layout(shape: IntTuple, order: IntTuple) -> Layout:
+    """The compact layout whose modes follow each other in memory by rising `order`, which is nested as the shape is.
+
+    Raises layout-algebra.extent and layout-algebra.congruent.
+    """
+    shape, order = extents(shape, "a shape", least=1), extents(order, "an order")
+    check_congruent(shape, order)
+    flat, ranks = list(leaves(shape)), list(leaves(order))
+    strides, step = [0] * len(flat), 1
+    for index in sorted(range(len(flat)), key=lambda index: ranks[index]):
+        if flat[index] != 1:
+            strides[index], step = step, step * flat[index]
+    return trusted(shape, nested_as(shape, strides))
+
+
+def _domain(given: Any, path: tuple[int, ...]) -> IntTuple:
+    """The shape of a layout, a composed layout or a shape, or of the mode of it that `path` names."""
+    shape: IntTuple = given.shape if hasattr(given, "shape") else extents(given, "a shape", least=1)
+    for index in path:
+        inner = modes(shape)
+        if not 0 <= index < len(inner):
+            MODE.fail(mode=index, layout=text(shape), modes=len(inner))
+        shape = inner[index]
+    return shape
+
+
+@user_facing
+def size(given: Any, *mode: int) -> int:
+    """The number of coordinates of a layout or shape, or of a mode: `size(layout, 0)` is CuTe's `size<0>(layout)`.
+
+    Raises layout-algebra.mode.
+    """
+    return product(_domain(given, mode))
+
+
+@user_facing
+def rank(given: Any, *mode: int) -> int:
+    """The number of modes of a layout or shape, or of a mode; 1 for an integer. Raises layout-algebra.mode."""
+    return len(modes(_domain(given, mode)))
+
+
+@user_facing
+def depth(given: Any, *mode: int) -> int:
+    """How deep a layout or shape is nested, 0 for an integer. Raises layout-algebra.mode."""
+    return depth_of(_domain(given, mode))
+
+
+@user_facing
+def cosize(given: Any) -> int:
+    """One more than the largest index of a layout: what it needs of memory. A swizzle is not counted.
+
+    Raises layout-algebra.run-time.
+    """
+    layout: Layout = given if isinstance(given, Layout) else given.layout_b
+    must_be_known(layout, "the cosize")
+    steps = zip(leaves(layout.shape), leaves(layout.stride), strict=True)
+    return 1 + sum((extent - 1) * stride for extent, stride in steps if stride > 0)

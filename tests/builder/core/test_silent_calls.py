@@ -1,0 +1,187 @@
+"""Calls that would go wrong without a word: memory that is not there, stages left early, tiles nobody works on."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Major, Swizzle, f16, f32, i32, u8
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.ops.memory import SHARED_BASE_ALIGNMENT, static_limit
+from nvbackend.isel.target.target import dotted
+from nvbackend.signature import Parameter, Scalar, TensorMap
+from tests.support.ptxas import assemble, witnessed
+
+A = TensorMap(f16, box=(64, 64))
+TILE = nvb.SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+HOPPER_LIMIT = 232448  # bytes: CUDA C++ Programming Guide, compute capability 9.0
+
+
+def builder(threads=384, target="sm_90a"):
+    parameters = [Parameter("a", A), Parameter("n", Scalar(i32))]
+    return KernelBuilder("kernel", target, threads=threads, parameters=parameters)
+
+
+def rule_of(call):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.location is not None
+    assert diagnostic.location.file == __file__
+    return diagnostic.rule_id
+
+
+# -- shared memory --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", witnessed(), ids=str)
+def test_ptxas_takes_as_much_static_memory_as_the_builder(target):
+    """Of the chips that ptxas 13 does not know, ptxas 12.9 says it: 48 KB also for sm_101a."""
+    text = ".version {}\n.target {}\n.address_size 64\n.visible .entry k() {{\n.shared .b8 x[{}];\n"
+    text += ".reg .b32 r;\nmov.u32 r, x;\nst.shared.b32 [r], r;\nret;\n}}\n"
+    limit, version = static_limit(target), dotted(target.ptx_version)
+    assert assemble(text.format(version, target, limit), target.name)[0]
+    assert not assemble(text.format(version, target, limit + 16), target.name)[0]
+
+
+def test_static_memory_is_counted_with_its_gaps():
+    k = builder(target="sm_90")
+    k.shared_static(u8, 40 * 1024)
+    k.shared_static(u8, 4, align=4)
+    k.shared_static(u8, 7 * 1024, align=1024)
+    assert rule_of(lambda: k.shared_static(u8, 1)) == "shared.static-size"
+
+
+def test_static_and_dynamic_memory_are_what_a_cta_has_together():
+    k = builder()
+    k.shared(u8, HOPPER_LIMIT - 1024)
+    k.shared_static(u8, 1024)
+    assert rule_of(lambda: k.shared_static(u8, 1)) == "shared.size"
+    k = builder()
+    k.shared_static(u8, 1)
+    assert rule_of(lambda: k.shared(u8, HOPPER_LIMIT - 1023)) == "shared.size"
+    k.shared(u8, HOPPER_LIMIT - 1024)
+
+
+def test_dynamic_memory_is_aligned_as_its_base_is():
+    k = builder()
+    k.shared(u8, 1, align=1024)
+    assert rule_of(lambda: k.shared(u8, 1, align=2048)) == "shared.alignment"
+    k.shared_static(u8, 1, align=2048)
+    assert f"align {SHARED_BASE_ALIGNMENT}" in k.finish().ir
+
+
+# -- stages ---------------------------------------------------------------------------------------------------------
+
+RELEASE = "mbarrier.arrive"
+
+
+def in_drain(leave, *, loop_inside=False):
+    k = builder()
+    n = k.arguments[1]
+    ring = k.pipeline(2, 2, a=TILE)
+    k.mbarrier.ready()
+    with k.producer(40), k.range(n), ring.fill() as stage:
+        k.tma.load(stage.a, k.arguments[0], (0, 0), stage.full)
+    with k.consumers(232), k.range(n) as i, ring.drain():
+        if loop_inside:
+            with k.range(4):
+                leave(k, i)
+        else:
+            leave(k, i)
+    return k.finish()
+
+
+LEAVE = {
+    "break_if": lambda k, i: k.break_if(i == 3),
+    "continue_if": lambda k, i: k.continue_if(i == 3),
+    "return_if": lambda k, i: k.return_if(i == 3),
+}
+
+
+@pytest.mark.parametrize("leave", LEAVE.values(), ids=LEAVE)
+def test_a_stage_is_not_left_early(leave):
+    assert rule_of(lambda: in_drain(leave)) == "pipeline.left"
+
+
+def test_a_branch_inside_does_not_help():
+    def leave(k, i):
+        with k.if_(i == 3):
+            k.break_()
+
+    assert rule_of(lambda: in_drain(leave)) == "pipeline.left"
+
+
+@pytest.mark.parametrize(("name", "part"), [("break_if", "for.end"), ("continue_if", "for.next")])
+def test_a_loop_inside_of_a_stage_is_left_as_ever(name, part):
+    """The jump stays inside the stage: what follows its target gives the stage back."""
+    finished = in_drain(LEAVE[name], loop_inside=True)
+    assert finished.diagnostics == ()
+    (left,) = (block for block in finished.machine.blocks.values() if any("stay" in name for name in block.successors))
+    (target,) = (name for name in left.successors if "stay" not in name)
+    assert target.startswith(part)
+    inner_end = finished.machine.blocks[target.replace("next", "end")]
+    assert RELEASE in [instruction.opcode for instruction in inner_end.instructions]
+
+
+def test_a_return_leaves_the_stage_from_a_loop_inside():
+    assert rule_of(lambda: in_drain(LEAVE["return_if"], loop_inside=True)) == "pipeline.left"
+
+
+def test_a_producer_does_not_leave_its_stage():
+    k = builder()
+    ring = k.pipeline(2, 2, a=TILE)
+    k.mbarrier.ready()
+
+    def broken():
+        with k.producer(40), k.loop(), ring.fill():
+            k.break_if(k.arguments[1] == 0)
+
+    assert rule_of(broken) == "pipeline.left"
+
+
+@pytest.mark.parametrize("group", [0, -2, True])
+def test_tiles_are_walked_in_groups_of_some_rows(group):
+    k = builder()
+    assert rule_of(lambda: k.grouped(k.block_id(), 8, 8, group)) == "pipeline.group"
+
+
+# -- warpgroups -----------------------------------------------------------------------------------------------------
+
+
+STEPS = ["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"] * 4
+"""A tile of 64 columns, in steps of 16."""
+
+
+def multiply(warpgroups, number):
+    k = builder()
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=warpgroups)
+    a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
+    with k.producer(40):
+        pass
+    with k.consumers(232) as warpgroup:
+        acc = mma.accumulator()
+        with k.wgmma.group():
+            mma.accumulate(acc, a, b, number(warpgroup))
+    return [one.row.ptx for one in k.machine.instructions() if one.opcode.startswith("wgmma.mma_async")]
+
+
+@pytest.mark.parametrize("number", [2, -1, 7])
+def test_a_warpgroup_that_the_tile_does_not_have(number):
+    assert rule_of(lambda: multiply((2, 1), lambda _: number)) == "mma.warpgroup"
+    assert rule_of(lambda: multiply((1, 1), lambda _: number)) == "mma.warpgroup"
+
+
+@pytest.mark.parametrize("warpgroups", [(4, 1), (2, 2), (1, 3)])
+def test_parts_of_a_tile_that_no_warpgroup_has(warpgroups):
+    assert rule_of(lambda: multiply(warpgroups, lambda warpgroup: warpgroup)) == "mma.warpgroups-there"
+
+
+@pytest.mark.parametrize("warpgroups", [(2, 1), (1, 2), (1, 1)])
+def test_as_many_parts_as_warpgroups(warpgroups):
+    assert multiply(warpgroups, lambda warpgroup: warpgroup) == STEPS
+
+
+def test_a_number_of_the_users_own_may_be_any():
+    assert multiply((4, 1), lambda warpgroup: warpgroup * 2 + 1) == STEPS
+    assert multiply((4, 1), lambda _: 3) == STEPS

@@ -1,0 +1,223 @@
+"""What verify of an attached builder judges: as much as of a kernel where nothing else in the function matters."""
+
+from __future__ import annotations
+
+import pytest
+from llvmlite import ir
+
+import nvbackend as nvb
+from nvbackend import DiagnosticError, f32, i32
+from nvbackend.builder.kernel.kernel import TRIPLE, KernelBuilder
+
+VOID, I32 = ir.VoidType(), ir.IntType(32)
+SHARED = ir.PointerType(addrspace=3)
+
+
+def attached(name="own", **options):
+    module = ir.Module("owner")
+    module.triple = TRIPLE
+    function = ir.Function(module, ir.FunctionType(VOID, [ir.PointerType(addrspace=1), I32]), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    k = nvb.attach(builder, "sm_90a", threads=128, **options)
+    return k, builder, k.global_address(function.args[0], f32, 16), k.value(function.args[1], i32)
+
+
+def said(k) -> list[str]:
+    try:
+        return [one.rule_id for one in k.verify()]
+    except DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+
+
+def race(k, out, n):
+    shared = k.shared(f32, 128)
+    shared[k.thread_id()] = 1.0
+    out[k.thread_id()] = shared[127 - k.thread_id()]
+
+
+def nobody_arrives(k, out, n):
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    k.mbarrier.wait(full, 0)
+
+
+def past_the_end(k, out, n):
+    shared = k.shared(f32, 100)
+    shared[k.thread_id()] = 1.0
+
+
+def in_half_of_the_threads(k, out, n):
+    with k.if_(k.thread_id() < 40):
+        k.barrier.sync()
+
+
+def race_in_a_loop(k, out, n):
+    shared = k.shared(f32, 128)
+    with k.range(n) as i:
+        shared[k.thread_id()] = 1.0
+        k.barrier.sync()
+        out[i] = shared[127 - k.thread_id()]
+
+
+def right(k, out, n):
+    shared = k.shared(f32, 128)
+    full = k.mbarrier.array(1, 128)
+    k.mbarrier.ready()
+    with k.if_(k.thread_id() < 64):
+        shared[k.thread_id()] = 1.0
+    with k.range(n) as i:
+        k.barrier.sync()
+        out[i] = shared[127 - k.thread_id()]
+    k.mbarrier.arrive(full)
+    k.mbarrier.wait(full, 0)
+
+
+BODIES = [race, nobody_arrives, past_the_end, in_half_of_the_threads, race_in_a_loop, right]
+
+
+def of_a_kernel(body) -> list[str]:
+    parameters = [nvb.Parameter("out", nvb.Pointer(f32, align=16)), nvb.Parameter("n", nvb.Scalar(i32))]
+    k = KernelBuilder("own", "sm_90a", threads=128, parameters=parameters)
+    try:
+        body(k, *k.arguments)
+        return [one.rule_id for one in k.finish().diagnostics]
+    except DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+
+
+def harmless(builder) -> None:
+    """What an owner adds that matters to no protocol."""
+    first, second = builder.function.args
+    again = builder.gep(first, [builder.add(second, ir.Constant(I32, 4))], source_etype=I32)
+    builder.store(builder.load(again, typ=I32), again)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("mine", ["nothing", "values", "a branch at the end"])
+def test_as_a_kernel_is_judged(body, mine):
+    k, builder, out, n = attached()
+    if mine == "values":
+        harmless(builder)
+    body(k, out, n)
+    if mine == "a branch at the end":
+        more, done = (builder.append_basic_block(name) for name in ("more", "done"))
+        builder.cbranch(builder.icmp_signed(">", k.function.args[1], ir.Constant(I32, 7)), more, done)
+        builder.position_at_end(more)
+        harmless(builder)
+        builder.branch(done)
+        builder.position_at_end(done)
+    builder.ret_void()
+    found = said(k)
+    assert found == of_a_kernel(body)
+    assert bool(found) is (body is not right)
+
+
+def of_shared_memory(builder):
+    array = ir.GlobalVariable(builder.module, ir.ArrayType(I32, 4), "array", addrspace=3)
+    array.linkage, array.initializer = "internal", ir.Constant(array.value_type, ir.Undefined)
+    builder.load(builder.gep(array, [ir.Constant(I32, 0), ir.Constant(I32, 0)]), typ=I32)
+
+
+def of_a_call(builder):
+    callee = ir.Function(builder.module, ir.FunctionType(VOID, []), "callee")
+    builder.call(callee, [])
+
+
+def of_assembly(builder):
+    builder.asm(ir.FunctionType(VOID, []), "bar.sync 0;", "", [], side_effect=True)
+
+
+def of_a_barrier(builder):
+    name = "llvm.nvvm.barrier.cta.sync.aligned.all"
+    builder.call(ir.Function(builder.module, ir.FunctionType(VOID, [I32]), name), [ir.Constant(I32, 0)])
+
+
+def of_a_generic_pointer(builder):
+    pointer = builder.inttoptr(ir.Constant(ir.IntType(64), 64), ir.PointerType())
+    builder.store(ir.Constant(I32, 1), pointer)
+
+
+@pytest.mark.parametrize(
+    "mine",
+    [of_shared_memory, of_a_call, of_assembly, of_a_barrier, of_a_generic_pointer],
+    ids=lambda one: one.__name__,
+)
+def test_what_the_owner_may_have_ordered_is_left_alone(mine):
+    k, builder, out, _ = attached()
+    shared = k.shared(f32, 128)
+    shared[k.thread_id()] = 1.0
+    mine(builder)
+    out[k.thread_id()] = shared[127 - k.thread_id()]
+    builder.ret_void()
+    assert said(k) == []
+
+
+def test_blocks_of_the_owner_are_run_by_who_knows():
+    """Only some threads may come to the owner's block: there the reads are of one warp."""
+    k, builder, out, n = attached()
+    shared = k.shared(f32, 128)
+    some, done = (builder.append_basic_block(name) for name in ("some", "done"))
+    builder.cbranch((k.thread_id() < n).ir, some, done)
+    builder.position_at_end(some)
+    shared[k.thread_id()] = 1.0
+    with k.if_(k.thread_id() >= 0):
+        out[k.thread_id()] = shared[127 - k.thread_id()]
+    builder.branch(done)
+    builder.position_at_end(done)
+    builder.ret_void()
+    assert said(k) == []
+
+
+def test_a_loop_of_the_owner_around_our_blocks():
+    """Some threads leave the owner's loop early, and all that begins in it is run by fewer."""
+    k, builder, _, n = attached()
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier.arrive(full)
+    again, done = builder.block, builder.append_basic_block("done")
+    k.mbarrier.wait(full, 0)
+    builder.cbranch((k.thread_id() < n).ir, again, done)
+    builder.position_at_end(done)
+    builder.ret_void()
+    assert said(k) == []
+
+
+def test_a_function_that_another_calls_is_no_kernel():
+    k, builder, out, n = attached()
+    race(k, out, n)
+    builder.ret_void()
+    caller = ir.Function(builder.module, k.function.function_type, "caller")
+    place = ir.IRBuilder(caller.append_basic_block("entry"))
+    place.call(k.function, caller.args)
+    place.ret_void()
+    assert said(k) == []
+
+
+# -- after the end --------------------------------------------------------------------------------------------------
+
+
+LATE = {
+    "a value": lambda k, out, n: n + 1,
+    "a store": lambda k, out, n: out.store(1.0),
+    "a barrier": lambda k, out, n: k.barrier.sync(),
+    "a variable": lambda k, out, n: k.var(0).set(n),
+    "a block": lambda k, out, n: k.if_(n > 0).__enter__(),
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_calls_after_the_end(what):
+    k, builder, out, n = attached()
+    builder.ret_void()
+    before = len(builder.block.instructions)
+    with pytest.raises(DiagnosticError, match=r"attach\.block"):
+        LATE[what](k, out, n)
+    assert builder.block.instructions[before - 1] is builder.block.terminator or before < 2
+
+
+def test_code_of_the_owner_after_the_end():
+    k, builder, _, _ = attached()
+    builder.ret_void()
+    harmless(builder)
+    assert said(k) == ["attach.block"]

@@ -1,0 +1,160 @@
+"""What a kernel is declared with, wrong in every way that would end the process, or be found by LLVM or ptxas only."""
+
+from __future__ import annotations
+
+import pytest
+from llvmlite import ir
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32, i64
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
+from tests.support.ptxas import assemble
+from tests.support.said import said
+
+
+def declared(*parameters: object, name: str = "declared", **bounds: object) -> KernelBuilder:
+    facts = {"threads": 128, **bounds}
+    return KernelBuilder(name, "sm_90a", parameters=parameters, **facts)
+
+
+def rules_of(caught: pytest.ExceptionInfo[nvb.DiagnosticError]) -> list[str]:
+    assert all(one.location is not None and one.location.file == __file__ for one in caught.value.diagnostics)
+    return [one.rule_id for one in caught.value.diagnostics]
+
+
+@pytest.mark.parametrize("min_ctas", [None, 1, 2])
+@pytest.mark.parametrize("max_registers", [None, 40, 200])
+def test_the_registers_that_were_asked_for_are_in_the_machine_form(min_ctas, max_registers):
+    """Of 64 Ki registers 256 threads have 256 each, two CTAs of them 128 each; an instruction names 255 at most."""
+    k = KernelBuilder("k", "sm_90a", threads=256, min_ctas=min_ctas, max_registers=max_registers)
+    expected = None
+    if min_ctas or max_registers:
+        expected = min(max_registers or 255, 65536 // 256 // (min_ctas or 1), 255)
+    assert k.machine.attributes.get("registers") == expected
+
+
+@pytest.mark.parametrize("name", ["threads", "cluster", "min_ctas", "max_registers"])
+@pytest.mark.parametrize("given", [1.0, True, "2", (1, 1), None])
+def test_bounds_are_integers(name: str, given: object) -> None:
+    """LLVM ends the process on `"nvvm.maxntid"="128.0"`."""
+    if given is None and name in ("min_ctas", "max_registers"):
+        declared(**{name: None})
+        return
+    with pytest.raises(nvb.DiagnosticError, match=name) as caught:
+        declared(**{name: given})
+    assert rules_of(caught) == ["kernel.bounds"]
+
+
+def test_all_bounds_that_are_wrong_are_told_together() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        declared(threads=100, cluster=99, min_ctas=0, max_registers=8)
+    assert rules_of(caught) == ["kernel.bounds", "cluster.size", "kernel.bounds", "kernel.bounds"]
+
+
+@pytest.mark.parametrize(("cluster", "said"), [(1, []), (8, []), (9, [9]), (16, [16])])
+def test_a_cluster_that_some_chips_launch_only_is_a_warning_of_the_finished_kernel(
+    cluster: int, said: list[int]
+) -> None:
+    found = declared(cluster=cluster).finish().diagnostics
+    assert [(one.rule_id, one.severity) for one in found] == [("cluster.portable-size", nvb.Severity.WARNING)] * len(
+        said
+    )
+    assert all(f"{cluster} CTAs" in one.message and one.location.file == __file__ for one in found)
+
+
+def test_the_warning_stands_with_the_errors_of_the_kernel() -> None:
+    k = declared(cluster=16)
+    k.wgmma.accumulator(64).values()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.finish()
+    assert rules_of(caught) == ["cluster.portable-size", "wgmma.unwritten"]
+
+
+def test_somebody_elses_function_hears_of_its_cluster_too() -> None:
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    k = nvb.attach(builder, "sm_90a", threads=128, cluster=16)
+    builder.ret_void()
+    assert [one.rule_id for one in k.verify()] == ["cluster.portable-size"]
+
+
+@pytest.mark.parametrize(
+    ("parameter", "rule", "says"),
+    [
+        (("a", i32), "kernel.parameter", "not a kernel parameter type"),
+        (Parameter("a", int), "kernel.parameter", "annotate"),
+        (Parameter("a", Scalar("f16")), "kernel.parameter-fact", "'f16'"),
+        (Parameter("a", Pointer(i32, align=3)), "kernel.parameter-fact", "align=3"),
+        (Parameter("a", Pointer(i32, align=0)), "kernel.parameter-fact", "power of two"),
+        (Parameter("a", TensorMap(f16, box=64)), "kernel.parameter-fact", "box=64"),
+        (Parameter("a", TensorMap(f16, box=(0, 64))), "kernel.parameter-fact", "1 to 256"),
+        (Parameter("a", TensorMap(f16, box=(512, 64))), "kernel.parameter-fact", "1 to 256"),
+        (Parameter("a", TensorMap(f16, box=(1,) * 6)), "kernel.parameter-fact", "1 to 5"),
+        (Parameter("a", TensorMap(f16, (64, 64), swizzle=100)), "kernel.parameter-fact", "0, 32, 64, 128"),
+    ],
+)
+def test_what_is_no_parameter(parameter: object, rule: str, says: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        declared(parameter)
+    assert rules_of(caught) == [rule]
+    assert says in said(*caught.value.diagnostics)
+
+
+@pytest.mark.parametrize("name", ["WARP_SZ", "4x", "", None, "a.b", "größe", "_", "$", "%x"])
+def test_names_that_ptx_does_not_take(name: object) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        declared(name=name)
+    assert rules_of(caught) == ["kernel.name"]
+    suggested = caught.value.diagnostics[0].values["suggested"]
+    declared(name=str(suggested)).finish()
+
+
+@pytest.mark.parametrize("name", ["_gemm", "__gemm", "_1", "$a", "_$", "a$b"])
+def test_names_that_llvm_and_ptxas_take_as_they_are(name: str) -> None:
+    compiled = declared(Parameter("x", Scalar(i32)), name=name).compile(cache=nvb.Cache.disabled())
+    assert f".entry {name}(" in compiled.ptx
+    assert compiled.cubin
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("größe", 'quo"te'), ("", ""), ("ret", "%x")])
+def test_parameters_may_be_called_anything(names: tuple[str, str]) -> None:
+    """A tensor map is passed by value whatever its name is: the third parameter begins behind its 128 bytes."""
+    k = declared(
+        Parameter(names[0], Scalar(i64)), Parameter(names[1], TensorMap(f16, (64, 64))), Parameter("last", Scalar(i32))
+    )
+    k.tma.prefetch_maps(k.arguments[1])
+    k.shared_static(i32, 1)[0] = k.arguments[2]
+    ptx = k.compile(assemble=False, cache=nvb.Cache.disabled()).ptx
+    assert ".align 64 .b8 declared_param_1[128]" in ptx
+
+
+def test_the_parameters_fit_into_the_parameter_space() -> None:
+    """The limit is ptxas's own: as many maps as pass here assemble, and one more does not pass."""
+    maps = [Parameter(f"m{index}", TensorMap(f16, (64, 64))) for index in range(256)]
+    most = declared(*maps[:255]).compile(assemble=False, cache=nvb.Cache.disabled()).ptx
+    assert assemble(most, "sm_90a")[0]
+    assert "too much parameter space" in assemble(most.replace("_param_0[128]", "_param_0[256]"), "sm_90a")[1]
+    with pytest.raises(nvb.DiagnosticError, match="32768") as caught:
+        declared(*maps)
+    assert rules_of(caught) == ["kernel.parameter-fact"]
+
+
+def test_attaching_needs_a_place() -> None:
+    for place in (None, ir.IRBuilder(), "entry"):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            nvb.attach(place, "sm_90a", threads=128)
+        assert rules_of(caught) == ["attach.place"]
+
+
+def test_attaching_checks_bounds_and_the_types_of_values() -> None:
+    function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "attached")
+    place = ir.IRBuilder(function.append_basic_block("entry"))
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        nvb.attach(place, "sm_90a", threads=100)
+    assert rules_of(caught) == ["kernel.bounds"]
+    k = nvb.attach(place, "sm_90a", threads=128)
+    with pytest.raises(nvb.DiagnosticError, match="type i32 is not of type f32") as caught:
+        k.value(function.args[0], f32)
+    assert rules_of(caught) == ["value.llvm-type"]
+    assert k.value(function.args[0], i32).type is i32

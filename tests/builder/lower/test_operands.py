@@ -1,0 +1,65 @@
+"""Operands of the wrong number, type or kernel: found where they are given, before LLVM sees them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, f32, f64, i32, i64
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.signature import Parameter, Pointer, Scalar
+
+REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+
+
+def builder(name="operands"):
+    parameters = [Parameter("out", Pointer(i32)), Parameter("a", Scalar(i32)), Parameter("f", Scalar(f32))]
+    k = KernelBuilder(name, "sm_90a", threads=128, parameters=parameters)
+    return k, *k.arguments
+
+
+def multiply(k, acc, request=REQUEST, a=None, **options):
+    layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+    with k.wgmma.group():
+        k.wgmma.mma_async(acc, a or k.shared_tile(layout), k.shared_tile(layout), request, **options)
+
+
+@pytest.mark.parametrize(
+    ("broken", "says"),
+    [
+        (
+            lambda k, out, a, f: k.uniform(f.to(f64)),
+            "operand value: it takes a value of LLVM's type i32; given: a value of LLVM's type double",
+        ),
+        (lambda k, out, a, f: k.uniform(a.to(i64)), "given: a value of LLVM's type i64"),
+        (lambda k, out, a, f: k.uniform(a > 0), "given: a value of LLVM's type i1"),
+        (
+            lambda k, out, a, f: multiply(k, k.wgmma.accumulator(64), metadata=3),
+            "operand metadata: it has no operand of that name",
+        ),
+        (
+            lambda k, out, a, f: multiply(k, k.wgmma.accumulator(64), dataclasses.replace(REQUEST, sparse=True, k=32)),
+            "operand metadata: it is missing",
+        ),
+    ],
+)
+def test_operands_are_checked_against_the_row(broken, says):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        broken(*builder())
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "machine.operand"
+    assert says in found.message
+    assert found.location is not None and found.location.file == __file__
+
+
+def test_a_register_of_another_kernel_is_refused_by_the_instruction():
+    """Whatever way it came in: `emit` is what every call of the builder ends in."""
+    k, *_ = builder()
+    _, _, other, _ = builder("other")
+    with pytest.raises(nvb.DiagnosticError, match="kernel other is used in kernel operands") as caught:
+        k.emit(sync.barrier_sync(), {"id": other.ir})
+    assert [one.rule_id for one in caught.value.diagnostics] == ["value.kernel"]
+    k.emit(sync.barrier_sync(), {"id": k.arguments[1].ir})

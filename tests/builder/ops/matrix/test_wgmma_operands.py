@@ -1,0 +1,134 @@
+"""What a wgmma call is given, against its request: each of these would compile, launch and read the wrong bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Major, SmemLayout, Swizzle, bf16, f16, f32, f64, i32, u32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Parameter, Scalar
+from tests.support.said import said
+from tests.support.wgmma_kernel import wgmma_kernel
+
+REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+
+
+def builder(threads: int = 128) -> KernelBuilder:
+    return KernelBuilder("operands", "sm_90a", threads=threads, parameters=[Parameter("a", Scalar(i32))])
+
+
+def tile(k, rows=64, major=Major.K, element=f16):
+    return k.shared_tile(SmemLayout(major, Swizzle.B128, element, rows, 64))
+
+
+def multiply(k, acc=None, a=None, b=None, request=REQUEST, **places):
+    with k.wgmma.group():
+        acc = acc or k.wgmma.accumulator(request.n, request.d)
+        k.wgmma.mma_async(acc, a or tile(k), b or tile(k), request, **places)
+
+
+def fragment(k, element=f16, registers=4):
+    return k.wgmma.fragment([k.arguments[0].bitcast(u32)] * registers, element)
+
+
+REGISTERS = dataclasses.replace(REQUEST, a_in_registers=True)
+MISUSES = {
+    "n of another accumulator": (lambda k: multiply(k, k.wgmma.accumulator(128)), "wgmma.accumulator", "nvb.f32"),
+    "type of another accumulator": (
+        lambda k: multiply(k, k.wgmma.accumulator(64, f16)),
+        "wgmma.accumulator",
+        "m64n64 f16",
+    ),
+    "as many registers, another type": (
+        lambda k: multiply(
+            k, k.wgmma.accumulator(64, i32), request=nvb.wgmma("m64n128k16", f16, f16, f16), b=tile(k, 128)
+        ),
+        "wgmma.accumulator",
+        "k.wgmma.accumulator(128, nvb.f16)",
+    ),
+    "no such n": (lambda k: k.wgmma.accumulator(12), "wgmma.accumulator", "multiple of 8"),
+    "n of 0": (lambda k: k.wgmma.accumulator(0), "wgmma.accumulator", "from 8 to 256"),
+    "n as a float": (lambda k: k.wgmma.accumulator(64.0), "wgmma.accumulator", "m64n64.0"),
+    "no such accumulator type": (lambda k: k.wgmma.accumulator(64, f64), "wgmma.accumulator", "f16, f32, s32"),
+    "tile of another type": (lambda k: multiply(k, a=tile(k, element=bf16)), "wgmma.operand-element", "holds bf16"),
+    "b of another type": (lambda k: multiply(k, b=tile(k, element=bf16)), "wgmma.operand-element", "B of"),
+    "fragment of another type": (
+        lambda k: multiply(k, a=fragment(k, bf16), request=REGISTERS),
+        "wgmma.operand-element",
+        "A of",
+    ),
+    "tile of the other major": (lambda k: multiply(k, a=tile(k, major=Major.MN)), "wgmma.operand-major", "trans_a=1"),
+    "transposed without need": (
+        lambda k: multiply(k, request=dataclasses.replace(REQUEST, trans_b=1)),
+        "wgmma.operand-major",
+        "trans_b=0",
+    ),
+    "fragment for a tile": (lambda k: multiply(k, a=fragment(k)), "wgmma.residency", "a_in_registers=True"),
+    "tile for a fragment": (lambda k: multiply(k, request=REGISTERS), "wgmma.residency", "a_in_registers=False"),
+    "short fragment": (lambda k: fragment(k, registers=3), "wgmma.fragment", "not 3"),
+    "rows behind the last": (lambda k: multiply(k, a=tile(k, 128).rows_from(2, 64)), "layout.bounds", "(128, 0)"),
+    "rows behind a part": (
+        lambda k: multiply(k, a=tile(k, 128).rows_from(1, 64), a_at=(64, 0)),
+        "layout.bounds",
+        "tile of 64 x 64",
+    ),
+    "rows before the first": (lambda k: tile(k, 128).rows_from(-1, 64), "layout.bounds", "(-64, 0)"),
+    "a row block of another size": (lambda k: tile(k, 128).rows_from(0, 48), "layout.step", "48"),
+    "stage behind the last": (lambda k: k.shared_tiles(tile(k).layout, 4).at(4), "shared.tile", "0 to 3"),
+    "stage before the first": (lambda k: k.shared_tiles(tile(k).layout, 4).at(-1), "shared.tile", "0 to 3"),
+    "k step over the end": (lambda k: multiply(k, a_at=(0, 56)), "layout.bounds", "(63, 71)"),
+}
+
+
+@pytest.mark.parametrize(("broken", "rule", "says"), MISUSES.values(), ids=MISUSES)
+def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        broken(builder())
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == rule
+    assert says in said(found)
+    assert found.location is not None and found.location.file == __file__
+
+
+@pytest.mark.parametrize("threads", [32, 64, 160])
+def test_wgmma_needs_whole_warpgroups(threads):
+    with pytest.raises(nvb.DiagnosticError, match=f"the kernel has {threads}") as caught:
+        multiply(builder(threads))
+    assert caught.value.diagnostics[0].rule_id == "wgmma.threads"
+    multiply(builder(caught.value.diagnostics[0].values["wanted"]))
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_warp_behind_the_last_warpgroup_may_do_other_things(leave):
+    """What is known of who comes to the block is enough, also where some CTAs leave before."""
+    k = builder(160)
+    if leave:
+        k.return_if(k.block_id() > k.arguments[0])
+    with k.if_(k.warp_id() == 4):
+        k.elect()
+    with k.else_(), k.range(4):
+        multiply(k)
+    with k.if_(k.warp_id() > 3), pytest.raises(nvb.DiagnosticError) as caught:
+        multiply(k)
+    assert caught.value.diagnostics[0].rule_id == "wgmma.threads"
+
+
+def test_what_is_wrong_is_told_together():
+    k = builder()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        multiply(k, k.wgmma.accumulator(128), tile(k, element=bf16), tile(k, major=Major.MN))
+    found = [one.rule_id for one in caught.value.diagnostics]
+    assert found == ["wgmma.accumulator", "wgmma.operand-element", "wgmma.operand-major"]
+
+
+@pytest.mark.parametrize("in_registers", [False, True])
+@pytest.mark.parametrize("major", list(Major))
+def test_the_fix_of_each_is_taken(major, in_registers):
+    """The kernel that the numbers are tested with, which makes its request as the fixes say."""
+    layouts = [SmemLayout(major, Swizzle.B128, f16, 64, 64) for _ in "ab"]
+    request = dataclasses.replace(REQUEST, a_in_registers=in_registers)
+    finished = wgmma_kernel(request, None if in_registers else layouts[0], layouts[1])
+    assert "wgmma.mma_async" in str(finished.machine)

@@ -1,0 +1,172 @@
+"""Calls of one instruction each: what they print, and what they refuse."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f32, s8, u8, u16, u32, u64
+from nvbackend.signature import Parameter, Pointer
+
+
+class Using:
+    """A kernel with memory of each kind and a barrier."""
+
+    def __init__(self, target="sm_90a", cluster=2):
+        self.k = KernelBuilder("use", target, threads=128, cluster=cluster, parameters=[Parameter("out", Pointer(u32))])
+        (self.out,) = self.k.arguments
+        self.shared = self.k.shared(u8, 1024, align=128)
+        self.barrier = self.k.shared(u64, 1, align=8)
+
+    def ptx(self):
+        return re.sub(r"[ \t]+", " ", self.k.finish().compile().ptx)
+
+
+def broken(call):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.location.file == __file__
+    return diagnostic.rule_id
+
+
+def test_barriers_fences_and_grids():
+    u = Using()
+    k = u.k
+    k.mbarrier.init(u.barrier, 2)
+    k.mbarrier.ready()
+    k.mbarrier.arrive_at(u.barrier, rank=1, qualifiers=("release", "cluster"))
+    k.mbarrier.arrive_at(u.barrier, count=2, drop=True)
+    u.out[0] = k.mbarrier.pending_count(k.mbarrier.arrive_no_complete(u.barrier, 1))
+    k.mbarrier.expect_tx(u.barrier, 64)
+    k.mbarrier.complete_tx(u.barrier, 64, scope="cluster", rank=k.cluster.rank())
+    k.mbarrier.inval(u.barrier)
+    k.barrier.arrive(3, 128)
+    k.barrier.sync(3, 128, aligned=False)
+    k.warp.sync()
+    k.cluster.arrive("relaxed")
+    k.cluster.wait()
+    k.fence.shared("acquire")
+    k.fence.proxy_alias()
+    k.fence.membar("gl")
+    k.griddepcontrol("wait")
+    k.nanosleep(20)
+    u.out[1] = k.cluster.rank_of(k.cluster.map_to_peer(u.shared.bytes, 1))
+    text = u.ptx()
+    for spelling in (
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [",
+        "mbarrier.arrive_drop.shared::cta.b64 _, [",
+        "mbarrier.arrive.noComplete.shared.b64 %",
+        "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [",
+        *("mbarrier.inval.shared.b64 [", "bar.arrive 3, 128;", "barrier.sync 3, 128;", "bar.warp.sync -1;"),
+        *("barrier.cluster.arrive.relaxed.aligned;", "barrier.cluster.wait.aligned;"),
+        "fence.acquire.sync_restrict::shared::cluster.cluster;",
+        *("fence.proxy.alias;", "membar.gl;", "griddepcontrol.wait;", "nanosleep.u32 20;"),
+        "getctarank.shared::cluster.u32 %",
+    ):
+        assert spelling in text, spelling
+
+
+def test_caches_policies_clearing_and_packing():
+    u = Using("sm_100a", cluster=1)
+    k = u.k
+    line = k.global_address(u.out._base, u8, 128)
+    k.cache.prefetch_line(u.out, "L2::evict_last")
+    k.cache.prefetch_line(u.out.bytes.bitcast(u64), "L1", space="local")
+    k.cache.prefetch_uniform(u.out.bytes.bitcast(u64))
+    k.cache.apply_priority(line)
+    k.cache.discard(line)
+    policy = k.cache.policy_of_range(u.out, 64, 128, "L2::evict_last", "L2::evict_first")
+    k.cp_async.copy(u.shared, u.out, 16, cache_policy=policy)
+    k.cp_async.copy(u.shared, u.out, 4, ignore=k.thread_id() == 3)
+    k.bulk.clear_shared(u.shared, 64)
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive_expect_tx(full, 64)
+        k.bulk.load(u.shared, u.out, 64, full, cache_policy=k.cache.policy_of_property(0))
+    k.mbarrier.wait(full, 0)
+    u.out[0] = k.math.permute_bytes(k.math.pack_pair("f16x2", 1.0, k.thread_id().to(f32), relu=True), 7, 0x3210)
+    value, inside = k.warp.shuffle_in_range(k.thread_id().to(u32), "down", 1)
+    mask, equal = k.warp.match_all(value)
+    u.out[1] = k.select(inside & equal, mask, value)
+    k.async_store.store_global(u.out, value, element="b32")
+    k.async_store.store_global(u.out, value.to(s8))
+    k.async_store.store_global(u.out, value.to(u16), element="b8")
+    text = u.ptx()
+    for spelling in (
+        *("prefetch.global.L2::evict_last [", "prefetch.local.L1 [", "prefetchu.L1 ["),
+        *("applypriority.global.L2::evict_normal [", "discard.global.L2 ["),
+        *("createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %", "createpolicy.cvt.L2.b64 %"),
+        *("cp.async.ca.shared.global.L2::cache_hint [", "st.bulk.shared::cta ["),
+        "mbarrier::complete_tx::bytes.L2::cache_hint [",
+        *("cvt.rn.relu.f16x2.f32 %", "prmt.b32 %", "shfl.sync.down.b32 %", "match.all.sync.b32 %"),
+        *("st.async.release.gpu.global.b32 [", "st.async.release.gpu.global.s8 [", "st.async.release.gpu.global.b8 ["),
+    ):
+        assert spelling in text, spelling
+
+
+ON_A_BARRIER = {
+    "cp_async_arrive": lambda u, at: u.k.cp_async.mbarrier_arrive(at),
+    "mbarrier_arrive_state": lambda u, at: u.k.mbarrier.arrive_state(at),
+    "mbarrier_test": lambda u, at: u.k.mbarrier.test(at),
+    "store_async": lambda u, at: u.k.async_store.store(u.shared, [u.k.thread_id()], at, 0),
+    "reduce_async": lambda u, at: u.k.async_store.reduce(u.shared, "add", u.k.thread_id(), at, 0),
+    "try_cancel": lambda u, at: u.k.launch_control.try_cancel(u.shared, at),
+    "bulk_load": lambda u, at: u.k.bulk.load(u.shared, u.out, 16, at),
+    "bulk_copy_peer": lambda u, at: u.k.bulk.copy_peer(u.shared, u.shared, 16, at, 0),
+    "bulk_reduce_peer": lambda u, at: u.k.bulk.reduce_peer(u.shared, u.shared, 16, "add", u32, at, 0),
+    "tcgen05_commit": lambda u, at: u.k.tcgen05.commit(at),
+}
+
+
+@pytest.mark.parametrize("call", ON_A_BARRIER.values(), ids=ON_A_BARRIER)
+def test_what_completes_on_a_barrier_wants_one(call):
+    u = Using("sm_100a")
+    call(u, u.barrier)
+    for place in (u.out, u.shared.byte_offset(4)):
+        assert broken(lambda at=place: call(u, at)) == "mbarrier.address"
+
+
+def test_what_can_not_be_is_told_by_its_rule():
+    u = Using("sm_100a")
+    k = u.k
+    assert broken(lambda: k.cache.discard(u.out)) == "cache.line"
+    assert broken(lambda: k.cache.apply_priority(u.out)) == "cache.line"
+    assert broken(lambda: k.cache.policy_of_range(u.out, 256, 128, "L2::evict_last")) == "cache.policy-range"
+    assert broken(lambda: k.bulk.clear_shared(u.shared, 12)) == "cache.cleared"
+    assert broken(lambda: k.bulk.clear_shared(u.shared.byte_offset(4), 16)) == "cache.cleared"
+    assert broken(lambda: k.nanosleep(2_000_000)) == "nanosleep.range"
+    assert broken(lambda: k.barrier.arrive(16, 32)) == "barrier.id"
+    assert broken(lambda: k.barrier.arrive(1, 33)) == "barrier.threads"
+    assert broken(lambda: k.barrier.arrive(1, k.threads + 32)) == "barrier.waits"
+    assert broken(lambda: k.mbarrier.expect_tx(u.barrier, -1)) == "mbarrier.expect-tx"
+    assert broken(lambda: k.mbarrier.complete_tx(u.out, 16)) == "mbarrier.address"
+    assert broken(lambda: k.mbarrier.arrive_no_complete(u.barrier, 0)) == "mbarrier.count"
+    assert broken(lambda: k.mbarrier.arrive_at(u.barrier, expect=1 << 20)) == "mbarrier.expect-tx"
+    assert broken(lambda: k.mbarrier.inval(u.shared.byte_offset(4))) == "mbarrier.address"
+    for call in (
+        lambda: k.mbarrier.arrive_at(u.barrier, count=1, expect=16),
+        lambda: k.mbarrier.complete_tx(u.barrier, 1, scope="gpu"),
+        lambda: k.cluster.wait("release"),
+        lambda: k.fence.shared("sc"),
+        lambda: k.fence.membar("gpu"),
+        lambda: k.griddepcontrol("go"),
+        lambda: k.cache.prefetch_line(u.out, "L3"),
+        lambda: k.math.pack_pair("f32x2", 1.0, 2.0),
+        lambda: k.bulk.load(u.shared, u.out, 16, u.barrier, space="cta", multicast_mask=3),
+        lambda: k.bulk.reduce_peer(u.shared, u.shared, 16, "add", "f32", u.barrier, 1),
+        lambda: k.async_store.store_global(u.out, k.thread_id(), "cta"),
+        lambda: k.launch_control.canceled_coordinate(u.shared, "w"),
+    ):
+        assert broken(call) == "instruction.variant"
+
+
+def test_an_older_chip_is_told():
+    u = Using("sm_90a")
+    assert broken(lambda: u.k.bulk.clear_shared(u.shared, 64)) == "target.feature"
+    assert broken(lambda: u.k.tcgen05.alloc_generic(u.out.bytes.bitcast(u64), 32)) == "target.feature"
+    assert broken(lambda: u.k.tcgen05.commit_generic(u.out.bytes.bitcast(u64))) == "target.feature"

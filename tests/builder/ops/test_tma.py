@@ -1,0 +1,116 @@
+"""TMA copies of tiles: which boxes a tile is made of, and which tensor maps do not fit it."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import bf16, f16
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Parameter
+from tests.support.barriers import barrier_of_somebody
+from tests.support.ir_addresses import condition_of, evaluate
+from tests.support.said import said
+
+
+def builder(tensor_map, cluster=1):
+    k = KernelBuilder("copy", "sm_90a", threads=128, cluster=cluster, parameters=[Parameter("source", tensor_map)])
+    return k, k.arguments[0], barrier_of_somebody(k)
+
+
+def loads(k):
+    return [found for found in k.machine.instructions() if found.opcode == "cp.async.bulk.tensor"]
+
+
+def layout(rows, columns, swizzle=nvb.Swizzle.B128, major=nvb.Major.K):
+    return nvb.SmemLayout(major, swizzle, f16, rows, columns)
+
+
+@pytest.mark.parametrize(
+    ("box", "rows", "columns", "copies"),
+    [((128, 64), 128, 64, 1), ((64, 64), 128, 64, 2), ((64, 64), 64, 128, 2), ((32, 64), 128, 128, 8)],
+)
+def test_a_tile_is_loaded_box_by_box(box, rows, columns, copies):
+    k, source, barrier = builder(nvb.TensorMap(f16, box=box))
+    with k.one_thread():
+        k.tma.load(k.shared_tile(layout(rows, columns)), source, (0, 0), barrier)
+    assert len(loads(k)) == copies
+    k.finish()
+
+
+def test_one_thread_prefetches_the_maps():
+    k, source, _ = builder(nvb.TensorMap(f16, box=(64, 64)))
+    k.tma.prefetch_maps(source)
+    (prefetch,) = (one for block in k.function.blocks for one in block.instructions if "prefetch.tensormap" in str(one))
+    condition = condition_of(prefetch)
+    assert [thread for thread in range(128) if evaluate(condition, {"tid.x": thread})] == [0]
+
+
+@pytest.mark.parametrize(("rows", "said"), [(8, []), (4, ["tma.alignment"])])
+def test_boxes_of_a_tile_begin_at_multiples_of_128(rows, said):
+    """PTX ISA 5.5: rows of 16 bytes without a swizzle, so that a box of four is 64 bytes and the next begins there."""
+    k, source, barrier = builder(nvb.TensorMap(f16, box=(rows, 8), swizzle=0))
+    found = []
+    with k.one_thread():
+        try:
+            k.tma.load(k.shared_tile(layout(8, 16, swizzle=nvb.Swizzle.NONE)), source, (0, 0), barrier)
+        except nvb.DiagnosticError as error:
+            found = [one.rule_id for one in error.diagnostics]
+    assert found == said
+
+
+def test_each_cta_of_a_cluster_loads_its_share():
+    k, source, barrier = builder(nvb.TensorMap(f16, box=(64, 64)), cluster=2)
+    with k.one_thread():
+        k.tma.load(k.shared_tile(layout(256, 64)), source, (0, 0), barrier, multicast=True)
+    assert len(loads(k)) == 2
+    assert all("multicast::cluster" in found.row.ptx for found in loads(k))
+    assert k.finish().compile(assemble=False).ptx.count("multicast::cluster") == 2
+
+
+def test_an_mn_major_tile_has_its_contiguous_dimension_innermost():
+    k, source, barrier = builder(nvb.TensorMap(f16, box=(32, 64)))
+    with k.one_thread():
+        k.tma.load(k.shared_tile(layout(128, 32, major=nvb.Major.MN)), source, (0, 0), barrier)
+    assert len(loads(k)) == 2
+    k.finish()
+
+
+@pytest.mark.parametrize(
+    ("tensor_map", "rule", "says"),
+    [
+        (nvb.TensorMap(f16, box=(100, 64)), "tma.box", "(128, 64)"),
+        (nvb.TensorMap(f16, box=(128, 32)), "tma.box", "(128, 64)"),
+        (nvb.TensorMap(f16, box=(1, 128, 64)), "tma.tile-rank", "3 dimension(s), box (1, 128, 64)"),
+        (nvb.TensorMap(f16, box=(128, 64), swizzle=64), "tma.swizzle", "64"),
+        (nvb.TensorMap(f16, box=(128, 64), swizzle=0), "tma.swizzle", "128"),
+        (nvb.TensorMap(bf16, box=(128, 64)), "tma.element", "bf16"),
+    ],
+)
+def test_a_tensor_map_that_does_not_fit_the_tile_is_refused(tensor_map, rule, says):
+    k, source, barrier = builder(tensor_map)
+    tile = k.shared_tile(layout(128, 64))
+    for copy in (lambda: k.tma.load(tile, source, (0, 0), barrier), lambda: k.tma.store(source, (0, 0), tile)):
+        with pytest.raises(nvb.DiagnosticError) as caught:
+            copy()
+        (diagnostic,) = caught.value.diagnostics
+        assert diagnostic.rule_id == rule
+        assert says in said(diagnostic)
+        assert diagnostic.location.file == __file__
+    assert not loads(k)
+
+
+def test_everything_wrong_with_a_map_is_said_at_once():
+    k, source, barrier = builder(nvb.TensorMap(bf16, box=(100, 64), swizzle=32))
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.tma.load(k.shared_tile(layout(128, 64)), source, (0, 0), barrier)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["tma.element", "tma.swizzle", "tma.box"]
+
+
+def test_boxes_that_a_cluster_can_not_share_are_refused():
+    k, source, barrier = builder(nvb.TensorMap(f16, box=(128, 64)), cluster=2)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.tma.load(k.shared_tile(layout(128, 64)), source, (0, 0), barrier, multicast=True)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "tma.multicast"
+    assert "2 times smaller" in diagnostic.fix

@@ -1,0 +1,190 @@
+"""Single instructions of warps, asynchronous copies, barriers and caches from the builder."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import f32, s32, u8, u32
+from nvbackend.signature import Parameter, Pointer
+from tests.support.barriers import barrier_of_somebody
+
+
+class Using:
+    """A kernel with a pointer, shared memory and a barrier."""
+
+    def __init__(self, target="sm_90a", cluster=1):
+        self.k = KernelBuilder("use", target, threads=128, cluster=cluster, parameters=[Parameter("out", Pointer(u32))])
+        (self.out,) = self.k.arguments
+        self.shared = self.k.shared(u8, 1024, align=128)
+        self.barrier = barrier_of_somebody(self.k)
+
+    def ptx(self):
+        return re.sub(r"[ \t]+", " ", self.k.finish().compile().ptx)
+
+
+def broken(call):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        call()
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.location.file == __file__
+    return diagnostic.rule_id
+
+
+def test_lanes_exchange_vote_match_and_reduce():
+    u = Using()
+    k = u.k
+    lane = k.thread_id().to(u32)
+    total = (
+        k.warp.shuffle(lane, "bfly", 1)
+        + k.warp.vote("ballot", lane < 5)
+        + k.warp.match("any", lane)
+        + k.warp.active_lanes()
+    )
+    total = total + k.warp.reduce("xor", lane) + k.warp.reduce("max", lane)
+    u.out[0] = k.select(k.warp.vote("all", lane < 64), total, lane)
+    text = u.ptx()
+    for spelling in (
+        *("shfl.sync.bfly.b32", "vote.sync.ballot.b32", "vote.sync.all.pred", "match.any.sync.b32"),
+        *("activemask.b32", "redux.sync.xor.b32", "redux.sync.max.u32"),
+    ):
+        assert f"{spelling} " in text
+
+
+def test_floats_are_exchanged_as_they_are():
+    u = Using()
+    k = u.k
+    other, inside = k.warp.shuffle_in_range(u.out[1].bitcast(f32), "down", 1)
+    total = k.warp.shuffle(other, "bfly", 1) + k.uniform(other)
+    assert total.type is f32
+    u.out[0] = k.select(inside, total, other).bitcast(u32)
+    text = u.ptx()
+    for spelling in ("shfl.sync.down.b32 ", "shfl.sync.bfly.b32 ", "shfl.sync.idx.b32 "):
+        assert spelling in text
+
+
+def test_matrices_move_between_registers_and_shared_memory():
+    u = Using("sm_100a")
+    k = u.k
+    fragment = k.mma.ldmatrix(u.shared, 2, transposed=True)
+    k.barrier.sync()  # every warp has read what all write
+    k.mma.stmatrix(u.shared, [k.mma.movmatrix(one) for one in fragment])
+    k.mma.stmatrix(u.shared, k.mma.ldmatrix(u.shared, 1, transposed=True, shape="m16n16", element="b8"))
+    text = u.ptx()
+    assert "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16" in text
+    assert "ldmatrix.sync.aligned.m16n16.x1.trans.shared.b8" in text
+    assert text.count("stmatrix.sync.aligned.m8n8.x2.shared.b16") == 2
+    assert text.count("movmatrix.sync.aligned.m8n8.trans.b16") == 2
+
+
+def test_asynchronous_copies_fill_with_zeros_and_arrive():
+    u = Using()
+    k = u.k
+    k.cp_async.copy(u.shared, u.out, 16, cache="cg", prefetch=128)
+    k.cp_async.copy(u.shared, u.out, 8, read_bytes=4)
+    k.cp_async.copy(u.shared, u.out, 4, cache_policy=k.cache.policy("L2::evict_last", fraction=0.5))
+    k.cp_async.commit_group()
+    k.cp_async.wait_group(1)
+    k.cp_async.wait_group()
+    k.cp_async.mbarrier_arrive(u.barrier, no_increment=True)
+    k.cache.prefetch(u.out, "L2::evict_last")
+    text = u.ptx()
+    for spelling in (
+        "cp.async.cg.shared.global.L2::128B [",
+        "cp.async.ca.shared.global [",
+        "cp.async.ca.shared.global.L2::cache_hint [",
+        "cp.async.commit_group;",
+        "cp.async.wait_group 1;",
+        "cp.async.wait_all;",
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [",
+        "prefetch.global.L2::evict_last [",
+    ):
+        assert spelling in text
+
+
+def test_phases_are_arrived_at_tested_and_counted():
+    u = Using()
+    k = u.k
+    state = k.mbarrier.arrive_state(u.barrier, count=2)
+    k.mbarrier.expect_tx(u.barrier, 16, scope="cta")
+    late = k.mbarrier.arrive_state(u.barrier, expect=16, drop=True, qualifiers=("relaxed", "cluster"))
+    done = k.mbarrier.test(u.barrier, state=state) & k.mbarrier.test(
+        u.barrier, state=late, blocking=True, sleep=100, qualifiers=("acquire", "cluster")
+    )
+    u.out[0] = k.select(done & k.mbarrier.test(u.barrier, parity=1), k.mbarrier.pending_count(state), 0)
+    text = u.ptx()
+    for spelling in (
+        "mbarrier.arrive.shared.b64 ",
+        "mbarrier.expect_tx.relaxed.cta.shared.b64 ",
+        "mbarrier.arrive_drop.expect_tx.relaxed.cluster.shared.b64 ",
+        "mbarrier.test_wait.shared.b64 ",
+        "mbarrier.try_wait.acquire.cluster.shared.b64 ",
+        "mbarrier.test_wait.parity.shared.b64 ",
+        "mbarrier.pending_count.b64 ",
+    ):
+        assert spelling in text
+
+
+def test_values_go_to_the_cluster_and_barriers_reduce():
+    u = Using(cluster=2)
+    k = u.k
+    lane = k.thread_id()
+    k.async_store.store(u.shared, [lane, lane + 1], u.barrier, 1)
+    k.async_store.reduce(u.shared, "or", lane, u.barrier, 1)
+    u.out[0] = k.select(k.barrier.reduce("and", lane < 7), k.barrier.reduce("popc", lane < 5), 0)
+    k.fence.thread("release", "cluster")
+    text = u.ptx()
+    assert "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.s32 [" in text
+    assert "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.or.b32 [" in text
+    assert "bar.red.and.pred " in text
+    assert "bar.red.popc.u32 " in text
+    assert "fence.release.cluster;" in text
+
+
+def test_the_work_of_another_cluster_is_taken_over():
+    u = Using("sm_100a")
+    k = u.k
+    k.launch_control.try_cancel(u.shared, u.barrier)
+    k.launch_control.try_cancel(u.shared, u.barrier, multicast=True)
+    k.mbarrier.wait(u.barrier, 0)
+    got, first = k.launch_control.canceled_cluster(u.shared)
+    u.out[0] = k.select(got, first[0] + first[2], 0)
+    text = u.ptx()
+    assert "try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.multicast::cluster::all.b128" in text
+    assert "query_cancel.is_canceled.pred.b128" in text
+    assert "query_cancel.get_first_ctaid.v4.b32.b128" in text
+
+
+def test_what_has_no_instruction_is_refused_at_the_call():
+    u = Using()
+    k = u.k
+    lane = k.thread_id()
+    for call in (
+        lambda: k.warp.shuffle(lane, "across", 1),
+        lambda: k.warp.vote("most", lane < 1),
+        lambda: k.warp.match("any", lane.to(f32).to(s32).to(u8)),
+        lambda: k.warp.reduce("mul", lane),
+        lambda: k.warp.reduce("and", lane.to(f32)),
+        lambda: k.warp.reduce("xor", lane < 1),
+        lambda: k.mma.ldmatrix(u.shared, 3),
+        lambda: k.mma.stmatrix(u.shared, []),
+        lambda: k.cp_async.copy(u.shared, u.out, 12),
+        lambda: k.cp_async.copy(u.shared, u.out, 8, cache="cg"),
+        lambda: k.mbarrier.arrive_state(u.barrier, count=1, expect=16),
+        lambda: k.mbarrier.test(u.barrier, sleep=10),
+        lambda: k.async_store.store(u.shared, [lane] * 3, u.barrier, 0),
+        lambda: k.async_store.reduce(u.shared, "mul", lane, u.barrier, 0),
+        lambda: k.barrier.reduce("xor", lane < 1),
+        lambda: k.fence.thread("acq_rel", "warp"),
+        lambda: k.cache.prefetch(u.out, "L3"),
+        lambda: k.cache.policy("L2::evict_never"),
+    ):
+        assert broken(call) == "instruction.variant"
+    assert broken(lambda: k.warp.reduce(["add"], lane)) == "call.argument"
+    assert broken(lambda: k.warp.reduce("max", lane.to(f32))) == "target.feature"
+    assert broken(lambda: k.launch_control.try_cancel(u.shared, u.barrier)) == "target.feature"
+    assert broken(lambda: k.mbarrier.test(u.barrier, parity=2)) == "mbarrier.parity"
+    assert broken(lambda: k.barrier.reduce("or", lane < 1, 16)) == "barrier.id"

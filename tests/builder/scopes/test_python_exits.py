@@ -1,0 +1,274 @@
+"""Python's `return`, `break` and `continue` in a with-block, and blocks taken for sequences or conditions."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+from collections.abc import Callable
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import i32
+
+
+def bare_return(k, out, n):
+    with k.if_(n > 3):
+        return  # here
+    out[0] = 1
+
+
+def return_under_a_condition(k, out, n, repeats=2):
+    with k.one_thread():
+        if repeats == 2:
+            return  # here
+        out[1] = 2
+    out[0] = 1
+
+
+def return_in_nested_blocks(k, out, n):
+    with k.if_(n > 3), k.if_(n > 4):
+        out[1] = 2
+        with k.if_(n > 5):
+            if n is not None:
+                return  # here
+            out[2] = 2
+        out[3] = 2
+
+
+def return_at_the_end_of_a_round(k, out, n):
+    with k.range(n) as i:
+        out[i] = 1
+        with k.if_(i == 7):
+            return  # here
+
+
+def return_of_a_helper(k, out, n):
+    def chosen(value):
+        with k.if_(value > 3):
+            return 1  # here
+        return 2
+
+    out[0] = chosen(n)
+
+
+def return_in_a_python_loop(k, out, n):
+    for i in range(4):
+        with k.if_(n > i):
+            return  # here
+
+
+def return_through_a_stack(k, out, n):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(k.if_(n > 3))
+        return  # here
+    out[0] = 1
+
+
+def break_of_python(k, out, n):
+    for i in range(4):
+        with k.if_(n > i):
+            out[i] = 1
+            break  # here
+
+
+def second_of_two(k, out, n):
+    for i in range(4):
+        with k.if_(n > i):
+            if i == 9:
+                break
+            if i == 2:
+                continue  # here
+            out[i] = 1
+        out[i] = 2
+
+
+def continue_in_a_loop(k, out, n):
+    for _ in range(4):
+        with k.loop():
+            k.break_if(n > 3)
+            continue  # here
+
+
+def continue_in_front_of_the_rest_of_a_round(k, out, n, repeats=2):
+    for i in range(4):
+        if repeats == 2:
+            with k.if_(n > i):
+                continue  # here
+        out[i] = 1
+
+
+def return_after_a_python_loop(k, out, n):
+    for i in range(4):
+        out[i] = 1
+    else:  # noqa: PLW0120 (it is what is looked at)
+        with k.if_(n > 3):
+            return  # here
+    out[4] = 1
+
+
+def return_in_else(k, out, n):
+    with k.if_(n > 3):
+        out[0] = 1
+    with k.else_():
+        return  # here
+    out[1] = 1
+
+
+def built(function: Callable[..., None]) -> nvb.FinishedKernel:
+    @nvb.kernel("sm_90a", threads=128)
+    def kernel(k, out: nvb.Pointer(i32), n: i32):
+        function(k, out, n)
+
+    return kernel.build()
+
+
+LEFT = [
+    bare_return,
+    return_under_a_condition,
+    return_in_nested_blocks,
+    return_at_the_end_of_a_round,
+    return_of_a_helper,
+    return_in_a_python_loop,
+    return_through_a_stack,
+    break_of_python,
+    second_of_two,
+    continue_in_a_loop,
+    continue_in_front_of_the_rest_of_a_round,
+    return_after_a_python_loop,
+    return_in_else,
+]
+
+
+@pytest.mark.parametrize("function", LEFT, ids=lambda function: function.__name__)
+def test_a_block_that_python_leaves_is_refused_at_the_statement(function: Callable[..., None]) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        built(function)
+    (diagnostic,) = caught.value.diagnostics
+    assert diagnostic.rule_id == "control.left"
+    assert diagnostic.location is not None
+    assert diagnostic.location.function in (function.__name__, "chosen")
+    assert linecache.getline(__file__, diagnostic.location.line).endswith("# here\n")
+
+
+def not_taken(k, out, n, repeats=2):
+    for i in range(4):
+        with k.if_(n > i):
+            if repeats == 3:
+                return
+            if repeats == 4:
+                break
+            for j in range(4):
+                if j == 1:
+                    continue
+                if j == 2:
+                    break
+                out[j] = i
+        out[4] = i
+
+
+def last_of_all(k, out, n):
+    out[0] = 1
+    with k.if_(n > 3), k.if_(n > 4):
+        out[4] = 2
+        return
+
+
+def last_under_a_condition(k, out, n, repeats=2):
+    out[0] = 1
+    if repeats == 2:
+        with k.if_(n > 3):
+            out[4] = 2
+            return
+
+
+def last_after_a_python_loop(k, out, n):
+    for i in range(4):
+        out[i] = 1
+    else:  # noqa: PLW0120 (it is what is looked at)
+        with k.if_(n > 3):
+            out[4] = 2
+            return
+
+
+def rest_of_the_block(k, out, n, bias=False):
+    with k.if_(n > 3):
+        out[4] = 2
+        if not bias:
+            return
+        out[5] = 2
+
+
+def functions_inside(k, out, n):
+    with k.if_(n > 3):
+
+        def two():
+            return 2
+
+        out[1] = two()
+        out[2] = max(1, 2, key=lambda one: -one)
+    out[4] = 2
+
+
+def value_at_the_end(k, out, n):
+    def made():
+        with k.if_(n > 3):
+            return out + 4
+
+    made()
+    out[4] = 2
+
+
+def other_with(k, out, n):
+    with k.if_(n > 3):
+        with contextlib.nullcontext():
+            for _ in range(4):
+                break
+        try:
+            out[2] = {}["a"]
+        except KeyError:
+            out[2] = 1
+    with contextlib.nullcontext():
+        out[4] = 1
+        return
+    out[5] = 1
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        not_taken,
+        last_of_all,
+        last_under_a_condition,
+        last_after_a_python_loop,
+        rest_of_the_block,
+        functions_inside,
+        value_at_the_end,
+        other_with,
+    ],
+)
+def test_python_that_skips_nothing_is_left_alone(function: Callable[..., None]) -> None:
+    assert built(function).diagnostics == ()
+
+
+def counted_by_python(k, out, n):
+    for i in k.range(n):
+        out[i] = 1
+
+
+def asked_by_python(k, out, n):
+    if k.if_(n > 3):
+        out[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("function", "fix"),
+    [(counted_by_python, "write `with k.range(...) as i:`"), (asked_by_python, "write `with k.if_(...):`")],
+)
+def test_a_block_is_no_sequence_and_no_condition(function: Callable[..., None], fix: str) -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        built(function)
+    (diagnostic,) = caught.value.diagnostics
+    assert (diagnostic.rule_id, diagnostic.fix) == ("control.with", fix)
+    assert diagnostic.location is not None
+    assert diagnostic.location.function == function.__name__

@@ -1,0 +1,38 @@
+"""Where the TMA epilogue's stmatrix write, thread by thread: the 128-byte swizzle of rows, by a formula of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import bf16, f16, f32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Parameter, TensorMap
+from tests.support.ir_addresses import evaluate, instructions
+
+ROWS, ROW_BYTES, CHUNK = 64, 128, 16
+"""Rows of a warpgroup's tile, bytes of a row of a panel, and what stmatrix stores of a row at once."""
+
+
+def place(thread: int, store: int, columns: int) -> int:
+    """Where a thread's row of the `store`-th stmatrix begins: lanes 0-15 have its first 8 columns, others the rest."""
+    warpgroup, row = thread // 128, thread % 128 // 32 * 16 + thread % 16
+    panel, chunk = divmod(2 * store + thread % 32 // 16, ROW_BYTES // CHUNK)
+    tile = warpgroup * ROWS * columns * 2 + panel * ROWS * ROW_BYTES
+    return tile + row * ROW_BYTES + (chunk ^ row % 8) * CHUNK
+
+
+@pytest.mark.parametrize("element", [f16, bf16], ids=str)
+@pytest.mark.parametrize("columns", [64, 256])
+def test_each_row_of_a_matrix_goes_to_its_place(columns: int, element: nvb.ElementType) -> None:
+    k = KernelBuilder("stores", "sm_90a", threads=256, parameters=[Parameter("c", TensorMap(element, (64, 64)))])
+    output = k.tma_epilogue(k.arguments[0], columns, 2)
+    acc = k.wgmma.accumulator(columns, f32)
+    acc.fill(0.0)
+    output.reserve((0, 0), k.thread_id() // 128).store(acc)
+    (function,) = (one for one in k._ir.module.functions if one.blocks)
+    stores = list(instructions(function, "stmatrix"))
+    assert len(stores) == columns // 16
+    for thread in range(256):
+        found = [evaluate(store.args[0], {"tid.x": thread}) for store in stores]
+        assert found == [place(thread, number, columns) for number in range(len(stores))]

@@ -1,0 +1,98 @@
+"""Rings, roles, tile order and the epilogue."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f16, i32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.builder.tiles.pipeline_rules import RING
+from nvbackend.layout import Layout
+from nvbackend.signature import Parameter, Pointer, Scalar
+from tests.support.host import run_on_host
+from tests.support.said import said
+
+
+@pytest.mark.parametrize(("rows", "columns", "group"), [(16, 16, 8), (10, 3, 4), (1, 7, 8), (5, 5, 1)])
+def test_the_tile_order_visits_every_tile_once_in_groups_of_rows(rows, columns, group):
+    k = KernelBuilder(
+        "order", "sm_90a", threads=32, parameters=[Parameter("out", Pointer(i32)), Parameter("n", Scalar(i32))]
+    )
+    out, count = k.arguments
+    with k.range(count) as tile:
+        m, n = k.grouped(tile, rows, columns, group)
+        out[tile] = m * 1000 + n
+    found = np.full(rows * columns, -1, np.int32)
+    run_on_host(k.finish(), found, rows * columns)
+    visited = [(int(one) // 1000, int(one) % 1000) for one in found]
+    expected = [
+        (row, column)
+        for first in range(0, rows, group)
+        for column in range(columns)
+        for row in range(first, min(first + group, rows))
+    ]
+    assert visited == expected
+
+
+def ring(k, **options):
+    layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+    return k.pipeline(options.pop("stages", 2), 1, a=layout, **options)
+
+
+def test_a_ring_counts_its_bytes_and_arrivals():
+    k = KernelBuilder("ring", "sm_90a", threads=256, cluster=2)
+    made = ring(k, multicast=True)
+    assert made.bytes == 64 * 64 * 2
+    inits = [found.operands["count"] for found in k.machine.instructions() if found.opcode == "mbarrier.init"]
+    assert inits == ["1", "1", "2", "2"]
+
+
+@pytest.mark.parametrize("stages", [0, -1])
+def test_a_ring_without_stages_is_refused(stages):
+    k = KernelBuilder("ring", "sm_90a", threads=256)
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        ring(k, stages=stages)
+    assert caught.value.diagnostics[0].rule is RING
+
+
+@pytest.mark.parametrize("stages", [0, 1, 2, 3])
+def test_a_ring_that_all_threads_fill_has_two_stages_at_least(stages):
+    k = KernelBuilder("ring", "sm_80", threads=128)
+    if stages >= 2:
+        assert k.copy_ring(stages, a=(f16, Layout((64, 64)))).stages == stages
+        return
+    with pytest.raises(nvb.DiagnosticError, match=rf"(?s)a ring of {stages} stage.*use at least 2\b"):
+        k.copy_ring(stages, a=(f16, Layout((64, 64))))
+
+
+def test_one_stage_can_not_be_held_back():
+    k = KernelBuilder("ring", "sm_90a", threads=256)
+    made = ring(k, stages=1)
+    with pytest.raises(nvb.DiagnosticError, match=r"pipeline\.stages"), made.drain(in_flight=1):
+        pass
+
+
+def test_an_epilogue_for_a_type_it_can_not_store_is_refused():
+    parameters = [Parameter("c", nvb.TensorMap(nvb.f32, box=(64, 32)))]
+    k = KernelBuilder("epilogue", "sm_90a", threads=256, parameters=parameters)
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.operation"):
+        k.tma_epilogue(k.arguments[0], 64, 1)
+
+
+@pytest.mark.parametrize("registers", [20, 41, 264])
+def test_a_register_budget_that_does_not_exist_is_refused(registers):
+    k = KernelBuilder("roles", "sm_90a", threads=256)
+    with pytest.raises(nvb.DiagnosticError) as caught, k.producer(registers=registers):
+        pass
+    assert str(registers) in said(caught.value.diagnostics[0])
+
+
+def test_plain_sm_90_has_no_register_budget():
+    k = KernelBuilder("roles", "sm_90", threads=256)
+    with (
+        pytest.raises(nvb.DiagnosticError, match=r"target\.feature|register-budget|setmaxnreg"),
+        k.producer(registers=40),
+    ):
+        pass

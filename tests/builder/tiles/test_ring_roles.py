@@ -1,0 +1,137 @@
+"""Rings and roles used by the wrong number of threads: each of these would hang on the GPU, or overwrite a stage."""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import Major, SmemLayout, Swizzle, f16
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from tests.support.said import said
+
+LAYOUT = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+
+
+def builder(threads=384):
+    return KernelBuilder("roles", "sm_90a", threads=threads, min_ctas=1)
+
+
+def ring(k, consumers=2, ready=True, **layouts):
+    made = k.pipeline(2, consumers, **(layouts or {"a": LAYOUT}))
+    if ready:
+        k.mbarrier.ready()
+    return made
+
+
+def roles(k, produce, consume, registers=(40, 232)):
+    with k.producer(registers[0]):
+        produce()
+    with k.consumers(registers[1]):
+        consume()
+
+
+def enter(block):
+    with block:
+        pass
+
+
+def nothing():
+    pass
+
+
+def drained_by_the_producer(k):
+    made = ring(k)
+    roles(k, lambda: enter(made.drain()), nothing)
+
+
+def filled_by_the_consumers(k):
+    made = ring(k)
+    roles(k, nothing, lambda: enter(made.fill()))
+
+
+def for_one_consumer_of_two(k):
+    made = ring(k, consumers=1)
+    roles(k, lambda: enter(made.fill()), lambda: enter(made.drain()))
+
+
+def not_ready(k):
+    made = ring(k, ready=False)
+    roles(k, lambda: enter(made.fill()), nothing)
+
+
+def a_second_ring_not_ready(k):
+    ring(k)
+    made = ring(k, ready=False, b=LAYOUT)
+    roles(k, nothing, lambda: enter(made.drain()))
+
+
+MISUSES = {
+    "drained by the producer": (drained_by_the_producer, "pipeline.role", "ring.drain()"),
+    "filled by the consumers": (filled_by_the_consumers, "pipeline.role", "ring.fill()"),
+    "one consumer of two": (for_one_consumer_of_two, "pipeline.consumers", "k.pipeline(stages, 2"),
+    "more consumers than warpgroups": (lambda k: ring(k, consumers=4), "pipeline.consumers", "where 3 can"),
+    "no consumers": (lambda k: ring(k, consumers=0), "pipeline.consumers", "0 consumer"),
+    "no tiles": (lambda k: k.pipeline(2, 2), "pipeline.tiles", "none"),
+    "a name that is taken": (lambda k: ring(k, full=LAYOUT), "pipeline.tiles", "full"),
+    "not ready": (not_ready, "pipeline.not-ready", "k.mbarrier.ready()"),
+    "a second one not ready": (a_second_ring_not_ready, "pipeline.not-ready", "k.mbarrier.ready()"),
+    "more registers than there are": (
+        lambda k: roles(k, nothing, nothing, (40, 240)),
+        "pipeline.registers",
+        "232 at most",
+    ),
+    "in flight below nothing": (
+        lambda k: roles(k, nothing, lambda: enter(ring(k).drain(in_flight=-1))),
+        "pipeline.stages",
+        "-1 in flight",
+    ),
+}
+
+
+@pytest.mark.parametrize(("broken", "rule", "says"), MISUSES.values(), ids=MISUSES)
+def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        broken(builder())
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == rule
+    assert says in said(found)
+    assert found.location is not None and found.location.file == __file__
+
+
+@pytest.mark.parametrize("threads", [32, 128, 320])
+def test_roles_need_whole_warpgroups(threads):
+    with pytest.raises(nvb.DiagnosticError, match="at least 256") as caught:
+        roles(builder(threads), nothing, nothing)
+    assert caught.value.diagnostics[0].rule_id == "pipeline.roles"
+
+
+@pytest.mark.parametrize(
+    ("threads", "registers", "fits"),
+    [
+        (384, (40, 232), True),
+        (384, (24, 240), True),
+        (384, (32, 240), False),
+        (256, (24, 256), True),
+        (512, (24, 160), True),
+        (512, (40, 168), False),
+    ],
+)
+def test_the_registers_of_the_roles_come_from_the_launch(threads, registers, fits):
+    """65536 registers, dealt out evenly in steps of 8: 168 a thread of 384, 256 of 256, 128 of 512."""
+    share = {384: 168, 256: 256, 512: 128}[threads]
+    assert fits == (registers[0] + (threads // 128 - 1) * registers[1] <= share * threads // 128)
+    k = builder(threads)
+    if fits:
+        roles(k, nothing, nothing, registers)
+        return
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        roles(k, nothing, nothing, registers)
+    assert caught.value.diagnostics[0].rule_id == "pipeline.registers"
+    roles(builder(threads), nothing, nothing, (registers[0], caught.value.diagnostics[0].values["most"]))
+
+
+def test_a_stage_says_which_tiles_it_has():
+    k = builder()
+    made = ring(k, left=LAYOUT, right=LAYOUT)
+    with k.producer(40), made.fill() as stage, pytest.raises(AttributeError, match="left, right, and no middle"):
+        _ = stage.middle

@@ -1,0 +1,70 @@
+"""Every general row against LLVM (spelling) and ptxas (legality), on both sides of its gate."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+
+import pytest
+
+from nvbackend.intrinsics.row.row import Row
+from tests.support.row_families import FAMILIES
+from tests.support.row_verdicts import (
+    acceptance_faults,
+    feature_faults,
+    old_chip_faults,
+    spelling_faults,
+    version_faults,
+)
+
+ORDINARY = 40
+"""Rows of a family that an ordinary run tries; the others wait for an exhaustive one."""
+
+
+def _name(module: ModuleType) -> str:
+    return module.__name__.rpartition(".")[2]
+
+
+def _everything(module: ModuleType) -> list[Row]:
+    return list(module.rows())
+
+
+@pytest.fixture(params=FAMILIES, ids=_name)
+def rows(request: pytest.FixtureRequest) -> list[Row]:
+    """Rows of a family: all, or as many as an ordinary run tries, spread over the family."""
+    found = _everything(request.param)
+    return found if len(found) <= ORDINARY else random.Random(0).sample(found, ORDINARY)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("module", FAMILIES, ids=_name)
+def test_every_row_of_a_family_against_llvm_and_ptxas(module: ModuleType) -> None:
+    rows = _everything(module)
+    for faults in (spelling_faults, acceptance_faults, feature_faults, version_faults, old_chip_faults):
+        assert faults(rows) == []
+
+
+def test_llvm_prints_the_spelling_for_lowest_and_newest_target(rows: list[Row]) -> None:
+    assert spelling_faults(rows) == []
+
+
+def test_ptxas_takes_the_row_on_lowest_and_newest_target(rows: list[Row]) -> None:
+    assert acceptance_faults(rows) == []
+
+
+def test_ptxas_refuses_the_row_where_its_features_lack(rows: list[Row]) -> None:
+    assert feature_faults(rows) == []
+
+
+def test_ptxas_refuses_the_row_one_ptx_version_earlier(rows: list[Row]) -> None:
+    assert version_faults(rows) == []
+
+
+def test_gates_are_those_of_the_ptxas_that_knows_the_older_chips(rows: list[Row]) -> None:
+    assert old_chip_faults(rows) == []
+
+
+@pytest.mark.parametrize("module", FAMILIES, ids=_name)
+def test_no_two_rows_are_the_same_instruction(module: ModuleType) -> None:
+    seen = [(row.ptx, tuple(operand.name for operand in row.operands), str(row.lowering)) for row in module.rows()]
+    assert len(seen) == len(set(seen))

@@ -1,0 +1,301 @@
+"""What CTAs of a cluster write and read in one another's memory: a barrier of the cluster must be between, and release.
+
+What is expected is written down by hand from the order that PTX ISA 8 (release and acquire) and 9.7.13.3
+(barrier.cluster) give.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import f32, i32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Parameter, Pointer, Scalar
+
+RACE = "cluster.missing-barrier"
+
+
+def found(program, cluster: int = 2, threads: int = 128) -> list[str]:
+    parameters = [Parameter("out", Pointer(f32, align=16)), Parameter("n", Scalar(i32))]
+    k = KernelBuilder("exchange", "sm_90a", threads=threads, cluster=cluster, parameters=parameters)
+    own = k.shared(f32, 2 * threads)
+    try:
+        program(k, own, *k.arguments)
+        return [one.rule_id for one in k.finish().diagnostics]
+    except nvb.DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+
+
+def sync(k, kind: str) -> None:
+    """What is between two accesses."""
+    match kind:
+        case "cta":
+            k.barrier.sync()
+        case "cluster":
+            k.cluster.sync()
+        case "relaxed":
+            k.cluster.arrive("relaxed")
+            k.cluster.wait()
+        case "spelled":
+            k.cluster.arrive("release")
+            k.cluster.wait("acquire")
+        case "fenced":
+            k.fence.thread("acq_rel", "cluster")
+            k.cluster.arrive("relaxed")
+            k.cluster.wait()
+        case "fenced in the CTA":
+            k.fence.thread("acq_rel", "cta")
+            k.cluster.arrive("relaxed")
+            k.cluster.wait()
+
+
+ORDERED, OPEN = ("cluster", "spelled", "fenced"), ("nothing", "cta", "relaxed", "fenced in the CTA")
+
+
+@pytest.mark.parametrize("kind", [*ORDERED, *OPEN])
+@pytest.mark.parametrize("writer", ["own", "peer"])
+def test_what_is_between_a_write_and_a_read(kind, writer):
+    def program(k, own, out, n):
+        peer = k.cluster.map_shared_rank(own, k.cluster.peer_rank())
+        mine, theirs = (own, peer) if writer == "own" else (peer, own)
+        k.cluster.sync()
+        mine[k.thread_id()] = 1.0
+        sync(k, kind)
+        out[k.thread_id()] = theirs[k.thread_id()]
+        k.cluster.sync()
+
+    assert found(program) == [RACE] * (kind in OPEN)
+
+
+@pytest.mark.parametrize("kind", [*ORDERED, *OPEN])
+@pytest.mark.parametrize("writer", ["own", "peer"])
+def test_what_is_between_a_read_and_a_write(kind, writer):
+    """After a relaxed barrier the reads of the other CTA have been executed, which is left alone."""
+
+    def program(k, own, out, n):
+        peer = k.cluster.map_shared_rank(own, k.cluster.peer_rank())
+        mine, theirs = (own, peer) if writer == "own" else (peer, own)
+        k.cluster.sync()
+        out[k.thread_id()] = theirs[k.thread_id()]
+        sync(k, kind)
+        mine[k.thread_id()] = 1.0
+        k.cluster.sync()
+
+    assert found(program) == ([RACE] if kind in ("nothing", "cta") else [])
+
+
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+def test_a_store_beside_an_arrival(place):
+    def program(k, own, out, n):
+        k.cluster.sync()
+        for step in ("before", "arrive", "between", "wait", "after"):
+            if step == place:
+                own[k.thread_id()] = 1.0
+            if step in ("arrive", "wait"):
+                {"arrive": k.cluster.arrive, "wait": k.cluster.wait}[step]()
+        out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+        k.cluster.sync()
+
+    assert found(program) == ([] if place == "before" else [RACE])
+
+
+RANKS = {
+    "the first": (lambda k: 0, True),
+    "the next": (lambda k: (k.cluster.rank() + 1) % 4, True),
+    "itself": (lambda k: k.cluster.rank(), False),
+    "a parameter's": (lambda k: k.arguments[1], False),
+    "by the thread": (lambda k: k.thread_id() % 4, False),
+}
+
+
+@pytest.mark.parametrize("rank", RANKS)
+def test_the_rank_of_the_peer(rank):
+    of, is_certain = RANKS[rank]
+
+    def program(k, own, out, n):
+        k.cluster.sync()
+        own[k.thread_id()] = 1.0
+        k.barrier.sync()
+        out[k.thread_id()] = k.cluster.map_shared_rank(own, of(k))[k.thread_id()]
+        k.cluster.sync()
+
+    assert found(program, cluster=4) == [RACE] * is_certain
+
+
+def test_a_loop_over_all_ranks():
+    def program(k, own, out, n):
+        total = k.var(0.0)
+        k.cluster.sync()
+        own[k.thread_id()] = 1.0
+        k.barrier.sync()
+        with k.range(4) as rank:
+            total += k.cluster.map_shared_rank(own, rank)[k.thread_id()]
+        out[k.thread_id()] = total
+        k.cluster.sync()
+
+    assert found(program, cluster=4) == [RACE]
+
+
+@pytest.mark.parametrize("kind", ["cta", "cluster"])
+def test_one_rank_writes_and_another_reads(kind):
+    def program(k, own, out, n):
+        rank = k.cluster.rank()
+        k.cluster.sync()
+        with k.if_(rank == 0):
+            own[k.thread_id()] = 1.0
+        sync(k, kind)
+        with k.if_(rank == 1):
+            out[k.thread_id()] = k.cluster.map_shared_rank(own, 0)[k.thread_id()]
+        k.cluster.sync()
+
+    assert found(program) == ([RACE] if kind == "cta" else [])
+
+
+def test_ranks_in_the_places():
+    """Each CTA has its half in all memories: what is read is never what its owner writes."""
+
+    def program(k, own, out, n):
+        rank, thread = k.cluster.rank(), k.thread_id()
+        k.cluster.sync()
+        own[rank * 128 + thread] = 1.0
+        k.barrier.sync()
+        out[thread] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[rank * 128 + thread]
+        k.cluster.sync()
+
+    def wrong(k, own, out, n):
+        rank, thread = k.cluster.rank(), k.thread_id()
+        k.cluster.sync()
+        own[rank * 128 + thread] = 1.0
+        k.barrier.sync()
+        out[thread] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.cluster.peer_rank() * 128 + thread]
+        k.cluster.sync()
+
+    assert found(program) == []
+    assert found(wrong) == [RACE]
+
+
+@pytest.mark.parametrize(("first", "second"), [("cluster", "cluster"), ("cluster", "cta"), ("cta", "cluster")])
+def test_each_round_of_a_loop(first, second):
+    """Of a value that is exchanged in each round, one barrier is before the read, one before the next write."""
+
+    def program(k, own, out, n):
+        peer = k.cluster.map_shared_rank(own, k.cluster.peer_rank())
+        k.cluster.sync()
+        with k.range(n) as i:
+            own[k.thread_id()] = 1.0
+            sync(k, first)
+            out[i * 128 + k.thread_id()] = peer[k.thread_id()]
+            sync(k, second)
+        k.cluster.sync()
+
+    assert found(program) == ([] if (first, second) == ("cluster", "cluster") else [RACE])
+
+
+# -- left alone -----------------------------------------------------------------------------------------------------
+
+
+def other_bytes(k, own, out, n):
+    own[k.thread_id()] = 1.0
+    out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id() + 128]
+
+
+def atomics_alone(k, own, out, n):
+    own.atomic("add", 1.0)
+    k.cluster.map_shared_rank(own, k.cluster.peer_rank()).atomic("add", 1.0)
+
+
+def a_place_that_nobody_knows(k, own, out, n):
+    own[n] = 1.0
+    out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.block_id("y")]
+
+
+def an_mbarrier_between(k, own, out, n):
+    full = k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    own[k.thread_id()] = 1.0
+    k.barrier.sync()
+    k.mbarrier.arrive_peer(full, k.cluster.peer_rank(), when=k.thread_id() == 0)
+    k.mbarrier.wait(full, 0)
+    out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+
+
+def one_side_under_a_condition(k, own, out, n):
+    """The CTAs of a cluster may take different ways, of which the host knows that they exclude each other."""
+    with k.if_(n > 0):
+        own[k.thread_id()] = 1.0
+    with k.if_(n < 0):
+        out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+
+
+def the_side_of_each_cta(k, own, out, n):
+    with k.if_(k.block_id() < n):
+        own[k.thread_id()] = 1.0
+    with k.else_():
+        out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+
+
+def a_flag_that_is_polled(k, own, out, n):
+    flag = k.shared(i32, 1)
+    own[k.thread_id()] = 1.0
+    k.fence.thread("acq_rel", "cluster")
+    k.cluster.map_shared_rank(flag, k.cluster.peer_rank()).atomic("exch", 1)
+    with k.loop():
+        k.break_if(flag.atomic("add", 0) == 1)
+    out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+
+
+@pytest.mark.parametrize(
+    "middle",
+    [
+        other_bytes,
+        atomics_alone,
+        a_place_that_nobody_knows,
+        an_mbarrier_between,
+        one_side_under_a_condition,
+        the_side_of_each_cta,
+        a_flag_that_is_polled,
+    ],
+    ids=lambda one: one.__name__,
+)
+def test_what_is_left_alone(middle):
+    def program(k, own, out, n):
+        k.cluster.sync()
+        middle(k, own, out, n)
+        k.cluster.sync()
+
+    assert found(program) == []
+
+
+def test_atomics_of_peers_and_what_the_owner_reads():
+    def program(k, own, out, n, kind):
+        own[k.thread_id()] = 0.0
+        k.cluster.sync()
+        k.cluster.map_shared_rank(own + k.thread_id(), 0).atomic("add", 1.0)
+        sync(k, kind)
+        with k.if_(k.cluster.rank() == 0):
+            out[k.thread_id()] = own[k.thread_id()]
+        k.cluster.sync()
+
+    assert found(lambda *given: program(*given, "cluster")) == []
+    assert found(lambda *given: program(*given, "cta")) == [RACE]
+
+
+def test_the_fix_says_what_is_wrong():
+    def program(k, own, out, n, kind):
+        k.cluster.sync()
+        own[k.thread_id()] = 1.0
+        sync(k, kind)
+        out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+        k.cluster.sync()
+
+    texts = {}
+    for kind in ("relaxed", "cta"):
+        parameters = [Parameter("out", Pointer(f32, align=16)), Parameter("n", Scalar(i32))]
+        k = KernelBuilder("exchange", "sm_90a", threads=128, cluster=2, parameters=parameters)
+        program(k, k.shared(f32, 128), *k.arguments, kind)
+        with pytest.raises(nvb.DiagnosticError) as raised:
+            k.finish()
+        texts[kind] = str(raised.value)
+    assert "arrive with release: k.cluster.arrive()" in texts["relaxed"]
+    assert "put k.cluster.sync() between the two" in texts["cta"]

@@ -1,0 +1,192 @@
+"""Who comes to an instruction of a whole group: each mistake at its line, and no alarm where the group comes together.
+
+Lines of a program that are wrong end in `# broken`; warnings count as well.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import i32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.diagnostics import Location, Severity, gather
+from nvbackend.intrinsics.sync import barriers as sync
+from nvbackend.intrinsics.sync import cluster
+from nvbackend.isel.machine.function import Branch, MachineFunction, MachineInstr, Scope
+from nvbackend.isel.protocols.convergence.convergence import check_convergence
+from nvbackend.isel.protocols.convergence.rules import RULES
+from nvbackend.isel.protocols.registers.budget import check_register_budget
+from nvbackend.isel.target.target import Target
+from nvbackend.signature import Parameter, Pointer, Scalar
+from tests.support.convergence_broken import BROKEN
+from tests.support.convergence_kept import KEPT
+
+MARK = "# broken"
+
+
+def found(program, threads=256, cluster=1):
+    """The rules that it breaks, and the lines that are marked but were not told of."""
+    parameters = [Parameter("n", Scalar(i32)), Parameter("a", Pointer(i32))]
+    k = KernelBuilder("kernel", "sm_90a", threads=threads, cluster=cluster, parameters=parameters)
+    try:
+        program(k, *k.arguments)
+        diagnostics = k.finish().diagnostics
+    except nvb.DiagnosticError as error:
+        diagnostics = error.diagnostics
+    lines, first = inspect.getsourcelines(program)
+    marked = {number for number, line in enumerate(lines, first) if MARK in line}
+    assert {one.location.line for one in diagnostics} == marked, "\n".join(map(str, diagnostics))
+    return [one.rule_id for one in diagnostics]
+
+
+def test_registers_come_down_from_what_the_kernel_is_launched_with():
+    """ptxas 13.5 refuses it: C7406, the count is larger than the largest of the program."""
+
+    def refused(count, **bounds):
+        k = KernelBuilder("kernel", "sm_90a", threads=256, **bounds)
+        k.setmaxnreg.dec(count)
+        return [one.rule_id for one in gather(k.finish)]
+
+    assert refused(72, min_ctas=1, max_registers=64) == ["setmaxnreg.order"]
+    assert refused(64, min_ctas=1, max_registers=64) == []
+    assert refused(136, min_ctas=2) == ["setmaxnreg.order"]
+    assert refused(128, min_ctas=2) == []
+
+
+@pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
+def test_a_shuffle_gives_what_its_lanes_have(mode):
+    """Of one value of all threads that value, of others each lane its own, or each warp."""
+
+    def same(k, n, a):
+        with k.if_(k.warp.shuffle(n, mode, 1) < 40):
+            k.barrier.sync()
+
+    def another(k, n, a):
+        with k.if_(k.warp.shuffle(k.thread_id(), mode, 1) < 40):
+            k.barrier.sync()  # broken
+
+    assert found(same) == []
+    assert found(another) == ["barrier.divergent"]
+
+
+def test_nothing_is_said_of_values_that_nobody_knows():
+    def matrix(k, n, a):
+        tile = k.shared(i32, 256, align=128)
+        tile[k.thread_id()] = n
+        k.barrier.sync()
+        with k.if_(k.mma.ldmatrix(tile + k.lane_id() * 4, 1)[0] < 40):
+            k.barrier.sync()
+
+    assert found(matrix) == []
+
+
+@pytest.mark.parametrize("program", KEPT, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("size", [1, 2])
+def test_groups_that_come_together_raise_no_alarm(program, size):
+    assert found(program, cluster=size) == []
+
+
+@pytest.mark.parametrize(("program", "rule", "bounds"), BROKEN, ids=[one[0].__name__ for one in BROKEN])
+def test_each_mistake_is_found_at_its_line_and_nothing_else(program, rule, bounds):
+    assert set(found(program, **bounds)) == {rule}
+
+
+def test_every_rule_has_a_program_that_breaks_it():
+    assert {rule for _, rule, _ in BROKEN} == {rule.id for rule in RULES}
+    assert [rule.id for rule in RULES if rule.severity is Severity.WARNING] == ["cluster.skipped"]
+
+
+# -- what is said ---------------------------------------------------------------------------------------------------
+
+
+def test_the_branch_is_named_with_its_condition_and_its_line():
+    k = KernelBuilder("kernel", "sm_90a", threads=256, parameters=[Parameter("n", Scalar(i32))])
+    with k.if_(k.thread_id() % 4 == k.arguments[0]):
+        k.elect()
+        k.elect()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.finish()
+    (diagnostic,) = caught.value.diagnostics
+    assert "elect.sync is executed by the 32 threads of a warp together" in diagnostic.message
+    assert "on `(tid.x & 3) == n` parts them" in diagnostic.message
+    ((text, place),) = diagnostic.notes
+    assert text == "the threads part here"
+    assert place.source == "with k.if_(k.thread_id() % 4 == k.arguments[0]):"
+
+
+# -- machine forms that nobody's builder has made -------------------------------------------------------------------
+
+
+def function(uniform, row, *, operands=None, attributes=None):
+    """A branch over a block with one instruction."""
+    made = MachineFunction("kernel", Target.parse("sm_90a"), attributes=attributes or {})
+    made.block("entry").successors = ["inside", "end"]
+    made.block("entry").branch = uniform if uniform is None else Branch(uniform, fixed=True)
+    made.block("inside").successors = ["end"]
+    made.block("inside").instructions.append(
+        MachineInstr(row.opcode, row, operands or {}, location=Location("kernel.py", 2, "kernel"))
+    )
+    made.block("end").instructions.append(MachineInstr("ret"))
+    return made
+
+
+def test_a_branch_of_which_nothing_is_known_parts_nobody():
+    assert check_convergence(function(None, sync.elect(), operands={"mask": "-1"})) == []
+    assert check_convergence(function(Scope.GRID, cluster.barrier_arrive())) == []
+
+
+@pytest.mark.parametrize("uniform", list(Scope))
+def test_a_group_is_parted_by_branches_of_smaller_groups_only(uniform):
+    rules = {
+        "convergence.warp": (sync.elect(), {"mask": "-1"}, Scope.WARP),
+        "barrier.divergent": (sync.barrier_sync(aligned=False), {"id": "0"}, Scope.CTA),
+        "cluster.divergent": (cluster.barrier_wait(), {}, Scope.CLUSTER),
+    }
+    for rule, (row, operands, needed) in rules.items():
+        told = [one.rule_id for one in check_convergence(function(uniform, row, operands=operands))]
+        if uniform >= needed:
+            assert told == []
+        elif (rule, uniform) == ("cluster.divergent", Scope.THREAD):
+            assert told == ["cluster.divergent"]
+        else:
+            assert told == [rule]
+
+
+def test_registers_are_not_checked_where_the_threads_are_not_known():
+    from nvbackend.intrinsics.sync.register_budget import setmaxnreg
+
+    made = function(Scope.GRID, setmaxnreg("inc"))
+    assert check_register_budget(made) == []
+
+
+def test_work_grows_with_the_text():
+    """Many parted blocks one after another: the blocks that all branches together are followed through."""
+    from nvbackend.isel.flow.control_flow import ControlFlow
+    from nvbackend.isel.protocols.convergence.regions import Divergence
+
+    class Counted(ControlFlow):
+        visited = 0
+
+        def reached(self, starts, ends=()):
+            result = super().reached(starts, ends)
+            self.visited += len(result)
+            return result
+
+    work = []
+    for length in (50, 200, 800):
+        made = MachineFunction("kernel", Target.parse("sm_90a"))
+        for index in range(length):
+            made.block(f"b{index}").successors = [f"exit{index}" if index % 2 else f"in{index}", f"b{index + 1}"]
+            made.block(f"b{index}").branch = Branch(Scope.THREAD)
+            if index % 2:
+                made.block(f"exit{index}")
+            else:
+                made.block(f"in{index}").successors = [f"b{index + 1}"]
+        made.block(f"b{length}")
+        flow = Counted({name: block.successors for name, block in made.blocks.items()})
+        Divergence(made, flow)
+        work.append(flow.visited / length)
+    assert max(work) / min(work) < 1.1

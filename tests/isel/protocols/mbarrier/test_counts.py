@@ -1,0 +1,141 @@
+"""Sums of arrivals and bytes of random small programs, against the same sums written down a second time."""
+
+from __future__ import annotations
+
+import random
+from itertools import combinations
+
+import pytest
+
+from nvbackend.isel.flow.loops import Loops
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.protocols.mbarrier.counts import Counts
+from nvbackend.isel.protocols.mbarrier.reach import Reaches
+from nvbackend.isel.protocols.mbarrier.transactions import Transactions
+from nvbackend.isel.protocols.mbarrier.uses import Cell, find_uses
+from nvbackend.isel.target.target import Target
+
+BARRIER = MemoryObject(1, "full", "shared", 8, 8)
+TOUCHES = (MemoryTouch(BARRIER, MemoryUse.SYNCHRONIZE, "barrier"),)
+Line = tuple[str, dict[str, int]]
+
+
+def known(chance: random.Random, **values: tuple[int | None, ...]) -> dict[str, int]:
+    """A number of each, where it is known."""
+    found = {name: chance.choice(given) for name, given in values.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def line(chance: random.Random) -> Line:
+    threads = (1, 1, 1, 2, 32, None)
+    match chance.choice(("arrive", "arrive", "hand over", "wait", "announce", "fill", "fill")):
+        case "arrive":
+            return "mbarrier.arrive", known(chance, threads=threads, count=(None, None, 1, 3))
+        case "hand over":
+            return "mbarrier.arrive", known(chance, threads=threads, arrivals=(2, 4))
+        case "wait":
+            return "mbarrier.try_wait", known(chance, threads=threads, parity=(0, 0, 1, None))
+        case "announce":
+            return "mbarrier.arrive.expect_tx", known(chance, threads=threads, bytes=(16, 16, 32, 0, None))
+    return "cp.async.bulk", known(chance, threads=threads, bytes=(16, 16, 32, None))
+
+
+def program(seed: int) -> tuple[int, list[Line], list[Line]]:
+    """The count of the barrier, and what is done once and in each round of a loop."""
+    chance = random.Random(seed)
+    some = lambda most: [line(chance) for _ in range(chance.randint(0, most))]  # noqa: E731
+    return chance.choice((1, 1, 2, 3, 4, 6, 32)), some(3), some(3)
+
+
+def machine(count: int, before: list[Line], inside: list[Line]) -> MachineFunction:
+    function = MachineFunction("f", Target.parse("sm_90a"))
+    lines = {"entry": [("mbarrier.init", {facts.COUNT: count}), *before], "loop": inside, "end": []}
+    for name, successors in (("entry", ["loop"]), ("loop", ["loop", "end"]), ("end", [])):
+        block = function.block(name)
+        block.successors = successors
+        block.instructions = [MachineInstr(opcode, memory=TOUCHES, facts=said) for opcode, said in lines[name]]
+    return function
+
+
+def parts(lines: list[Line], *, once: bool) -> list[int | None]:
+    """The arrivals of each line on one phase, None where that is not known."""
+    found: list[int | None] = []
+    for opcode, said in lines:
+        if opcode.startswith("mbarrier.arrive"):
+            given, threads = said.get("arrivals"), said.get("threads")
+            one = None if threads is None or not once else threads * said.get("count", 1)
+            found.append(one if given is None else given)
+    return found
+
+
+def wrong_arrivals(count: int, before: list[Line], inside: list[Line]) -> set[str]:
+    waits = [said for opcode, said in before + inside if opcode == "mbarrier.try_wait"]
+    each = any(opcode == "mbarrier.try_wait" and "threads" in said for opcode, said in inside)
+    arrivals = [*parts(before, once=True), *parts(inside, once=each)]
+    if not arrivals:
+        return {"mbarrier.no-arrival"} if any(said.get("parity") != 1 for said in waits) else set()
+    if None in arrivals:
+        return set()
+    numbers = [one or 0 for one in arrivals]
+    sums = {sum(some) for many in range(1, len(numbers) + 1) for some in combinations(numbers, many)}
+    return set() if count in sums else {"mbarrier.arrivals"}
+
+
+def total(lines: list[Line]) -> int | None:
+    found = 0
+    for _, said in lines:
+        if "bytes" not in said or "threads" not in said:
+            return None
+        found += said["bytes"] * said["threads"]
+    return found
+
+
+def wrong_bytes(before: list[Line], inside: list[Line]) -> set[str]:
+    announced, brought = (
+        [[one for one in lines if one[0] == opcode] for lines in (before, inside)]
+        for opcode in ("mbarrier.arrive.expect_tx", "cp.async.bulk")
+    )
+    if not any(announced):
+        return {"mbarrier.unexpected-bytes"} if any(brought) else set()
+    if not any(brought):
+        sure = all(said.get("bytes") for lines in announced for _, said in lines)
+        return {"mbarrier.missing-bytes"} if sure else set()
+    groups = [(one, two) for one, two in zip(announced, brought, strict=True) if one or two]
+    if not all(one and two for one, two in groups):
+        return set()
+    sums = [(total(one), total(two)) for one, two in groups]
+    return {"mbarrier.wrong-bytes"} if any(None not in pair and pair[0] != pair[1] for pair in sums) else set()
+
+
+@pytest.mark.parametrize("first", range(0, 1500, 500))
+def test_sums_are_told_where_all_of_them_are_known(first: int) -> None:
+    said: set[str] = set()
+    for seed in range(first, first + 500):
+        count, before, inside = program(seed)
+        function = machine(count, before, inside)
+        uses, loops = find_uses(function), Loops(function)
+        sums = Counts(uses, loops, None), Transactions(uses, loops, Reaches(function, loops), None)
+        found = {one.rule.id for some in sums for one in some.findings(Cell(BARRIER, 0))}
+        assert found == wrong_arrivals(count, before, inside) | wrong_bytes(before, inside), (count, before, inside)
+        said |= found
+    names = ("no-arrival", "arrivals", "unexpected-bytes", "missing-bytes", "wrong-bytes")
+    assert said == {f"mbarrier.{name}" for name in names}
+
+
+@pytest.mark.parametrize("first", range(0, 1000, 500))
+def test_one_phase_in_each_round(first: int) -> None:
+    """Where all that arrives in the loop is known, and is the count."""
+    completed = 0
+    for seed in range(first, first + 500):
+        count, before, inside = program(seed)
+        function = machine(count, before, inside)
+        loops = Loops(function)
+        loop, counts = loops.innermost("loop"), Counts(find_uses(function), loops, None)
+        assert loop is not None
+        arriving = parts(inside, once=True)
+        expected = bool(arriving) and None not in arriving and sum(one or 0 for one in arriving) == count
+        assert counts.one_phase_a_round(Cell(BARRIER, 0), loop) is expected
+        assert counts.initial(Cell(BARRIER, 0)) == count
+        completed += expected
+    assert completed > 20

@@ -1,0 +1,115 @@
+"""Mbarriers over whole kernels: each mistake where it stands, and no false alarm on the programs beside it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import pytest
+from llvmlite import ir
+
+import nvbackend as nvb
+from nvbackend import f16, i32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.types import u64
+from nvbackend.isel.protocols.mbarrier.rules import RULES
+from nvbackend.signature import Parameter, Scalar, TensorMap
+from tests.support.mbarrier_broken import BROKEN
+from tests.support.mbarrier_kept import BYTES, KEPT
+
+MARK = "# broken"
+Program = Callable[[KernelBuilder, object, object], None]
+
+
+def built(program: Program, cluster: int = 1, threads: int = 256, target: str = "sm_90a") -> nvb.FinishedKernel:
+    parameters = [Parameter("a", TensorMap(f16, (64, 64))), Parameter("n", Scalar(i32))]
+    k = KernelBuilder("kernel", target, threads=threads, cluster=cluster, parameters=parameters)
+    program(k, *k.arguments)
+    return k.finish()
+
+
+def found(program: Program, **options: int) -> list[str]:
+    """The rules that it breaks, all of them at lines that are marked."""
+    try:
+        diagnostics = built(program, **options).diagnostics
+    except nvb.DiagnosticError as error:
+        diagnostics = error.diagnostics
+    lines, first = inspect.getsourcelines(program)
+    for one in diagnostics:
+        assert one.location is not None
+        assert MARK in lines[one.location.line - first], str(one)
+    return [one.rule_id for one in diagnostics]
+
+
+def in_memory(access: Callable[..., object]) -> list[str]:
+    """What is said of an access to the four words of which the first is an mbarrier in use."""
+
+    def program(k, a, n):
+        memory = k.shared(u64, 4, align=8)
+        with k.if_(k.thread_id() == 0):
+            k.mbarrier.init(memory, 256)
+        k.mbarrier.ready()
+        k.mbarrier.arrive(memory)
+        k.mbarrier.wait(memory, 0)
+        access(memory, n)
+
+    try:
+        return [one.rule_id for one in built(program).diagnostics]
+    except nvb.DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+
+
+def test_only_a_write_that_certainly_meets_an_mbarrier_overwrites_it():
+    assert in_memory(lambda memory, n: (memory + 0).store(1)) == ["mbarrier.overwritten"]
+    assert in_memory(lambda memory, n: (memory + 1).store(1)) == []
+    assert in_memory(lambda memory, n: (memory + n).store(1)) == []
+    assert in_memory(lambda memory, n: (memory + 0).load()) == []
+
+
+def test_what_leaves_an_mbarrier_arrives_in_one_phase_only():
+    """Of 96: 64 that leave and 32 complete the first phase, and the next one is of 32."""
+
+    def program(k, a, n):
+        done = k.mbarrier.array(1, 96, name="done")
+        k.mbarrier.ready()
+        with k.if_(k.warp_id() < 2):
+            k.mbarrier.arrive_state(done, drop=True)
+        k.barrier.sync()
+        with k.if_(k.warp_id() >= 6):
+            k.mbarrier.arrive(done)
+        k.mbarrier.wait(done, 0)
+
+    assert found(program) == []
+
+
+@pytest.mark.parametrize("program", KEPT, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_right_programs_raise_no_alarm(program, cluster):
+    assert found(program, cluster=cluster) == []
+
+
+def test_what_an_attached_builder_does_not_see_is_not_missed():
+    function = ir.Function(ir.Module("m"), ir.FunctionType(ir.VoidType(), []), "f")
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    k = nvb.attach(builder, "sm_90a", threads=128)
+    full = k.shared(u64, 1, align=8)
+    kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)])
+    builder.asm(kind, "mbarrier.init.shared.b64 [$0], 128;", "r", [full.bytes.ir], side_effect=True)
+    k.mbarrier.arrive_expect_tx(full, BYTES)
+    k.mbarrier.wait(full, 0)
+    builder.ret_void()
+    assert k.verify() == ()
+
+
+@pytest.mark.parametrize(
+    ("rule", "program"),
+    [(rule, program) for rule, programs in BROKEN.items() for program in programs],
+    ids=lambda one: one if isinstance(one, str) else one.__name__,
+)
+def test_each_mistake_is_found_at_its_line_and_nothing_else(rule, program):
+    assert found(program) == [rule]
+
+
+def test_every_rule_has_a_program_that_breaks_it():
+    of_a_cluster = {rule.id for rule in RULES if rule.id.endswith("-in-peer")}  # test_cluster_sums.py has theirs
+    assert {rule.id for rule in RULES} == set(BROKEN) | of_a_cluster

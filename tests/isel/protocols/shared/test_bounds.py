@@ -1,0 +1,156 @@
+"""Accesses past the end of an allocation, against every byte that a Python loop over threads and rounds comes to."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nvbackend as nvb
+from nvbackend import f16, f32, i32, u8, u32
+from tests.support.runtime import broken, rules
+
+THREADS = 64
+RULE = "shared.bounds"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    extent=st.integers(1, 200),
+    factors=st.tuples(st.integers(-2, 2), st.integers(-3, 3), st.integers(0, 3)),
+    first=st.integers(-20, 200),
+    rounds=st.tuples(st.integers(0, 4), st.integers(4, 9), st.integers(1, 3)),
+    inside=st.integers(1, THREADS),
+)
+def test_said_exactly_where_some_thread_leaves(extent, factors, first, rounds, inside) -> None:
+    """`inside` threads access first + a*thread + b*i + c*j of `extent` words, in one loop or two, one in the other."""
+    by_thread, by_round, by_inner = factors
+    begin, length, step = rounds
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def walk(k):
+        words, thread = k.shared(u32, extent), k.thread_id()
+        inner = k.range(2) if by_inner else nullcontext(0)
+        with k.range(begin, begin + length, step) as i, inner as j, k.if_(thread < inside):
+            words[thread * by_thread + i * by_round + j * by_inner + first] = 1
+
+    places = [
+        first + by_thread * thread + by_round * i + by_inner * j
+        for thread in range(inside)
+        for i in range(begin, begin + length, step)
+        for j in range(2)
+    ]
+    leaves = min(places) < 0 or max(places) >= extent
+    assert (RULE in rules(walk.build)) is leaves
+
+
+def of(index):
+    """A kernel that writes where `index(k, n)` says, in 64 words."""
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def write(k, n: i32):
+        words = k.shared(u32, 64)
+        words[index(k, n)] = 1
+
+    return rules(write.build)
+
+
+def test_what_nobody_can_know_is_left_alone() -> None:
+    assert of(lambda k, n: n + 64) == []
+    assert of(lambda k, n: k.block_id() + k.thread_id()) == []
+    assert of(lambda k, n: k.thread_id() + n % 64) == []
+
+
+def test_a_round_that_may_never_come_is_left_alone() -> None:
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def leave(k, n: i32):
+        words = k.shared(u32, 8)
+        with k.range(16) as i:
+            k.break_if(i == n)
+            words[i] = 1
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def some(k, n: i32):
+        words = k.shared(u32, 8)
+        with k.range(16) as i, k.if_(i < n):
+            words[i] = 1
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def unknown(k, n: i32):
+        words = k.shared(u32, 8)
+        with k.range(n) as i:
+            words[i] = 1
+
+    assert [rules(one.build) for one in (leave, some, unknown)] == [[], [], []]
+
+
+def test_threads_that_may_not_come_are_left_alone() -> None:
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def some(k, n: i32):
+        words = k.shared(u32, 8)
+        with k.if_(k.thread_id() < n):
+            words[k.thread_id()] = 1
+
+    assert rules(some.build) == []
+
+
+def copy_box(k, matrix):
+    memory, full = k.shared(f16, 64 * 32, align=1024), k.mbarrier.array(1, 1)
+    k.mbarrier.ready()
+    with k.one_thread():
+        k.mbarrier.arrive_expect_tx(full, 64 * 64 * 2)
+        k.tma.load_box(memory, matrix, (0, 0), full)
+
+
+def stage_that_is_none(k, matrix):
+    tile = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+    tiles, full = k.shared_tiles(tile, 3), k.mbarrier.array(4, 1)
+    k.mbarrier.ready()
+    with k.range(4) as step, k.one_thread():
+        k.mbarrier.arrive_expect_tx(full + step, tile.bytes)
+        k.tma.load(tiles.at(step), matrix, (0, step * 64), full + step)
+
+
+def rows_of_a_matrix(k, matrix):
+    rows = k.shared(u8, 16 * 32, align=128)
+    k.mma.ldmatrix(rows + k.lane_id() * 32, 4)
+
+
+def copies_of_threads(k, matrix):
+    words = k.shared(f32, THREADS * 4 - 1)
+    k.cp_async.copy(words + k.thread_id() * 4, k.global_address(k.function.args[1], f32, 16), 16)
+
+
+@pytest.mark.parametrize("body", [copy_box, stage_that_is_none, rows_of_a_matrix, copies_of_threads])
+def test_copies_and_matrices(body) -> None:
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def whole(k, matrix: nvb.TensorMap(f16, box=(64, 64)), x: nvb.Pointer(f32)):
+        body(k, matrix)
+
+    [found] = broken(whole.build)
+    assert found.rule_id == RULE
+    assert found.location is not None
+
+
+def test_four_rows_of_lanes_that_give_no_address() -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def one_matrix(k):
+        rows = k.shared(u8, 8 * 32, align=128)
+        k.mma.ldmatrix(rows + k.lane_id() * 32, 1)
+
+    assert rules(one_matrix.build) == []
+
+
+@pytest.mark.parametrize(("warp", "wrong"), [(0, False), (1, True)])
+def test_one_thread_of_a_warp_that_leaves_as_a_whole(warp: int, wrong: bool) -> None:
+    """Whichever lane it is, of warp 1 it begins past the end; those of warp 0 do not."""
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def elected(k):
+        words = k.shared(u32, 64)
+        with k.one_thread(warp):
+            words[k.warp_id() * 64] = 1
+
+    assert rules(elected.build) == [RULE] * wrong

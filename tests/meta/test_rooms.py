@@ -1,0 +1,105 @@
+"""Who imports whom within a layer: its rooms stand in an order, and each says what it is for."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import ROOT
+from tests.support.source import PACKAGE, Source, imports, sources
+
+ROOMS = {
+    "intrinsics": ("row", "fragments", "mma", "words", "copy", "sync", "maps"),
+    "isel": ("target", "machine", "select", "flow", "protocols", "verify"),
+    "layout": ("drawing", "algebra", "banks", "descriptors", "pictures"),
+    "builder": ("thread_tables", "scopes", "lower", "values", "value_tracking", "core", "ops", "tiles", "kernel"),
+}
+"""The rooms of each layer, lowest first. What the layer's own folder holds is above them all."""
+MOST_FILES = 16
+"""Of Python, with the folder's `__init__`."""
+ALL = sources(PACKAGE)
+FOLDERS = sorted({source.path.parent for source in ALL})
+
+
+def room_of(module: str) -> tuple[str, ...]:
+    """The layer, the room and the rooms in it: the packages that a module is in."""
+    package = module if module in PACKAGES else module.rpartition(".")[0]
+    return tuple(package.split(".")[1:])
+
+
+PACKAGES = frozenset(source.module for source in ALL if source.path.name == "__init__.py")
+
+
+def floor(room: tuple[str, ...]) -> int:
+    """How high a room is in its layer."""
+    layer, *rest = room
+    return ROOMS[layer].index(rest[0]) if rest else len(ROOMS[layer])
+
+
+def between_rooms() -> Iterator[tuple[Source, str, tuple[str, ...], tuple[str, ...]]]:
+    """Every import from one room of a layer to another one of it; what a package offers of its own rooms is none."""
+    for source in ALL:
+        for found in imports(source):
+            if found.module.startswith(f"{PACKAGE}.") and source.module not in PACKAGES:
+                here, there = room_of(source.module), room_of(found.module)
+                if here and there and here != there and here[0] == there[0] and here[0] in ROOMS:
+                    yield source, found.module, here, there
+
+
+def test_the_rooms_are_those_that_there_are() -> None:
+    base = ROOT / PACKAGE
+    found = {
+        layer: {path.name for path in (base / layer).iterdir() if (path / "__init__.py").is_file()} for layer in ROOMS
+    }
+    assert found == {layer: set(rooms) for layer, rooms in ROOMS.items()}
+
+
+def test_no_room_imports_a_higher_one() -> None:
+    crossings = list(between_rooms())
+    assert len(crossings) > 500
+    assert [f"{one.module}: {name}" for one, name, here, there in crossings if floor(there) > floor(here)] == []
+
+
+def test_rooms_within_a_room_have_an_order() -> None:
+    graph: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for _, _, here, there in between_rooms():
+        graph.setdefault(here, set()).add(there)
+    order = tuple(graphlib.TopologicalSorter(graph).static_order())
+    assert order.index(("isel", "protocols", "shared")) < order.index(("isel", "protocols", "proxy"))
+
+
+def test_nothing_is_built_on_one_compilers_documents() -> None:
+    users = {
+        source.module
+        for source in ALL
+        for found in imports(source)
+        if found.module.startswith(f"{PACKAGE}.tileiras") and not source.module.startswith(f"{PACKAGE}.tileiras")
+    }
+    assert users == {PACKAGE}
+
+
+def _names_of_others(source: Source) -> Iterator[str]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            for alias in node.names:
+                # CuTe's underscore, a whole mode, is a name of its own.
+                if alias.name.startswith("_") and alias.name != "_":
+                    yield f"{node.module}.{alias.name}"
+
+
+def test_no_private_name_is_imported() -> None:
+    assert {source.module: names for source in ALL if (names := list(_names_of_others(source)))} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_folder_is_small_and_says_what_it_is_for(folder: Path) -> None:
+    files = [path.name for path in folder.glob("*.py")]
+    assert "__init__.py" in files
+    assert len(files) <= MOST_FILES
+    docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8")))
+    assert docstring is not None
+    assert docstring.partition("\n")[0].endswith(".")
