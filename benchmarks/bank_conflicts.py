@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nvbackend import Major, Pointer, Swizzle, f16, u32
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.ops.memory import Address
 from nvbackend.layout import BankAccess, Layout, bank_conflicts, gmma_atom, ldmatrix_conflicts, tile_to_shape
 from nvbackend.signature import Parameter
 

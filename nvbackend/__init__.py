@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from nvbackend.builder.kernel.attach import attach as attach
     from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
     from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
-    from nvbackend.builder.ops.mbarrier_handle import MbarrierHandle as MbarrierHandle, MbarrierKind as MbarrierKind
+    from nvbackend.builder.ops.sync.mbarrier_handle import (
+        MbarrierHandle as MbarrierHandle,
+        MbarrierKind as MbarrierKind,
+    )
     from nvbackend.codegen.cache import Cache as Cache
     from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
     from nvbackend.diagnostics import (
@@ -111,7 +114,7 @@ _NAMES: dict[str, str] = {
         "nvbackend.builder.kernel.attach": "attach",
         "nvbackend.builder.kernel.definition": "KernelDefinition kernel",
         "nvbackend.builder.kernel.kernel": "FinishedKernel KernelBuilder",
-        "nvbackend.builder.ops.mbarrier_handle": "MbarrierHandle MbarrierKind",
+        "nvbackend.builder.ops.sync.mbarrier_handle": "MbarrierHandle MbarrierKind",
         "nvbackend.codegen.cache": "Cache",
         "nvbackend.codegen.compiled": "CompiledKernel compile_kernel",
         "nvbackend.diagnostics": "Diagnostic DiagnosticError Rule Severity",

@@ -11,7 +11,7 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import e4m3, f32, i32, ue8m0
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.tiles.copy_ring import CopyStage
 from nvbackend.builder.tiles.tensor import Inside, Tensor
 from nvbackend.builder.values.values import Value

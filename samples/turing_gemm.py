@@ -11,7 +11,7 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, i64, u32
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.values import Value
 from samples import program
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import i32
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.tiles.tensor import Inside, Tensor
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.types import ElementType

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Value
 

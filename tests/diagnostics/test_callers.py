@@ -11,7 +11,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic
 from tests.support.process import run_python

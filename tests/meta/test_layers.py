@@ -22,7 +22,7 @@ HEAVY = frozenset({"numba", "cuda", "ml_dtypes"})
 """Never imported at the top level of a module; of the others see below."""
 USERS = {
     "llvmlite": ("nvbackend.builder", "nvbackend.codegen"),
-    "numpy": ("nvbackend.builder.value_tracking",),
+    "numpy": ("nvbackend.builder.thread_tables", "nvbackend.builder.value_tracking"),
 }
 """The modules that import a heavy package at their top level, which themselves are imported on use."""
 

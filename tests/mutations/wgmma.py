@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from nvbackend import bf16
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.core.tile import SharedTile
 from tests.mutations.mutation import Mutation
 
 

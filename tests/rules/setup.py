@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import nvbackend as nvb
 from nvbackend import f16, f32, u32
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Value

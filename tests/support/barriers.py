@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.kernel.operations import Operations
-from nvbackend.builder.ops.memory import Address
 from nvbackend.intrinsics.row.types import u32, u64
 
 

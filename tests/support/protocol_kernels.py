@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, u32
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.values.values import Value
 
 TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nvbackend import KernelBuilder, f16, f32, i32, u32, wgmma
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, f64, pred, s8, s32, s64, u8, u16, u32, u64

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.matrix.wmma import register_type
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, pred, s32, tf32, u32

@@ -7,9 +7,9 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, u32
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.layout import Layout, size
 from nvbackend.signature import Parameter, Pointer
 

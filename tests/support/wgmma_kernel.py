@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.isel.select.wgmma.rules import WgmmaRequest

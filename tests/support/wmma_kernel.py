@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.types import ElementType, u32, u64
 from nvbackend.isel.select.wmma.request import WmmaRequest

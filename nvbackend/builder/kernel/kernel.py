@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import (
     TENSOR_MAP_ALIGNMENT,
     TENSOR_MAP_BYTES,
@@ -20,7 +21,6 @@ from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
 from nvbackend.builder.lower.llvm_types import llvm_type
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.values.scaling import GLOBAL_SPACE

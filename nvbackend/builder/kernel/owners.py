@@ -12,7 +12,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from nvbackend.builder.ops.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT
+from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.scaling import SHARED_SPACE
 from nvbackend.diagnostics import Diagnostic, Location, Rule

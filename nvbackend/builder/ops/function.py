@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from nvbackend.builder.ops.async_store import AsyncStore
-from nvbackend.builder.ops.barrier import Barrier
-from nvbackend.builder.ops.bulk import Bulk
-from nvbackend.builder.ops.cache import Cache
-from nvbackend.builder.ops.cluster import Cluster
-from nvbackend.builder.ops.copies import Copies
-from nvbackend.builder.ops.cp_async import CpAsync
-from nvbackend.builder.ops.fence import Fence
-from nvbackend.builder.ops.instructions import Instructions
+from nvbackend.builder.core.instructions import Instructions
+from nvbackend.builder.core.tile_memory import TileMemory
+from nvbackend.builder.ops.copy.async_store import AsyncStore
+from nvbackend.builder.ops.copy.bulk import Bulk
+from nvbackend.builder.ops.copy.cache import Cache
+from nvbackend.builder.ops.copy.cp_async import CpAsync
+from nvbackend.builder.ops.copy.multimem import Multimem
+from nvbackend.builder.ops.copy.tensormap import TensorMaps
+from nvbackend.builder.ops.copy.tma import Tma
 from nvbackend.builder.ops.launch_control import LaunchControl
 from nvbackend.builder.ops.math_functions import Math
 from nvbackend.builder.ops.matrix.mma import Mma
 from nvbackend.builder.ops.matrix.tcgen05 import Tcgen05
 from nvbackend.builder.ops.matrix.wgmma import Wgmma
 from nvbackend.builder.ops.matrix.wmma import Wmma
-from nvbackend.builder.ops.mbarrier import Mbarrier
-from nvbackend.builder.ops.multimem import Multimem
-from nvbackend.builder.ops.setmaxnreg import SetMaxNReg
-from nvbackend.builder.ops.tensormap import TensorMaps
-from nvbackend.builder.ops.tma import Tma
+from nvbackend.builder.ops.sync.barrier import Barrier
+from nvbackend.builder.ops.sync.cluster import Cluster
+from nvbackend.builder.ops.sync.fence import Fence
+from nvbackend.builder.ops.sync.mbarrier import Mbarrier
+from nvbackend.builder.ops.sync.setmaxnreg import SetMaxNReg
 from nvbackend.builder.ops.warp import Warp
 
 
-class FunctionBuilder(Copies, Instructions):
+class FunctionBuilder(TileMemory, Instructions):
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
     barrier: Barrier

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing

@@ -120,7 +120,7 @@ def with_block(
     @functools.wraps(function)
     def call(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AbstractContextManager[Yielded]:
         builder: Any = getattr(self, "_k", self)
-        noun = getattr(self, "called", None)
+        noun = getattr(type(self), "called", None)
         name = f"{noun}.{function.__name__}" if noun else function.__name__
         return _Block(make(self, *args, **kwargs), builder, name)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.tiles.tensor import Tensor, Tensors, begin_of
 from nvbackend.builder.values.scaling import SHARED_SPACE
 from nvbackend.builder.values.values import Operand

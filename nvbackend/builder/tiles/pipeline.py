@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nvbackend.builder.ops.addresses import mbarrier_address
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import pipeline_rules
 from nvbackend.builder.tiles.roles import Roles

@@ -16,7 +16,7 @@ from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
 
 if TYPE_CHECKING:
-    from nvbackend.builder.ops.threads import Threads
+    from nvbackend.builder.core.threads import Threads
 
 REGISTER_BITS = 32
 MOST_REGISTERS = 255

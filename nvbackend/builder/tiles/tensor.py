@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.tiles.coordinates import check_inside
 from nvbackend.builder.values.scaling import address_type, as_index

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.tiles.box_copies import BoxCopies
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
 from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker

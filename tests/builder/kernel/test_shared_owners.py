@@ -333,4 +333,4 @@ def test_static_memory_of_the_kernel_itself_is_counted_once():
     k = KernelBuilder("k", "sm_90a", threads=128)
     k.shared_static(f32, 6 * 1024)[k.thread_id()] = 1.0
     fill(k, 200 * 1024 // 4)
-    k.finish()
+    assert k.finish().diagnostics == ()

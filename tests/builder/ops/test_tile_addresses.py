@@ -8,8 +8,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, tf32
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.layout import smem_tile
 from tests.support.ir_addresses import evaluate, instructions, pointer_of
 

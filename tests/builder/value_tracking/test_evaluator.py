@@ -337,7 +337,7 @@ def scope_of(program: Program, column: Column) -> Scope:
     return next((scope for scope, size in groups.items() if same(size, everywhere=False)), Scope.THREAD)
 
 
-def check(program: Program, witness: Witness, known: Known) -> None:
+def assert_known(program: Program, witness: Witness, known: Known) -> None:
     whole = not any(None in row for row in witness.column.values())
     axes = len({leader for leader, _, _ in program.places}), program.cluster, program.threads
     where = known.numbers is not None if known.where is None else known.where
@@ -359,7 +359,7 @@ def check(program: Program, witness: Witness, known: Known) -> None:
 def test_values_are_those_of_every_thread_by_itself(program: Program) -> None:
     evaluator = Evaluator(Cta(program.threads, program.cluster, program.shape))
     for witness in reversed(program.values):
-        check(program, witness, evaluator.known(witness.value))
+        assert_known(program, witness, evaluator.known(witness.value))
 
 
 @pytest.mark.exhaustive
@@ -368,4 +368,4 @@ def test_values_are_those_of_every_thread_by_itself(program: Program) -> None:
 def test_many_more_values_are_those_of_every_thread(program: Program) -> None:
     evaluator = Evaluator(Cta(program.threads, program.cluster, program.shape))
     for witness in reversed(program.values):
-        check(program, witness, evaluator.known(witness.value))
+        assert_known(program, witness, evaluator.known(witness.value))

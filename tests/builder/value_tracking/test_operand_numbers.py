@@ -113,7 +113,7 @@ FOLDED = {
 
 @pytest.mark.parametrize("name", FOLDED)
 def test_a_number_that_llvm_folds_is_assembled(name: str) -> None:
-    cubin_of(built(FOLDED[name]).ptx, nvb.Target.parse("sm_90a"))
+    assert cubin_of(built(FOLDED[name]).ptx, nvb.Target.parse("sm_90a"))
 
 
 CERTAIN = [

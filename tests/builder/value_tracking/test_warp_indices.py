@@ -10,7 +10,7 @@ from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend import f32, i32
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 
 Body = Callable[[nvb.KernelBuilder, Address, Address], None]
 

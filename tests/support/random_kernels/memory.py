@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from nvbackend.builder.ops.memory import GLOBAL_SPACE, SHARED_SPACE
+from nvbackend.builder.core.memory import GLOBAL_SPACE, SHARED_SPACE
 from nvbackend.intrinsics.row.types import s32, s64, u32
 from tests.support.random_kernels.writer import Writer
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.variables import Variable
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.values.values import Arithmetic, Value
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import BY_NAME, ELEMENT_TYPES, ElementType, pred, s32

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import matrix_move

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.values import Arithmetic, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, u64

@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.ops.addresses import mbarrier_address
-from nvbackend.builder.ops.barrier import Barrier
-from nvbackend.builder.ops.cluster import Cluster
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.tcgen05_operands import a_extent, b_extent, operand_extents, smem_layout, tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns, TmemPlaces
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.ops.sync.barrier import Barrier
+from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -34,8 +34,6 @@ from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import shape_faults
 from nvbackend.isel.target.variants import variant
-
-_DESCRIPTORS = ("a_desc", "b_desc")
 
 _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
 from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.wgmma_operands import check_accumulator, check_fragment, check_operands, check_threads
-from nvbackend.builder.ops.threads import Threads
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.values.accumulator import Accumulator, Fragment

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.values.accumulator import Accumulator, Fragment
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all
 from nvbackend.intrinsics.mma.wgmma import N_STEP, N_VALUES

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.lower.numbers import Number, not_a_value
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.scopes.regions import Storage
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nvbackend.atoms import thread_values
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.tensor import Cut, Tensor, Tensors, Walker
 from nvbackend.builder.values.accumulator import Accumulator, halves

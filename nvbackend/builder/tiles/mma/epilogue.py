@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nvbackend.atoms import atom_of
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tiles.mma.calls import TiledCalls
 from nvbackend.builder.tiles.tensor import Walker

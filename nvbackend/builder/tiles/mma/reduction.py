@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.tiles.mma.accumulators import Accumulators, add_registers
 from nvbackend.builder.tiles.mma.calls import TiledCalls
 from nvbackend.builder.values.accumulator import Accumulator

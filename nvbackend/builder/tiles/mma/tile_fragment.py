@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
-from nvbackend.builder.ops.threads import Threads
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.words.smem_descriptor import UNIT
 from nvbackend.intrinsics.words.smem_layout import Major

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, overload
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, use_of
 from nvbackend.atoms import atom as atom_named
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.ops.memory import Address
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_accumulators

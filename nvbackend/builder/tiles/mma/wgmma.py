@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.wgmma_operands import check_operand
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.scopes.rules import TILE_MISMATCH
 from nvbackend.builder.tiles.axpby import Axpby

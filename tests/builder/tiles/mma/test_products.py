@@ -13,7 +13,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.signature import Parameter, Pointer
 from tests.support import products
 from tests.support.cluster_interpreter import Cluster, TensorMap

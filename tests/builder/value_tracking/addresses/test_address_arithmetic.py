@@ -16,9 +16,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, i64, u8, u32
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile, SharedTiles
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.tile import SharedTile, SharedTiles
 from nvbackend.builder.values.values import Value
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType
 from nvbackend.layout import Layout, make_layout

@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f16, u8, u32
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.values import Value
 
 Access = Callable[[nvb.KernelBuilder, Address, Value], object]

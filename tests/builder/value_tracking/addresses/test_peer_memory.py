@@ -8,8 +8,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, Major, SmemLayout, Swizzle, f16, f32, i32, u32, u64
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.ops.tile import SharedTile
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, TensorMap
 

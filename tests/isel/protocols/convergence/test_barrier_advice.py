@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f32
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Diagnostic, gather
 

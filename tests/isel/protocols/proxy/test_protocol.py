@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from nvbackend import KernelBuilder, f16, f32, i32, u8, u32, u64
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.signature import Parameter, Scalar, TensorMap

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from nvbackend import InstructionDescriptor, KernelBuilder, Tcgen05Request, f16, f32, i32, u32
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.isel.protocols.proxy.refills import check_refills
 from nvbackend.signature import Parameter, TensorMap
 from tests.support.proxy_program import TILE, Program

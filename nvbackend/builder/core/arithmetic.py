@@ -1,22 +1,15 @@
-"""Arithmetic that Python has no operator for."""
+"""Constants and selection."""
 
 from __future__ import annotations
 
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.values.values import Operand, Value, as_value, constant, pair
-from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.types import ElementType, pred
-
-_EXTREMES = {"min": "minimum", "max": "maximum"}
-_SUFFIXES = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
-"""LLVM's types in the names of its intrinsics."""
-_NAN_FORM = Feature.SM_80
-"""What min.NaN and max.NaN need."""
 
 
 class Arithmetics(Control):
-    """Selection, minimum and maximum, fused multiply-add, constants."""
+    """Constants, selection, and what dynamic shared memory begins with."""
 
     _shared_bytes = 0
     """Where the dynamic shared memory ends that is laid out so far, and `_shared_start` where it began."""

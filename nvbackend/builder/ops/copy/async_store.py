@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nvbackend.builder.ops.addresses import mbarrier_address
-from nvbackend.builder.ops.cluster import Cluster
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import async_store

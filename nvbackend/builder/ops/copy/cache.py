@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nvbackend.builder.ops.addresses import any_address
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.addresses import any_address
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing

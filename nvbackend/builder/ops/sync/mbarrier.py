@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from llvmlite import ir
 
-from nvbackend.builder.ops.addresses import MBARRIER_BYTES, mbarrier_address
-from nvbackend.builder.ops.barrier import Barrier
-from nvbackend.builder.ops.cluster import Cluster
-from nvbackend.builder.ops.fence import Fence
-from nvbackend.builder.ops.mbarrier_handle import MbarrierHandle, MbarrierKind, made_handle
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.addresses import MBARRIER_BYTES, mbarrier_address
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.ops.sync.barrier import Barrier
+from nvbackend.builder.ops.sync.cluster import Cluster
+from nvbackend.builder.ops.sync.fence import Fence
+from nvbackend.builder.ops.sync.mbarrier_handle import MbarrierHandle, MbarrierKind, made_handle
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.values.values import Operand, Value, as_value

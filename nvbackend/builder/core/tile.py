@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.builder.ops.memory import Address
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.scopes.rules import TILE_INDEX
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import user_facing

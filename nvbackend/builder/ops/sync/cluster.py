@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.ops.barrier import Barrier
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing

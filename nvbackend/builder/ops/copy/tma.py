@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.ops.addresses import mbarrier_address
-from nvbackend.builder.ops.cluster import Cluster
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
-from nvbackend.builder.ops.tile import SharedTile
+from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.value_tracking.expressions.provenance import same_in_all_threads
 from nvbackend.builder.values.values import Operand, Value, as_value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.threads import Threads
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import register_budget
 from nvbackend.isel.select import family_rules

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from nvbackend.builder.ops.memory import Memory
+from nvbackend.builder.core.memory import Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.regions import of_whole_warps

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.ops.addresses import mbarrier_address
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
+from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cp_async

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.arithmetic import Arithmetics
 from nvbackend.builder.lower.llvm_types import llvm_type
-from nvbackend.builder.ops.arithmetic import Arithmetics
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.scopes.naming import name_or

@@ -6,9 +6,9 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.variables import Variable
-from nvbackend.builder.ops.memory import Address
-from nvbackend.builder.ops.threads import Threads
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.isel.select import family_rules
@@ -32,13 +32,21 @@ class MbarrierKind(enum.Enum):
 class MbarrierCalls(Protocol):
     """What a handle needs of `k.mbarrier`."""
 
-    def array(self, count: int, arrivals: int, *, name: str | None = None) -> Address: ...
+    def array(self, count: int, arrivals: int, *, name: str | None = None) -> Address:
+        """Mbarriers that thread 0 initialises."""
+        ...
 
-    def arrive(self, barrier: Address) -> None: ...
+    def arrive(self, barrier: Address) -> None:
+        """Count one arrival."""
+        ...
 
-    def arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None: ...
+    def arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None:
+        """Count one arrival and announce bytes."""
+        ...
 
-    def wait(self, barrier: Address, parity: Operand) -> None: ...
+    def wait(self, barrier: Address, parity: Operand) -> None:
+        """Wait for the phase of this parity."""
+        ...
 
 
 @user_facing

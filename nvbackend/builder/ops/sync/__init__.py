@@ -1,0 +1,1 @@
+"""Barriers, mbarriers, clusters, fences, register budgets: the nouns of synchronisation."""
