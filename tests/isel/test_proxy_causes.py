@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nvbackend import u32
 from tests.support.proxy_program import Program
 
 
@@ -28,3 +29,16 @@ def test_the_barrier_to_wait_on_is_named_where_it_has_a_name(name: str | None, c
     p.k.mma.ldmatrix(p.tile.address + p.k.lane_id() * 16, 1)
     (found,) = p.found()
     assert called in f"{found.message} {found.fix}"
+
+
+@pytest.mark.parametrize(("commits", "reason"), [(0, "has closed its group"), (1, "fewer than 1 group ")])
+def test_the_reason_is_the_commit_or_the_wait_that_is_missing(commits: int, reason: str) -> None:
+    p = Program()
+    buffer = p.k.shared(u32, 4 * 128, align=16, name="buffer")
+    p.k.cp_async.copy(buffer + p.k.thread_id() * 4, p.pointer, 16)
+    for _ in range(commits):
+        p.k.cp_async.commit_group()
+    p.k.barrier.sync()
+    p.k.mma.ldmatrix(buffer + p.k.lane_id() * 4, 1)
+    (found,) = p.found()
+    assert reason in f"{found.message} {found.fix}"

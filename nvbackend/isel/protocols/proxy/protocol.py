@@ -176,7 +176,7 @@ def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting
     }
     for run in reduced.runs:
         if run.object in never and run.kind in HAZARDS[Kind.LOAD]:
-            yield Meeting(never[run.object], run, Relation.SURE, frozenset({0}))
+            yield Meeting(never[run.object], run, Relation.SURE, frozenset())
 
 
 def _certainly_not_waited(loads: Iterable[Run], waits: set[MemoryObject | None]) -> bool:

@@ -72,6 +72,17 @@ def test_an_operand_of_wgmma_has_gaps() -> None:
     assert relation(whole, run(Kind.WRITE, TILES, (64, "%t*16", 16))) is Relation.SURE
 
 
+@pytest.mark.parametrize(("operand", "rows"), [("a_desc", 64), ("b_desc", 128)])
+def test_an_operand_of_wgmma_has_the_rows_of_its_side(operand: str, rows: int) -> None:
+    """K is 16 elements of 16 bits: 64 rows of A are 2048 bytes, and 128 columns of B are 4096."""
+    row = next(row for row in wgmma.rows() if row.axes.get("shape") == (64, 128, 16) and not row.axes["a_in_registers"])
+    for size in (2048, 4096):
+        memory = MemoryObject(5, "operand", "shared", size, 4)
+        touch = MemoryTouch(memory, MemoryUse.ASYNC_READ, operand, 0, "", size)
+        reads = Run(0, Kind.MULTIPLY, memory, [(Site(0, "entry", MachineInstr(row.opcode, row)), touch)])
+        assert reads.whole is (rows * 32 >= size)
+
+
 @pytest.mark.parametrize(
     ("opcode", "places", "elsewhere"),
     [

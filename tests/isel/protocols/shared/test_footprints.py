@@ -246,3 +246,38 @@ def test_an_operand_without_an_extent_begins_somewhere() -> None:
 
 def low(threads: int) -> int:
     return next(thread for thread in range(THREADS) if threads >> thread & 1)
+
+
+def test_an_access_of_a_warp_without_an_extent_is_one_byte() -> None:
+    touch = MemoryTouch(BUFFER, MemoryUse.WRITE, "address", 0, "", None)
+    every = Crew((1 << THREADS) - 1, elected=False, anchor="b")
+    writes = Run(0, Kind.WRITE, BUFFER, [(Site(0, "b", MachineInstr(ALLOC.opcode, ALLOC)), touch)])
+    for offset in range(3):
+        store = MemoryTouch(BUFFER, MemoryUse.WRITE, "address", offset, "", 1)
+        other = Run(1, Kind.WRITE, BUFFER, [(Site(1, "b", MachineInstr("st.shared")), store)])
+        found = Footprints(function()).overlap(writes, every, other, every, -1, fixed=False)
+        assert (found is not None) is (offset == 0)
+
+
+@pytest.mark.parametrize(
+    ("edges", "block", "counters", "expected"),
+    [
+        ({"a": "b", "b": ""}, "b", "a", False),  # counts, and no loop shows it
+        ({"a": "b", "b": "bc", "c": ""}, "b", "b", True),
+        ({"a": "b", "b": "bc", "c": ""}, "c", "b", False),
+        ({"a": "b", "b": "bc", "c": ""}, "b", "bb", False),  # two counters of one loop
+        ({"a": "be", "b": "cd", "c": "b", "d": "", "e": ""}, "c", "b", True),
+        ({"a": "be", "b": "cd", "c": "be", "d": "", "e": ""}, "c", "b", False),  # may leave from inside
+        ({"a": "b", "b": "ce", "c": "cd", "d": "b", "e": ""}, "c", "bc", True),
+        ({"a": "b", "b": "ce", "c": "cd", "d": "b", "e": ""}, "d", "b", True),
+        ({"a": "b", "b": "fe", "f": "cd", "c": "cd", "d": "b", "e": ""}, "c", "bc", False),  # not in every round
+    ],
+)
+def test_what_is_run_in_every_round_of_its_counters(
+    edges: dict[str, str], block: str, counters: str, expected: bool
+) -> None:
+    whole = function()
+    for name, successors in edges.items():
+        whole.block(name).successors = [*successors]
+    names = [f"i{index}@{one}" for index, one in enumerate(counters)]
+    assert _Bounds(whole)._runs_all_rounds(block, names) is expected

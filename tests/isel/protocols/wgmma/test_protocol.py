@@ -266,3 +266,17 @@ def test_one_fence_for_two_mma_names_all_that_was_accessed() -> None:
     )
     assert "p, q at line 4, line 5" in message
     assert [line for _, line in notes] == [4, 5]
+
+
+def test_a_wait_for_all_names_what_was_never_committed() -> None:
+    """One that hands nothing back is for every accumulator."""
+    message, _, _ = only(
+        """
+        entry
+          fence
+          mma p
+          wait 0
+          ret
+        """
+    )
+    assert "accumulator p" in message
