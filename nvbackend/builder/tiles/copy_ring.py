@@ -48,9 +48,9 @@ class CopyRing:
     def drain(self, steps: Operand, fetch: Fetch) -> Iterator[tuple[Value, CopyStage]]:
         """Each of `steps` steps in turn: its number, and its stage, to read. All threads of the CTA execute it.
 
-        `fetch(step, stage)` starts this thread's copies of a step by `k.cp_async.copy` or `k.copy`; it is called where they
-        are emitted, for a step that there is. Nothing is pending behind the block, but a `k.barrier.sync()` must come before
-        the stages are written again.
+        `fetch(step, stage)` starts this thread's copies of a step by `k.cp_async.copy` or `k.copy`; it is called where
+        they are emitted, for a step that there is. Nothing is pending after the block, but a `k.barrier.sync()` must
+        come before the stages are written again.
         """
         k, ahead = self._k, self.stages - 1
         for first in range(ahead):

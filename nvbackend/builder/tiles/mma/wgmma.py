@@ -185,8 +185,8 @@ class TiledWgmma:
     def make_fragment_A(self, registers: RegisterTensor | Sequence[Fragment]) -> RegisterFragment:
         """tCrA in registers, before the wgmma_fence of the instructions that multiply them.
 
-        `registers` are those of `register_tensor_A`, filled, or a `k.wgmma.fragment` for each atom along M, of all steps
-        along K one after another. Raises mma.tile-registers.
+        `registers` are those of `register_tensor_A`, filled, or a `k.wgmma.fragment` for each atom along M, of all
+        steps along K one after another. Raises mma.tile-registers.
         """
         along_m, atom = self._counts()[0], self.layouts.atom
         if isinstance(registers, RegisterTensor):

@@ -19,7 +19,8 @@ from nvbackend.isel.machine.facts import PEERS
 PEER_ADDRESS = Rule(
     id="cluster.peer-address",
     message="{instruction}, operand {operand}: the address is in the shared memory of another CTA",
-    fix="give an address of this CTA's own; what a peer has is loaded and stored: k.cluster.map_shared_rank(address, rank)[i]",
+    fix="give an address of this CTA's own; what a peer has is loaded and stored: "
+    "k.cluster.map_shared_rank(address, rank)[i]",
     why="The instruction takes addresses of the CTA's own window: it faults, or accesses other memory.",
     reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
 )

@@ -55,7 +55,8 @@ MISSING_BARRIER = Rule(
     message="{reader} reads {memory}, which {writer} writes in another CTA, and no barrier of the cluster orders the "
     "two: byte {byte} in the CTA of rank {owner}",
     fix="{fix}",
-    why="k.barrier.sync() orders the threads of one CTA alone: the other CTA may be ahead, or not there yet. Nothing traps.",
+    why="k.barrier.sync() orders the threads of one CTA alone: the other CTA may be ahead, or not there yet. "
+    "Nothing traps.",
     reference="PTX ISA 9.7.13 (barrier.cluster), 8 (memory consistency model: data races)",
 )
 RANK = Rule(

@@ -32,8 +32,8 @@ READ_BEFORE_WAIT = Rule(
 WAITED_BY_OTHERS = Rule(
     id="proxy.waited-by-others",
     message="{reader} reads {memory} in thread {thread} too, which does not wait on {barrier}: other threads do",
-    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier.sync() after that "
-    "block",
+    fix="let every thread that reads wait, outside of the block of one thread or warp, or put k.barrier.sync() "
+    "after that block",
     why="A wait holds its own thread only: the others read while the bytes come. Nothing traps.",
     reference="PTX ISA 9.7.13.15.16 (mbarrier.try_wait), 8 (memory consistency model: causality order)",
 )
@@ -65,8 +65,8 @@ REFILL = Rule(
     id="proxy.refill",
     message="{writer} fills {memory} again, and no barrier is between this and {reader}, by which other warps may "
     "still read it",
-    fix="put k.barrier.sync() after the wgmma.wait_group of {reader}, or let all who multiply arrive on an mbarrier and "
-    "wait for it before this line",
+    fix="put k.barrier.sync() after the wgmma.wait_group of {reader}, or let all who multiply arrive on an "
+    "mbarrier and wait for it before this line",
     why="A thread waits for its own warp's multiplies only: those of a slower warp read old, new or mixed bytes.",
     reference=f"{PROXIES}; PTX ISA 9.7.15.7.3 (wgmma.wait_group: of the executing threads)",
 )

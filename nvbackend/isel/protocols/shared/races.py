@@ -172,7 +172,10 @@ def _barrier_between(race: Race, divergence: Divergence | None) -> str:
     if first not in divergence.region(parting):
         return f"put k.barrier.sync() before {parting.described()}, where all threads come"
     if parting.branch.uniform >= Scope.WARP:
-        return "put k.barrier.sync(number, threads) between the two, a named barrier that counts the threads that come here"
+        return (
+            "put k.barrier.sync(number, threads) between the two, "
+            "a named barrier that counts the threads that come here"
+        )
     return f"end the block of {parting.described()} between the two, put k.barrier.sync() there, and open it again"
 
 
