@@ -131,8 +131,7 @@ def the_next_scores_while_the_last_weights_multiply(
                     refill(k, block, *ring, *place)
     with k.else_():
         k.setmaxnreg.inc(216)
-        scores, acc = (k.wgmma.accumulator(64, name=name) for name in ("scores", "o"))
-        softmax = Softmax(k, scale)
+        scores, acc, softmax = *(k.wgmma.accumulator(64, name=name) for name in ("scores", "o")), Softmax(k, scale)
         words = [k.var(k.const(0, u32), name="p") for _ in range(16)]
 
         k.mbarrier.wait(q_full, 0)

@@ -27,7 +27,7 @@ def builder() -> tuple:
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda k, out, a: k.mbarrier.arrive(a), "KernelBuilder.mbarrier_arrive: barrier is <s32"),
+        (lambda k, out, a: k.mbarrier.arrive(a), "k.mbarrier.arrive: barrier is <s32"),
         (lambda k, out, a: k.shared("f16", 4), "element is 'f16', a str, and takes ElementType"),
         (lambda k, out, a: k.wgmma.wait_group(a), "pending is <s32"),
         (lambda k, out, a: k.wgmma.wait_group(1.0), "pending is 1.0, a float, and takes int"),
