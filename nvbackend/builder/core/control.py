@@ -14,8 +14,8 @@ from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.naming import name_or
-from nvbackend.builder.scopes.regions import Region, Storage, Threads
-from nvbackend.builder.value_tracking.expressions.provenance import same_in_all_threads
+from nvbackend.builder.scopes.regions import Region, Storage
+from nvbackend.builder.thread_tables.thread_set import ThreadSet
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, caller_location
 from nvbackend.intrinsics.row.types import ElementType, pred, s32
@@ -32,9 +32,8 @@ class _If:
     merge: ir.Block
     region: Region
     before: Known
-    others: Threads | None
-    rest: Threads | None
-    elsewhere: Threads | None
+    others: ThreadSet | None
+    rest: ThreadSet | None
     anchor: str | None
 
 
@@ -62,20 +61,18 @@ class Control(BuilderCore):
         then, merge = self._new_block("then"), self._new_block("endif")
         branch = self._branch_if(test, then, merge)
         before = dict(self._known)
-        chosen, others = self._execution.split(test.ir, self._elected)
-        crew, rest = self._execution.part(test.ir, self._elected)
-        in_cluster, elsewhere = self._execution.split_cluster(test.ir, self._elected)
+        chosen, others = self._execution.split(test.ir)
+        crew, rest = self._execution.part(test.ir)
         anchor = None if crew is rest else self._regions[-1].anchor or branch.parent.name
         with self._region("if") as region:
-            region.alone = self._is_alone(test.ir)
+            region.alone = self._execution.is_alone(test.ir, chosen, holds=True)
             region.executing, region.crew, region.anchor = chosen, crew, anchor
-            region.in_cluster = in_cluster
-            self._execution.narrow(test.ir, self._elected, holds=True)
+            self._execution.narrow(test.ir, holds=True)
             self._enter(then, before)
             yield
             self._branch(merge)
         self._enter(merge, _unchanged(before, region))
-        self._last_if = _If(branch, test.ir, merge, region, before, others, rest, elsewhere, anchor)
+        self._last_if = _If(branch, test.ir, merge, region, before, others, rest, anchor)
 
     @with_block
     def else_(self) -> Iterator[None]:
@@ -88,8 +85,8 @@ class Control(BuilderCore):
         last.branch.operands[2] = otherwise
         with self._region("else") as region:
             region.executing, region.crew, region.anchor = last.others, last.rest, last.anchor
-            region.in_cluster = last.elsewhere
-            self._execution.narrow(last.test, self._elected, holds=False)
+            region.alone = self._execution.is_alone(last.test, last.others, holds=False)
+            self._execution.narrow(last.test, holds=False)
             self._enter(otherwise, last.before)
             yield
             self._branch(last.merge)
@@ -117,14 +114,13 @@ class Control(BuilderCore):
         rounds = (first.ir, last.ir, as_value(self, step, element).ir)
         counter = self.var(first, name=name)
         self._places.multiples.count(counter._storage.slots[0], first.ir, rounds[2])
-        if same_in_all_threads(rounds, self._shared_counters):
+        if self._execution.is_same(*rounds):
             self._shared_counters.update(counter._storage.slots)
         header, body, latch, done = (self._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
         self._branch(header)
         before = dict(self._known)
         with self._region("range") as region:
-            region.executing = self._execution.here(skip=1)
-            region.in_cluster = self._regions[-2].in_cluster
+            region.executing = self._regions[-2].executing
             self._execution.count(rounds, counter._storage.slots[0])
             self._enter(header)
             self._branch_if(counter.value < last, body, done, rounds)
@@ -145,8 +141,7 @@ class Control(BuilderCore):
         self._branch(body)
         before = dict(self._known)
         with self._region("loop") as region:
-            region.executing = self._execution.here(skip=1)
-            region.in_cluster = self._regions[-2].in_cluster
+            region.executing = self._regions[-2].executing
             region.exit_block, region.next_block = done, body
             self._enter(body)
             yield

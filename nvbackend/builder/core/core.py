@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from llvmlite import ir
 
@@ -22,7 +21,6 @@ from nvbackend.builder.value_tracking.addresses.places import Places
 from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
 from nvbackend.builder.value_tracking.execution import BARRIER, Execution
 from nvbackend.builder.value_tracking.expressions.provenance import note_update, parity_facts, sources, swizzle_facts
-from nvbackend.builder.value_tracking.lane_values import conjuncts
 from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
 from nvbackend.builder.value_tracking.uniformity import Choice, branches
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_parted
@@ -34,10 +32,10 @@ from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.flow.cluster_paths import CLUSTER
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
+from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import check_row
 
-_THREAD_INDEX = "llvm.nvvm.read.ptx.sreg.tid.x"
 RETURN = "ret"
 """The pseudo-instruction that ends a kernel's thread."""
 
@@ -54,7 +52,7 @@ class BuilderCore:
         self._regions: list[Region] = [Region("kernel", None)]
         self._shared_counters: set[ir.Value] = set()
         """The slots of loop counters that are the same in all threads of the CTA in each round."""
-        self._execution = Execution(self._regions, self._shared_counters)
+        self._execution = Execution(function, self._regions, self._shared_counters)
         self._register_blocks = 0
         self._places = Places()
         self._numbers = OperandNumbers(self._execution, self._places.bits)
@@ -66,7 +64,6 @@ class BuilderCore:
         self._cached_storage = cached_storage
         self._exit_kind: str | None = None
         self._asked = Asked()
-        self._elected: list[ir.Value] = []
         self._choices: dict[str, Choice] = {}
         self._shared_barriers: dict[ir.Value, Scope] = {}
         """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""
@@ -109,7 +106,7 @@ class BuilderCore:
         Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
         """
         self._check_live()
-        self._check_together(row)
+        self._check_together(row, operands)
         immediates = {
             operand.name: given
             for operand in row.operands
@@ -173,28 +170,18 @@ class BuilderCore:
         if place:
             self._latest[block.name] = block.instructions[place - 1]
 
-    def _check_together(self, row: Row) -> None:
+    def _check_together(self, row: Row, operands: Operands) -> None:
         """Raises control.one-thread for what whole warps execute, inside a block that one thread runs."""
-        if Effect.CONVERGENT in row.effects and (alone := self._alone()) is not None:
+        alone = self._alone() if Effect.CONVERGENT in row.effects else None
+        if alone is None:
+            return
+        named = {name: _reference(one) for name, one in operands.items() if isinstance(one, (ir.Value, int))}
+        if needed_of(row, named) is not Scope.THREAD:
             rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
 
     def _alone(self) -> Region | None:
         """The outermost open block that one thread of a warp runs."""
         return next((region for region in self._regions if region.alone), None)
-
-    def _is_alone(self, condition: ir.Value) -> bool:
-        """Whether at most one lane of a warp has this predicate: elected, one index, or and-ed with that."""
-        return any(self._is_one_lane(one) for one in conjuncts(condition))
-
-    def _is_one_lane(self, condition: ir.Value) -> bool:
-        """As `_is_alone`, of a condition that is no conjunction."""
-        if any(condition is elected for elected in self._elected):
-            return True
-        if not isinstance(condition, ir.Instruction):
-            return False
-        names = [getattr(one.callee, "name", "") for one in condition.operands if isinstance(one, ir.CallInstr)]
-        constant = any(isinstance(one, ir.Constant) for one in condition.operands)
-        return condition.opname == "icmp" and condition.op == "eq" and constant and names == [_THREAD_INDEX]
 
     def _pseudo(
         self,
@@ -312,7 +299,7 @@ class BuilderCore:
             targets = [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
             machine.successors = list(dict.fromkeys(targets))
             if end is not None and len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
-                machine.sides = self._execution.sides(end.operands[0], self._elected)
+                machine.sides = self._execution.sides(end.operands[0])
                 machine.ranks = self._execution.ranks(end.operands[0])
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
@@ -323,12 +310,9 @@ class BuilderCore:
 
     def _note_branches(self) -> None:
         """Say of each block with two successors which threads go the same way."""
-        threads = self.machine.attributes["threads"]
-        assert isinstance(threads, int)
-        ends = {block.name: block.terminator for block in self.function.blocks}
-        for name, branch in branches(self.function, threads, self._choices, self._shared_barriers).items():
-            alone = branch.one_thread or self._is_alone(ends[name].operands[0])
-            self.machine.blocks[name].branch = replace(branch, one_thread=alone)
+        found = branches(self.function, self._execution.cta, self._choices, self._shared_barriers)
+        for name, branch in found.items():
+            self.machine.blocks[name].branch = branch
 
     # -- mutable storage ----------------------------------------------------------------------------------------
 

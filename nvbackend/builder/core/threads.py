@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from nvbackend.builder.core.memory import Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
-from nvbackend.builder.scopes.regions import of_whole_warps
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
@@ -83,7 +82,7 @@ class Threads(Memory):
             return own
         shared = self.uniform(own)
         here = self._execution.here()
-        if here is None or not of_whole_warps(here):
+        if here is None or not here.is_of_whole_warps:
             emitted = self.machine.block(self._ir.block.name).instructions[-1]
             self._indices.append(SharedIndex(own.ir, shared.ir, emitted))
         return shared
@@ -98,7 +97,6 @@ class Threads(Memory):
     def elect(self) -> Value:
         """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
         elected = self.emit(sync.elect(), {"mask": warp.ALL_LANES})["elected"][0]
-        self._elected.append(elected)
         return self._wrap(elected, pred)
 
     @with_block
@@ -116,13 +114,9 @@ class Threads(Memory):
     def _coming_to(self, barrier: Value) -> int:
         """The most threads here that certainly come to one barrier, whose number is `barrier`; 0 where not known."""
         here = self._execution.here()
-        if here is None or here.elected:
-            return 0
         if isinstance(barrier.constant, int):
-            return here.count
-        numbers = self._execution.numbers(barrier.ir) or ()
-        coming = Counter(number for thread, number in enumerate(numbers) if here.bits >> thread & 1)
-        return max(coming.values(), default=0)
+            return 0 if here is None else here.count or 0
+        return max(Counter(self._execution.numbers_here(barrier.ir).values()).values(), default=0)
 
     def griddepcontrol(self, action: str) -> None:
         """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.

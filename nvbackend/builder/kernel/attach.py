@@ -66,8 +66,8 @@ class AttachedBuilder(Operations):
         self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
         entry = function.entry_basic_block
         self._knows_threads = builder.block is entry
+        self._execution.start(threads, cluster, entered=self._knows_threads)
         if self._knows_threads:
-            self._execution.start(threads, cluster)
             self._homes[entry] = self._regions[0]
             self._execution.enter(self.machine.block(entry.name))
 

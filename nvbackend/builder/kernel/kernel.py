@@ -77,7 +77,7 @@ class KernelBuilder(Operations):
         claim(function, self)
         self._parameters = tuple(parameters)
         self.threads, self.cluster_size = threads, cluster
-        self._execution.start(threads, cluster)
+        self._execution.start(threads, cluster, entered=True)
         self.machine.attributes.update(threads=threads, cluster=cluster)
         if min_ctas is not None or max_registers is not None:
             self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(threads, min_ctas, max_registers)

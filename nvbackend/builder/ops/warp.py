@@ -69,7 +69,7 @@ class Warp:
         named, other = as_value(self._k, members, u32), as_value(self._k, lane, s32)
         check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
         here = self._k._execution.here()
-        if isinstance(named.constant, int) and here is not None and not here.elected:
+        if isinstance(named.constant, int) and here is not None and here.is_exact:
             check_members(mode, named.constant, here.lanes)
         return {
             "members": named.ir,

@@ -173,13 +173,12 @@ class TiledCopies(BoxCopies):
 
     def _threads_beyond(self, size: int, parts: tuple[Part, ...]) -> tuple[int, int] | None:
         """A thread that certainly comes here with a number of a thread that there is not, and that number."""
-        here = self._execution.here()
         for part in parts:
             number = part._thread if isinstance(part, Tensor) else None
-            if here is None or here.elected or number is None or isinstance(number, int):
+            if number is None or isinstance(number, int):
                 continue
-            for thread, own in enumerate(self._execution.numbers(as_value(self, number).ir) or ()):
-                if here.bits >> thread & 1 and own >= size:
+            for thread, own in self._execution.numbers_here(as_value(self, number).ir).items():
+                if own >= size:
                     return thread, own
         return None
 

@@ -8,7 +8,7 @@ from functools import cache, partial
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.arithmetic import Numbers
+from nvbackend.builder.thread_tables.arithmetic import Numbers, constant
 from nvbackend.builder.thread_tables.cta import AXES, Cta
 from nvbackend.builder.value_tracking import exchange
 from nvbackend.builder.value_tracking.exchange import Found
@@ -30,7 +30,7 @@ _MASKS: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
     "gt": np.greater,
 }
 _SAME: dict[Scope, tuple[str, ...]] = {
-    Scope.GRID: (*(f"{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid") for axis in AXES), "cluster_nctarank"),
+    Scope.GRID: tuple(f"{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in AXES),
     Scope.CLUSTER: tuple(f"clusterid.{axis}" for axis in AXES),
     Scope.CTA: tuple(f"{name}.{axis}" for name in ("ctaid", "cluster_ctaid") for axis in AXES),
 }
@@ -59,14 +59,14 @@ def called(cta: Cta, call: ir.CallInstr, operands: _Operands) -> Known:
 def _registers() -> dict[str, Callable[[Cta], Known]]:
     """What is known of special registers, by what reads them."""
     registers: dict[str, Callable[[Cta], Known]] = {
+        **{name: partial(_same, scope, scope) for scope, names in _SAME.items() for name in names},
+        **{name: partial(_same, Scope.THREAD, scope) for name, scope in _APPARENT.items()},
         **{f"tid.{axis}": partial(_index, number) for number, axis in enumerate(AXES)},
         "laneid": lambda cta: Known(cta.lane),
-        "cluster_ctarank": lambda cta: Known(cta.rank, certain=Scope.CTA, apparent=Scope.CTA),
+        **dict.fromkeys(("cluster_ctarank", "cluster_ctaid.x"), _rank),
+        **dict.fromkeys(("cluster_nctarank", "cluster_nctaid.x"), _ranks),
         **{f"lanemask_{which}": partial(_lane_mask, which) for which in _MASKS},
     }
-    for scope, names in _SAME.items():
-        registers |= {name: partial(_same, scope, scope) for name in names}
-    registers |= {name: partial(_same, Scope.THREAD, scope) for name, scope in _APPARENT.items()}
     return {_name_of(special_registers.special_register(name)): rule for name, rule in registers.items()}
 
 
@@ -108,6 +108,15 @@ def _index(axis: int, cta: Cta) -> Known:
 
 def _same(certain: Scope, apparent: Scope, _: Cta) -> Known:
     return Known(certain=certain, apparent=apparent)
+
+
+def _rank(cta: Cta) -> Known:
+    """The CTA's rank, which is its index along x: clusters lie along that axis."""
+    return Known(cta.rank, certain=Scope.CTA, apparent=Scope.CTA)
+
+
+def _ranks(cta: Cta) -> Known:
+    return Known(None if cta.rank is None else constant(cta.cluster, _REGISTER), certain=Scope.GRID)
 
 
 def _lane_mask(which: str, cta: Cta) -> Known:

@@ -41,10 +41,6 @@ class Evaluator:
             waiting.pop()
         return found[id(value)][1]
 
-    def forget(self) -> None:
-        """The CTA is another one than was taken for known."""
-        self._found.clear()
-
     def _sources(self, value: ir.Value) -> tuple[ir.Value, ...]:
         if not isinstance(value, ir.Instruction) or isinstance(value, (ir.LoadInstr, ir.PhiInstr, ir.AllocaInstr)):
             return ()

@@ -1,67 +1,93 @@
-"""Which threads of the CTA are in a with-block: found by evaluating its condition for each of them.
-
-Conditions over the thread's index, constants and elected lanes have an answer; all others have none, and what is
-known of the block is then nothing.
-"""
+"""Which threads of the CTA are in a with-block: those for which the conditions around it hold."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.scopes.regions import Region, Threads, in_both
-from nvbackend.builder.value_tracking.cluster_execution import THREAD_INDEX, ClusterExecution, rank_values
-from nvbackend.builder.value_tracking.expressions.provenance import same_in_all_threads, wraps
-from nvbackend.builder.value_tracking.lane_values import Lanes, LaneValues, conjuncts
+from nvbackend.builder.scopes.regions import Region
+from nvbackend.builder.thread_tables.arithmetic import signed
+from nvbackend.builder.thread_tables.cta import Cta
+from nvbackend.builder.thread_tables.thread_set import ThreadSet, bits_of
+from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
+from nvbackend.builder.value_tracking.evaluator import Evaluator
+from nvbackend.builder.value_tracking.expressions.provenance import wraps
+from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.guard import GUARD
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Role, Row
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import Crew, MachineBlock
+from nvbackend.isel.machine.function import MachineBlock, Scope
 
 BARRIER = "barrier"
 """The operand that holds the address of an mbarrier."""
 _CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK, facts.STRIDE)
+_OTHER_AXES = ("llvm.nvvm.read.ptx.sreg.tid.y", "llvm.nvvm.read.ptx.sreg.tid.z")
+Sides = tuple[ThreadSet | None, ThreadSet | None]
 
 
 class Execution:
-    """The threads that are in the innermost of the `regions`; `counters` are loop counters that all threads share."""
+    """The threads that are in the innermost of the `regions`; `counters` are loop counters that all threads share.
 
-    def __init__(self, regions: Sequence[Region], counters: Container[ir.Value]) -> None:
+    Of a `function` that is attached to, nobody knows which threads enter it.
+    """
+
+    def __init__(self, function: ir.Function, regions: Sequence[Region], counters: Container[ir.Value]) -> None:
+        self._function = function
         self._regions = regions
-        self._total = 0
-        self._values = LaneValues(THREAD_INDEX, 0)
-        self._ranks = rank_values(0)
-        self.of_cluster: ClusterExecution | None = None
-        """The same of all CTAs of a cluster, where there are several."""
+        self._is_entered = False
         self._counters = counters
+        self._evaluator = Evaluator(Cta(0), counters)
+        self.of_cluster: ClusterExecution | None = None
+        """What reaches other CTAs of a cluster, where there are several."""
         self._rounds: dict[ir.Value, tuple[int, int]] = {}
         """The first and the last value of loop counters, by their slots."""
 
-    def start(self, threads: int, cluster: int) -> None:
-        """All threads of the CTA enter the kernel here, in clusters of so many CTAs."""
-        self._total = threads
-        self._values = LaneValues(THREAD_INDEX, threads)
-        self._ranks = rank_values(cluster)
-        self.of_cluster = ClusterExecution(self._regions, threads, cluster) if cluster > 1 else None
-        self._regions[0].among = (1 << threads) - 1
-        self._regions[0].executing = self._regions[0].crew = Threads(self._regions[0].among)
+    def start(self, threads: int, cluster: int, *, entered: bool) -> None:
+        """The CTA has so many threads, in clusters of so many CTAs; all of them enter the kernel where it is known."""
+        self._is_entered = entered
+        self._evaluator = Evaluator(Cta(threads, cluster, (threads, 1, 1)), self._counters)
+        if entered:
+            everyone = ThreadSet(np.ones((1, 1, threads), bool))
+            kernel = self._regions[0]
+            kernel.among, kernel.executing, kernel.crew = everyone.bits, everyone, everyone
+            self.of_cluster = ClusterExecution(self.cta, self.known, self.executing) if cluster > 1 else None
 
     def forget(self) -> None:
         """Who comes to the open regions is no longer known: somebody else has made the blocks on the way."""
         for region in self._regions:
             region.executing = region.crew = region.among = None
 
-    def here(self, skip: int = 0) -> Threads | None:
-        """The threads that are in the innermost region, `skip` of them left out."""
-        return self._regions[-1 - skip].executing
+    @property
+    def cta(self) -> Cta:
+        """The CTA as far as it is known."""
+        self._look_at_axes()
+        return self._evaluator.cta
 
-    def narrow(self, condition: ir.Value, elected: Sequence[ir.Value], *, holds: bool) -> None:
+    def _look_at_axes(self) -> None:
+        """Where threads have several indices, nobody knows how they are laid out."""
+        cta = self._evaluator.cta
+        if cta.shape is not None and any(axis in self._function.module.globals for axis in _OTHER_AXES):
+            self._evaluator = Evaluator(Cta(cta.threads, cta.cluster), self._counters)
+
+    def known(self, value: ir.Value) -> Known:
+        """What is known of `value` in all threads of the CTA, whoever of them is here."""
+        self._look_at_axes()
+        return self._evaluator.known(value)
+
+    # -- who is here --------------------------------------------------------------------------------------------------
+
+    def here(self) -> ThreadSet | None:
+        """The threads of each CTA that are in the innermost region; None where they are not known, or not the same."""
+        here = self._regions[-1].executing
+        return None if here is None else here.of_cta
+
+    def narrow(self, condition: ir.Value, *, holds: bool) -> None:
         """The innermost region is entered where `condition` holds, or where it does not: no others come there."""
-        sides, region = self.sides(condition, elected), self._regions[-1]
+        sides, region = self.sides(condition), self._regions[-1]
         if sides is not None and region.among is not None:
             region.among &= ~sides[1 if holds else 0]
 
@@ -69,41 +95,48 @@ class Execution:
         """Some threads go to the end of `target`: who stays in the blocks inside it is not followed."""
         for index in reversed(range(len(self._regions))):
             region = self._regions[index]
-            region.executing = region.crew = region.in_cluster = None
+            region.executing = region.crew = None
             if region.exit_block is not None:
                 for block in region.entered:
                     block.crew = None  # in another round, those that left are missing from the start
             if region is target:
                 return
 
-    def split(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[Threads | None, Threads | None]:
+    def split(self, condition: ir.Value) -> Sides:
         """Those of the threads here for which `condition` holds, and the others; None for what is not known."""
-        here = self.here()
-        if here is None:
-            return None, None
-        chosen = self._holds(condition, elected)
-        if chosen is None or here.elected:
-            return None, None
-        kept = Threads(here.bits & chosen.bits, chosen.elected)
-        return kept, here.without(kept)
+        return self.divided(self._regions[-1].executing, condition)
 
-    def split_cluster(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[Threads | None, Threads | None]:
-        """As `split`, of the threads of all CTAs of the cluster."""
-        return (None, None) if self.of_cluster is None else self.of_cluster.split(condition, elected)
-
-    def part(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[Threads | None, Threads | None]:
+    def part(self, condition: ir.Value) -> Sides:
         """Those of the crew here that certainly come to either side of a branch together; None for what is not known.
 
         Where all threads go the same way, whoever comes brings the whole crew.
         """
         crew = self._regions[-1].crew
-        if crew is None or same_in_all_threads([condition], self._counters):
-            return crew, crew
-        chosen = self._holds(condition, elected)
-        if chosen is None or crew.elected:
+        kept, rest = self.divided(crew, condition)
+        if kept is None or rest is None or kept.of_cta is None or rest.of_cta is None:
+            return (crew, crew) if self.is_same(condition) else (None, None)
+        return kept.of_cta, rest.of_cta
+
+    def divided(self, threads: ThreadSet | None, condition: ir.Value) -> Sides:
+        """Those of some threads for which `condition` holds, and the others; None for what is not known."""
+        known = self.known(condition)
+        holds = known.holds()
+        if threads is None or holds is None:
             return None, None
-        kept = Threads(crew.bits & chosen.bits, chosen.elected)
-        return kept, crew.without(kept)
+        if known.where is not None and not (known.where | ~threads.present).all():
+            return None, None
+        return threads.where(holds), threads.where(~holds)
+
+    def is_alone(self, condition: ir.Value, chosen: ThreadSet | None, *, holds: bool) -> bool:
+        """Whether one lane of a warp at most comes where `condition` holds, or fails: of those `chosen`, or of all."""
+        if chosen is not None and chosen.of_cta is not None and chosen.of_cta.is_one_lane:
+            return True
+        known = self.known(condition)
+        never = known.fails() if holds else known.holds()
+        if never is None:
+            return False
+        wide = np.broadcast_to(~never, (*never.shape[:2], self.cta.threads))
+        return ThreadSet(wide.reshape(-1, 1, self.cta.threads)).is_one_lane
 
     def count(self, rounds: Sequence[ir.Value], counter: ir.Value) -> None:
         """A loop begins whose `rounds` (start, end, step) are these: do all threads run the same, and more than one?"""
@@ -123,69 +156,72 @@ class Execution:
         for region in self._regions:
             region.entered.append(block)
         if here.crew is not None:
-            block.crew = Crew(here.crew.bits, here.crew.elected, here.anchor or block.name)
+            block.crew = here.crew.crew(here.anchor or block.name)
 
-    def sides(self, condition: ir.Value, elected: Sequence[ir.Value]) -> tuple[int, int] | None:
-        """The threads of the CTA for which `condition` certainly holds, and for which it certainly does not."""
-        chosen = self._holds(condition, elected) if self._total else None
-        if chosen is None:
+    # -- which way threads and CTAs go --------------------------------------------------------------------------------
+
+    def sides(self, condition: ir.Value) -> tuple[int, int] | None:
+        """The threads of the CTA for which `condition` certainly holds, and for which it certainly does not.
+
+        None where that depends on more than who the thread is.
+        """
+        known = self.known(condition) if self._is_entered else None
+        if known is None or known.numbers is None or not known.is_whole or known.numbers.shape[1] > 1:
             return None
-        everyone = (1 << self._total) - 1
-        if not chosen.elected:
-            return chosen.bits, everyone & ~chosen.bits
-        whole = (1 << WARP_SIZE) - 1
-        open_to = sum(whole << start for start in range(0, self._total, WARP_SIZE) if chosen.bits >> start & whole)
-        return 0, everyone & ~open_to
+        true = np.broadcast_to(known.numbers[:, 0] != 0, (len(known.numbers), self.cta.threads))
+        return bits_of(true.all(axis=0)), bits_of(~true.any(axis=0))
 
     def ranks(self, condition: ir.Value) -> tuple[int, int]:
         """The CTAs of the cluster, a bit each, in which `condition` certainly holds, and in which certainly not."""
-        everyone = (1 << self._ranks.total) - 1
-        holds, fails = everyone, 0
-        for one in conjuncts(condition):
-            lanes = self._ranks.lanes(one)
-            bits = 0 if lanes is None else sum(1 << rank for rank, true in enumerate(lanes) if true)
-            holds &= bits
-            fails |= 0 if lanes is None else everyone & ~bits
-        return holds, fails
+        known = self.known(condition)
+        holds, fails = known.holds(), known.fails()
+        if not self._is_entered or holds is None or fails is None:
+            return 0, 0
+        true, false = (np.broadcast_to(one.all(axis=(0, 2)), self.cta.cluster) for one in (holds, fails))
+        return bits_of(true), bits_of(false)
 
-    def _holds(self, condition: ir.Value, elected: Sequence[ir.Value]) -> Threads | None:
-        found: Threads | None = None
-        for one in conjuncts(condition):
-            holding = self._holds_alone(one, elected)
-            found = holding if found is None else in_both(found, holding)
-            if found is None:
-                return None
-        return found
-
-    def _holds_alone(self, condition: ir.Value, elected: Sequence[ir.Value]) -> Threads | None:
-        """The threads for which a condition holds that is no conjunction."""
-        if any(condition is one for one in elected):
-            return Threads(sum(1 << first for first in range(0, self._total, WARP_SIZE)), elected=True)
-        lanes = self._values.lanes(condition)
-        return None if lanes is None else Threads(sum(1 << index for index, holds in enumerate(lanes) if holds))
+    # -- which value they have ----------------------------------------------------------------------------------------
 
     def counted(self, value: ir.Value) -> tuple[int, int] | None:
         """What a loop counter is in the first and in the last round; None for anything else."""
         return self._rounds.get(value.operands[0]) if isinstance(value, ir.LoadInstr) else None
 
-    def is_same(self, value: ir.Value) -> bool:
-        """Whether all threads certainly have this value, in one round of the loops that count it."""
-        return same_in_all_threads([value], self._counters)
+    def is_same(self, *values: ir.Value) -> bool:
+        """Whether all threads of the CTA certainly have these values, in one round of the loops that count them."""
+        return all(self.known(value).certain >= Scope.CTA for value in values)
 
-    def numbers(self, value: ir.Value) -> Lanes | None:
-        """The value in each thread of the CTA; None where it is not known."""
-        return self._values.lanes(value) if self._total else None
+    def numbers(self, value: ir.Value) -> Sequence[int] | None:
+        """The value in each thread of the CTA; None where it is not known, or there is more to it than the thread."""
+        if not self._is_entered or not isinstance(value.type, ir.IntType):
+            return None
+        return self.known(value).per_thread(self.cta.threads, value.type.width)
 
-    def in_each_cta(self, value: ir.Value) -> Lanes | None:
+    def numbers_here(self, value: ir.Value) -> dict[int, int]:
+        """The value in each of the threads that are here; none where they or their values are not known."""
+        here, numbers = self.here(), self.numbers(value)
+        return {} if here is None or numbers is None else {thread: numbers[thread] for thread in here.exact}
+
+    def values_here(self, value: ir.Value) -> tuple[int, ...]:
+        """What certainly is the value in some thread that is here, whoever is elected; none where nothing is known."""
+        here, known = self.here(), self.known(value)
+        if here is None or not known.is_whole or known.numbers is None or known.numbers.shape[1] > 1:
+            return ()
+        return here.values(signed(known.numbers, value.type.width))
+
+    def in_each_cta(self, value: ir.Value) -> Sequence[int] | None:
         """The value in each CTA of the cluster, of what its rank decides, by rank; None where it is not known."""
-        return self._ranks.lanes(value) if self._total else None
+        known = self.known(value) if self._is_entered and isinstance(value.type, ir.IntType) else None
+        if known is None or not known.is_whole or known.certain < Scope.CTA or known.numbers is None:
+            return None
+        numbers = signed(known.numbers[0, :, 0], value.type.width)
+        return tuple(np.broadcast_to(numbers, self.cta.cluster).tolist())
 
     def first_peers(self, rank: ir.Value) -> int | None:
         """The CTA of this `rank` in the first round of a loop that counts it, as `facts.PEERS`; None for an unknown."""
-        found, counted = self.in_each_cta(rank), self.counted(rank)
+        found, counted, cluster = self.in_each_cta(rank), self.counted(rank), self.cta.cluster
         if found is None and counted is not None:
-            found = (counted[0],) * self._ranks.total
-        if found is None or not all(0 <= one < self._ranks.total for one in found):
+            found = (counted[0],) * cluster
+        if found is None or not all(0 <= one < cluster for one in found):
             return None
         return sum(1 << own * facts.MOST_CTAS + peer for own, peer in enumerate(found))
 
@@ -201,22 +237,23 @@ class Execution:
         if isinstance(barrier, ir.Value) and wraps(barrier):
             known[facts.WRAPS] = 1
         here = self._guarded(operands)
-        if here is not None:
+        if here is not None and here.count is not None:
             known[facts.THREADS] = here.count
             known[facts.WARPS] = here.warps
-            if here.count == 1 and not here.elected:
-                known[facts.THREAD] = here.bits.bit_length() - 1
+            if here.count == 1 and here.is_exact:
+                known[facts.THREAD] = here.exact[0]
         return known
 
-    def _guarded(self, operands: Operands) -> Threads | None:
-        here = self.here()
+    def _guarded(self, operands: Operands) -> ThreadSet | None:
+        executing = self.executing(operands)
+        return None if executing is None else executing.of_cta
+
+    def executing(self, operands: Operands) -> ThreadSet | None:
+        """The threads of all CTAs that execute an instruction here, those left out that its guard takes out."""
         guard = operands.get(GUARD)
-        if here is None or guard is None:
-            return here
-        lanes = self._values.lanes(guard) if isinstance(guard, ir.Value) else None
-        if lanes is None or here.elected:
-            return None
-        return Threads(here.bits & sum(1 << index for index, holds in enumerate(lanes) if holds))
+        if guard is None:
+            return self._regions[-1].executing
+        return self.split(guard)[0] if isinstance(guard, ir.Value) else None
 
 
 def _is_counted(row: Row) -> bool:

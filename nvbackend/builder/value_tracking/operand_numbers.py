@@ -67,10 +67,7 @@ class OperandNumbers:
         mask, number = self._bits.known(value)
         if mask == (1 << value.type.width) - 1:
             return (number,)
-        here, numbers = self._execution.here(), self._execution.numbers(value)
-        if here is None or here.elected or numbers is None:
-            return ()
-        return tuple(dict.fromkeys(one for thread, one in enumerate(numbers) if here.bits >> thread & 1))
+        return self._execution.values_here(value)
 
     def _candidates(self, value: ir.Value) -> tuple[int, ...]:
         """All numbers that an integer may be, lowest first; nothing where these are too many."""

@@ -15,17 +15,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from llvmlite import ir
 
+from nvbackend.builder.thread_tables.arithmetic import signed
+from nvbackend.builder.thread_tables.cta import Cta
+from nvbackend.builder.value_tracking.known import Known, meet
+from nvbackend.builder.value_tracking.results import constant_of, result_of
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
 from nvbackend.builder.value_tracking.uniformity_text import described
-from nvbackend.builder.value_tracking.uniformity_values import Known, constant_of, meet, result_of, scope_of, signed
 from nvbackend.diagnostics import Location
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.isel.flow.control_flow import ControlFlow
 from nvbackend.isel.machine.function import Branch, Scope
-
-_OTHER_AXES = ("tid.y", "tid.z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Choice:
 
 
 def branches(
-    function: ir.Function, threads: int, choices: Mapping[str, Choice], scopes: dict[ir.Value, Scope] | None = None
+    function: ir.Function, cta: Cta, choices: Mapping[str, Choice], scopes: dict[ir.Value, Scope] | None = None
 ) -> dict[str, Branch]:
-    """The two-way branches of `function` by the names of their blocks; `threads` is the size of its CTA.
+    """The two-way branches of `function` by the names of their blocks, over the threads of `cta`.
 
     What `scopes` has as keys is asked as well: it gets the largest scope over which each of these values is the same.
     """
@@ -52,27 +53,21 @@ def branches(
     values = {} if scopes is None else scopes
     if not conditional and not values:
         return {}
-    analysis = _Analysis(function, threads, choices)
+    analysis = _Analysis(function, cta, choices)
     analysis.solve(conditional, values)
     values.update({value: analysis.scope(value) for value in values})
     return {name: analysis.branch(name, end.operands[0]) for name, end in conditional.items()}
 
 
-def _one_of_a_warp(numbers: tuple[int, ...]) -> bool:
-    return all(sum(numbers[start : start + WARP_SIZE]) <= 1 for start in range(0, len(numbers), WARP_SIZE))
-
-
 class _Analysis:
     """What is known of each node of the graph that the conditions are computed from."""
 
-    def __init__(self, function: ir.Function, threads: int, choices: Mapping[str, Choice]) -> None:
+    def __init__(self, function: ir.Function, cta: Cta, choices: Mapping[str, Choice]) -> None:
         self._asked: dict[str, Node] = {}
-        self._threads = threads
+        self._cta = cta
         self._choices = choices
         self._function = function
         self._stores = Stores(function)
-        # With several axes a thread's number in its CTA is not its index along x.
-        self._exact = not any(f"llvm.nvvm.read.ptx.sreg.{axis}" in function.module.globals for axis in _OTHER_AXES)
         self._graph = Graph((), self._stores, self._before)
         self._known: list[Known | None] = []
         self._scopes: dict[int, Scope] = {}
@@ -119,15 +114,15 @@ class _Analysis:
         found = self._scopes.get(number)
         if found is None:
             known = self._known[number]
-            found = self._scopes[number] = Scope.GRID if known is None else scope_of(known)
+            found = self._scopes[number] = Scope.GRID if known is None else known.apparent
         return found
 
     def branch(self, name: str, condition: ir.Value) -> Branch:
         """What is known of the branch at the end of block `name`."""
         asked = self._asked[name]
         known = self._known[self._graph.numbers[id(asked)]]
-        fixed = isinstance(known, tuple)
-        alone = isinstance(known, tuple) and asked is condition and _one_of_a_warp(known)
+        fixed = known is not None and known.is_whole
+        alone = known is not None and asked is condition and known.is_one_lane(self._cta.threads)
         choice = self._choices.get(name)
         return Branch(self.scope(asked), alone, fixed, self._described(condition), choice.location if choice else None)
 
@@ -147,7 +142,8 @@ class _Analysis:
             index = heapq.heappop(waiting)
             queued.discard(index)
             known = self._evaluate(index)
-            if known is not None and known != self._known[index]:
+            before = self._known[index]
+            if known is not None and (before is None or not known.equals(before)):
                 self._known[index] = known
                 self._scopes.pop(index, None)
                 for user in self._graph.users[index]:
@@ -173,16 +169,16 @@ class _Analysis:
 
     def _at_entry(self, entry: Entry, found: list[Known]) -> Known | None:
         known, varying = meet(found), self._varying.get(entry)
-        if known is None or varying is None or isinstance(known, tuple):
+        if known is None or varying is None or known.is_whole:
             return known  # all ways bring the same numbers, or nothing is known of any of them
-        return min(known, varying)
+        return Known(apparent=min(known.apparent, varying))
 
     def _computed(self, node: ir.Value, found: list[Known]) -> Known:
         if not isinstance(node, ir.Instruction):
-            return constant_of(node, self._threads)
+            return constant_of(node)
         if self._stores.is_unknown(node):
-            return Scope.GRID
-        return found[0] if reads_slot(node) else result_of(node, found, self._threads, exact=self._exact)
+            return Known()
+        return found[0] if reads_slot(node) else result_of(node, found, self._cta)
 
     def _diverge(self, name: str, scope: Scope) -> list[Entry]:
         """Groups larger than `scope` part at the end of block `name`: where they meet, slots set on the ways differ.
@@ -229,11 +225,12 @@ class _Analysis:
 
 def _rounds(bounds: list[Known], width: int) -> Known:
     """The number of rounds from start to end by step, in each thread where all three are known."""
-    tables = [known for known in bounds if isinstance(known, tuple)]
-    if len(tables) < len(bounds):
-        return min(scope_of(known) for known in bounds)
-    start, end, step = ([signed(number, width) for number in table] for table in tables)
-    return tuple(max(0, -(-(b - a) // by)) if by > 0 else 0 for a, b, by in zip(start, end, step, strict=True))
+    apparent = min(known.apparent for known in bounds)
+    if not all(known.is_whole for known in bounds):
+        return Known(apparent=apparent)
+    start, end, step = (signed(known.numbers, width).astype(object) for known in bounds if known.numbers is not None)
+    rounds = np.where(step > 0, -((start - end) // np.where(step > 0, step, 1)), 0)
+    return Known(np.maximum(rounds, 0).astype(np.uint64))
 
 
 def _following(block: ir.Block) -> list[str]:

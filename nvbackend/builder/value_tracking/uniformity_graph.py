@@ -1,6 +1,6 @@
 """What the conditions of a function are computed from: a graph of values, in which equal expressions are one node.
 
-Two values are one node where the divergence analysis can not tell them apart: the same operation on the same nodes.
+Two values are one node where the divergence analysis cannot tell them apart: the same operation on the same nodes.
 What the operation does beside its result is of no concern here, so calls are no exception.
 """
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from llvmlite import ir
+
+from nvbackend.builder.value_tracking.results import inputs
 
 Bounds: TypeAlias = tuple[ir.Value, ir.Value, ir.Value]
 """Start, end and step of a counted loop."""
@@ -113,7 +115,7 @@ class Graph:
             if reads_slot(node):
                 return (self._stores.before[node] or self._entry(node.parent.name, node.operands[0]),)
         if isinstance(node, ir.Instruction):
-            return _inputs(node)
+            return inputs(node)
         if isinstance(node, Rounds):
             return node.bounds
         return tuple(self._leaving(node)) if isinstance(node, Entry) else ()
@@ -134,7 +136,7 @@ class Graph:
 def _key(node: Node, sources: tuple[int, ...]) -> _Key:
     """What is the same for equal expressions, and in words as well; None for what equals nothing else.
 
-    The types of operands are theirs. Which part of an aggregate is taken makes no difference to the analysis.
+    The types of operands are theirs.
     """
     if not isinstance(node, ir.Instruction):
         if isinstance(node, ir.Constant) and isinstance(node.type, ir.IntType):
@@ -146,16 +148,14 @@ def _key(node: Node, sources: tuple[int, ...]) -> _Key:
         return (id(node.operands[0]), sources) if sources else None
     if isinstance(node, ir.PhiInstr):
         return None
+    return _operation(node, sources)
+
+
+def _operation(node: ir.Instruction, sources: tuple[int, ...]) -> _Key:
+    if isinstance(node, ir.ExtractValue):
+        return node.opname, tuple(node.indices), sources
     kind = node.type.width if isinstance(node.type, ir.IntType) else id(node.type)
     return node.opname, getattr(node, "op", None), kind, sources
-
-
-def _inputs(node: ir.Instruction) -> tuple[ir.Value, ...]:
-    if isinstance(node, ir.PhiInstr):
-        return tuple([value for value, _ in node.incomings])
-    if isinstance(node, ir.ExtractValue):
-        return (node.aggregate,)
-    return tuple(node.args if isinstance(node, ir.CallInstr) else node.operands)
 
 
 def reads_slot(node: ir.Value) -> bool:

@@ -127,6 +127,8 @@ class Program:
         self.register("lanemask_lt", lambda _, t: (1 << t % 32) - 1)
         if self.cluster > 1:
             self.register("cluster_ctarank", lambda place, _: place[1])
+            self.register("cluster_ctaid.x", lambda place, _: place[1])
+            self.register("cluster_nctaid.x", lambda *_: self.cluster)
         if elects:
             made = lower(self.b, sync.elect(), {"mask": ALL})
             self.add(made["leader"][0], lambda place, _: place[0])
@@ -369,3 +371,18 @@ def test_many_more_values_are_those_of_every_thread(program: Program) -> None:
     evaluator = Evaluator(Cta(program.threads, program.cluster, program.shape))
     for witness in reversed(program.values):
         assert_known(program, witness, evaluator.known(witness.value))
+
+
+def test_long_chains_need_no_recursion_and_each_value_once() -> None:
+    """Each step uses the one before three times: whoever evaluates it anew each time never ends."""
+    module = ir.Module()
+    b = ir.IRBuilder(ir.Function(module, ir.FunctionType(ir.VoidType(), []), "f").append_basic_block())
+    index = lower(b, special_registers.special_register("tid.x"), {})["value"][0]
+    value, numbers = index, list(range(64))
+    for step in range(3000):
+        limit = ir.Constant(index.type, step % 61)
+        value = b.select(b.icmp_unsigned("<", value, limit), b.add(value, index), b.xor(value, limit))
+        numbers = [(one + t) % 2**32 if one < step % 61 else one ^ step % 61 for t, one in enumerate(numbers)]
+    known = Evaluator(Cta(64, 1, (64, 1, 1))).known(value)
+    assert known.numbers is not None
+    assert known.numbers[0, 0].tolist() == numbers

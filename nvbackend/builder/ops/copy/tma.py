@@ -16,7 +16,6 @@ from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.value_tracking.expressions.provenance import same_in_all_threads
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all, user_facing
 from nvbackend.intrinsics.copy import tensormap, tma
@@ -130,7 +129,7 @@ class Tma:
             facts.ALIGNMENT: align,
             facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
             facts.SWIZZLE: kind.swizzle,
-            facts.SAME: int(same_in_all_threads(_values(given), self._k._shared_counters)),
+            facts.SAME: int(self._k._execution.is_same(*_values(given))),
             **self._start_facts(kind.element, given),
             **_reduced_element(row, kind.element),
         }

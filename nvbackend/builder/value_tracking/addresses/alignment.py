@@ -76,9 +76,6 @@ def _misaligned(k: Addressed, offset: ir.Value, span: int) -> tuple[int, str] | 
     known = math.gcd(span, *steps.terms.values())
     if steps.constant % known:
         return steps.constant % known, ""
-    here = k._execution.here()
-    if known == span or here is None or here.elected:
-        return None
-    numbers = k._execution.numbers(offset) or ()
-    thread = next((one for one, number in enumerate(numbers) if here.bits >> one & 1 and number % span), None)
+    numbers = {} if known == span else k._execution.numbers_here(offset)
+    thread = next((one for one, number in numbers.items() if number % span), None)
     return None if thread is None else (numbers[thread] % span, f" in thread {thread}")

@@ -5,7 +5,7 @@ Read off the LLVM IR that the builder emits: a variable is a stack slot, a read 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from llvmlite import ir
 
@@ -20,10 +20,6 @@ from nvbackend.isel.machine.function import MachineBlock, MemoryUse, Update
 _TRACED = ("barrier", "parity")
 """Operands whose variables the analyses ask for."""
 _PURE_CALLS = ("llvm.nvvm.read.ptx.sreg.", "llvm.nvvm.shfl.sync.")
-_OF_THE_CTA = tuple(
-    f"llvm.nvvm.read.ptx.sreg.{name}" for name in ("ctaid.", "nctaid.", "clusterid.", "nclusterid.", "cluster.")
-)
-"""Special registers that are the same in all threads of a CTA."""
 _CUTS = ("urem", "srem", "and", "select")
 _STEPS = 64
 """Expressions of more instructions are not followed."""
@@ -55,20 +51,6 @@ def variables(value: ir.Value) -> frozenset[str] | None:
         elif isinstance(one, ir.CallInstr) and not getattr(one.callee, "name", "").startswith(_PURE_CALLS):
             return None
     return frozenset(names)
-
-
-def same_in_all_threads(values: Iterable[ir.Value], counters: Container[ir.Value]) -> bool:
-    """Whether all threads of a CTA certainly have these values: constants, parameters and the CTA's place alone.
-
-    `counters` are the slots of loop counters that are the same in all threads in each round.
-    """
-    return all(
-        isinstance(one, ir.Instruction)
-        and (not isinstance(one, ir.LoadInstr) or one.operands[0] in counters)
-        and (not isinstance(one, ir.CallInstr) or getattr(one.callee, "name", "").startswith(_OF_THE_CTA))
-        for value in values
-        for one in _expression(value)
-    )
 
 
 def parity_facts(operands: Operands, block: ir.Block) -> dict[str, int]:

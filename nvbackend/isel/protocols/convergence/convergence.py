@@ -7,7 +7,7 @@ the kernel, or leaves a loop, the others go on without those threads.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic
@@ -58,10 +58,15 @@ def _line_and_branch(diagnostic: Diagnostic) -> object:
 
 def needed_scope(instr: MachineInstr) -> Scope:
     """The group whose threads execute `instr` together; THREAD where each may be alone, or nothing is known."""
-    needed = Scope.THREAD if instr.row is None else _needed(instr.row)
+    return Scope.THREAD if instr.row is None else needed_of(instr.row, instr.operands)
+
+
+def needed_of(row: Row, operands: Mapping[str, str]) -> Scope:
+    """The same of a row and the names of its `operands`: numbers name themselves."""
+    needed = _needed(row)
     if needed is not Scope.WARP:
         return needed
-    masks = [instr.operands[name] for name in _MASKS if name in instr.operands]
+    masks = [operands[name] for name in _MASKS if name in operands]
     return Scope.WARP if all(_is_whole(mask) for mask in masks) else Scope.THREAD
 
 
