@@ -1,4 +1,4 @@
-"""The command line: what there is, where it is legal, and what it does. One module for each command."""
+"""The command line: lists instructions and targets, explains and draws. One module per command."""
 
 from nvbackend.cli.program import main
 

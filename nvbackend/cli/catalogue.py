@@ -53,7 +53,7 @@ def rows_of(family: str | None) -> Iterator[Row]:
 
 
 def _json(rows: Iterator[Row], targets: Sequence[Target]) -> Iterator[str]:
-    """A list, written object by object: what the row is, is encoded once for all targets."""
+    """A list, written object by object: the row itself is encoded once for all targets."""
     before = "[\n"
     for row in rows:
         constant = json.dumps(row_data(row))[:-1]

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 _LAYOUT = re.compile(r"\s*(?:[\d(_]|Sw<)")
-"""How a layout begins; a spelling begins with another letter."""
+"""The first characters of a layout; spellings begin with other letters."""
 _ATOM = re.compile(r"\s*(?:cute::)?SM\d+")
-"""How the name of an MMA atom begins."""
+"""The first characters of an MMA atom's name."""
 _ATOMS = re.compile(r"([1-9][0-9]{0,8})x([1-9][0-9]{0,8})x([1-9][0-9]{0,8})")
 _OF_ATOMS = ("E", "SFA", "SFB")
 """Operands that an atom has, and a tiled MMA does not lay over a tile: metadata and scale factors."""

@@ -16,13 +16,13 @@ from nvbackend.diagnostics import DiagnosticError
 FAILED = 2
 """Exit status where a diagnostic was printed."""
 BROKEN_PIPE = 141
-"""Exit status where the reader went away: that of a program which SIGPIPE ended."""
+"""Exit status when the reader has gone: that of a program ended by SIGPIPE."""
 COMMANDS = (catalogue, targets, explain, draw)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """A wrong command line fails as everything does."""
+        """A wrong command line fails with a diagnostic, like everything else."""
         USAGE.fail(problem=message, usage=" ".join(self.format_usage().split()))
 
 

@@ -13,7 +13,7 @@ from nvbackend.isel.target.target import Target, dotted, target_names
 from nvbackend.isel.verify.verify import gates
 
 _NOWHERE = Location("", 0, "")
-"""The place of a verdict: it was asked for in no program, and looking for a line would take longer than the answer."""
+"""The place of a verdict: no program asked for it, and looking for a line would take longer than the answer."""
 
 
 def every_target() -> list[Target]:
@@ -22,7 +22,7 @@ def every_target() -> list[Target]:
 
 
 def verdict(row: Row, target: Target) -> Sequence[Diagnostic]:
-    """What keeps `row` from `target`; empty where it is legal there."""
+    """Why `row` is illegal on `target`; empty where it is legal."""
     return tuple(gates(row, target, {}, _NOWHERE))
 
 
@@ -57,7 +57,7 @@ def operand_data(operand: Operand) -> dict[str, Any]:
 
 
 def target_data(row: Row, target: Target) -> dict[str, Any]:
-    """What a target says of a row: legal or not, why not, and what ptxas makes of it where the chip lacks it."""
+    """A row on a target: legal or not, why not, and what ptxas makes of it where the chip lacks it."""
     found = verdict(row, target)
     emulated = emulation(row, target.number) if not found else None
     return {

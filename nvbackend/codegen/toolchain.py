@@ -144,7 +144,7 @@ def _ask_version(path: str, _mtime_ns: int, _size: int) -> str:
 
 @user_facing
 def find_ptxas(explicit: str | os.PathLike[str] | None = None) -> Tool:
-    """ptxas at `explicit`, else of an installed wheel, else on PATH, else of a toolkit in its standard directory.
+    """ptxas at `explicit`, else from an installed wheel, else on PATH, else from a toolkit in its standard directory.
 
     Raises ptxas.missing, or toolchain.broken.
     """
@@ -165,7 +165,7 @@ def find_disassembler(explicit: str | os.PathLike[str] | None = None) -> Tool:
 
 
 def locate(name: str, explicit: str | os.PathLike[str] | None = None) -> Path | None:
-    """Where the program `name` is, None where it is nowhere."""
+    """The path of the program `name`, or None."""
     if explicit is not None:
         return Path(explicit)
     for directory in wheel_directories():

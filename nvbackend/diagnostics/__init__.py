@@ -1,6 +1,6 @@
-"""The one way to fail: declared rules, and the diagnostics made from them.
+"""The only way to fail: declared rules, and the diagnostics made from them.
 
-Lowest layer of the project: every other package may import it, it imports none of them.
+Lowest layer of the project: every other package may import it, and it imports none of them.
 """
 
 from nvbackend.diagnostics.boundary import WrongKind, user_facing

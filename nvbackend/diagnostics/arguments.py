@@ -1,4 +1,4 @@
-"""Which argument of a call was of the wrong kind, found out after the call went wrong inside.
+"""Which argument of a call was of the wrong type, found after the call has failed inside.
 
 A call that works costs nothing here: its arguments are compared with its annotations only once it has failed with an
 exception of Python's own.
@@ -28,7 +28,7 @@ ARGUMENT = Rule(
 
 
 def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
-    """What is wrong with the arguments of a call of `function`: their number and names, else each one's kind."""
+    """What is wrong with the arguments of a call of `function`: their number and names, or else their types."""
     function = inspect.unwrap(function)
     signature = inspect.signature(function)
     name = _name(function, args)
@@ -46,7 +46,7 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
 
 
 def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
-    """The truth values of a call in the place of numbers: Python takes them for such, and this package does not."""
+    """The truth values given for numbers: Python accepts them, and this package does not."""
     function = inspect.unwrap(function)
     signature = inspect.signature(function)
     given = signature.bind(*args, **kwargs).arguments
@@ -59,7 +59,7 @@ def truth_values(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Ma
 
 
 def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
-    """The arguments of a call that are nested deeper than any that makes sense, and so deep that Python gives up."""
+    """The arguments of a call that are nested deeper than any sensible argument, and too deep for Python."""
     function = inspect.unwrap(function)
     signature = inspect.signature(function)
     given = signature.bind(*args, **kwargs).arguments
@@ -69,7 +69,7 @@ def too_deep(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
 
 
 def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Diagnostic]:
-    """The arguments of a call that are, or hold, numbers of more bits than any that makes sense."""
+    """The arguments of a call that are, or hold, numbers of more bits than any sensible number."""
     function = inspect.unwrap(function)
     signature = inspect.signature(function)
     name = _name(function, args)
@@ -81,7 +81,7 @@ def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
 
 
 def _most_bits(given: object) -> int:
-    """The bits of the largest integer of an argument, tuples, lists and dicts looked into."""
+    """The bits of the largest integer of an argument, including those in tuples, lists and dicts."""
     most, level = 0, [given]
     for _ in range(MOST_DEPTH):
         most = max([most, *(one.bit_length() for one in level if isinstance(one, int))])
@@ -115,7 +115,7 @@ Misfit = tuple[str, object, str]
 
 
 def _misfits_of(parameter: inspect.Parameter, given: Any, scope: Mapping[str, Any]) -> Iterator[Misfit]:
-    """What does not fit in the argument of one parameter, or in each of those that a starred one takes."""
+    """What does not fit in the argument of a parameter, or in each argument of a starred parameter."""
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
         each = [(f"{parameter.name}[{place}]", one) for place, one in enumerate(given)]
     elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
@@ -161,7 +161,7 @@ def _misfits_of_elements(
 
 
 def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """What the user called: a method by the class of its object, a class by its own name."""
+    """The name of what the user called: a method with the class of its object, a class by its own name."""
     if "." not in function.__qualname__ or not args:
         return function.__qualname__
     noun = getattr(type(args[0]), "called", None)

@@ -1,4 +1,4 @@
-"""The boundary between a user's program and this package: what a traceback shows of a user's mistake."""
+"""The boundary between a user's program and this package: what a traceback of a user's mistake shows."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _PACKAGE = __name__.partition(".")[0]
 _MOST_DIGITS = "for integer string conversion"
 """What Python says of an integer of more digits than it prints."""
 _MISUSE = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError, AssertionError, RecursionError)
-"""What Python raises inside a call that was given something of another kind."""
+"""What Python raises inside a call for an argument of the wrong type."""
 
 
 _LIBRARIES = sys.stdlib_module_names | {"llvmlite"}
-"""What this package calls: an exception from there is as if it came from here."""
+"""Libraries that this package calls: their exceptions count as this package's own."""
 
 
 class WrongKind(TypeError):
@@ -72,7 +72,7 @@ def _public_members(cls: type) -> dict[str, object]:
 
 
 def _covered(member: object) -> object:
-    """`member` with its functions wrapped; itself where it holds none, or only such that are wrapped already."""
+    """`member` with its functions wrapped; itself if it holds none, or only wrapped ones."""
     if isinstance(member, staticmethod | classmethod):
         inner = _covered(member.__func__)
         return member if inner is member.__func__ else type(member)(cast("Callable[..., Any]", inner))
@@ -130,7 +130,7 @@ def _cutting_blocks(function: Callable[..., AbstractContextManager[Any]]) -> Cal
 
 
 def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raises the diagnostics of a call that stopped inside this package for the kind of what it was given."""
+    """Raises the diagnostics of a call that failed inside this package because of an argument's type."""
     if isinstance(error, RecursionError):
         if found := too_deep(function, args, kwargs):
             raise DiagnosticError(found) from None
@@ -144,7 +144,7 @@ def _blame(error: Exception, function: Callable[..., Any], args: tuple[Any, ...]
 
 
 def _is_called_by_us() -> bool:
-    """Whether the boundary that an exception has come to lies around a call of this package's own."""
+    """Whether the boundary that an exception has reached is around a call by this package itself."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
@@ -215,7 +215,7 @@ class _Block(AbstractContextManager[Any]):
         return self._asked(bool)
 
     def _asked(self, question: Callable[[Any], _Answer]) -> _Answer:
-        """What Python's own statements ask of the block inside, which may refuse."""
+        """The answer of the block inside to a question of Python's own statements; it may refuse."""
         try:
             return question(self._inside)
         except DiagnosticError as error:
@@ -224,7 +224,7 @@ class _Block(AbstractContextManager[Any]):
 
 
 def _cut(error: DiagnosticError) -> None:
-    """Leave `error` the user's frames only, and no context that is ours (a look-up that failed on the way).
+    """Strip `error` to the user's frames, without a context of ours (a look-up that failed on the way).
 
     The handler that calls this ends in a bare `raise`, the only form that adds no frame of its own.
     """

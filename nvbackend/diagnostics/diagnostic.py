@@ -11,11 +11,11 @@ from typing import NoReturn
 from nvbackend.diagnostics.location import Location, caller_location
 
 _MOST_CALLERS = 8
-"""Calls that are shown of one place."""
+"""How many calls are shown for one place."""
 
 
 class Severity(enum.Enum):
-    """How bad: an error stops the build, a warning does not."""
+    """An error stops the build, a warning does not."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -23,9 +23,9 @@ class Severity(enum.Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """Something that must hold.
+    """A condition that must hold.
 
-    `message` and `fix` are format strings over the values given where the rule is broken; `why` says what happens on
+    `message` and `fix` are format strings over the values of the diagnostic; `why` says what happens on
     the hardware without the check; `reference` names the source (PTX ISA section, LLVM file, measured fact).
     """
 
@@ -67,9 +67,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One broken rule: its id, what was found (actual values), where in the user's Python, and a fix.
+    """One broken rule: its id, the message with actual values, the place in the user's Python, and a fix.
 
-    `values` are what the rule's texts were filled in with; `notes` are other places that matter, each with what
+    `values` fill in the rule's texts; `notes` are other places that matter, each with what
     happened there.
     """
 
@@ -81,7 +81,7 @@ class Diagnostic:
     notes: tuple[tuple[str, Location | None], ...] = ()
 
     def __getstate__(self) -> dict[str, object]:
-        """What a copy in another process has: values that cannot go there become their text."""
+        """The state of a copy in another process: values that cannot be pickled become their text."""
         return self.__dict__ | {"values": {name: _sent(value) for name, value in self.values.items()}}
 
     @property
@@ -127,7 +127,7 @@ def _prints(value: object) -> bool:
 
 
 def printed(value: object) -> str:
-    """What `value` looks like in Python; an integer of thousands of digits, which has no text, by its size."""
+    """`value` as Python prints it; an integer of thousands of digits, which Python does not print, by its size."""
     if _prints(value):
         return repr(value)
     return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
@@ -152,7 +152,7 @@ def _sent(value: object) -> object:
 
 
 def _place(prefix: str, location: Location | None, with_callers: bool) -> Iterator[str]:
-    """A line of the user's, and where it was called from; of a deep recursion, both ends."""
+    """A line of the user's and its callers; of a deep recursion, both ends."""
     if location is None:
         return
     yield f"  {prefix}{_quoted(location)}"
@@ -200,7 +200,7 @@ class DiagnosticError(Exception):
 
 
 def gather(*checks: Callable[[], object]) -> list[Diagnostic]:
-    """What the checks raise, in order: each is called, and one that raises does not keep the others from speaking."""
+    """What the checks raise, in order: each is called, even after another has raised."""
     found: list[Diagnostic] = []
     for check in checks:
         try:

@@ -1,4 +1,4 @@
-"""Where in the user's Python something was asked for."""
+"""Places in the user's Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGE = __name__.partition(".")[0]
 _GO_BETWEENS = frozenset({"contextlib", "functools", "typing"})
 """Standard modules whose frames come between the user's line and ours: with-blocks, partial calls, generic aliases."""
 MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
-"""The global of a module of this package that runs a user's function: who called it in turn is not of interest."""
+"""The global of a module of this package that runs a user's function: callers of that module do not matter."""
 
 _Call = tuple[CodeType, int, dict[str, Any]]
 """What runs, the line that it is at, and the globals of its module."""
@@ -49,7 +49,7 @@ def caller_location() -> Location | None:
 
 
 def caller_frame() -> FrameType | None:
-    """The frame of the innermost line that is the user's: for what runs so often that callers cost too much."""
+    """The frame of the user's innermost line, for code that runs too often to collect callers."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (_is_ours(frame.f_globals) or _is_pythons(frame.f_code.co_filename)):
         frame = frame.f_back
@@ -62,7 +62,7 @@ def location_of(frame: FrameType) -> Location:
 
 
 def error_location(error: BaseException) -> Location | None:
-    """The user's line that raised `error` itself; None where it came from inside of this package."""
+    """The user's line that raised `error` itself; None if it came from inside this package."""
     calls: list[_Call] = []
     trace = error.__traceback__
     while trace is not None:

@@ -1,4 +1,4 @@
-"""NumPy's numbers as Python's: an index out of `np.arange`, or an extent out of `np.prod`, is a number like others."""
+"""NumPy's numbers as Python's: an index from `np.arange` or an extent from `np.prod` counts as a number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMPY = "numpy"
 
 
 def plain_number(given: Any) -> Any:
-    """A NumPy integer or float as the Python number that it is; everything else as it is, NumPy's truth values too."""
+    """A NumPy integer or float as a Python number; everything else unchanged, NumPy's truth values too."""
     if type(given).__module__ != _NUMPY:
         return given
     if isinstance(given, numbers.Integral):
@@ -19,6 +19,6 @@ def plain_number(given: Any) -> Any:
 
 
 def plain_numbers(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`given` with its numbers plain, and those in its tuples; itself where all of them are."""
+    """`given` with its numbers plain, and those in its tuples; itself if all of them are plain."""
     found = [tuple(map(plain_number, one)) if type(one) is tuple else plain_number(one) for one in given]
     return tuple(found)

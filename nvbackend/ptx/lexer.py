@@ -26,7 +26,7 @@ _TOKEN = re.compile(
 )
 _LONGEST_LINE = 120
 _LONGEST_NUMBER = 400
-"""Characters: more than any 64 bits take in binary, or any f64 in decimal."""
+"""The most characters of a number: more than 64 bits take in binary, or an f64 in decimal."""
 END = "end"
 """The kind of the token after the last one."""
 
@@ -75,7 +75,7 @@ class Text:
         return Location(self.source, position.line, "")
 
     def line(self, position: Position) -> str:
-        """The text of the line, shortened to what a person reads."""
+        """The text of the line, shortened for people."""
         start = self._starts[position.line - 1]
         end = self.text.find("\n", start)
         line = self.text[start : end if end >= 0 else len(self.text)].strip()

@@ -85,7 +85,7 @@ class _Scope:
         return None
 
     def find_in_rows(self, name: str) -> Variable | None:
-        """The `.reg .b32 %r<5>` that `name`, %r0 to %r4, is one of."""
+        """The `.reg .b32 %r<5>` that declares `name`, one of %r0 to %r4."""
         for prefix, variable in self.rows:
             number = name[len(prefix) :]
             if name.startswith(prefix) and number.isdigit() and int(number) < (variable.registers or 0):

@@ -88,7 +88,7 @@ def _symbol(reader: Reader) -> Operand:
 
 
 def _offset(reader: Reader) -> int | None:
-    """The bytes that are added to what was read before; None where nothing is."""
+    """The bytes added to what was read before, or None."""
     if reader.skips("+"):
         return integer(reader)
     return -integer(reader) if reader.skips("-") else None

@@ -25,7 +25,7 @@ def parse(text: str, source: str = "<ptx>") -> Module:
     """The syntax tree of a PTX text; `source` is the file that diagnostics name.
 
     Raises ptx.syntax and ptx.directive at the line that is not PTX as this reads it. Instructions are read by their
-    form: which ones exist is asked when one is looked up.
+    form: whether one exists is checked when it is looked up.
     """
     reader = Reader(Text(text, source))
     version = _version(reader)
@@ -117,7 +117,7 @@ def _file(reader: Reader) -> File:
 
 
 def _section(reader: Reader) -> Section:
-    """Debug information stays text: nothing here asks what it says."""
+    """Debug information stays text: nothing here reads it."""
     position = reader.position
     reader.must(".section")
     name = reader.take().text

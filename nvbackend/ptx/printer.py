@@ -1,4 +1,4 @@
-"""Writing a syntax tree as PTX text. `parse` of what is written here gives the same tree."""
+"""Writing a syntax tree as PTX text. `parse` of the text gives the same tree."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def print_module(module: Module) -> str:
 
 
 def print_operand(operand: Operand) -> str:
-    """An operand as it is written."""
+    """An operand as text."""
     return _OPERANDS[type(operand)](operand)
 
 

@@ -1,4 +1,4 @@
-"""A cursor over the tokens of a PTX text: what every part of the parser reads with."""
+"""A cursor over the tokens of a PTX text, used by every part of the parser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nvbackend.ptx.rules import UNKNOWN_DIRECTIVE
 from nvbackend.ptx.syntax import Position
 
 DEEPEST = 50
-"""Levels of brackets in brackets that are read: compilers print three, and a text of nothing else ends here."""
+"""The most levels of nested brackets: compilers print three, and a text of brackets alone ends here."""
 
 
 class Reader:
@@ -85,7 +85,7 @@ class Reader:
 
     @contextmanager
     def nested(self) -> Iterator[None]:
-        """What is read inside is one level deeper. Raises ptx.syntax below the deepest level that is read."""
+        """Reading inside is one level deeper. Raises ptx.syntax below the deepest level."""
         self._depth += 1
         if self._depth > DEEPEST:
             self.fail(f"at most {DEEPEST} levels of brackets")

@@ -1,6 +1,6 @@
 """The syntax tree of PTX: modules, functions, statements, operands. PTX ISA 4 and 5.
 
-Every node compares by what it says, not by where it is: `position` takes no part. So `parse(print_module(m)) == m`.
+Nodes compare by content: `position` takes no part. So `parse(print_module(m)) == m`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What was read at a place; one that is made by hand is at the text's start."""
+    """A node of the tree with its place; a node made by hand is at the text's start."""
 
     position: Position = field(default=Position(1, 1), compare=False, repr=False, kw_only=True)
 
@@ -35,7 +35,7 @@ class Name(Node):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Node):
-    """An integer constant; `unsigned` where it ends in U. Its value is what the digits say, with their sign."""
+    """An integer constant; `unsigned` where it ends in U. Its value is that of the digits, with their sign."""
 
     value: int
     unsigned: bool = False
@@ -104,7 +104,7 @@ Operand = Name | Integer | Float | Sum | Negated | Vector | Pair | Arguments | A
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What an instruction is guarded by: `@%p1`, or `@!%p1` where `negated`."""
+    """The guard of an instruction: `@%p1`, or `@!%p1` where `negated`."""
 
     register: Name
     negated: bool = False
@@ -126,7 +126,7 @@ class Instruction(Node):
 
 @dataclass(frozen=True, slots=True)
 class Label(Node):
-    """A place that a branch names."""
+    """A place that branches name."""
 
     name: str
 
@@ -175,7 +175,7 @@ class Loc(Node):
 
 @dataclass(frozen=True, slots=True)
 class Pragma(Node):
-    """`.pragma`: hints, each a text."""
+    """`.pragma`: hints, each a string."""
 
     texts: tuple[str, ...]
 

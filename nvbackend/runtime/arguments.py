@@ -1,4 +1,4 @@
-"""From what the user passes to what the driver gets: one value a parameter, or every reason why not."""
+"""Converts the user's arguments to what the driver takes: one value per parameter, or every reason why not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from nvbackend.runtime.streams import same_stream
 from nvbackend.signature import Pointer, Scalar, Signature, TensorMap
 
 KNOWN_ARRAYS = 1024
-"""Arrays that a parameter remembers: the weights of a model's layers come again and again."""
+"""Arrays that a parameter remembers: the weights of a model's layers are passed again and again."""
 
 
 @dataclass(slots=True)
@@ -50,9 +50,9 @@ class Bound:
 
 
 class Binder:
-    """Checks and converts the arguments of one kernel's launches; what was found right once is not checked again.
+    """Checks and converts the arguments of one kernel's launches; an argument that passed once is not checked again.
 
-    An array that was found right is remembered by all that it says of itself (address, shape, strides, type, place), so
+    An array that passed is remembered by everything it reports about itself (address, shape, strides, type, place), so
     one that differs in anything is checked anew. What it does not say, on which device its memory is, the driver is
     asked for each object that comes.
     """
@@ -153,7 +153,7 @@ class _Known:
     maps: tensor_map.TensorMapCache
     stream: int | None
     tells_device: bool
-    """Whether the array says itself on which device it is."""
+    """Whether the array itself reports its device."""
     owner: Callable[[], object]
     """The object, while it lives, whose memory was last found to be on the kernel's device."""
     encoded: Any = None
@@ -250,7 +250,7 @@ def _nothing() -> None:
 
 
 def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device: Device) -> Iterator[Diagnostic]:
-    """What keeps `array` from being the argument `name`: place, element type, shape, strides, alignment."""
+    """Why `array` cannot be the argument `name`: place, element type, shape, strides, alignment."""
     yield from check_place(name, array, device)
     accepted = accepted_dtypes(kind.element)
     if array.dtype not in accepted:
@@ -267,7 +267,7 @@ def check_array(name: str, kind: Pointer | TensorMap, array: DeviceArray, device
 
 
 def check_place(name: str, array: DeviceArray, device: Device) -> Iterator[Diagnostic]:
-    """Whether the kernel's device reaches `array`: launch.device for host memory and other devices."""
+    """Checks that the kernel's device reaches `array`: launch.device for host memory and other devices."""
     current = device.limits.ordinal
     if array.host:
         yield DEVICE.diagnose(name=name, place=array.host, current=current)

@@ -36,7 +36,7 @@ class DeviceArray:
     """An array as a kernel sees it.
 
     `strides` are in bytes; `dtype` is the library-neutral name (NumPy's, or ml_dtypes' where NumPy has none);
-    `device` is the ordinal where the protocol tells it; `host` names the place of an array that no kernel can read;
+    `device` is the ordinal where the protocol gives it; `host` names the place of an array that no kernel can read;
     `stream` is the CUDA handle of the producer's stream, where the caller has to wait for it; `owner` keeps the
     memory alive.
     """

@@ -10,12 +10,12 @@ from nvbackend.runtime.driver import bindings, call, core, no_gpu_reason, numba_
 from nvbackend.runtime.rules import NO_GPU
 
 _PORTABLE_CLUSTER = 8
-"""CTAs that a cluster may have on every chip that has clusters (PTX ISA 3.2.2)."""
+"""The most CTAs of a cluster on every chip with clusters (PTX ISA 3.2.2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """What the launch checks need to know of a device: ordinal, name, compute capability, threads a CTA, bytes of
+    """The facts of a device that the launch checks need: ordinal, name, compute capability, threads a CTA, bytes of
     shared memory a CTA (with the opt-in above 48 KB)."""
 
     ordinal: int
@@ -27,7 +27,7 @@ class DeviceLimits:
 
 @dataclass(frozen=True, slots=True)
 class KernelLimits:
-    """What the driver says of a loaded kernel: threads a CTA that its registers allow, static shared bytes."""
+    """The driver's facts about a loaded kernel: threads per CTA that its registers allow, static shared bytes."""
 
     threads: int
     static_shared_bytes: int
@@ -76,7 +76,7 @@ class Device(Protocol):
         """Wait for a stream. Raises DriverError."""
 
     def order(self, earlier: int, later: int) -> None:
-        """Let what is launched on stream `later` from now on wait for what is on `earlier`."""
+        """Make later launches on stream `later` wait for the work on `earlier`."""
 
     def ordinal_of(self, pointer: int) -> int | None:
         """The device that holds an address, None outside CUDA memory."""

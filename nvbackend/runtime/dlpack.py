@@ -90,7 +90,7 @@ class DLTensor:
 
 
 def export(argument: Any, stream: int) -> DLTensor:
-    """What `argument.__dlpack__` gives; the exporter orders its pending work before `stream`, a CUDA handle.
+    """The capsule of `argument.__dlpack__`; the exporter orders its pending work before `stream`, a CUDA handle.
 
     The capsule stays unconsumed and owns the memory for as long as the result lives.
     """
