@@ -20,7 +20,7 @@ FORMAT = 2
 """The version of what is written into entries; part of every key."""
 
 DEFAULT_LIMIT = 512 << 20
-"""Bytes that a cache may hold before its oldest entries go."""
+"""Bytes that a cache may hold before its oldest entries are removed."""
 
 _SUFFIX = ".bin"
 _TEMPORARY = ".tmp-"
@@ -30,7 +30,7 @@ _TRIM_ONE_IN = 8
 
 
 def cache_key(stage: str, **inputs: str | int | bool | None) -> str:
-    """The key of what `stage` makes of `inputs`; every input that can change the output must be named."""
+    """The key of the output of `stage` for `inputs`; every input that can change the output must be named."""
     text = json.dumps({"format": FORMAT, "stage": stage, "inputs": inputs}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -69,7 +69,7 @@ class Cache:
         return cls(None)
 
     def get(self, key: str) -> bytes | None:
-        """What was put under `key`, or None; using an entry makes it young."""
+        """What was put under `key`, or None; a use makes the entry young again."""
         path = self._path(key)
         if path is None:
             return None
@@ -85,7 +85,7 @@ class Cache:
         return None
 
     def put(self, key: str, payload: bytes) -> None:
-        """Keep `payload` under `key` where that can be done."""
+        """Keep `payload` under `key` if possible."""
         path = self._path(key)
         if path is None:
             return
@@ -139,7 +139,7 @@ def pack(parts: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(payload: bytes) -> dict[str, bytes]:
-    """The parts that `pack` put into `payload`. Raises ValueError for what it did not make."""
+    """The parts that `pack` put into `payload`. Raises ValueError for anything else."""
     header, _, rest = payload.partition(b"\n")
     sizes = json.loads(header)
     if not isinstance(sizes, dict) or not all(type(size) is int and size >= 0 for size in sizes.values()):
@@ -158,7 +158,7 @@ def _checksum(key: str, payload: bytes) -> bytes:
 
 
 def _read_file(path: Path) -> bytes:
-    """The bytes of an ordinary file; a pipe would never give any, and a device never end."""
+    """The bytes of an ordinary file; a pipe might never give any, and a device never ends."""
     handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):

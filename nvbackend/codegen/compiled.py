@@ -59,7 +59,7 @@ class CompiledKernel(NotLoaded):
         return dict(Counter(found.opcode for found in self.machine.instructions() if found.row is not None))
 
     def again(self) -> CompiledKernel:
-        """The same kernel, as it is given to who compiles it again: no stage takes time, all come from a cache."""
+        """The same kernel as the result of a second compile: no stage takes time, all come from a cache."""
         return replace(self, timings=dict.fromkeys(self.timings, 0.0), cached=tuple(self.timings))
 
     def sass(self, *, tool: Tool | None = None) -> str:
@@ -162,7 +162,7 @@ class _Stages:
         return result.ptx, result.optimized_ir
 
     def assemble(self, ptx: str, tool: Tool, level: int, register_limit: int | None) -> Cubin:
-        """The cubin. The log of ptxas is kept beside it, so that its warnings come again."""
+        """The cubin. The log of ptxas is kept with it, so that its warnings are repeated."""
         start = time.perf_counter()
         check_request(level, register_limit)
         key = cache_key(
@@ -184,7 +184,7 @@ class _Stages:
         return cubin
 
     def _kept(self, key: str, read: Callable[[Mapping[str, bytes]], _Kept | None]) -> _Kept | None:
-        """What the cache holds under `key`, None for what is not what the stage makes."""
+        """What the cache holds under `key`, None for anything that is not the stage's output."""
         entry = self.cache.get(key)
         try:
             return None if entry is None else read(unpack(entry))

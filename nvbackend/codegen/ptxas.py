@@ -1,4 +1,4 @@
-"""PTX to a cubin by ptxas: resources a kernel, and ptxas's remarks as Diagnostics."""
+"""PTX to a cubin by ptxas: resources per kernel, and ptxas's remarks as Diagnostics."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one kernel takes: registers a thread, named barriers, static shared bytes a CTA, local bytes a thread."""
+    """Resources of one kernel: registers per thread, named barriers, static shared bytes per CTA, local bytes per
+    thread."""
 
     kernel: str
     registers: int = 0
@@ -136,7 +137,7 @@ class Cubin:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """What a run of ptxas left: the cubin and its log."""
+    """The output of a run of ptxas: the cubin and its log."""
 
     data: bytes
     log: str
@@ -159,7 +160,7 @@ def assemble(
 
 
 def check_request(opt_level: int, register_limit: int | None) -> None:
-    """What must hold before ptxas is asked. Raises ptxas.opt-level, ptxas.register-limit-range."""
+    """What must hold before ptxas runs. Raises ptxas.opt-level, ptxas.register-limit-range."""
     if type(opt_level) is not int or opt_level not in range(4):
         OPT_LEVEL_RANGE.fail(given=opt_level)
     if register_limit is not None and (type(register_limit) is not int or register_limit not in THREAD_REGISTERS):
@@ -186,7 +187,7 @@ def run_ptxas(ptx: str, target: Target, tool: Tool, *, opt_level: int, register_
 
 
 def is_cubin(data: bytes) -> bool:
-    """Whether it starts as an ELF image for CUDA does."""
+    """Whether it starts like an ELF image for CUDA."""
     return data.startswith(_ELF) and data[_MACHINE_AT : _MACHINE_AT + 2] == _CUDA_MACHINE
 
 
@@ -224,7 +225,7 @@ def _check_register_a(ptx: str, cubin: bytes, tool: Tool) -> None:
 
 
 def interpret(assembly: Assembly, ptx: str, tool: Tool, *, register_limit: int | None = None) -> Cubin:
-    """The cubin with what its log says about resources and trouble."""
+    """The cubin with the resources and remarks of its log."""
     resources = parse_resources(assembly.log)
     found = diagnose(assembly.log, ptx)
     for kernel in resources:
@@ -271,7 +272,7 @@ def _number(pattern: re.Pattern[str], line: str) -> int:
 
 
 def _refuse_target(log: str, target: Target, tool: Tool) -> None:
-    """Raise where `log` says that this ptxas is the wrong one for the target or its PTX version."""
+    """Raise if `log` says that this ptxas does not support the target or its PTX version."""
     if _UNKNOWN_GPU.search(log):
         TARGET.fail(release=tool.release, target=target.name, needed=_needed(target))
     version = _UNSUPPORTED_VERSION.search(log)

@@ -1,4 +1,4 @@
-"""What ptxas says, as rules: its coded remarks, and what a user does about each.
+"""Rules for the remarks of ptxas, and what a user can do about each.
 
 ptxas calls most of them "info" although a serialised WGMMA pipeline costs most of the tensor core's speed.
 """
@@ -142,7 +142,7 @@ class Message:
 
 
 def messages(log: str) -> Iterator[Message]:
-    """The messages in what ptxas wrote."""
+    """The messages in the output of ptxas."""
     for text in log.splitlines():
         found = _LINE.match(text)
         if found is not None:

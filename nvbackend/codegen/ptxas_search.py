@@ -1,4 +1,4 @@
-"""The ptxas that is found, without seeking it each time."""
+"""The ptxas that a search finds, without a search each time."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import importlib
 from typing import Any
 
 SILENT = "The driver answers CUDA_ERROR_INVALID_VALUE and does not say which of its requirements was broken."
-"""Why what it requires of a tensor map is checked before it is asked."""
+"""Why a tensor map is checked before the driver sees it."""
 
 
 def bindings() -> Any:

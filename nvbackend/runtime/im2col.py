@@ -1,4 +1,4 @@
-"""Tensor maps that walk over pixels for convolutions: what one may say, and how it is encoded.
+"""Tensor maps that walk over pixels for convolutions: their limits, and how they are encoded.
 
 Source of every limit: CUDA driver API, cuTensorMapEncodeIm2col and cuTensorMapEncodeIm2colWide (interleave none,
 element strides 1).
@@ -14,13 +14,13 @@ from nvbackend.runtime.driver import SILENT
 from nvbackend.signature import Im2col, TensorMap
 
 PIXELS_AND_CHANNELS = 2
-"""What the box of an im2col map says."""
+"""The meaning of an im2col map's box."""
 MAX_PIXELS = 1024
 CORNERS: dict[int, range] = {3: range(-32768, 32768), 4: range(-128, 128), 5: range(-16, 16)}
-"""Rank of the array, and the corners that its map can hold."""
+"""The rank of the array, and the range of corners that its map can hold."""
 WIDE_CORNERS = CORNERS[3]
 WIDE_MODES = {"w": "W", "w128": "W128"}
-"""Modes along W alone, and what the driver calls them."""
+"""Modes along W alone, and the driver's names for them."""
 WIDE_SWIZZLES = (64, 128)
 W128_PIXELS = 128
 """Pixels that a copy in mode w128 always moves."""
@@ -103,7 +103,7 @@ def _check_wide(name: str, wide: str, parameter: TensorMap) -> Iterator[Diagnost
 
 
 def check_area(name: str, walk: Im2col, shape: tuple[int, ...]) -> Iterator[Diagnostic]:
-    """Whether pixels are left between the corners in an array of `shape`."""
+    """Whether any pixel lies between the corners in an array of `shape`."""
     space = shape[1:-1] if walk.wide is None else shape[-2:-1]
     for dimension, (extent, lower, upper) in enumerate(zip(space, walk.lower, walk.upper, strict=True)):
         if extent + upper - lower <= 0:

@@ -1,4 +1,4 @@
-"""One launch: checked and prepared once, run as often as wanted, named when it goes wrong."""
+"""One launch: checked and prepared once, run any number of times, named when it fails."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from nvbackend.signature import Signature
 Grid = int | Sequence[int]
 
 MAX_GRID = ((1 << 31) - 1, 65535, 65535)
-"""CTAs a grid dimension (CUDA C++ Programming Guide, Technical Specifications per Compute Capability)."""
+"""The most CTAs per grid dimension (CUDA C++ Programming Guide, Technical Specifications per Compute Capability)."""
 REMEMBERED_LAUNCHES = 16
-"""Launches a stream remembers between synchronisations, to name them if one fails."""
+"""Launches remembered per stream between synchronisations, to name them if one fails."""
 KNOWN_LAUNCHES = 256
-"""Grids, and launching lines, that a kernel remembers."""
+"""Grids and launching lines remembered per kernel."""
 _NOTES_KEY = "nvbackend.launches"
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchRecord:
-    """A launch as it is named later: kernel, grid, and the user's line."""
+    """A launch for later messages: kernel, grid, and the user's line."""
 
     kernel: str
     grid: tuple[int, int, int]
@@ -44,7 +44,7 @@ History = deque[LaunchRecord]
 
 
 def history(device: Device, handle: int) -> History:
-    """What was launched on a stream since it was last synchronised, oldest first; kept with the context."""
+    """The launches on a stream since its last synchronisation, oldest first; kept with the context."""
     streams: dict[int, History] | None = device.notes.get(_NOTES_KEY)
     found = None if streams is None else streams.get(handle)
     if found is None:
@@ -89,7 +89,7 @@ def check_grid(signature: Signature, grid: Grid) -> Iterator[Diagnostic]:
 
 
 def known_grid(grid: Grid) -> Grid | None:
-    """`grid` where it is made of Python's own integers, which mean the same wherever they compare equal."""
+    """`grid` if it consists of Python's own integers, which mean the same wherever they are equal."""
     if type(grid) is tuple:
         for extent in grid:
             if type(extent) is not int:
@@ -99,7 +99,7 @@ def known_grid(grid: Grid) -> Grid | None:
 
 
 class Launches:
-    """What one kernel's launches have in common: shapes that passed their checks, and how launches are named later."""
+    """What the launches of one kernel share: shapes that passed their checks, and records for later messages."""
 
     __slots__ = ("_device", "_records", "_shapes", "_signature", "_streams", "kernel")
 
@@ -123,12 +123,12 @@ class Launches:
         return found
 
     def known_shape(self, grid: Grid) -> tuple[tuple[int, int, int], Any] | None:
-        """What `shape` gives for a grid that was found right before, None for others."""
+        """What `shape` gives for a grid that has passed before, None for others."""
         known = known_grid(grid)
         return None if known is None else self._shapes.get(known)
 
     def shape(self, grid: Grid, problems: list[Diagnostic]) -> tuple[tuple[int, int, int], Any]:
-        """The full grid and the driver's form of a launch; `problems` gets what is wrong with `grid`."""
+        """The full grid and the driver's form of a launch; what is wrong with `grid` is added to `problems`."""
         found = self.known_shape(grid)
         if found is not None:
             return found
@@ -145,7 +145,7 @@ class Launches:
         return found
 
     def record(self, grid: tuple[int, int, int]) -> LaunchRecord:
-        """The launch by the user's line that is running."""
+        """The launch by the user's current line."""
         frame = caller_frame()
         code = None if frame is None else frame.f_code
         key = (grid, code and code.co_filename, code and code.co_name, frame and frame.f_lineno)
@@ -156,7 +156,7 @@ class Launches:
         return found
 
     def order(self, streams: Iterable[int], handle: int, record: LaunchRecord) -> None:
-        """Let the launch on `handle` wait for what is on `streams`. Raises launch.failed with the driver's answer."""
+        """Make the launch on `handle` wait for the work on `streams`. Raises launch.failed with the driver's answer."""
         try:
             for earlier in dict.fromkeys(streams):
                 self._device.order(earlier, handle)

@@ -29,7 +29,7 @@ class Image(Protocol):
 
 
 class Compiled(Protocol):
-    """What the runtime needs of a compiled kernel: signature, target, PTX, and a cubin where there is one."""
+    """What the runtime needs of a compiled kernel: signature, target, PTX, and a cubin if it was assembled."""
 
     @property
     def signature(self) -> Signature:
@@ -37,11 +37,11 @@ class Compiled(Protocol):
 
     @property
     def target(self) -> Target:
-        """What it was compiled for."""
+        """The target that it was compiled for."""
 
     @property
     def ptx(self) -> str:
-        """Its PTX."""
+        """The PTX text."""
 
     @property
     def cubin(self) -> Image | None:
@@ -50,7 +50,7 @@ class Compiled(Protocol):
 
 @user_facing
 class LoadedKernel(NoLaunches):
-    """A kernel on the current device. `launch(grid, ...)` or `kernel[grid, stream](...)` starts it."""
+    """A kernel on the current device. Launch it by `launch(grid, ...)` or `kernel[grid, stream](...)`."""
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
         self.signature = signature
@@ -115,9 +115,9 @@ class LoadedKernel(NoLaunches):
         launches.start(configuration, launches.stream(handle), handle, record, values)
 
     def __getitem__(self, configuration: Any) -> Callable[..., None]:
-        """`kernel[grid](...)` and `kernel[grid, stream](...)`, as numba writes launches.
+        """`kernel[grid](...)` and `kernel[grid, stream](...)`, numba's way to write a launch.
 
-        The grid of two or three dimensions is a tuple of its own: `kernel[(x, y), stream]`, `kernel[(x, y), None]`.
+        A grid of two or three dimensions is a nested tuple: `kernel[(x, y), stream]`, `kernel[(x, y), None]`.
         """
         grid, stream = self._grid_and_stream(configuration if isinstance(configuration, tuple) else (configuration,))
 

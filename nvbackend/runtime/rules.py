@@ -1,4 +1,4 @@
-"""What must hold before a kernel is launched, and how a launch that fails is reported."""
+"""What must hold before a kernel is launched, and the report of a failed launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor maps (CUtensorMap) made from device arrays: what one may say, checked before the driver is asked.
+"""Tensor maps (CUtensorMap) made from device arrays: their limits, checked before the driver sees them.
 
 Source of every limit: CUDA driver API, cuTensorMapEncodeTiled (interleave none, element strides 1).
 """
@@ -26,7 +26,7 @@ STRIDE_LIMIT = 1 << 40
 ALIGNMENT = 16
 SWIZZLES = (0, 32, 64, 128)
 CACHED_MAPS = 1024
-"""Encoded maps a loaded kernel keeps: a pointer that comes again (buffers of a pool do) needs no second encoding."""
+"""Encoded maps kept per loaded kernel: a recurring pointer (a pool's buffer) needs no second encoding."""
 
 _REFERENCE = "CUDA driver API, cuTensorMapEncodeTiled"
 
@@ -128,7 +128,7 @@ _DATA_TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class TensorMapPlan:
-    """What a tensor map says, outermost dimension first, in the units the driver takes.
+    """The content of a tensor map, outermost dimension first, in the units the driver takes.
 
     `shape` and `box` count stored elements (bytes, where several elements share one), `strides` bytes; the innermost
     stride is the element size. `l2_promotion` is the bytes that one miss fetches into L2. Exposes itself as a
@@ -197,7 +197,7 @@ def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
 
 
 def check_array(name: str, parameter: TensorMap, array: DeviceArray) -> Iterator[Diagnostic]:
-    """What keeps `array` from being described by a tensor map of `parameter`; its element type is checked elsewhere."""
+    """Why `array` cannot be described by a tensor map of `parameter`; its element type is checked elsewhere."""
     if len(array.shape) != parameter.rank:
         yield RANK.diagnose(
             name=name,
@@ -303,7 +303,7 @@ def _stored(box: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
 
 
 def _plain_strides(array: DeviceArray) -> tuple[int, ...]:
-    """The array's strides with those of extent 1, which say nothing, replaced by ones that the driver takes."""
+    """The array's strides; those of extent 1, which do not matter, replaced by strides that the driver takes."""
     strides: list[int] = []
     step = array.item_bytes
     for extent, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):

@@ -15,7 +15,7 @@ from nvbackend.runtime.streams import stream_handle
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Milliseconds of device time a call, one sample a round."""
+    """Milliseconds of device time per call, one sample per round."""
 
     samples: tuple[float, ...]
 
