@@ -15,7 +15,7 @@ LINE = Rule(
     id="cache.line",
     message="{instruction} works on lines of {bytes} bytes; the address is a multiple of {align} only",
     fix="give the address of a whole line: {advice}",
-    why="An address inside of a line is undefined behaviour: a neighbour's bytes would be forgotten with one's own.",
+    why="An address inside a line is undefined behaviour: a neighbour's bytes would be discarded too.",
     reference="PTX ISA 9.7.9 (applypriority, discard)",
 )
 POLICY_RANGE = Rule(

@@ -44,7 +44,7 @@ COORDINATE = Rule(
 )
 MODE = Rule(
     id="layout-algebra.mode",
-    message="mode {mode} of {layout}, which has {modes}",
+    message="{layout} has no mode {mode}: it has {modes}",
     fix="name modes 0 to {modes}, the end excluded",
     why="The layout does not have this mode.",
     reference=_LAYOUT,

@@ -61,7 +61,7 @@ MISSING_BARRIER = Rule(
 )
 RANK = Rule(
     id="cluster.rank",
-    message="rank {rank} of a cluster of {cluster} CTA(s)",
+    message="a cluster of {cluster} CTA(s) has no rank {rank}",
     fix="use {legal}",
     why="The address is that of no CTA: the access faults, or ends in this CTA's own memory.",
     reference="PTX ISA 9.7.9 (mapa)",
@@ -83,7 +83,7 @@ NOT_SHARED = Rule(
 )
 SCOPE = Rule(
     id="cluster.scope",
-    message="a barrier of scope {given!r}",
+    message="a barrier has no scope {given!r}",
     fix='use "cta" or "cluster"',
     why="PTX has no instruction for it.",
     reference=PTX_BARRIER,

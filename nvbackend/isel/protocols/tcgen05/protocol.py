@@ -15,7 +15,7 @@ GROUP_AXIS = "cta_group"
 CTA_GROUPS_MIXED = Rule(
     id="tcgen05.cta-groups-mixed",
     message="{instruction} is of cta_group::{given} in a kernel whose {first} is of cta_group::{group}",
-    fix="use one cta_group forevery tcgen05 instruction of the kernel, allocation included",
+    fix="use one cta_group for every tcgen05 instruction of the kernel, allocation included",
     why="ptxas refuses the function: a CTA shares its tensor memory with its pair, or does not.",
     reference="PTX ISA 9.7.16.5 (issue granularity); ptxas 13.5",
 )

@@ -53,7 +53,7 @@ MISSING_WAIT_ST = Rule(
     id="tcgen05.missing-wait-st",
     message="{instruction} accesses columns of {name} that a tcgen05.st may still be writing",
     fix="put k.tcgen05.wait_st() between the two",
-    why="Stores are not ordered with what follows: old contents are used now and then.",
+    why="Stores are not ordered with what follows: sometimes the old contents are read.",
     reference=_ORDER,
 )
 MISSING_COMMIT = Rule(

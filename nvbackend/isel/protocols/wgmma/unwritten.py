@@ -9,7 +9,7 @@ from nvbackend.isel.machine.function import Access, MachineFunction, MachineInst
 
 UNWRITTEN = Rule(
     id="wgmma.unwritten",
-    message="accumulator {name} is {use} here, and on no way to this line has anything been written to it",
+    message="accumulator {name} is {use} here, and no path to this line writes to it",
     fix="{fix}",
     why="A cleared accumulator is only marked to be overwritten by its first mma; its registers hold what was there.",
     reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: scale-d)",
