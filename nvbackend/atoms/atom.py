@@ -1,4 +1,4 @@
-"""The MMA atom: what there is to know of one matrix instruction before it is laid over a tile. CuTe's MMA_Traits."""
+"""The MMA atom: the facts of one matrix instruction before it is laid over a tile. CuTe's MMA_Traits."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class MmaAtom:
 
     @property
     def requires(self) -> Feature:
-        """What a chip must have: what the instruction needs, and its shape where that is not in the row."""
+        """What a chip must have for the instruction, and for its shape where the row does not say it."""
         return self.row.requires | self.shape_requires
 
     @property

@@ -1,4 +1,4 @@
-"""What a use of an atom must keep to before anything is lowered. Seed on the MMA atoms, Common Atom Contract."""
+"""The conditions on a use of an atom before anything is lowered. Seed on the MMA atoms, Common Atom Contract."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nvbackend.layout.algebra.inttuple import leaves
 @user_facing
 @dataclass(frozen=True, slots=True)
 class MmaUse:
-    """What a program multiplies: a tile of `shape` (M, N, K), which atoms fill, and what and where its operands are.
+    """A multiplication: a tile of `shape` (M, N, K), which atoms fill, and what and where its operands are.
 
     `scale_a`, `scale_b` are the scale factors it has, `metadata` says whether A comes with the places of its elements.
     `layouts` are thread-value layouts that it declares, by the names of `MmaAtom.operand_layouts`.
@@ -54,7 +54,7 @@ def use_of(atom: MmaAtom) -> MmaUse:
 
 @user_facing
 def check_atom(atom: MmaAtom, target: Target | str, use: MmaUse) -> tuple[Diagnostic, ...]:
-    """Everything that is wrong with using `atom` so on `target`; nothing is raised but target.unknown.
+    """Everything that is wrong with this use of `atom` on `target`; only target.unknown is raised.
 
     The rules: atom.target, atom.shape, atom.types, atom.residency, atom.metadata, atom.scale-factors, atom.layout.
     """
@@ -113,7 +113,7 @@ def _extra_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
 
 
 def _layout_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
-    """Where a declared layout is another function than the atom's, however its modes are nested."""
+    """Checks that a declared layout is the same function as the atom's, however its modes are nested."""
     has = atom.operand_layouts()
     for operand, given in use.layouts.items():
         problem = f"it only has layouts of {', '.join(has)}"
@@ -126,7 +126,7 @@ def _layout_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:
 
 
 def _other_function(given: Layout, expected: Layout, rows: int) -> str:
-    """In words where two layouts differ; nothing where they do not."""
+    """The first difference of two layouts in words; empty if they are equal."""
     numbers = (*leaves(given.shape), *leaves(given.stride))
     if any(isinstance(one, Dynamic) or not isinstance(one, int) for one in numbers):
         return "it is not static"

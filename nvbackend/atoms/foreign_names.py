@@ -75,7 +75,7 @@ FOREIGN: tuple[Reason, ...] = (
 
 
 def foreign(text: str) -> Reason | None:
-    """Why a name of CuTe's, without namespaces, has no atom; None for what CuTe does not call so either."""
+    """Why a name of CuTe's, without namespaces, has no atom; None for names that CuTe does not have."""
     for reason in FOREIGN:
         if (found := reason.pattern.fullmatch(text)) is not None:
             named = found.groupdict().get("type")

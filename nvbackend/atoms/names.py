@@ -30,7 +30,7 @@ _USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|Spar
 """The parameters that CuTe's templates have after the majorness, with their defaults."""
 _SHAPE = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})")
 _LONGEST, _QUOTED = 400, 60
-"""Letters that a name has at most, twice as many as any, and those of a longer one that are quoted."""
+"""The most letters of a name, twice as many as any has, and how many of a longer one are quoted."""
 _OF_SM75 = "SM75_"
 _AS_OF_SM80 = "SM80_"
 
@@ -40,7 +40,7 @@ def atom(name: str) -> MmaAtom:
     """The atom that CuTe calls `name`: "SM80_16x8x16_F32F16F16F32_TN", "SM90_64x64x16_F16F16F16_SS<Major::K,
     Major::K>", "SM100_MMA_F16BF16_SS<half_t, half_t, float, 128, 64, Major::K, Major::K>".
 
-    Namespaces and MMA_Atom<MMA_Traits<...>> around it may be there or not. "sm90_wgmma_m64n128k16_f32_f16_f16" and
+    Namespaces and MMA_Atom<MMA_Traits<...>> around it are optional. "sm90_wgmma_m64n128k16_f32_f16_f16" and
     "sm90_64x128x16_F16F16F32_SS" are names of other compilers for wgmma, with K-major operands. Raises atom.name, with
     the nearest name, and atom.not-here for atoms of CuTe that nvbackend does not have; of names of tcgen05 also
     tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
@@ -116,7 +116,7 @@ def _canonical(name: str) -> str:
 
 @cache
 def _known() -> Mapping[str, MmaAtom]:
-    """Every atom whose name says all, by name; some of sm_75 also by the name that CuTe repeats for sm_80."""
+    """Every atom that its name determines, by name; some of sm_75 also by the name that CuTe repeats for sm_80."""
     found: dict[str, MmaAtom] = {}
     for one in (*warp_atoms(), *warpgroup_atoms()):
         found.setdefault(one.name, one)

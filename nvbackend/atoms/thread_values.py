@@ -17,7 +17,7 @@ _REGISTER_BITS = 32
 _CHUNKS = 8
 """Groups of elements that a register of metadata speaks of."""
 _WHOLE_ROW_BITS = 8
-"""Up to this width all metadata of a register is of one row of A."""
+"""Up to this width all metadata of a register belongs to one row of A."""
 _PAIR = 2
 """Adjacent elements of an accumulator's row that one thread holds."""
 
@@ -100,7 +100,7 @@ def scale_factors_b(n: int, k: int) -> Layout:
 
 
 def whole(rows: int, columns: int, threads: int) -> Layout:
-    """An operand in memory, which all threads have whole."""
+    """An operand in memory, whole for all threads."""
     return Layout((threads, (rows, columns)), (0, (1, rows)))
 
 
@@ -111,7 +111,7 @@ def split(rows: int, columns: int, parts: int) -> Layout:
 
 
 def _threads(rows: int, neighbours: int, warps: int) -> tuple[Mode, ...]:
-    """A quad along the row, eight quads down, and the warps below each other."""
+    """A quad along the row, eight quads down, and then the warps."""
     lanes = ((QUAD, neighbours * rows), (CORE_ROWS, 1))
     return (*lanes, (warps, rows // warps)) if warps > 1 else lanes
 

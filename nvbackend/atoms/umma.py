@@ -30,9 +30,9 @@ KIND_NAMES = {
 }
 """CuTe's name of each kind; both kinds of 4-bit elements share one, and differ by the vector size."""
 SPARSE_FP4 = "MXF4NVF4"
-"""What CuTe calls both kinds of 4-bit elements where A is sparse."""
+"""CuTe's name for both kinds of 4-bit elements with a sparse A."""
 ULTRA = "MXF4_ULTRA"
-"""What CuTe calls both where K is 96."""
+"""CuTe's name for both with K = 96."""
 _USUAL_VECTORS = {"mxf8f6f4": "block32", "mxf4": "block32", "mxf4nvf4": "block16"}
 """The scale vector that an atom has if none is asked for; what only mxf4nvf4 has is what it is taken for."""
 

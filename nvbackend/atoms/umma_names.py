@@ -18,7 +18,7 @@ _NAME = re.compile(
 _MAJORS = ("Major::K", "Major::MN")
 _EXTENT = re.compile("[0-9]{1,9}")
 _NAMED_VECTORS = KIND_NAMES["mxf4"]
-"""What CuTe calls the kinds whose names say how many elements share a scale factor."""
+"""CuTe's names of the kinds that say how many elements share a scale factor."""
 
 
 def umma_named(text: str) -> MmaAtom | None:

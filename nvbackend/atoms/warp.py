@@ -25,9 +25,9 @@ _TIERS = (
     (Feature.SM_75, 75),
     (Feature.NONE, 70),
 )
-"""The first chip by what a form needs, the newest first."""
+"""The first chip with each feature that forms need, the newest first."""
 _TYPES_BEHIND = 120
-"""From this tier on CuTe's names have the types as template parameters."""
+"""From this tier on, CuTe's names have the types as template parameters."""
 _FOUR_MATRICES_THREADS = 8
 _MAJORS = {"a": {"row": Major.K, "col": Major.MN}, "b": {"row": Major.MN, "col": Major.K}}
 

@@ -31,11 +31,11 @@ _MATRIX_BITS = CORE_ROWS * _ROW_BITS
 _QUAD = 4
 _WIDE_ACCESS_BYTES = 32
 UNIVERSAL_BITS = (*(BYTE_BITS * each for each in ACCESS_BYTES), BYTE_BITS * _WIDE_ACCESS_BYTES)
-"""Bits that a thread loads or stores at once; the widest in global memory only, from compute capability 10.0 on."""
+"""Bits that a thread loads or stores at once; the widest only in global memory, from compute capability 10.0 on."""
 
 
 class CopyKind(enum.Enum):
-    """What an atom moves elements with."""
+    """The kind of instruction that an atom moves elements with."""
 
     UNIVERSAL = "load and store"
     CP_ASYNC = "cp.async"
@@ -108,7 +108,7 @@ class CopyAtom:
 
     @property
     def values(self) -> int:
-        """The elements that a thread has of it in registers."""
+        """The elements that a thread holds in registers."""
         return size(self.layout_ref_tv, 1)
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ def _run(bits: Layout) -> int:
 
 @user_facing
 def universal_copy(element: ElementType, bits: int | None = None) -> CopyAtom:
-    """A load and a store of `bits` bits a thread, by default one element's: CuTe's UniversalCopy<uint128_t>.
+    """A load and a store of `bits` bits per thread, by default one element: CuTe's UniversalCopy<uint128_t>.
 
     256 bits are for global memory alone, from compute capability 10.0 on. Raises copy.width and copy.element.
     """
@@ -135,7 +135,7 @@ def universal_copy(element: ElementType, bits: int | None = None) -> CopyAtom:
 
 @user_facing
 def cp_async_copy(element: ElementType, bits: int = _ROW_BITS, *, cache: str = "ca") -> CopyAtom:
-    """cp.async of 32, 64 or 128 bits a thread (`cache` "cg": 128) from global to shared memory.
+    """cp.async of 32, 64 or 128 bits per thread (`cache` "cg": 128) from global to shared memory.
 
     CuTe's SM80_CP_ASYNC_CACHEALWAYS and SM80_CP_ASYNC_CACHEGLOBAL. Raises copy.width and copy.element.
     """

@@ -1,4 +1,4 @@
-"""What an instruction is given of a partitioned operand: registers, descriptors, or cells of tensor memory."""
+"""What an instruction takes of a partitioned operand: registers, descriptors, or cells of tensor memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Fragment:
 
     @property
     def residency(self) -> Residency:
-        """Where it is."""
+        """Where the operand is: registers, shared memory or tensor memory."""
         return self.operand.residency_of(self.atom)
 
     @property
@@ -71,14 +71,14 @@ class Fragment:
 
     @property
     def bits(self) -> int:
-        """What an element takes there."""
+        """The bits of an element there."""
         if self.operand is Operand.C:
             return self.element.bits
         return self.atom.bits if self.residency is Residency.REGISTERS else memory_bits(self.atom)
 
     @property
     def shape(self) -> IntTuple:
-        """That of the layout."""
+        """The layout's shape."""
         return self.layout.shape
 
     def __call__(self, *coordinate: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A, B and C of a multiplication: which dimensions they have, and what an atom has of them."""
+"""A, B and C of a multiplication: their dimensions, and an atom's part of them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Operand(enum.Enum):
         return {Operand.A: atom.layout_a, Operand.B: atom.layout_b, Operand.C: atom.layout_c}[self]
 
     def residency_of(self, atom: MmaAtom) -> Residency:
-        """Where the atom has it."""
+        """Where the atom keeps it: registers, shared memory or tensor memory."""
         return {Operand.A: atom.a_residency, Operand.B: atom.b_residency, Operand.C: atom.d_residency}[self]
 
     def element_of(self, atom: MmaAtom) -> ElementType:
-        """Its type."""
+        """Its element type."""
         return {Operand.A: atom.a, Operand.B: atom.b, Operand.C: atom.c}[self]
 
 

@@ -1,4 +1,4 @@
-"""What a thread has of a tensor: a layout, and where it begins."""
+"""A thread's part of a tensor: a layout and where it begins."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Partition:
 
     @property
     def plain(self) -> Layout:
-        """The layout without a swizzle, which is what CuTe prints of a tensor in shared memory."""
+        """The layout without a swizzle, as CuTe prints a tensor in shared memory."""
         return self.layout.layout_b if isinstance(self.layout, ComposedLayout) else self.layout
 
     @property

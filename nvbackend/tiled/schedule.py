@@ -1,4 +1,4 @@
-"""The multiplication of fragments as the instructions that it is: cute::gemm, as a list.
+"""The multiplication of fragments as a list of instructions: cute::gemm.
 
 The outer level walks over MMA_M, MMA_N and MMA_K of the fragments, k outermost; what is left of them at one (m, n, k)
 is what one instruction takes, an `Issue`. CUTLASS include/cute/algorithm/gemm.hpp.
@@ -84,7 +84,7 @@ def _to_and_fro(index: int, count: int, *, back: bool) -> int:
 
 
 def _bytes(tiled_mma: TiledMMA, fragment: Fragment) -> int:
-    """What one instruction is given of a thread, as C++ counts it: an element takes a byte at least."""
+    """The bytes that a thread gives one instruction, as C++ counts them: an element takes at least one."""
     if fragment.residency is Residency.SHARED_DESCRIPTOR:
         return _DESCRIPTOR_BYTES
     element = fragment.operand.element_of(tiled_mma.atom)
@@ -92,7 +92,7 @@ def _bytes(tiled_mma: TiledMMA, fragment: Fragment) -> int:
 
 
 def check_fragments(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, parts: int = 0) -> int:
-    """How many k there are. With `parts`, C has a fourth mode. Raises tiled-mma.gemm."""
+    """The number of steps along K. With `parts`, C has a fourth mode. Raises tiled-mma.gemm."""
 
     def fail(problem: str, instead: str) -> NoReturn:
         GEMM.fail(a=a.layout, b=b.layout, c=c.layout, mma=tiled_mma, problem=problem, instead=instead)

@@ -1,4 +1,4 @@
-"""K in parts, each with accumulators of its own, and which of them must be added to which in the end."""
+"""K in parts, each with accumulators of its own, and the additions that follow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nvbackend.tiled.tiled_mma import TiledMMA
 @user_facing
 @dataclass(frozen=True)
 class Reduction:
-    """Which threads have partial sums of the same elements, where several atoms lie along K.
+    """The threads that have partial sums of the same elements, when several atoms lie along K.
 
     `layout` goes from (thread of a part, part) to the thread. Those of part 0 are the owners: to each value of an owner
     the same value of its partners in all other parts is to be added, after which the owners have C.
@@ -27,12 +27,12 @@ class Reduction:
 
     @property
     def parts(self) -> int:
-        """How many threads have a partial sum of an element; 1 where nothing is to be added."""
+        """How many threads have a partial sum of an element; 1 if nothing has to be added."""
         return size(self.layout, 1)
 
     @property
     def owners(self) -> tuple[int, ...]:
-        """The threads that have C in the end."""
+        """The threads that hold C at the end."""
         return tuple(self.layout.mode(0).offsets())
 
     def addends(self, owner: int) -> tuple[int, ...]:
@@ -52,7 +52,7 @@ class Reduction:
 
 @user_facing
 def reduction(tiled_mma: TiledMMA) -> Reduction:
-    """What is to be added after a multiplication with `tiled_mma`, whose atom layout may have several atoms along K."""
+    """The additions after a multiplication with `tiled_mma`, whose atom layout may have several atoms along K."""
     v, m, n, k = tiled_mma.thr_layout_vmnk.modes
     return Reduction(make_layout(make_layout(v, m, n), k))
 

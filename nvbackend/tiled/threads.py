@@ -1,4 +1,4 @@
-"""From a thread to its place in a layout of threads."""
+"""The place of a thread in a layout of threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nvbackend.tiled.rules import THREAD
 
 
 def check_thread(layout: Layout, thread: int, mma: object) -> None:
-    """Raises tiled-mma.thread where `layout` sends nothing to `thread`."""
+    """Raises tiled-mma.thread if `layout` maps nothing to `thread`."""
     taking_part = layout.offsets()
     if thread in taking_part:
         return

@@ -70,7 +70,7 @@ def make_tiled_copy(atom: CopyAtom, thr_layout: Layout, val_layout: Layout | Non
 
 @user_facing
 def make_tiled_copy_A(atom: CopyAtom, mma: Multiplier) -> TiledCopy:
-    """The copy whose threads get of A, (M, K), what the tiled MMA wants them to have. Raises copy.threads.
+    """The copy whose threads get the part of A, (M, K), that the tiled MMA expects. Raises copy.threads.
 
     Of a sparse A the columns are the stored ones.
     """
@@ -80,7 +80,7 @@ def make_tiled_copy_A(atom: CopyAtom, mma: Multiplier) -> TiledCopy:
 
 @user_facing
 def make_tiled_copy_B(atom: CopyAtom, mma: Multiplier) -> TiledCopy:
-    """The copy whose threads get of B, (N, K), what the tiled MMA wants them to have. Raises copy.threads."""
+    """The copy whose threads get the part of B, (N, K), that the tiled MMA expects. Raises copy.threads."""
     _, n, k = mma.tile_size_mnk
     return TiledCopy(atom, mma.get_layoutB_TV(), (n, k))
 
@@ -228,7 +228,7 @@ class TiledCopy:
 @user_facing
 @dataclass(frozen=True)
 class ThrCopy:
-    """What `TiledCopy.get_slice(thread)` gives: one thread's part."""
+    """One thread's part of a tiled copy, from `TiledCopy.get_slice(thread)`."""
 
     tiled_copy: TiledCopy
     thread: Any

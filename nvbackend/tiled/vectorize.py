@@ -60,7 +60,7 @@ def _static(layout: Layout) -> Layout:
 
 
 def _swizzle_run(layout: AnyLayout) -> int:
-    """Elements that a swizzle leaves together; 0, which every number divides, for none."""
+    """Elements that a swizzle keeps together; without a swizzle 0, which every number divides."""
     if not isinstance(layout, ComposedLayout) or not layout.swizzle.bits:
         return 0
     return 1 << layout.in_elements().swizzle.base
