@@ -30,7 +30,7 @@ NO_TRUTH_VALUE = Rule(
     message="a run-time value has no truth value while the kernel is being built",
     fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `with k.loop():` and "
     "`k.break_if(condition)` for while; `&`, `|` and `~` instead of and, or, not",
-    why="Python's `if` would decide once, at build time, forevery thread.",
+    why="Python's `if` would decide once, at build time, for every thread.",
     reference="README.md, The promise",
 )
 NO_NUMBER = Rule(

@@ -56,14 +56,14 @@ COPY_POLICY = Rule(
 PENDING_COPIES = Rule(
     id="async-copy.pending",
     message="{instruction} {given}: the number of groups that may stay in flight is {legal}",
-    fix="use 0 to wait forevery group, n for all but the n newest",
+    fix="use 0 to wait for every group, n for all but the n newest",
     why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
     reference="PTX ISA 9.7.9 (cp.async.wait_group)",
 )
 PENDING_STORES = Rule(
     id="tma.pending",
     message="{instruction} {given}: the number of bulk groups that may stay in flight is {legal}",
-    fix="use 0 to wait forevery group, n for all but the n newest",
+    fix="use 0 to wait for every group, n for all but the n newest",
     why="ptxas takes a negative number as a large one without a word, so that the wait waits for nothing.",
     reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
 )

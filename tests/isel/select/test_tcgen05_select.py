@@ -200,7 +200,7 @@ REFUSED: list[tuple[str, Tcgen05Request, str, str]] = [
         "tcgen05.zero-column-mask",
     ),
     (
-        "kind::mxf4 cannot leave lanes of D as they are (disable-output-lane)",
+        "kind::mxf4 cannot leave lanes of D unchanged (disable-output-lane)",
         Tcgen05Request("mxf4", block_scale=True, disable_output_lane=True),
         "sm_100a",
         "tcgen05.output-lanes",
