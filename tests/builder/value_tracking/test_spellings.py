@@ -147,6 +147,11 @@ def test_arrivals_on_an_mbarrier(spelling: Spelling, count: int) -> None:
     assert ids(arrive, spelling, 1 if count > 1 else 2) == {"mbarrier.arrivals"}
 
 
+@pytest.mark.parametrize("spelling", [lambda _, t: t < 0, lambda _, t: t >= THREADS, lambda k, t: k.warp_id() == 9])
+def test_arrivals_of_nobody(spelling: Spelling) -> None:
+    assert ids(arrive, spelling, 1) == {"mbarrier.no-arrival"}
+
+
 def copy(k: KernelBuilder, a, spelling: Spelling) -> None:
     tile = k.shared_tile(LAYOUT)
     full = k.mbarrier.array(1, arrivals=1)

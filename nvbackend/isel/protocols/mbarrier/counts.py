@@ -31,13 +31,13 @@ class Counts:
     def findings(self, cell: Cell) -> Iterator[CountFinding]:
         """The arrivals on a barrier, if they certainly are not what they must be."""
         inits, waits = self._uses.of(cell, Role.INIT), self._uses.of(cell, Role.WAIT)
-        if self._uses.lacks(cell, Role.ARRIVE):
+        parts = self._parts(cell)
+        if self._uses.lacks(cell, Role.ARRIVE) or (parts and not any(parts)):
             endless = [use for use in waits if use.fact(facts.PARITY) != 1]
             if inits and endless and not self._uses.lost:
                 yield CountFinding(rules.NO_ARRIVAL, endless[0], tuple(inits))
             return
         counts = {use.fact(facts.COUNT) for use in inits}
-        parts = self._parts(cell)
         if len(counts) != 1 or None in counts or not parts or self._uses.lost & _COUNTED:
             return
         (count,) = counts
