@@ -241,12 +241,14 @@ def _is_extern_shared(given: object) -> bool:
 
 def _related(function: ir.Function) -> Iterator[tuple[ir.Function, str]]:
     """The functions that this one calls, and those that call it, directly or not."""
+    defined = [one for one in function.module.functions if one.blocks]
+    if len(defined) < 2:
+        return
     taken = _taken(function.module)
-    calls = {one: _called(one, taken) for one in function.module.functions if one.blocks}
-    if len(calls) > 1:
-        callers = {one: [other for other, called in calls.items() if one in called] for one in calls}
-        yield from ((one, "which it calls") for one in _reached(function, calls))
-        yield from ((one, "which calls it") for one in _reached(function, callers))
+    calls = {one: _called(one, taken) for one in defined}
+    callers = {one: [other for other, called in calls.items() if one in called] for one in calls}
+    yield from ((one, "which it calls") for one in _reached(function, calls))
+    yield from ((one, "which calls it") for one in _reached(function, callers))
 
 
 def _called(function: ir.Function, taken: Sequence[ir.Function]) -> list[ir.Function]:

@@ -59,6 +59,13 @@ KEPT_AND_BROKEN: list[tuple[str, Check, object, object, str]] = [
         "sm_72 at PTX 8.8 has no ldmatrix",
     ),
     (
+        "barrier.crowd",
+        lambda coming: family_rules.check_barrier_crowd(64, coming),
+        64,
+        65,
+        "65 threads come to this barrier, and it opens for every 64",
+    ),
+    (
         "stmatrix.target",
         family_rules.check_stmatrix_target,
         Target.parse("sm_90"),
