@@ -50,6 +50,12 @@ class Cta:
         return np.arange(WARP_SIZE, dtype=np.uint64).reshape(-1, 1, 1)
 
     @cached_property
+    def elected(self) -> Numbers:
+        """Whether each thread's lane is the one that is elected."""
+        elected: Numbers = (self.lane == self.leader).astype(np.uint64)
+        return elected
+
+    @cached_property
     def rank(self) -> Numbers | None:
         """The rank of the CTA; None where the launch decides whether there is a cluster."""
         return np.arange(self.cluster, dtype=np.uint64).reshape(1, -1, 1) if self.cluster > 1 else None

@@ -132,8 +132,7 @@ def _elected(cta: Cta, operands: _Operands) -> Known:
     """elect.sync: the same lane each time that all lanes are asked (PTX ISA 9.7.13)."""
     if not _is_all(operands[0]):
         return Known(apparent=Scope.THREAD, parts=(Known(apparent=Scope.WARP), Known(apparent=Scope.THREAD)))
-    chosen = (cta.lane == cta.leader).astype(np.uint64)
-    return Known(apparent=Scope.THREAD, parts=(Known(cta.leader), Known(chosen)))
+    return Known(apparent=Scope.THREAD, parts=(Known(cta.leader), Known(cta.elected)))
 
 
 def _is_all(members: Known) -> bool:

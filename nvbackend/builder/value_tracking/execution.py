@@ -43,6 +43,8 @@ class Execution:
         self._evaluator = Evaluator(Cta(0), counters)
         self.of_cluster: ClusterExecution | None = None
         """What reaches other CTAs of a cluster, where there are several."""
+        self._latest: tuple[ThreadSet | None, ir.Value | None, Sides] = None, None, (None, None)
+        """What was divided last, by which condition, and into what: the crew is often all that are here."""
         self._rounds: dict[ir.Value, tuple[int, int]] = {}
         """The first and the last value of loop counters, by their slots."""
 
@@ -119,6 +121,11 @@ class Execution:
 
     def divided(self, threads: ThreadSet | None, condition: ir.Value) -> Sides:
         """Those of some threads for which `condition` holds, and the others; None for what is not known."""
+        if self._latest[0] is not threads or self._latest[1] is not condition:
+            self._latest = threads, condition, self._divide(threads, condition)
+        return self._latest[2]
+
+    def _divide(self, threads: ThreadSet | None, condition: ir.Value) -> Sides:
         known = self.known(condition)
         holds = known.holds()
         if threads is None or holds is None:

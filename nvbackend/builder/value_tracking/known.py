@@ -22,7 +22,7 @@ class Known:
     `parts` are what is known of the elements of an aggregate.
     """
 
-    __slots__ = ("_apparent", "_certain", "_signed", "numbers", "parts", "where")
+    __slots__ = ("_apparent", "_certain", "_one_lane", "_signed", "numbers", "parts", "where")
 
     def __init__(
         self,
@@ -40,6 +40,7 @@ class Known:
         self._certain = None if whole else certain
         self._apparent = None if whole else apparent
         self._signed: tuple[int, ...] | None = None
+        self._one_lane: bool | None = None
 
     @property
     def is_whole(self) -> bool:
@@ -95,6 +96,11 @@ class Known:
 
     def is_one_lane(self, threads: int) -> bool:
         """Whether a predicate holds in one lane of a warp at most."""
+        if self._one_lane is None:
+            self._one_lane = self._holds_in_one_lane(threads)
+        return self._one_lane
+
+    def _holds_in_one_lane(self, threads: int) -> bool:
         fails = self.fails()
         if fails is None or fails.shape[2] == 1:
             return fails is not None and bool(fails.all())
