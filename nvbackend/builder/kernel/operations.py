@@ -1,9 +1,250 @@
-"""Every call of the builder in one class."""
+"""Every call on `k`: those of one function, and those on tiles."""
 
 from __future__ import annotations
 
-from nvbackend.builder.tiles.mma.tiled_mma import TiledMmas
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, overload
+
+from nvbackend.atoms import MmaAtom
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.parameters import TensorMapParameter
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.tiles.copy_ring import CopyRing, copy_tile
+from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
+from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue
+from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_tiled, store_whole
+from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
+from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
+from nvbackend.builder.tiles.pipeline import Ring, grouped_tile
+from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
+from nvbackend.builder.tiles.roles import Roles
+from nvbackend.builder.tiles.tensor import Coordinates, Inside, Tensor, make_identity_tensor, make_tensor
+from nvbackend.builder.tiles.tiled_copy import Part, copy_part
+from nvbackend.builder.values.accumulator import Accumulator
+from nvbackend.builder.values.values import Operand, Value
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_layout import SmemLayout
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.select.mma.request import MmaRequest
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
+from nvbackend.layout import AnyLayout, IntTuple, Layout
+from nvbackend.tiled import CopyAtom, TiledCopy, TiledMMA, TmaCopy
+from nvbackend.tiled.permutation import Permutation
+from nvbackend.tiled.tiled_mma import AtomLayout
 
 
-class Operations(TiledMmas):
-    """The calls of all families, for the kernel builder and for attached ones alike."""
+class Operations(FunctionBuilder):
+    """What the kernel builder and attached ones have alike: the calls of one function, and those on tiles."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._roles = Roles(self)
+
+    # -- tensors and copies -----------------------------------------------------------------------------------------
+
+    def tensor(self, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:
+        """The elements at `address` seen through `layout`: CuTe's make_tensor.
+
+        Strides may be values, which are multiples of `multiple_of` elements, or of what their arithmetic shows (`n * 8`
+        is a multiple of 8). Swizzles count from `address`; those of a `SmemPtr` are of addresses. Raises tensor.bounds
+        past the end of a shared allocation, tensor.base, tensor.element for a layout of wider or narrower elements,
+        tensor.multiple, memory.sub-byte, and layout-algebra.element-width.
+        """
+        return make_tensor(self, address, layout, multiple_of=multiple_of)
+
+    def identity_tensor(self, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
+        """The coordinates of a tile of `shape` whose first element is at `at` of the whole, by default at 0.
+
+        CuTe's make_identity_tensor. Raises layout-algebra.extent.
+        """
+        return make_identity_tensor(self, shape, at)
+
+    def register_tensor(self, element: ElementType, layout: Layout | IntTuple, *, name: str = "r") -> RegisterTensor:
+        """A cleared tensor in registers; a shape is laid out compactly. CuTe's make_tensor<T>(layout).
+
+        It lives in the with-block that makes it and the blocks inside, as `k.var` does. Raises tensor.register-count
+        where a thread has not as many registers.
+        """
+        return make_registers(self, element, layout if isinstance(layout, Layout) else Layout(layout), name)
+
+    def copy(
+        self,
+        copy: TiledCopy | CopyAtom | TmaCopy,
+        source: Part | TensorMapParameter,
+        destination: Part | TensorMapParameter,
+        *,
+        where: Inside | None = None,
+        at: Sequence[Operand] | None = None,
+        barrier: Address | None = None,
+        multicast: bool = False,
+    ) -> None:
+        """Copy a thread's part, ((CPY, rest), CPY_M, CPY_N, ...), instruction by instruction: CuTe's copy and copy_if.
+
+        `source` and `destination` are what `ThrCopy.partition_S`, `partition_D` and `retile_S`, `retile_D` give of
+        tensors in memory and in registers. With `where` only what is inside of its bounds: elsewhere registers and
+        shared memory get zeros, and global memory stays. cp.async is complete after `k.cp_async.wait_group`. Raises
+        copy.operands, copy.vector, copy.alignment, copy.where, and what the instructions raise.
+
+        The boxes of a `TmaCopy` go between a `TensorMap` and a tensor of its layout in shared memory, whose first
+        element is the array's element `at`, in the tile's order of modes; one thread executes it. What is loaded
+        completes on `barrier` (expect `copy.bytes`), with `multicast` each CTA of the cluster loads its share for all;
+        what is stored is in the thread's bulk group. Raises copy.boxes, copy.multicast.
+        """
+        copy_part(self, copy, source, destination, where=where, at=at, barrier=barrier, multicast=multicast)
+
+    def copy_tile(self, copy: TiledCopy, source: Tensor, destination: Tensor, *, where: Inside | None = None) -> None:
+        """Copy a whole tile in memory, all threads of `copy` together, each its part: `k.copy` of the partitions.
+
+        `where` is of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy` raises.
+        """
+        copy_tile(self, copy, source, destination, where)
+
+    # -- roles and rings --------------------------------------------------------------------------------------------
+
+    def copy_ring(self, stages: int, **tiles: tuple[ElementType, AnyLayout]) -> CopyRing:
+        """A ring of `stages` stages, each with a tile of every (element type, layout) by its name.
+
+        Raises pipeline.stages for fewer than two, pipeline.tiles for no tile.
+        """
+        return CopyRing(self, stages, tiles)
+
+    def producer(self, registers: int) -> AbstractContextManager[None]:
+        """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each.
+
+        Raises pipeline.roles where the kernel has no second whole warpgroup to consume.
+        """
+        return self._roles.producer(registers)
+
+    def consumers(self, registers: int) -> AbstractContextManager[Value]:
+        """Run the block in all other warpgroups, with `registers` registers a thread; yields their number from 0.
+
+        It follows the producer block directly, so that the two roles are the sides of one branch. Raises
+        pipeline.registers where the roles together want more registers than the CTA is launched with.
+        """
+        return self._roles.consumers(registers)
+
+    def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
+        """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
+
+        `multicast`: some loads go to all CTAs of the cluster. Call `barriers_ready` before the first use.
+        """
+        return Ring(self, self._roles, stages, consumers, layouts, multicast=multicast)
+
+    def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
+        """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
+
+        Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
+        are in use at a time. The last group may have fewer rows. The grid has this tile, so neither number is 0.
+        Raises pipeline.group.
+        """
+        return grouped_tile(self, tile, rows, columns, group)
+
+    # -- tiled MMAs and what they leave in registers ----------------------------------------------------------------
+
+    @overload
+    def tiled_mma(
+        self,
+        instruction: WgmmaRequest,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> TiledWgmma: ...
+
+    @overload
+    def tiled_mma(
+        self,
+        instruction: MmaRequest,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> TiledWarpMma: ...
+
+    @overload
+    def tiled_mma(
+        self,
+        instruction: Tcgen05Request,
+        *,
+        descriptor: InstructionDescriptor,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> tiled_tcgen05.TiledTcgen05: ...
+
+    @overload
+    def tiled_mma(
+        self,
+        instruction: TiledMMA | MmaAtom | str,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+    ) -> Any: ...
+
+    def tiled_mma(
+        self,
+        instruction: Instruction,
+        warpgroups: tuple[int, int] = (1, 1),
+        *,
+        atom_layout: AtomLayout | None = None,
+        permutation: Sequence[Permutation] | None = None,
+        tile: tuple[int, int] | None = None,
+        descriptor: InstructionDescriptor | None = None,
+    ) -> Any:
+        """`instruction` laid over the CTA's threads and over tiles: what multiplies them, and the layouts by which.
+
+        An instruction is a request (`nvb.wgmma(...)`, `nvb.mma(...)`, or `nvb.Tcgen05Request` with an instruction
+        `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M and N, of mma.sync warps, or over
+        `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it is. `tile`
+        is (M, N) of what is multiplied together, by default what the threads take at once. Raises every broken rule of
+        the instruction and of the atoms' contract (`nvbackend.atoms.check_atom`), mma.warpgroups, mma.tiled,
+        warp-mma.atom, and what `make_tiled_mma` raises.
+        """
+        return make_tiled(
+            self,
+            self._roles,
+            instruction,
+            warpgroups,
+            atom_layout=atom_layout,
+            permutation=permutation,
+            tile=tile,
+            descriptor=descriptor,
+        )
+
+    def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
+        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
+        return TmaEpilogue(self, target, n, warpgroups)
+
+    def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
+        """Write an accumulator straight to global memory, row-major with `stride` elements a row.
+
+        `target` is the tile's first element, of the accumulator's own type and aligned to two of them; `stride` is
+        even. The 128 threads of a warpgroup execute it; slower than the TMA epilogue, and for any accumulator. Raises
+        accumulator.store, accumulator.stride, accumulator.overlap and memory.alignment; the accumulator must be
+        drained.
+        """
+        store_whole(self, accumulator, target, stride)
+
+    def axpby(
+        self,
+        alpha: Operand,
+        x: RegisterTensor,
+        beta: Operand,
+        y: Tensor,
+        *,
+        c: Tensor | None = None,
+        where: Inside | None = None,
+    ) -> None:
+        """alpha * x + beta * y to `y`, element by element: CuTe's axpby(alpha, tCrC, beta, tCgC).
+
+        `x` is a thread's registers, `y` its part of a tile in memory, of the same shape. C may be another part, `c`;
+        `where` is of that shape, too. Types, and what a `beta` of 0 means, are those of `axpby` of a tiled MMA. Raises
+        epilogue.axpby-types and what `k.copy` raises.
+        """
+        axpby_part(self, alpha, x, beta, y, c=c, where=where)

@@ -7,7 +7,8 @@ from typing import NoReturn
 
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.tiles.tensor import Tensor, Tensors, begin_of
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.tiles.tensor import Tensor, begin_of
 from nvbackend.builder.values.scaling import SHARED_SPACE
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Rule
@@ -24,48 +25,45 @@ BOXES = Rule(
 )
 
 
-class BoxCopies(Tensors):
-    """What `k.copy` does with the boxes of TMA."""
+def copy_boxes(
+    k: FunctionBuilder,
+    copy: TmaCopy,
+    source: object,
+    destination: object,
+    at: Sequence[Operand] | None,
+    barrier: Address | None,
+    *,
+    multicast: bool,
+    where: object,
+) -> None:
+    """One instruction for each box; of a multicast tile this CTA's share of them. Raises copy.boxes."""
+    tensor_map, tensor, loads = _sides(copy, source, destination)
 
-    def _copy_boxes(
-        self,
-        copy: TmaCopy,
-        source: object,
-        destination: object,
-        at: Sequence[Operand] | None,
-        barrier: Address | None,
-        *,
-        multicast: bool,
-        where: object,
-    ) -> None:
-        """One instruction for each box; of a multicast tile this CTA's share of them. Raises copy.boxes."""
-        tensor_map, tensor, loads = _sides(copy, source, destination)
+    def fail(problem: str, instead: str) -> NoReturn:
+        _fail(copy, source, destination, problem, instead)
 
-        def fail(problem: str, instead: str) -> NoReturn:
-            _fail(copy, source, destination, problem, instead)
-
-        _check_map(copy, tensor_map.type, fail)
-        if tensor.address.space != SHARED_SPACE or not _same(tensor, copy.layout):
-            fail("the tensor is another than it was made for", f"give a tensor in shared memory with {copy.layout}")
-        if at is None or len(at) != len(copy.box):
-            fail("`at` does not say where the tile begins", f"give an index for each of the {len(copy.box)} modes")
-        if loads is not (barrier is not None):
-            instead = "give `barrier`, on which its bytes complete" if loads else "leave `barrier` out; commit and wait"
-            fail("what is loaded completes on an mbarrier, what is stored in a bulk group", instead)
-        if where is not None:
-            fail("a box has no `where`", "leave it out: TMA fills what is outside the array, and writes none of it")
-        if multicast and not loads:
-            fail("what is stored has one place", "leave `multicast` out")
-        shared = multicast and self.cluster_size > 1
-        boxes = tma_partition(copy, self.cluster.rank(), self.cluster_size) if shared else tma_partition(copy)
-        mask = (1 << self.cluster_size) - 1 if shared else None
-        begin = begin_of(tensor)
-        for box in boxes:
-            place, coordinates = begin + box.offset, copy.coordinates_of(box, at)
-            if barrier is None:
-                self.tma.store_box(tensor_map, coordinates, place)
-            else:
-                self.tma.load_box(place, tensor_map, coordinates, barrier, multicast_mask=mask)
+    _check_map(copy, tensor_map.type, fail)
+    if tensor.address.space != SHARED_SPACE or not _same(tensor, copy.layout):
+        fail("the tensor is another than it was made for", f"give a tensor in shared memory with {copy.layout}")
+    if at is None or len(at) != len(copy.box):
+        fail("`at` does not say where the tile begins", f"give an index for each of the {len(copy.box)} modes")
+    if loads is not (barrier is not None):
+        instead = "give `barrier`, on which its bytes complete" if loads else "leave `barrier` out; commit and wait"
+        fail("what is loaded completes on an mbarrier, what is stored in a bulk group", instead)
+    if where is not None:
+        fail("a box has no `where`", "leave it out: TMA fills what is outside the array, and writes none of it")
+    if multicast and not loads:
+        fail("what is stored has one place", "leave `multicast` out")
+    shared = multicast and k.cluster_size > 1
+    boxes = tma_partition(copy, k.cluster.rank(), k.cluster_size) if shared else tma_partition(copy)
+    mask = (1 << k.cluster_size) - 1 if shared else None
+    begin = begin_of(tensor)
+    for box in boxes:
+        place, coordinates = begin + box.offset, copy.coordinates_of(box, at)
+        if barrier is None:
+            k.tma.store_box(tensor_map, coordinates, place)
+        else:
+            k.tma.load_box(place, tensor_map, coordinates, barrier, multicast_mask=mask)
 
 
 def _fail(copy: TmaCopy, source: object, destination: object, problem: str, instead: str) -> NoReturn:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import pipeline_rules
 from nvbackend.builder.tiles.fragment_copies import inside_of
-from nvbackend.builder.tiles.tensor import Inside, Tensor
-from nvbackend.builder.tiles.tiled_copy import TiledCopies
+from nvbackend.builder.tiles.tensor import Inside, Tensor, make_tensor
+from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, s32
@@ -29,7 +30,7 @@ class CopyRing:
     `stages` - 1 steps behind it are under way. There is no producer: `k.pipeline` is the ring of TMA.
     """
 
-    def __init__(self, k: CopyRings, stages: int, tiles: Mapping[str, tuple[ElementType, AnyLayout]]) -> None:
+    def __init__(self, k: FunctionBuilder, stages: int, tiles: Mapping[str, tuple[ElementType, AnyLayout]]) -> None:
         if stages < 2:
             because = "The tiles that are read and those that are filled would be the same."
             pipeline_rules.RING.fail(stages=stages, needed=2, because=because)
@@ -66,7 +67,7 @@ class CopyRing:
         k, found = self._k, {}
         for name, (element, layout) in self._layouts.items():
             size = element.bytes_for(self._counts[name])
-            found[name] = k.tensor(self._memory[name].steps(step % self.stages, size), layout)
+            found[name] = make_tensor(k, self._memory[name].steps(step % self.stages, size), layout)
         return found
 
     def _fill(self, step: Value, steps: Operand, fetch: Fetch) -> None:
@@ -89,21 +90,10 @@ def _period(element: ElementType, layout: AnyLayout) -> int:
     return max(least, element.bytes_for(1 << swizzle.base + swizzle.bits + abs(swizzle.shift)))
 
 
-class CopyRings(TiledCopies):
-    """The calls that bring whole tiles to shared memory: one after another, and in a ring."""
-
-    def copy_tile(self, copy: TiledCopy, source: Tensor, destination: Tensor, *, where: Inside | None = None) -> None:
-        """Copy a whole tile in memory, all threads of `copy` together, each its part: `k.copy` of the partitions.
-
-        `where` is of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy` raises.
-        """
-        mine = copy.get_slice(self.thread_id())
-        parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
-        self.copy(copy, *parts, where=None if where is None else inside_of(where, mine.partition_S))
-
-    def copy_ring(self, stages: int, **tiles: tuple[ElementType, AnyLayout]) -> CopyRing:
-        """A ring of `stages` stages, each with a tile of every (element type, layout) by its name.
-
-        Raises pipeline.stages for fewer than two, pipeline.tiles for no tile.
-        """
-        return CopyRing(self, stages, tiles)
+def copy_tile(
+    k: FunctionBuilder, copy: TiledCopy, source: Tensor, destination: Tensor, where: Inside | None = None
+) -> None:
+    """Copy a whole tile in memory, all threads of `copy` together, each its part."""
+    mine = copy.get_slice(k.thread_id())
+    parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
+    copy_part(k, copy, *parts, where=None if where is None else inside_of(where, mine.partition_S))

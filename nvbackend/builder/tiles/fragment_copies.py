@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
 from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
-from nvbackend.builder.tiles.tiled_copy import TiledCopies
+from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.scaling import SHARED_SPACE
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.features import Feature
@@ -31,7 +32,7 @@ _WIDEST_BITS = 128
 
 
 def in_matrices(
-    k: TiledCopies, operand: Operand, mma: TiledMMA, thread: Any, tile: Tensor
+    k: FunctionBuilder, operand: Operand, mma: TiledMMA, thread: Any, tile: Tensor
 ) -> tuple[TiledCopy, Tensor] | None:
     """The ldmatrix that reads a tile of A or B, of as many matrices as possible, and the thread's part; or None."""
     if tile.address.space != SHARED_SPACE or not k.target.has(Feature.SM_75) or tile.element.bits > REGISTER_BITS:
@@ -51,18 +52,22 @@ def in_matrices(
     return None
 
 
-def load_fitting(k: TiledCopies, tile: Tensor, registers: RegisterTensor, cut: PartCut, where: Inside | None) -> None:
+def load_fitting(
+    k: FunctionBuilder, tile: Tensor, registers: RegisterTensor, cut: PartCut, where: Inside | None
+) -> None:
     """Load a thread's part of a tile, ((V), ...) as `cut` gives it, into registers of the same shape."""
     atom, count = fitting(tile, cut, where)
     part, inside = _cut_with(regrouped(cut, count), tile, where)
-    k.copy(atom, part, registers.retile(lambda layout: grouped(layout, count)), where=inside)
+    copy_part(k, atom, part, registers.retile(lambda layout: grouped(layout, count)), where=inside)
 
 
-def store_fitting(k: TiledCopies, registers: RegisterTensor, tile: Tensor, cut: PartCut, where: Inside | None) -> None:
+def store_fitting(
+    k: FunctionBuilder, registers: RegisterTensor, tile: Tensor, cut: PartCut, where: Inside | None
+) -> None:
     """Store registers to a thread's part of a tile, as `load_fitting` loads them."""
     atom, count = fitting(tile, cut, where)
     part, inside = _cut_with(regrouped(cut, count), tile, where)
-    k.copy(atom, registers.retile(lambda layout: grouped(layout, count)), part, where=inside)
+    copy_part(k, atom, registers.retile(lambda layout: grouped(layout, count)), part, where=inside)
 
 
 def inside_of(where: Inside, cut: PartCut) -> Inside:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import pipeline_rules
 from nvbackend.builder.tiles.roles import Roles
@@ -44,7 +45,16 @@ class Ring:
     warpgroup of each CTA that the loads are multicast to.
     """
 
-    def __init__(self, k: Roles, stages: int, consumers: int, layouts: dict[str, SmemLayout], multicast: bool) -> None:
+    def __init__(
+        self,
+        k: FunctionBuilder,
+        roles: Roles,
+        stages: int,
+        consumers: int,
+        layouts: dict[str, SmemLayout],
+        *,
+        multicast: bool,
+    ) -> None:
         if stages < 1:
             pipeline_rules.RING.fail(stages=stages, needed=1, because="There is no buffer to fill.")
         if not layouts or not layouts.keys().isdisjoint(Stage.__slots__):
@@ -53,6 +63,7 @@ class Ring:
         if not 1 <= consumers <= warpgroups:
             pipeline_rules.RING_CONSUMERS.fail(given=consumers, there=warpgroups)
         self._k = k
+        self._roles = roles
         self.stages = stages
         self.consumers = consumers
         self.peers = k.cluster_size if multicast else 1
@@ -68,7 +79,7 @@ class Ring:
     def fill(self) -> Iterator[Stage]:
         """For one producer thread: wait until the next stage is empty, announce its bytes, yield it to load into."""
         k = self._k
-        self._check_role("fill", "one producer thread", wrong=k._consuming is not None)
+        self._check_role("fill", "one producer thread", wrong=self._roles.consuming is not None)
         index = self._index.value
         k.mbarrier.wait(self._empty + index, self._phase ^ 1)
         full = self._full + index
@@ -85,8 +96,8 @@ class Ring:
         the block has drained; `release` then gives back the last one.
         """
         k = self._k
-        if k._consuming not in (None, self.consumers):
-            pipeline_rules.RING_CONSUMERS.fail(given=self.consumers, there=k._consuming)
+        if self._roles.consuming not in (None, self.consumers):
+            pipeline_rules.RING_CONSUMERS.fail(given=self.consumers, there=self._roles.consuming)
         if not 0 <= in_flight <= 1 or in_flight >= self.stages:
             because = "The stage that is held back would never come free, and the producer would wait forever."
             pipeline_rules.RING.fail(
@@ -112,7 +123,7 @@ class Ring:
         `empty` barrier, of every CTA that the loads are multicast to. The ring has consumers=1.
         """
         k = self._k
-        self._check_role("feed", "one thread that issues tcgen05.mma", wrong=k._consuming is not None)
+        self._check_role("feed", "one thread that issues tcgen05.mma", wrong=self._roles.consuming is not None)
         index = self._index.value
         k.mbarrier.wait(self._full + index, self._phase)
         with k._holding("feed"):
@@ -152,7 +163,7 @@ class Ring:
         k = self._k
         thread = k.thread_id() % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
-        known = {} if k._consuming is None else {facts.ARRIVALS: k._consuming * self.peers}
+        known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._roles.consuming * self.peers}
         k.mbarrier._arrive_peer(self._empty + index, thread, chosen, known)
 
     def _before(self, index: Value) -> Value:
@@ -172,36 +183,24 @@ _SYNCHRONISES = frozenset({sync.barrier_sync().opcode, cluster.barrier_wait().op
 """What every thread of the CTA waits at, after which mbarriers that one thread has initialised are there for all."""
 
 
-class Pipelines(Roles):
-    """Rings and tiles: the calls that a GEMM is written with. Each stands on public single operations."""
+def grouped_tile(k: FunctionBuilder, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
+    """Row and column of tile number `tile` of a grid, walked `group` rows at a time. Raises pipeline.group."""
+    if type(group) is not int or group < 1:
+        pipeline_rules.GROUP.fail(given=repr(group))
+    index, height, width = (as_value(k, one, s32).to(u32) for one in (tile, rows, columns))
+    in_group = width * group
+    first = _quotient(k, index, in_group) * group
+    height = k.math.min(height - first, group)
+    inside = _rest(k, index, in_group)
+    return (first + _rest(k, inside, height)).to(s32), _quotient(k, inside, height).to(s32)
 
-    def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
-        """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
 
-        `multicast`: some loads go to all CTAs of the cluster. Call `barriers_ready` before the first use.
-        """
-        return Ring(self, stages, consumers, layouts, multicast)
+# A grid with a tile has rows and columns: these need no result for a divisor of 0, which would cost instructions.
 
-    def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
-        """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
 
-        Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
-        are in use at a time. The last group may have fewer rows. The grid has this tile, so neither number is 0.
-        Raises pipeline.group.
-        """
-        if type(group) is not int or group < 1:
-            pipeline_rules.GROUP.fail(given=repr(group))
-        index, height, width = (as_value(self, one, s32).to(u32) for one in (tile, rows, columns))
-        in_group = width * group
-        first = self._quotient(index, in_group) * group
-        height = self.math.min(height - first, group)
-        inside = self._rest(index, in_group)
-        return (first + self._rest(inside, height)).to(s32), self._quotient(inside, height).to(s32)
+def _quotient(k: FunctionBuilder, a: Value, b: Value) -> Value:
+    return k._wrap(k._ir.udiv(a.ir, b.ir), u32)
 
-    # A grid with a tile has rows and columns: these need no result for a divisor of 0, which would cost instructions.
 
-    def _quotient(self, a: Value, b: Value) -> Value:
-        return self._wrap(self._ir.udiv(a.ir, b.ir), u32)
-
-    def _rest(self, a: Value, b: Value) -> Value:
-        return self._wrap(self._ir.urem(a.ir, b.ir), u32)
+def _rest(k: FunctionBuilder, a: Value, b: Value) -> Value:
+    return k._wrap(k._ir.urem(a.ir, b.ir), u32)

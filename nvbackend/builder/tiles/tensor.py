@@ -81,7 +81,7 @@ class Tensor:
     may be values. A thread's part is `tensor.partition(thr.partition_S)`, a tile `tensor.tile((64, 32), (i, j))`.
     """
 
-    def __init__(self, k: Tensors, address: Address, terms: tuple[Term, ...], thread: Any = None) -> None:
+    def __init__(self, k: FunctionBuilder, address: Address, terms: tuple[Term, ...], thread: Any = None) -> None:
         self._k = k
         self._terms = terms
         self._thread = thread
@@ -241,7 +241,7 @@ def begin_of(tensor: Tensor) -> Address:
     return Walker(tensor)._moved(tensor.address, tensor._terms[0].part.offset)
 
 
-def _divisor(k: Tensors, given: Any) -> int:
+def _divisor(k: FunctionBuilder, given: Any) -> int:
     """A number that a value certainly is a multiple of, 0 for the number 0."""
     if isinstance(given, int):
         return given
@@ -256,7 +256,7 @@ class Coordinates:
     `coordinates[i, j]` is a tuple of an index for each dimension; with `_`, the coordinates of the modes left open.
     """
 
-    def __init__(self, k: Tensors, parts: tuple[Partition, ...], at: tuple[Operand, ...]) -> None:
+    def __init__(self, k: FunctionBuilder, parts: tuple[Partition, ...], at: tuple[Operand, ...]) -> None:
         self._k = k
         self._parts = parts
         self._at = at
@@ -332,74 +332,65 @@ class Inside:
         return None
 
 
-class Tensors(FunctionBuilder):
-    """Calls that make tensors."""
+def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:
+    """The memory at `address` seen through `layout`: see `k.tensor`. CuTe's make_tensor."""
+    if type(multiple_of) is not int or multiple_of < 1:
+        MULTIPLE.fail(given=multiple_of)
+    if address._k is not k:
+        rules.FOREIGN_VALUE.fail(owner=address._k.name, user=k.name)
+    if address.element.bits % BYTE_BITS:
+        rules.SUB_BYTE.fail(count="a run-time number of", element=address.element, bits=address.element.bits)
+    plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
+    strides = list(leaves(plain.stride))
+    known = [stride if isinstance(stride, int) else 0 for stride in strides]
+    static = Layout(plain.shape, nested_as(plain.shape, known))
+    if isinstance(layout, ComposedLayout):
+        must_be_known(plain, "a swizzled tensor")
+        return Tensor(k, address, (Term(_placed(address, layout)),))
+    _check_bounds(address, layout, cosize(static))
+    terms = [Term(Partition(static))]
+    for place, stride in enumerate(strides):
+        if not isinstance(stride, int):
+            one = [int(other == place) for other in range(len(strides))]
+            value = as_index(k, stride).to(address_type(address.space))
+            found = math.lcm(_divisor(k, stride), multiple_of)
+            terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, one))), value, found))
+    return Tensor(k, address, tuple(terms))
 
-    def tensor(self, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:
-        """The elements at `address` seen through `layout`: CuTe's make_tensor.
 
-        Strides may be values, which are multiples of `multiple_of` elements, or of what their arithmetic shows (`n * 8`
-        is a multiple of 8). Swizzles count from `address`; those of a `SmemPtr` are of addresses. Raises tensor.bounds
-        past the end of a shared allocation, tensor.base, tensor.element for a layout of wider or narrower elements,
-        tensor.multiple, memory.sub-byte, and layout-algebra.element-width.
-        """
-        if type(multiple_of) is not int or multiple_of < 1:
-            MULTIPLE.fail(given=multiple_of)
-        if address._k is not self:
-            rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
-        if address.element.bits % BYTE_BITS:
-            rules.SUB_BYTE.fail(count="a run-time number of", element=address.element, bits=address.element.bits)
-        plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
-        strides = list(leaves(plain.stride))
-        known = [stride if isinstance(stride, int) else 0 for stride in strides]
-        static = Layout(plain.shape, nested_as(plain.shape, known))
-        if isinstance(layout, ComposedLayout):
-            must_be_known(plain, "a swizzled tensor")
-            return Tensor(self, address, (Term(self._placed(address, layout)),))
-        self._check_bounds(address, layout, cosize(static))
-        terms = [Term(Partition(static))]
-        for place, stride in enumerate(strides):
-            if not isinstance(stride, int):
-                one = [int(other == place) for other in range(len(strides))]
-                value = as_index(self, stride).to(address_type(address.space))
-                found = math.lcm(_divisor(self, stride), multiple_of)
-                terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, one))), value, found))
-        return Tensor(self, address, tuple(terms))
+def _placed(address: Address, layout: ComposedLayout) -> Partition:
+    """A swizzled layout as one of elements that begins at its memory, and what it begins at in front."""
+    plain = layout.in_elements()
+    if isinstance(layout.offset, SmemPtr):
+        if layout.offset.bits != address.element.bits:
+            ELEMENT.fail(layout=layout, bits=layout.offset.bits, element=address.element)
+        period = 1 << layout.swizzle.base + layout.swizzle.bits + abs(layout.swizzle.shift)
+        if address.align % period:
+            BASE.fail(layout=layout, period=period, align=address.align, advice=address.how_to_align(period))
+    _check_bounds(address, layout, plain.reach())
+    return Partition(dataclasses.replace(plain, offset=0), plain.offset)
 
-    def _placed(self, address: Address, layout: ComposedLayout) -> Partition:
-        """A swizzled layout as one of elements that begins at its memory, and what it begins at in front."""
-        plain = layout.in_elements()
-        if isinstance(layout.offset, SmemPtr):
-            if layout.offset.bits != address.element.bits:
-                ELEMENT.fail(layout=layout, bits=layout.offset.bits, element=address.element)
-            period = 1 << layout.swizzle.base + layout.swizzle.bits + abs(layout.swizzle.shift)
-            if address.align % period:
-                BASE.fail(layout=layout, period=period, align=address.align, advice=address.how_to_align(period))
-        self._check_bounds(address, layout, plain.reach())
-        return Partition(dataclasses.replace(plain, offset=0), plain.offset)
 
-    def _check_bounds(self, address: Address, layout: AnyLayout, count: int) -> None:
-        place = address._place
-        if place is None or place.terms or place.object.bytes is None:
-            return
-        wanted, there = address.element.bytes_for(count), place.object.bytes - place.offset
-        if wanted > there:
-            BOUNDS.fail(
-                layout=layout, element=address.element, bytes=wanted, name=place.object.name, there=there, count=count
-            )
+def _check_bounds(address: Address, layout: AnyLayout, count: int) -> None:
+    place = address._place
+    if place is None or place.terms or place.object.bytes is None:
+        return
+    wanted, there = address.element.bytes_for(count), place.object.bytes - place.offset
+    if wanted > there:
+        BOUNDS.fail(
+            layout=layout, element=address.element, bytes=wanted, name=place.object.name, there=there, count=count
+        )
 
-    def identity_tensor(self, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
-        """The coordinates of a tile of `shape` whose first element is at `at` of the whole, by default at 0.
 
-        CuTe's make_identity_tensor. Raises layout-algebra.extent.
-        """
-        whole = modes(extents(shape, "a shape", least=1))
-        parts = []
-        for place in range(len(whole)):
-            strides = [
-                compact(mode) if own == place else nested_as(mode, [0] * len(list(leaves(mode))))
-                for own, mode in enumerate(whole)
-            ]
-            parts.append(Partition(Layout(tuple(whole), tuple(strides))))
-        first = (0,) * len(whole) if at is None else tuple(at)
-        return Coordinates(self, tuple(parts), tuple(one if type(one) is int else as_index(self, one) for one in first))
+def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
+    """The coordinates of a tile of `shape`: see `k.identity_tensor`. CuTe's make_identity_tensor."""
+    whole = modes(extents(shape, "a shape", least=1))
+    parts = []
+    for place in range(len(whole)):
+        strides = [
+            compact(mode) if own == place else nested_as(mode, [0] * len(list(leaves(mode))))
+            for own, mode in enumerate(whole)
+        ]
+        parts.append(Partition(Layout(tuple(whole), tuple(strides))))
+    first = (0,) * len(whole) if at is None else tuple(at)
+    return Coordinates(k, tuple(parts), tuple(one if type(one) is int else as_index(k, one) for one in first))

@@ -12,8 +12,9 @@ from llvmlite import ir
 
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
-from nvbackend.builder.tiles.box_copies import BoxCopies
-from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.tiles.box_copies import copy_boxes
+from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
 from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
 from nvbackend.builder.values.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -21,7 +22,7 @@ from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
-from nvbackend.layout import IntTuple, Layout, make_layout, size
+from nvbackend.layout import Layout, make_layout, size
 from nvbackend.layout.algebra.inttuple import text
 from nvbackend.layout.banks.conflicts import ACCESS_BYTES
 from nvbackend.tiled import CopyAtom, CopyKind, TiledCopy, TmaCopy
@@ -71,171 +72,159 @@ class _Words:
     count: int
 
 
-class TiledCopies(BoxCopies):
-    """`k.copy`, and tensors in registers."""
-
-    def register_tensor(self, element: ElementType, layout: Layout | IntTuple, *, name: str = "r") -> RegisterTensor:
-        """A cleared tensor in registers; a shape is laid out compactly. CuTe's make_tensor<T>(layout).
-
-        It lives in the with-block that makes it and the blocks inside, as `k.var` does. Raises tensor.register-count
-        where a thread has not as many registers.
-        """
-        return make_registers(self, element, layout if isinstance(layout, Layout) else Layout(layout), name)
-
-    def copy(
-        self,
-        copy: TiledCopy | CopyAtom | TmaCopy,
-        source: Part | TensorMapParameter,
-        destination: Part | TensorMapParameter,
-        *,
-        where: Inside | None = None,
-        at: Sequence[Operand] | None = None,
-        barrier: Address | None = None,
-        multicast: bool = False,
-    ) -> None:
-        """Copy a thread's part, ((CPY, rest), CPY_M, CPY_N, ...), instruction by instruction: CuTe's copy and copy_if.
-
-        `source` and `destination` are what `ThrCopy.partition_S`, `partition_D` and `retile_S`, `retile_D` give of
-        tensors in memory and in registers. With `where` only what is inside of its bounds: elsewhere registers and
-        shared memory get zeros, and global memory stays. cp.async is complete after `cp_async_wait`. Raises
-        copy.operands, copy.vector, copy.alignment, copy.where, and what the instructions raise.
-
-        The boxes of a `TmaCopy` go between a `TensorMap` and a tensor of its layout in shared memory, whose first
-        element is the array's element `at`, in the tile's order of modes; one thread executes it. What is loaded
-        completes on `barrier` (expect `copy.bytes`), with `multicast` each CTA of the cluster loads its share for all;
-        what is stored is in the thread's bulk group. Raises copy.boxes, copy.multicast.
-        """
-        if isinstance(copy, TmaCopy):
-            self._copy_boxes(copy, source, destination, at, barrier, multicast=multicast, where=where)
-            return
-        if isinstance(source, TensorMapParameter) or isinstance(destination, TensorMapParameter):
-            TMA_ONLY.fail(copy=copy)
-        if at is not None or barrier is not None or multicast:
-            TMA_ONLY.fail(copy=copy)
-        atom = copy.atom if isinstance(copy, TiledCopy) else copy
-        self._check_copy(copy, atom, source, destination)
-        walkers: list[Walker | RegisterTensor] = []
-        faults = []
-        for name, part in (("the source", source), ("the destination", destination)):
-            if isinstance(part, Tensor):
-                walker = Walker(part)
-                promise = any(term.scale is not None for term in part._terms)
-                faults += access_faults(atom, part.layout, name, walker.align, promise=promise)
-                walkers.append(walker)
-            else:
-                walkers.append(part)
-        raise_all(faults)
-        if where is not None:
-            _check_where(atom, where)
-        moves: dict[CopyKind, Callable[[CopyAtom, Any, Any, Value | None], None]] = {
-            CopyKind.UNIVERSAL: self._load_and_store,
-            CopyKind.CP_ASYNC: self._cp_async,
-            CopyKind.LDMATRIX: self._ldmatrix,
-            CopyKind.STMATRIX: self._stmatrix,
-        }
-        for place in _places(source):
-            inside = None if where is None else where.holds(_of(place, 0))
-            moves[atom.kind](atom, _at(walkers[0], atom, place), _at(walkers[1], atom, place), inside)
-
-    def _check_copy(self, copy: TiledCopy | CopyAtom, atom: CopyAtom, source: Part, destination: Part) -> None:
-        parts = source, destination
-        spaces = [_place_of(part) for part in parts]
-
-        def fail(problem: str, instead: str) -> None:
-            OPERANDS.fail(atom=atom, source=source, destination=destination, problem=problem, instead=instead)
-
-        for side, space, legal in zip(("reads", "writes"), spaces, _FROM_TO[atom.kind], strict=True):
-            if space not in legal:
-                fail(f"it {side} {' or '.join(legal)}, not {space}", f"give it a tensor in {' or '.join(legal)}")
-        for part in parts:
-            if part.element.bits != atom.element.bits or part.element is not source.element:
-                fail(f"it moves {atom.element}", f"give both as tensors of {atom.element}")
-        for part, values in zip(parts, (size(atom.layout_src_tv, 1), size(atom.layout_dst_tv, 1)), strict=True):
-            own = _plain(part).mode(0).modes[0]
-            if size(own) != values:
-                problem = f"of {_plain(part)} it would have {size(own)} values at once, and has {values}"
-                fail(problem, "partition memory with partition_S or partition_D, and retile registers of an MMA")
-        shapes = [_rests(part) for part in parts]
-        if shapes[0] != shapes[1]:
-            shown = " and ".join(text(shape) for shape in shapes)
-            fail(f"there are {shown} instructions to do", "partition both with one tiled copy, tiles of one shape")
-        if isinstance(copy, TiledCopy) and copy.size > self.threads:
-            problem = f"it is laid over {copy.size} threads, and the kernel has {self.threads}"
-            fail(problem, f"lay it over {self.threads}, or launch {copy.size}")
-        if isinstance(copy, TiledCopy) and (beyond := self._threads_beyond(copy.size, parts)) is not None:
-            problem = (
-                f"it is laid over {copy.size} threads, and thread {beyond[0]} of the CTA is its thread {beyond[1]}"
-            )
-            fail(problem, f"let only {copy.size} threads come here, or number those of each group from 0 on")
-        wide = atom.access_bytes not in ACCESS_BYTES
-        if wide and not (self.target.has(Feature.SM_100) and {*spaces} <= {_PLACES[GLOBAL_SPACE], _REGISTERS}):
-            fail(f"{atom.access_bytes} bytes at once are of sm_100 and global memory", "take universal_copy(..., 128)")
-
-    def _threads_beyond(self, size: int, parts: tuple[Part, ...]) -> tuple[int, int] | None:
-        """A thread that certainly comes here with a number of a thread that there is not, and that number."""
-        for part in parts:
-            number = part._thread if isinstance(part, Tensor) else None
-            if number is None or isinstance(number, int):
-                continue
-            for thread, own in self._execution.numbers_here(as_value(self, number).ir).items():
-                if own >= size:
-                    return thread, own
-        return None
-
-    # -- the instructions -------------------------------------------------------------------------------------------
-
-    def _load_and_store(self, atom: CopyAtom, source: Any, destination: Any, inside: Value | None) -> None:
-        words = _words(atom)
-        if isinstance(source, Address) and inside is not None:
-            kept = [self.var(0, words.element, name="copied") for _ in range(words.count)]
-            with self.if_(inside):
-                for one, value in zip(kept, self._load_words(source, words), strict=True):
-                    one.set(value)
-            values = [one.value for one in kept]
+def copy_part(
+    k: FunctionBuilder,
+    copy: TiledCopy | CopyAtom | TmaCopy,
+    source: Part | TensorMapParameter,
+    destination: Part | TensorMapParameter,
+    *,
+    where: Inside | None = None,
+    at: Sequence[Operand] | None = None,
+    barrier: Address | None = None,
+    multicast: bool = False,
+) -> None:
+    """Copy a thread's part, instruction by instruction: see `k.copy`."""
+    if isinstance(copy, TmaCopy):
+        copy_boxes(k, copy, source, destination, at, barrier, multicast=multicast, where=where)
+        return
+    if isinstance(source, TensorMapParameter) or isinstance(destination, TensorMapParameter):
+        TMA_ONLY.fail(copy=copy)
+    if at is not None or barrier is not None or multicast:
+        TMA_ONLY.fail(copy=copy)
+    atom = copy.atom if isinstance(copy, TiledCopy) else copy
+    _check_copy(k, copy, atom, source, destination)
+    walkers: list[Walker | RegisterTensor] = []
+    faults = []
+    for name, part in (("the source", source), ("the destination", destination)):
+        if isinstance(part, Tensor):
+            walker = Walker(part)
+            promise = any(term.scale is not None for term in part._terms)
+            faults += access_faults(atom, part.layout, name, walker.align, promise=promise)
+            walkers.append(walker)
         else:
-            values = self._load_words(source, words) if isinstance(source, Address) else _taken(source, words)
-        if isinstance(destination, RegisterTensor):
-            _given(destination, words, values)
-            return
-        only = inside is not None and destination.space == GLOBAL_SPACE
-        with self.if_(inside) if only and inside is not None else nullcontext():
-            self._store_words(destination, words, values)
+            walkers.append(part)
+    raise_all(faults)
+    if where is not None:
+        _check_where(atom, where)
+    moves: dict[CopyKind, Callable[[FunctionBuilder, CopyAtom, Any, Any, Value | None], None]] = {
+        CopyKind.UNIVERSAL: _load_and_store,
+        CopyKind.CP_ASYNC: _cp_async,
+        CopyKind.LDMATRIX: _ldmatrix,
+        CopyKind.STMATRIX: _stmatrix,
+    }
+    for place in _places(source):
+        inside = None if where is None else where.holds(_of(place, 0))
+        moves[atom.kind](k, atom, _at(walkers[0], atom, place), _at(walkers[1], atom, place), inside)
 
-    def _load_words(self, address: Address, words: _Words) -> list[Value]:
-        given = address.cast(words.element)
-        size = words.element.bytes_for(words.count)
-        if size in ACCESS_BYTES:
-            return given.load(words.count)
-        kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
-        loaded = self._ir.load(given._pointer(), typ=kind, align=size)
-        places = (ir.Constant(ir.IntType(32), index) for index in range(words.count))
-        return [self._wrap(self._ir.extract_element(loaded, place), u32) for place in places]
 
-    def _store_words(self, address: Address, words: _Words, values: list[Value]) -> None:
-        given = address.cast(words.element)
-        size = words.element.bytes_for(words.count)
-        if size in ACCESS_BYTES:
-            given.store(*values)
-            return
-        packed: ir.Value = ir.Constant(ir.VectorType(ir.IntType(REGISTER_BITS), words.count), ir.Undefined)
-        for index, value in enumerate(values):
-            packed = self._ir.insert_element(packed, value.ir, ir.Constant(ir.IntType(32), index))
-        self._ir.store(packed, given._pointer(), align=size)
+def _check_copy(
+    k: FunctionBuilder, copy: TiledCopy | CopyAtom, atom: CopyAtom, source: Part, destination: Part
+) -> None:
+    parts = source, destination
+    spaces = [_place_of(part) for part in parts]
 
-    def _cp_async(self, atom: CopyAtom, source: Address, destination: Address, inside: Value | None) -> None:
-        ignore = None if inside is None else ~inside
-        cache = _row(atom).axes["cache_operator"]
-        self.cp_async.copy(destination, source, atom.access_bytes, cache=str(cache), ignore=ignore)
+    def fail(problem: str, instead: str) -> None:
+        OPERANDS.fail(atom=atom, source=source, destination=destination, problem=problem, instead=instead)
 
-    def _ldmatrix(self, atom: CopyAtom, source: Address, destination: RegisterTensor, _: Value | None) -> None:
-        row = _row(atom)
-        results = self.emit(row, {"address": source.bytes.ir})["fragment"]
-        _given(destination, _words(atom, len(results)), [self._wrap(one, u32) for one in results])
+    for side, space, legal in zip(("reads", "writes"), spaces, _FROM_TO[atom.kind], strict=True):
+        if space not in legal:
+            fail(f"it {side} {' or '.join(legal)}, not {space}", f"give it a tensor in {' or '.join(legal)}")
+    for part in parts:
+        if part.element.bits != atom.element.bits or part.element is not source.element:
+            fail(f"it moves {atom.element}", f"give both as tensors of {atom.element}")
+    for part, values in zip(parts, (size(atom.layout_src_tv, 1), size(atom.layout_dst_tv, 1)), strict=True):
+        own = _plain(part).mode(0).modes[0]
+        if size(own) != values:
+            problem = f"of {_plain(part)} it would have {size(own)} values at once, and has {values}"
+            fail(problem, "partition memory with partition_S or partition_D, and retile registers of an MMA")
+    shapes = [_rests(part) for part in parts]
+    if shapes[0] != shapes[1]:
+        shown = " and ".join(text(shape) for shape in shapes)
+        fail(f"there are {shown} instructions to do", "partition both with one tiled copy, tiles of one shape")
+    if isinstance(copy, TiledCopy) and copy.size > k.threads:
+        problem = f"it is laid over {copy.size} threads, and the kernel has {k.threads}"
+        fail(problem, f"lay it over {k.threads}, or launch {copy.size}")
+    if isinstance(copy, TiledCopy) and (beyond := _threads_beyond(k, copy.size, parts)) is not None:
+        problem = f"it is laid over {copy.size} threads, and thread {beyond[0]} of the CTA is its thread {beyond[1]}"
+        fail(problem, f"let only {copy.size} threads come here, or number those of each group from 0 on")
+    wide = atom.access_bytes not in ACCESS_BYTES
+    if wide and not (k.target.has(Feature.SM_100) and {*spaces} <= {_PLACES[GLOBAL_SPACE], _REGISTERS}):
+        fail(f"{atom.access_bytes} bytes at once are of sm_100 and global memory", "take universal_copy(..., 128)")
 
-    def _stmatrix(self, atom: CopyAtom, source: RegisterTensor, destination: Address, _: Value | None) -> None:
-        row = _row(atom)
-        registers = [one.ir for one in _taken(source, _words(atom, row.operand("fragment").count))]
-        self.emit(row, {"address": destination.bytes.ir, "fragment": registers})
+
+def _threads_beyond(k: FunctionBuilder, size: int, parts: tuple[Part, ...]) -> tuple[int, int] | None:
+    """A thread that certainly comes here with a number of a thread that there is not, and that number."""
+    for part in parts:
+        number = part._thread if isinstance(part, Tensor) else None
+        if number is None or isinstance(number, int):
+            continue
+        for thread, own in k._execution.numbers_here(as_value(k, number).ir).items():
+            if own >= size:
+                return thread, own
+    return None
+
+
+def _load_and_store(k: FunctionBuilder, atom: CopyAtom, source: Any, destination: Any, inside: Value | None) -> None:
+    words = _words(atom)
+    if isinstance(source, Address) and inside is not None:
+        kept = [k.var(0, words.element, name="copied") for _ in range(words.count)]
+        with k.if_(inside):
+            for one, value in zip(kept, _load_words(k, source, words), strict=True):
+                one.set(value)
+        values = [one.value for one in kept]
+    else:
+        values = _load_words(k, source, words) if isinstance(source, Address) else _taken(source, words)
+    if isinstance(destination, RegisterTensor):
+        _given(destination, words, values)
+        return
+    only = inside is not None and destination.space == GLOBAL_SPACE
+    with k.if_(inside) if only and inside is not None else nullcontext():
+        _store_words(k, destination, words, values)
+
+
+def _load_words(k: FunctionBuilder, address: Address, words: _Words) -> list[Value]:
+    given = address.cast(words.element)
+    size = words.element.bytes_for(words.count)
+    if size in ACCESS_BYTES:
+        return given.load(words.count)
+    kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
+    loaded = k._ir.load(given._pointer(), typ=kind, align=size)
+    places = (ir.Constant(ir.IntType(32), index) for index in range(words.count))
+    return [k._wrap(k._ir.extract_element(loaded, place), u32) for place in places]
+
+
+def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: list[Value]) -> None:
+    given = address.cast(words.element)
+    size = words.element.bytes_for(words.count)
+    if size in ACCESS_BYTES:
+        given.store(*values)
+        return
+    packed: ir.Value = ir.Constant(ir.VectorType(ir.IntType(REGISTER_BITS), words.count), ir.Undefined)
+    for index, value in enumerate(values):
+        packed = k._ir.insert_element(packed, value.ir, ir.Constant(ir.IntType(32), index))
+    k._ir.store(packed, given._pointer(), align=size)
+
+
+def _cp_async(k: FunctionBuilder, atom: CopyAtom, source: Address, destination: Address, inside: Value | None) -> None:
+    ignore = None if inside is None else ~inside
+    cache = _row(atom).axes["cache_operator"]
+    k.cp_async.copy(destination, source, atom.access_bytes, cache=str(cache), ignore=ignore)
+
+
+def _ldmatrix(
+    k: FunctionBuilder, atom: CopyAtom, source: Address, destination: RegisterTensor, _: Value | None
+) -> None:
+    row = _row(atom)
+    results = k.emit(row, {"address": source.bytes.ir})["fragment"]
+    _given(destination, _words(atom, len(results)), [k._wrap(one, u32) for one in results])
+
+
+def _stmatrix(
+    k: FunctionBuilder, atom: CopyAtom, source: RegisterTensor, destination: Address, _: Value | None
+) -> None:
+    row = _row(atom)
+    registers = [one.ir for one in _taken(source, _words(atom, row.operand("fragment").count))]
+    k.emit(row, {"address": destination.bytes.ir, "fragment": registers})
 
 
 def _row(atom: CopyAtom) -> Row:

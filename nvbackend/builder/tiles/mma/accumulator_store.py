@@ -8,8 +8,9 @@ from typing import Any
 
 from nvbackend.atoms import thread_values
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
-from nvbackend.builder.tiles.tensor import Cut, Tensor, Tensors, Walker
+from nvbackend.builder.tiles.tensor import Cut, Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, halves
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value
@@ -48,7 +49,12 @@ STORE_OVERLAP = Rule(
 
 
 def store_accumulators(
-    k: Tensors, accumulators: Sequence[Accumulator], target: Address, stride: Operand, shape: tuple[int, int], cut: Cut
+    k: FunctionBuilder,
+    accumulators: Sequence[Accumulator],
+    target: Address,
+    stride: Operand,
+    shape: tuple[int, int],
+    cut: Cut,
 ) -> None:
     """Write accumulators to the row-major tile of `shape` at `target`, each to its part of what `cut` gives of C.
 
@@ -69,7 +75,7 @@ def store_accumulators(
 
 
 def axpby_accumulators(
-    k: Tensors,
+    k: FunctionBuilder,
     accumulators: Sequence[Accumulator],
     form: Axpby,
     d: tuple[Address, Operand],
@@ -111,9 +117,9 @@ def _check_stride(accumulator: Accumulator, stride: Operand, shape: tuple[int, i
         STORE_OVERLAP.fail(given=stride, name=accumulator.name, columns=shape[1])
 
 
-def _part(k: Tensors, first: Address, stride: Operand, shape: tuple[int, int], cut: Cut) -> Tensor:
+def _part(k: FunctionBuilder, first: Address, stride: Operand, shape: tuple[int, int], cut: Cut) -> Tensor:
     strides: tuple[Any, int] = (stride, 1)
-    return k.tensor(first, Layout(shape, strides), multiple_of=PAIR).partition(cut)
+    return make_tensor(k, first, Layout(shape, strides), multiple_of=PAIR).partition(cut)
 
 
 def _alignment(first: Address, *, paired: bool) -> int:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.fragment_copies import PartCut, load_fitting, store_fitting
-from nvbackend.builder.tiles.register_tensor import RegisterTensor
+from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.tensor import Inside, Tensor
-from nvbackend.builder.tiles.tiled_copy import TiledCopies
 from nvbackend.layout import Layout, size
 
 
 def axpby_fitting(
-    k: TiledCopies, form: Axpby, x: RegisterTensor, d: Tensor, c: Tensor, cut: PartCut, where: Inside | None
+    k: FunctionBuilder, form: Axpby, x: RegisterTensor, d: Tensor, c: Tensor, cut: PartCut, where: Inside | None
 ) -> None:
     """Write what `form` makes of `x` and of the thread's part of the tile C to that of the tile D."""
     shape = Layout(x.shape)
     old = None
     if form.reads_c:
-        old = k.register_tensor(c.element, shape, name="c")
+        old = make_registers(k, c.element, shape, "c")
         load_fitting(k, c, old, cut, where)
-    made = k.register_tensor(d.element, shape, name="d")
+    made = make_registers(k, d.element, shape, "d")
     for index in range(size(shape)):
         made[index] = form.of(x[index], None if old is None else old[index])
     store_fitting(k, made, d, cut, where)

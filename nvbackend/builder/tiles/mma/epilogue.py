@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from nvbackend.atoms import atom_of
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
-from nvbackend.builder.tiles.mma.calls import TiledCalls
-from nvbackend.builder.tiles.tensor import Walker
+from nvbackend.builder.tiles.tensor import Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
@@ -58,7 +58,7 @@ class TmaEpilogue:
     A store is left in flight: the buffer is waited for by the next store, or by `finish` before the kernel ends.
     """
 
-    def __init__(self, k: TiledCalls, target: TensorMapParameter, n: int, warpgroups: int) -> None:
+    def __init__(self, k: FunctionBuilder, target: TensorMapParameter, n: int, warpgroups: int) -> None:
         element = target.type.element
         if element not in (f16, bf16):
             UNSUPPORTED_OPERATION.fail(
@@ -118,7 +118,7 @@ class TmaEpilogue:
         k = self._k
         pairs = self._packed(accumulator.values())
         thread = k.thread_id() % WARPGROUP_SIZE
-        tile = k.tensor(buffer.address.cast(self._layout.element), buffer.cute)
+        tile = make_tensor(k, buffer.address.cast(self._layout.element), buffer.cute)
         rows = tile.partition(self._copy.get_slice(thread).partition_D)
         walker = Walker(rows)
         for group in range(len(pairs) // MATRICES):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.mma.accumulators import Accumulators, add_registers
-from nvbackend.builder.tiles.mma.calls import TiledCalls
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
@@ -15,7 +15,7 @@ from nvbackend.tiled import TiledMMA
 from nvbackend.tiled.split_k import halving
 
 
-def buffer_of(k: TiledCalls, tiled_mma: TiledMMA, accumulators: Accumulators, name: str) -> Address:
+def buffer_of(k: FunctionBuilder, tiled_mma: TiledMMA, accumulators: Accumulators, name: str) -> Address:
     """Shared memory for what the warpgroups of the first round give away: a register of all threads after another."""
     owners, parts = _owners(tiled_mma), size(tiled_mma.atom_layout_mnk, 2)
     count = (parts // 2) * owners * _registers(accumulators) * WARPGROUP_SIZE
@@ -23,7 +23,12 @@ def buffer_of(k: TiledCalls, tiled_mma: TiledMMA, accumulators: Accumulators, na
 
 
 def reduce_accumulators(
-    k: TiledCalls, tiled_mma: TiledMMA, accumulators: Accumulators, buffer: Address, warpgroup: Operand, barrier: int
+    k: FunctionBuilder,
+    tiled_mma: TiledMMA,
+    accumulators: Accumulators,
+    buffer: Address,
+    warpgroup: Operand,
+    barrier: int,
 ) -> None:
     """Add the accumulators of the parts along K, in rounds that halve their number; part 0 has the sum."""
     _, m, n, part = tiled_mma.get_atom(warpgroup).vmnk

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of, check_atom, use_of
 from nvbackend.atoms import atom as atom_named
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.parameters import TensorMapParameter
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_accumulators
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
-from nvbackend.builder.tiles.mma.calls import TiledCalls
-from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue
 from nvbackend.builder.tiles.mma.rules import INSTRUCTION, THREADS, WARPGROUPS
 from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma, in_a_warp
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma, atom_of_request, request_of_atom
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
+from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Inside, Tensor
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand
@@ -34,6 +33,7 @@ from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma
+from nvbackend.isel.target.target import Target
 from nvbackend.layout import AnyLayout, Layout, size
 from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.tiled import Partition, TiledMMA, make_tiled_mma
@@ -44,165 +44,100 @@ Instruction: TypeAlias = "WgmmaRequest | Tcgen05Request | MmaRequest | TiledMMA 
 """What a tiled MMA is made of."""
 
 
-class TiledMmas(TiledCalls):
-    """The calls that make tiled MMAs, and store what an mma has left in registers."""
+def make_tiled(
+    k: FunctionBuilder,
+    roles: Roles,
+    instruction: Instruction,
+    warpgroups: tuple[int, int],
+    *,
+    atom_layout: AtomLayout | None,
+    permutation: Sequence[Permutation] | None,
+    tile: tuple[int, int] | None,
+    descriptor: InstructionDescriptor | None,
+) -> Any:
+    """What multiplies tiles by `instruction`, and the layouts by which: see `k.tiled_mma`."""
+    one = atom_named(instruction) if isinstance(instruction, str) else instruction
+    atom = _atom(one, descriptor, k.target)
+    if isinstance(one, TiledMMA):
+        layouts = _as_it_is(one, warpgroups, atom_layout, permutation)
+    else:
+        atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
+        _check_count(atoms, atom)
+        layouts = make_tiled_mma(atom, atoms, permutation)
+    extents = layouts.tile_size_mnk[:2] if tile is None else tile
+    raise_all(check_atom(atom, k.target, use_of(atom)))  # tiles of another shape are the layouts' own rule
+    if atom.d_residency is Residency.TENSOR_MEMORY:
+        return _tiled_tcgen05(k, one, descriptor, layouts, extents)
+    if atom.threads == WARPGROUP_SIZE:
+        request = one if isinstance(one, WgmmaRequest) else request_of_atom(atom)
+        return TiledWgmma(k, roles, request, layouts, extents, any_major=one is request)
+    if in_a_warp(atom):
+        return TiledWarpMma(k, layouts, extents)
+    INSTRUCTION.fail(
+        given=atom,
+        problem="its operands do not come in tiles of shared memory",
+        instead="take an atom of wgmma or tcgen05, or issue the instruction by itself",
+    )
 
-    @overload
-    def tiled_mma(
-        self,
-        instruction: WgmmaRequest,
-        warpgroups: tuple[int, int] = (1, 1),
-        *,
-        atom_layout: AtomLayout | None = None,
-        permutation: Sequence[Permutation] | None = None,
-        tile: tuple[int, int] | None = None,
-    ) -> TiledWgmma: ...
 
-    @overload
-    def tiled_mma(
-        self,
-        instruction: MmaRequest,
-        warpgroups: tuple[int, int] = (1, 1),
-        *,
-        atom_layout: AtomLayout | None = None,
-        permutation: Sequence[Permutation] | None = None,
-        tile: tuple[int, int] | None = None,
-    ) -> TiledWarpMma: ...
+def store_whole(k: FunctionBuilder, accumulator: Accumulator, target: Address, stride: Operand) -> None:
+    """Write an accumulator of one atom straight to global memory: see `k.store_accumulator`."""
+    cut = of_one_atom(k.thread_id() % WARPGROUP_SIZE, accumulator.n)
+    store_accumulators(k, [accumulator], target, stride, (ROWS, accumulator.n), cut)
 
-    @overload
-    def tiled_mma(
-        self,
-        instruction: Tcgen05Request,
-        *,
-        descriptor: InstructionDescriptor,
-        atom_layout: AtomLayout | None = None,
-        permutation: Sequence[Permutation] | None = None,
-        tile: tuple[int, int] | None = None,
-    ) -> tiled_tcgen05.TiledTcgen05: ...
 
-    @overload
-    def tiled_mma(
-        self,
-        instruction: TiledMMA | MmaAtom | str,
-        warpgroups: tuple[int, int] = (1, 1),
-        *,
-        atom_layout: AtomLayout | None = None,
-        permutation: Sequence[Permutation] | None = None,
-        tile: tuple[int, int] | None = None,
-    ) -> Any: ...
+def axpby_part(
+    k: FunctionBuilder,
+    alpha: Operand,
+    x: RegisterTensor,
+    beta: Operand,
+    y: Tensor,
+    *,
+    c: Tensor | None,
+    where: Inside | None,
+) -> None:
+    """alpha * x + beta * y to `y`, or to it from `c`, element by element: see `k.axpby`."""
+    source = y if c is None else c
+    form = Axpby(k, alpha, beta, x.element, y.element, source.element)
+    axpby_fitting(k, form, x, y, source, _as_it_lies, where)
 
-    def tiled_mma(
-        self,
-        instruction: Instruction,
-        warpgroups: tuple[int, int] = (1, 1),
-        *,
-        atom_layout: AtomLayout | None = None,
-        permutation: Sequence[Permutation] | None = None,
-        tile: tuple[int, int] | None = None,
-        descriptor: InstructionDescriptor | None = None,
-    ) -> Any:
-        """`instruction` laid over the CTA's threads and over tiles: what multiplies them, and the layouts by which.
 
-        An instruction is a request (`nvb.wgmma(...)`, `nvb.mma(...)`, or `nvb.Tcgen05Request` with an instruction
-        `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M and N, of mma.sync warps, or over
-        `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it is. `tile`
-        is (M, N) of what is multiplied together, by default what the threads take at once. Raises every broken rule of
-        the instruction and of the atoms' contract (`nvbackend.atoms.check_atom`), mma.warpgroups, mma.tiled,
-        warp-mma.atom, and what `make_tiled_mma` raises.
-        """
-        one = atom_named(instruction) if isinstance(instruction, str) else instruction
-        atom = self._atom(one, descriptor)
-        if isinstance(one, TiledMMA):
-            layouts = _as_it_is(one, warpgroups, atom_layout, permutation)
-        else:
-            atoms = _atoms_along(warpgroups) if atom_layout is None else _only(atom_layout, warpgroups)
-            _check_count(atoms, atom)
-            layouts = make_tiled_mma(atom, atoms, permutation)
-        extents = layouts.tile_size_mnk[:2] if tile is None else tile
-        raise_all(check_atom(atom, self.target, use_of(atom)))  # tiles of another shape are the layouts' own rule
-        if atom.d_residency is Residency.TENSOR_MEMORY:
-            return self._tiled_tcgen05(one, descriptor, layouts, extents)
-        if atom.threads == WARPGROUP_SIZE:
-            request = one if isinstance(one, WgmmaRequest) else request_of_atom(atom)
-            return TiledWgmma(self, request, layouts, extents, any_major=one is request)
-        if in_a_warp(atom):
-            return TiledWarpMma(self, layouts, extents)
+def _atom(given: object, descriptor: InstructionDescriptor | None, target: Target) -> MmaAtom:
+    """The atom, which the target must have."""
+    if isinstance(given, MmaRequest):
+        return atom_of(select_mma(given, target))
+    if isinstance(given, WgmmaRequest):
+        return atom_of_request(given, target)
+    if isinstance(given, Tcgen05Request):
+        return tiled_tcgen05.atom_of_request(given, descriptor, target)
+    found = given.atom if isinstance(given, TiledMMA) else given
+    if not isinstance(found, MmaAtom):
         INSTRUCTION.fail(
-            given=atom,
-            problem="its operands do not come in tiles of shared memory",
-            instead="take an atom of wgmma or tcgen05, or issue the instruction by itself",
+            given=repr(given),
+            problem="it is not an instruction",
+            instead="give a request such as nvb.wgmma(...), an atom, CuTe's name of one, or a TiledMMA",
         )
+    if found.d_residency is Residency.TENSOR_MEMORY:
+        select_tcgen05(tiled_tcgen05.request_of_atom(found)[0], target)
+    elif found.threads == WARPGROUP_SIZE:
+        select_wgmma(request_of_atom(found), target)
+    return found
 
-    def tma_epilogue(self, target: TensorMapParameter, n: int, warpgroups: int) -> TmaEpilogue:
-        """What stores the 64 x `n` accumulators of `warpgroups` warpgroups to the tensor `target`."""
-        return TmaEpilogue(self, target, n, warpgroups)
 
-    def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
-        """Write an accumulator straight to global memory, row-major with `stride` elements a row.
-
-        `target` is the tile's first element, of the accumulator's own type and aligned to two of them; `stride` is
-        even. The 128 threads of a warpgroup execute it; slower than the TMA epilogue, and for any accumulator. Raises
-        accumulator.store, accumulator.stride, accumulator.overlap and memory.alignment; the accumulator must be
-        drained.
-        """
-        cut = of_one_atom(self.thread_id() % WARPGROUP_SIZE, accumulator.n)
-        store_accumulators(self, [accumulator], target, stride, (ROWS, accumulator.n), cut)
-
-    def axpby(
-        self,
-        alpha: Operand,
-        x: RegisterTensor,
-        beta: Operand,
-        y: Tensor,
-        *,
-        c: Tensor | None = None,
-        where: Inside | None = None,
-    ) -> None:
-        """alpha * x + beta * y to `y`, element by element: CuTe's axpby(alpha, tCrC, beta, tCgC).
-
-        `x` is a thread's registers, `y` its part of a tile in memory, of the same shape. C may be another part, `c`;
-        `where` is of that shape, too. Types, and what a `beta` of 0 means, are those of `axpby` of a tiled MMA. Raises
-        epilogue.axpby-types and what `k.copy` raises.
-        """
-        source = y if c is None else c
-        form = Axpby(self, alpha, beta, x.element, y.element, source.element)
-        axpby_fitting(self, form, x, y, source, _as_it_lies, where)
-
-    def _atom(
-        self,
-        given: object,
-        descriptor: InstructionDescriptor | None,
-    ) -> MmaAtom:
-        """The atom, which the target must have."""
-        if isinstance(given, MmaRequest):
-            return atom_of(select_mma(given, self.target))
-        if isinstance(given, WgmmaRequest):
-            return atom_of_request(given, self.target)
-        if isinstance(given, Tcgen05Request):
-            return tiled_tcgen05.atom_of_request(given, descriptor, self.target)
-        found = given.atom if isinstance(given, TiledMMA) else given
-        if not isinstance(found, MmaAtom):
-            INSTRUCTION.fail(
-                given=repr(given),
-                problem="it is not an instruction",
-                instead="give a request such as nvb.wgmma(...), an atom, CuTe's name of one, or a TiledMMA",
-            )
-        if found.d_residency is Residency.TENSOR_MEMORY:
-            select_tcgen05(tiled_tcgen05.request_of_atom(found)[0], self.target)
-        elif found.threads == WARPGROUP_SIZE:
-            select_wgmma(request_of_atom(found), self.target)
-        return found
-
-    def _tiled_tcgen05(
-        self, given: object, descriptor: InstructionDescriptor | None, layouts: TiledMMA, tile: tuple[int, int]
-    ) -> tiled_tcgen05.TiledTcgen05:
-        if size(layouts.atom_layout_mnk) > 1:
-            problem = "the threads of a CTA do not multiply: one issues all instructions"
-            INSTRUCTION.fail(given=layouts, problem=problem, instead="make the tile larger: tile=(256, 256)")
-        if isinstance(given, Tcgen05Request) and descriptor is not None:
-            return tiled_tcgen05.TiledTcgen05(self, given, descriptor, layouts, tile, any_major=True)
-        request, described = tiled_tcgen05.request_of_atom(layouts.atom)
-        return tiled_tcgen05.TiledTcgen05(self, request, described, layouts, tile, any_major=False)
+def _tiled_tcgen05(
+    k: FunctionBuilder,
+    given: object,
+    descriptor: InstructionDescriptor | None,
+    layouts: TiledMMA,
+    tile: tuple[int, int],
+) -> tiled_tcgen05.TiledTcgen05:
+    if size(layouts.atom_layout_mnk) > 1:
+        problem = "the threads of a CTA do not multiply: one issues all instructions"
+        INSTRUCTION.fail(given=layouts, problem=problem, instead="make the tile larger: tile=(256, 256)")
+    if isinstance(given, Tcgen05Request) and descriptor is not None:
+        return tiled_tcgen05.TiledTcgen05(k, given, descriptor, layouts, tile, any_major=True)
+    request, described = tiled_tcgen05.request_of_atom(layouts.atom)
+    return tiled_tcgen05.TiledTcgen05(k, request, described, layouts, tile, any_major=False)
 
 
 def _as_it_lies(layout: AnyLayout) -> Partition:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.fragment_copies import PartCut, in_matrices, load_fitting, store_fitting
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
-from nvbackend.builder.tiles.mma.calls import TiledCalls
-from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
-from nvbackend.builder.tiles.tensor import Inside, Tensor
+from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
+from nvbackend.builder.tiles.tensor import Inside, Tensor, make_tensor
+from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.fragments.mma import chunk_width
@@ -68,7 +69,7 @@ class TiledWarpMma:
     take a byte each are of u8. Tiles of types that take less are read in words, from tensors of u32.
     """
 
-    def __init__(self, k: TiledCalls, layouts: TiledMMA, tile: tuple[int, int]) -> None:
+    def __init__(self, k: FunctionBuilder, layouts: TiledMMA, tile: tuple[int, int]) -> None:
         self._k = k
         self.layouts = layouts
         self.shape = tile
@@ -111,7 +112,7 @@ class TiledWarpMma:
         return self._registers(Operand.B, self.layouts.partition_shape_B((self.shape[1], columns)), name)
 
     def _registers(self, operand: Operand, shape: object, name: str) -> RegisterTensor:
-        return self._k.register_tensor(self.element_of(operand), Layout(shape), name=name)  # type: ignore[arg-type]
+        return make_registers(self._k, self.element_of(operand), Layout(shape), name)  # type: ignore[arg-type]
 
     def element_of(self, operand: Operand) -> ElementType:
         """The type that the elements of an operand's fragments have in a kernel."""
@@ -166,7 +167,9 @@ class TiledWarpMma:
             copy, part = found
             registers = into.retile(copy.retile)
             return [
-                lambda at=at: k.copy(copy.atom, part[None, None, at], registers[None, None, at])  # type: ignore[misc]
+                lambda at=at: copy_part(  # type: ignore[misc]
+                    k, copy.atom, part[None, None, at], registers[None, None, at]
+                )
                 for at in range(size(part.shape[2]))  # type: ignore[index]
             ]
         return [lambda: load_fitting(k, tile, into, self._partition(operand), where)]
@@ -207,7 +210,7 @@ class TiledWarpMma:
             return Partition(make_layout(words, *rest), part.offset)
 
         self._check_beside("metadata", metadata, u16)
-        made = self._k.register_tensor(u16, Layout(cut(metadata.layout).shape), name="metadata")
+        made = make_registers(self._k, u16, Layout(cut(metadata.layout).shape), "metadata")
         load_fitting(self._k, metadata, made, cut, where)
         return made
 
@@ -238,7 +241,7 @@ class TiledWarpMma:
         if size(blocks) % _FACTORS:
             problem = f"a row of the tile has {size(blocks)} factors, and a register {_FACTORS}"
             self._fail("scale factors", problem, f"tiles of multiples of {_FACTORS} blocks along K")
-        made = self._k.register_tensor(scale.scale, Layout((size(blocks), size(rows))), name="scales")
+        made = make_registers(self._k, scale.scale, Layout((size(blocks), size(rows))), "scales")
         load_fitting(self._k, scales, made, cut, where)
         return made
 
@@ -345,7 +348,7 @@ class TiledWarpMma:
         v, m, n, part = self.thread.vmnk
         threads = self.layouts.thr_layout_vmnk
         mine = v + size(threads, 0) * (m + size(threads, 1) * n)
-        places = k.tensor(sums, Layout((owners, registers, plan.parts - 1)))
+        places = make_tensor(k, sums, Layout((owners, registers, plan.parts - 1)))
         with k.if_(part > 0):
             for value in range(registers):
                 places[mine, value, part - 1] = acc[value]

@@ -13,17 +13,18 @@ from typing import Any
 from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.ops.matrix.wgmma_operands import check_operand
 from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.scopes.rules import TILE_MISMATCH
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators, store_accumulators
 from nvbackend.builder.tiles.mma.accumulators import Accumulators
-from nvbackend.builder.tiles.mma.calls import TiledCalls
 from nvbackend.builder.tiles.mma.reduction import buffer_of, reduce_accumulators
 from nvbackend.builder.tiles.mma.rules import ACCUMULATORS, PARTS, REGISTERS, WARPGROUP, WARPGROUPS_THERE
 from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragment
-from nvbackend.builder.tiles.register_tensor import RegisterTensor
+from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
+from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Cut
 from nvbackend.builder.values.accumulator import Accumulator, Fragment
 from nvbackend.builder.values.values import Operand
@@ -72,7 +73,8 @@ class TiledWgmma:
 
     def __init__(
         self,
-        k: TiledCalls,
+        k: FunctionBuilder,
+        roles: Roles,
         instruction: WgmmaRequest,
         layouts: TiledMMA,
         tile: tuple[int, int],
@@ -80,6 +82,7 @@ class TiledWgmma:
         any_major: bool = False,
     ) -> None:
         self._k = k
+        self._roles = roles
         self._any_major = any_major
         self._c = layouts.get_atom(0).partition_fragment_C(Layout(tile))
         self.instruction = instruction
@@ -177,7 +180,7 @@ class TiledWgmma:
 
     def register_tensor_A(self, columns: int, name: str = "a") -> RegisterTensor:
         """Registers for a thread's part of A of the tile with `columns` of K: (V, MMA_M, MMA_K), for `k.copy`."""
-        return self._k.register_tensor(self.instruction.a, self._registers_of(columns).layout, name=name)
+        return make_registers(self._k, self.instruction.a, self._registers_of(columns).layout, name)
 
     def _registers_of(self, columns: int) -> TiledFragment:
         return self.layouts.get_atom(0).partition_fragment_A(Layout((self.shape[0], columns)))
@@ -388,7 +391,7 @@ class TiledWgmma:
         number = warpgroup if isinstance(warpgroup, int) else getattr(warpgroup, "constant", None)
         if isinstance(number, int) and not 0 <= number < wanted:
             WARPGROUP.fail(given=number, along=along, last=wanted - 1)
-        there = self._k.consumer_warpgroups(warpgroup)
+        there = self._roles.warpgroups(warpgroup)
         if there is not None and there < wanted:
             WARPGROUPS_THERE.fail(along=along, there=there, wanted=wanted)
         return number if isinstance(number, int) else warpgroup
