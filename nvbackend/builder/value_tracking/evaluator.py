@@ -12,6 +12,7 @@ from llvmlite import ir
 from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, result_of
+from nvbackend.builder.value_tracking.uniformity_graph import key_of
 from nvbackend.isel.machine.function import Scope
 
 
@@ -22,6 +23,8 @@ class Evaluator:
         self.cta = cta
         self._counters = counters
         self._found: dict[int, tuple[ir.Value, Known]] = {}
+        self._equal: dict[tuple[object, ...], Known] = {}
+        """What is known of equal expressions."""
 
     def known(self, value: ir.Value) -> Known:
         """What is known of `value`. What it is computed from comes first, without recursion: chains are long."""
@@ -37,7 +40,7 @@ class Evaluator:
             if missing:
                 waiting += missing
                 continue
-            found[id(one)] = one, self._evaluate(one, [found[id(each)][1] for each in sources])
+            found[id(one)] = one, self._once(one, [found[id(each)][1] for each in sources])
             waiting.pop()
         return found[id(value)][1]
 
@@ -45,6 +48,15 @@ class Evaluator:
         if not isinstance(value, ir.Instruction) or isinstance(value, (ir.LoadInstr, ir.PhiInstr, ir.AllocaInstr)):
             return ()
         return inputs(value)
+
+    def _once(self, value: ir.Value, sources: list[Known]) -> Known:
+        """What is known of a value, evaluated once for all that are equal."""
+        key = None if isinstance(value, ir.LoadInstr) else key_of(value, tuple(map(id, sources)))
+        if key is None:
+            return self._evaluate(value, sources)
+        if key not in self._equal:
+            self._equal[key] = self._evaluate(value, sources)
+        return self._equal[key]
 
     def _evaluate(self, value: ir.Value, sources: list[Known]) -> Known:
         if isinstance(value, ir.LoadInstr):

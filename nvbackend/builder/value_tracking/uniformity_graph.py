@@ -16,7 +16,7 @@ from nvbackend.builder.value_tracking.results import inputs
 
 Bounds: TypeAlias = tuple[ir.Value, ir.Value, ir.Value]
 """Start, end and step of a counted loop."""
-_Key: TypeAlias = "tuple[object, ...] | None"
+Key: TypeAlias = "tuple[object, ...] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,7 +98,7 @@ class Graph:
             self._in_cycles.append((len(self.nodes), operands))
             key = None
         else:
-            key = _key(node, sources)
+            key = key_of(node, sources)
         number = None if key is None else self._equal.get(key)
         if number is None:
             number = len(self.nodes)
@@ -133,7 +133,7 @@ class Graph:
         return found
 
 
-def _key(node: Node, sources: tuple[int, ...]) -> _Key:
+def key_of(node: Node, sources: tuple[int, ...]) -> Key:
     """What is the same for equal expressions, and in words as well; None for what equals nothing else.
 
     The types of operands are theirs.
@@ -151,7 +151,7 @@ def _key(node: Node, sources: tuple[int, ...]) -> _Key:
     return _operation(node, sources)
 
 
-def _operation(node: ir.Instruction, sources: tuple[int, ...]) -> _Key:
+def _operation(node: ir.Instruction, sources: tuple[int, ...]) -> Key:
     if isinstance(node, ir.ExtractValue):
         return node.opname, tuple(node.indices), sources
     kind = node.type.width if isinstance(node.type, ir.IntType) else id(node.type)
