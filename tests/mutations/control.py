@@ -45,9 +45,9 @@ class RegistersThatAreNoStep(Mutation):
 
     found_by = ("setmaxnreg.range",)
 
-    def increase_registers(self, count):
+    def setmaxnreg_inc(self, count):
         self.change()
-        super().setmaxnreg.inc(count + 4)
+        self.right.setmaxnreg.inc(count + 4)
 
 
 class MoreRegistersThanThereAre(Mutation):
@@ -65,10 +65,10 @@ class RegistersOfOneWarp(Mutation):
 
     found_by = ("convergence.warpgroup", "setmaxnreg.warpgroup")
 
-    def decrease_registers(self, count):
+    def setmaxnreg_dec(self, count):
         self.change()
         with self.if_(self.warp_id() == 0):
-            super().setmaxnreg.dec(count)
+            self.right.setmaxnreg.dec(count)
 
 
 class RegistersOfOneThread(Mutation):
@@ -76,10 +76,10 @@ class RegistersOfOneThread(Mutation):
 
     found_by = ("control.one-thread",)
 
-    def decrease_registers(self, count):
+    def setmaxnreg_dec(self, count):
         self.change()
         with self.one_thread():
-            super().setmaxnreg.dec(count)
+            self.right.setmaxnreg.dec(count)
 
 
 class BarrierInOneThread(Mutation):
@@ -87,10 +87,10 @@ class BarrierInOneThread(Mutation):
 
     found_by = ("control.one-thread",)
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         self.change()
         with self.if_(self.thread_id() == 0):
-            super().barrier(identifier, threads, **options)
+            self.right.barrier.sync(identifier, threads, **options)
 
 
 class BarrierInHalfTheThreads(Mutation):
@@ -98,13 +98,13 @@ class BarrierInHalfTheThreads(Mutation):
 
     found_by = ("barrier.divergent",)
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         if threads is not None:
-            super().barrier(identifier, threads, **options)
+            self.right.barrier.sync(identifier, threads, **options)
             return
         self.change()
         with self.if_(self.thread_id() < self.threads // 2):
-            super().barrier(identifier, threads, **options)
+            self.right.barrier.sync(identifier, threads, **options)
 
 
 class BarrierForTooMany(Mutation):
@@ -112,9 +112,9 @@ class BarrierForTooMany(Mutation):
 
     found_by = ("barrier.waits",)
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         self.change()
-        super().barrier(identifier, 2 * self.threads)
+        self.right.barrier.sync(identifier, 2 * self.threads)
 
 
 class BarrierOfNoName(Mutation):
@@ -122,9 +122,9 @@ class BarrierOfNoName(Mutation):
 
     found_by = ("barrier.id",)
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         self.change()
-        super().barrier(16, threads)
+        self.right.barrier.sync(16, threads)
 
 
 class ExitBeforeTheBarrier(Mutation):
@@ -132,10 +132,10 @@ class ExitBeforeTheBarrier(Mutation):
 
     found_by = ("barrier.skipped", "cluster.skipped", "convergence.warpgroup")
 
-    def barriers_ready(self):
+    def mbarrier_ready(self):
         self.change()
         self.return_if(self.thread_id() >= self.threads - 32)
-        super().mbarrier.ready()
+        self.right.mbarrier.ready()
 
 
 class ClusterBarrierWithoutAWait(Mutation):
@@ -144,11 +144,11 @@ class ClusterBarrierWithoutAWait(Mutation):
     found_by = ("mbarrier.not-ready", "pipeline.not-ready")
 
     def cluster_sync(self, *, relaxed=False, **options):
-        if self.cluster > 1:
+        if self.cluster_size > 1:
             self.change()
             self.emit(cluster.barrier_arrive("relaxed" if relaxed else None), {})
         else:
-            super().cluster.sync(relaxed=relaxed, **options)
+            self.right.cluster.sync(relaxed=relaxed, **options)
 
 
 class ClusterBarrierWithoutAnArrival(Mutation):
@@ -157,11 +157,11 @@ class ClusterBarrierWithoutAnArrival(Mutation):
     found_by = ("cluster.wait-alone",)
 
     def cluster_sync(self, *, relaxed=False, **options):
-        if self.cluster > 1:
+        if self.cluster_size > 1:
             self.change()
             self.emit(cluster.barrier_wait(), {})
         else:
-            super().cluster.sync(relaxed=relaxed, **options)
+            self.right.cluster.sync(relaxed=relaxed, **options)
 
 
 class ClusterBarrierInHalfTheThreads(Mutation):
@@ -170,12 +170,12 @@ class ClusterBarrierInHalfTheThreads(Mutation):
     found_by = ("cluster.divergent",)
 
     def cluster_sync(self, *, relaxed=False, **options):
-        if self.cluster > 1:
+        if self.cluster_size > 1:
             self.change()
             with self.if_(self.thread_id() < self.threads // 2):
-                super().cluster.sync(relaxed=relaxed, **options)
+                self.right.cluster.sync(relaxed=relaxed, **options)
         else:
-            super().cluster.sync(relaxed=relaxed, **options)
+            self.right.cluster.sync(relaxed=relaxed, **options)
 
 
 class WarpThatIsNotThere(Mutation):
@@ -205,7 +205,7 @@ class WaitForCopiesInOneWarp(Mutation):
 
     found_by = ("async.other-threads",)
 
-    def cp_async_wait(self, pending=None):
+    def cp_async_wait_group(self, pending=None):
         self.change()
         with self.if_(self.warp_id() == 0):
-            super().cp_async.wait_group(pending)
+            self.right.cp_async.wait_group(pending)

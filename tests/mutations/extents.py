@@ -13,9 +13,9 @@ class WaitInOneWarp(Mutation):
     def mbarrier_wait(self, barrier, parity):
         if self.name != "gemm" and self._alone() is None and self.is_call("wait", 0):
             with self.if_(self.warp_id() == 0):
-                super().mbarrier.wait(barrier, parity)
+                self.right.mbarrier.wait(barrier, parity)
         else:
-            super().mbarrier.wait(barrier, parity)
+            self.right.mbarrier.wait(barrier, parity)
 
 
 class BufferOfHalfTheSize(Mutation):

@@ -58,7 +58,7 @@ class OneCoordinateTooMany(Mutation):
 
     def tma_load(self, tile, source, at, barrier, **options):
         self.change()
-        super().tma.load(tile, source, (*at, 0), barrier, **options)
+        self.right.tma.load(tile, source, (*at, 0), barrier, **options)
 
 
 class DropALoad(Mutation):
@@ -68,7 +68,7 @@ class DropALoad(Mutation):
 
     def tma_load(self, tile, source, at, barrier, **options):
         if not self.is_call("load", 0):
-            super().tma.load(tile, source, at, barrier, **options)
+            self.right.tma.load(tile, source, at, barrier, **options)
 
 
 class WaitForTheFirstRelease(Mutation):
@@ -82,7 +82,7 @@ class WaitForTheFirstRelease(Mutation):
         if barrier._place.object.name == "empty":
             self.change()
             parity = parity ^ 1
-        super().mbarrier.wait(barrier, parity)
+        self.right.mbarrier.wait(barrier, parity)
 
 
 class LoadInEveryLane(Mutation):
@@ -105,7 +105,7 @@ class StoreFromInside16Bytes(Mutation):
     def tma_store(self, target, at, tile):
         self.change()
         row, column = at
-        super().tma.store(target, (row, column + 4), tile)
+        self.right.tma.store(target, (row, column + 4), tile)
 
 
 class LoadFromInside16Bytes(Mutation):
@@ -115,7 +115,7 @@ class LoadFromInside16Bytes(Mutation):
 
     def tma_load(self, tile, source, at, barrier, **options):
         self.change()
-        super().tma.load(tile, source, (at[0], at[1] + 4), barrier, **options)
+        self.right.tma.load(tile, source, (at[0], at[1] + 4), barrier, **options)
 
 
 class WrongExpectedBytes(Mutation):
@@ -125,7 +125,7 @@ class WrongExpectedBytes(Mutation):
 
     def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
         self.change()
-        super().mbarrier.arrive_expect_tx(barrier, transaction_bytes + 16)
+        self.right.mbarrier.arrive_expect_tx(barrier, transaction_bytes + 16)
 
 
 class ExpectNothing(Mutation):
@@ -145,7 +145,7 @@ class ExpectNegativeBytes(Mutation):
 
     def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
         self.change()
-        super().mbarrier.arrive_expect_tx(barrier, -transaction_bytes)
+        self.right.mbarrier.arrive_expect_tx(barrier, -transaction_bytes)
 
 
 class ForgetTheArrival(Mutation):
@@ -162,7 +162,7 @@ class ForgetTheRelease(Mutation):
 
     found_by = ("mbarrier.no-arrival", "mbarrier.arrivals")
 
-    def _arrive_peer(self, *operands):
+    def mbarrier__arrive_peer(self, *operands):
         self.change()
 
 
@@ -173,7 +173,7 @@ class ArriveCountTooHigh(Mutation):
 
     def mbarrier_init(self, barrier, arrivals):
         self.change()
-        super().mbarrier.init(barrier, arrivals + 1)
+        self.right.mbarrier.init(barrier, arrivals + 1)
 
 
 class ArriveCountTooLow(Mutation):
@@ -183,7 +183,7 @@ class ArriveCountTooLow(Mutation):
 
     def mbarrier_init(self, barrier, arrivals):
         self.change()
-        super().mbarrier.init(barrier, arrivals - 1)
+        self.right.mbarrier.init(barrier, arrivals - 1)
 
 
 class DropTheInitialisation(Mutation):
@@ -202,8 +202,8 @@ class InitialiseTwice(Mutation):
 
     def mbarrier_init(self, barrier, arrivals):
         self.change()
-        super().mbarrier.init(barrier, arrivals)
-        super().mbarrier.init(barrier, arrivals)
+        self.right.mbarrier.init(barrier, arrivals)
+        self.right.mbarrier.init(barrier, arrivals)
 
 
 class DropTheInitFence(Mutation):
@@ -231,13 +231,13 @@ class StoreIntoABarrier(Mutation):
 
     found_by = ("mbarrier.overwritten",)
 
-    def mbarriers(self, count, arrivals, *, name="mbarrier"):
+    def mbarrier_array(self, count, arrivals, *, name="mbarrier"):
         self.change()
-        self.made = super().mbarriers(count, arrivals, name=name)
+        self.made = self.right.mbarrier.array(count, arrivals, name=name)
         return self.made
 
-    def barriers_ready(self):
-        super().mbarrier.ready()
+    def mbarrier_ready(self):
+        self.right.mbarrier.ready()
         self.made[0] = 0
 
 
@@ -249,7 +249,7 @@ class PhaseNotFlipped(Mutation):
     def mbarrier_wait(self, barrier, parity):
         if not isinstance(parity, int):
             self.change()
-        super().mbarrier.wait(barrier, 0)
+        self.right.mbarrier.wait(barrier, 0)
 
 
 class ParityOfTheOtherPhase(Mutation):
@@ -259,7 +259,7 @@ class ParityOfTheOtherPhase(Mutation):
 
     def mbarrier_wait(self, barrier, parity):
         self.change()
-        super().mbarrier.wait(barrier, (self.const(parity, s32) if isinstance(parity, int) else parity) ^ 1)
+        self.right.mbarrier.wait(barrier, (self.const(parity, s32) if isinstance(parity, int) else parity) ^ 1)
 
 
 class NumberOfThePhase(Mutation):
@@ -271,7 +271,7 @@ class NumberOfThePhase(Mutation):
         if isinstance(parity, int):
             self.change()
             parity += 2
-        super().mbarrier.wait(barrier, parity)
+        self.right.mbarrier.wait(barrier, parity)
 
 
 class ReadWithoutAWait(Mutation):
@@ -281,7 +281,7 @@ class ReadWithoutAWait(Mutation):
 
     def mbarrier_wait(self, barrier, parity):
         if not self.is_call("wait", 2 if self.name == "gemm" else 0):
-            super().mbarrier.wait(barrier, parity)
+            self.right.mbarrier.wait(barrier, parity)
 
 
 class DropTheProxyFence(Mutation):
@@ -300,7 +300,7 @@ class ProxyFenceOfAnotherSpace(Mutation):
 
     def fence_proxy_async(self, space="shared::cta"):
         self.change()
-        super().fence.proxy_async("global")
+        self.right.fence.proxy_async("global")
 
 
 class RefillWithoutABarrier(Mutation):
@@ -308,9 +308,9 @@ class RefillWithoutABarrier(Mutation):
 
     found_by = ("proxy.refill",)
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         if self.name not in ("register_operand", "ordinary_stores") or not self.is_call("barrier", 1):
-            super().barrier(identifier, threads, **options)
+            self.right.barrier.sync(identifier, threads, **options)
 
 
 class FillBeforeItIsEmpty(Mutation):
@@ -321,7 +321,7 @@ class FillBeforeItIsEmpty(Mutation):
 
     def mbarrier_wait(self, barrier, parity):
         if self.name != "gemm" or not self.is_call("wait", 0):
-            super().mbarrier.wait(barrier, parity)
+            self.right.mbarrier.wait(barrier, parity)
 
 
 class StoreBeforeTheOthersHaveWritten(Mutation):
@@ -329,9 +329,9 @@ class StoreBeforeTheOthersHaveWritten(Mutation):
 
     found_by = ("shared.missing-barrier",)
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         if self.name != "gemm" or not self.is_call("barrier", 1):
-            super().barrier(identifier, threads, **options)
+            self.right.barrier.sync(identifier, threads, **options)
 
 
 class WriteBeforeTheOthersHaveRead(Mutation):
@@ -341,9 +341,9 @@ class WriteBeforeTheOthersHaveRead(Mutation):
     unseen = ("hopper_gemm",)
     because = "the waits for full stages on the way may order it"
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         if self.target.number not in (75, 90) or self.name != "gemm" or not self.is_call("barrier", 0):
-            super().barrier(identifier, threads, **options)
+            self.right.barrier.sync(identifier, threads, **options)
 
 
 class NoBarrierInTheRing(Mutation):
@@ -352,9 +352,9 @@ class NoBarrierInTheRing(Mutation):
     unseen = ("ampere_gemm", "ada_gemm", "consumer_blackwell_gemm")
     because = "which stage it is, is known when it runs"
 
-    def barrier(self, identifier=0, threads=None, **options):
+    def barrier_sync(self, identifier=0, threads=None, **options):
         if self.target.number not in (80, 89, 120) or not self.is_call("barrier", 0):
-            super().barrier(identifier, threads, **options)
+            self.right.barrier.sync(identifier, threads, **options)
 
 
 class RefillBeforeTheWait(Mutation):
@@ -363,11 +363,11 @@ class RefillBeforeTheWait(Mutation):
     found_by = ("proxy.write-in-flight",)
 
     def wgmma_mma_async(self, accumulator, a, b, request, **options):
-        super().wgmma.mma_async(accumulator, a, b, request, **options)
+        self.right.wgmma.mma_async(accumulator, a, b, request, **options)
         self.latest = b
 
     def wgmma_commit_group(self):
-        super().wgmma.commit_group()
+        self.right.wgmma.commit_group()
         self.change()
         self.latest.address.cast(u32)[self.thread_id()] = 0
 
@@ -377,7 +377,7 @@ class StoresLeftUncommitted(Mutation):
 
     found_by = ("proxy.write-in-flight", "proxy.store-not-committed")
 
-    def tma_commit_stores(self):
+    def tma_commit_group(self):
         self.change()
 
 
@@ -386,7 +386,7 @@ class StoresNotWaitedFor(Mutation):
 
     found_by = ("proxy.write-in-flight", "proxy.store-not-waited")
 
-    def tma_wait_stores(self, pending=0, *, reading=False):
+    def tma_wait_group(self, pending=0, *, reading=False):
         self.change()
 
 
@@ -395,9 +395,9 @@ class FewerThanNoStores(Mutation):
 
     found_by = ("tma.pending",)
 
-    def tma_wait_stores(self, pending=0, *, reading=False):
+    def tma_wait_group(self, pending=0, *, reading=False):
         self.change()
-        super().tma.wait_group(pending - 1, reading=reading)
+        self.right.tma.wait_group(pending - 1, reading=reading)
 
 
 class LoadOnToAnotherBarrier(Mutation):
@@ -410,7 +410,7 @@ class LoadOnToAnotherBarrier(Mutation):
     def tma_load(self, tile, source, at, barrier, **options):
         if self.is_call("load", 0):
             barrier = barrier.byte_offset(8)
-        super().tma.load(tile, source, at, barrier, **options)
+        self.right.tma.load(tile, source, at, barrier, **options)
 
 
 class ReadCopiesBeforeTheWait(Mutation):
@@ -418,7 +418,7 @@ class ReadCopiesBeforeTheWait(Mutation):
 
     found_by = ("async-copy.read-before-wait",)
 
-    def cp_async_wait(self, pending=None):
+    def cp_async_wait_group(self, pending=None):
         self.change()
 
 
@@ -427,9 +427,9 @@ class LeaveOneCopyMore(Mutation):
 
     found_by = ("async-copy.read-before-wait",)
 
-    def cp_async_wait(self, pending=None):
+    def cp_async_wait_group(self, pending=None):
         self.change()
-        super().cp_async.wait_group((pending or 0) + 1)
+        self.right.cp_async.wait_group((pending or 0) + 1)
 
 
 class CopiesOfNoGroup(Mutation):
@@ -437,5 +437,5 @@ class CopiesOfNoGroup(Mutation):
 
     found_by = ("async-copy.read-before-wait",)
 
-    def cp_async_commit(self):
+    def cp_async_commit_group(self):
         self.change()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from nvbackend import Diagnostic, DiagnosticError, KernelBuilder, Parameter, Target, TensorMap
@@ -13,6 +15,8 @@ from nvbackend.builder.kernel.definition import KernelDefinition
 class Mutation(KernelBuilder):
     """A kernel builder with one mistake; a subclass says which in its docstring and overrides a call.
 
+    A call of `k` is overridden by its name, one of a noun by both: `def tma_load` makes the mistake in `k.tma.load`,
+    whoever calls it, and `self.right.tma.load` is the call without it.
     `found_by` are the rules that may find it, one of them in each kernel that has what is changed; `unseen` are the
     kernels where it can not be seen before the kernel runs, `because` says why; `pending` those where the analysis is
     still to come. A call that is changed says so with `self.change()`.
@@ -24,6 +28,16 @@ class Mutation(KernelBuilder):
     pending: ClassVar[tuple[str, ...]] = ()
     changed: ClassVar[bool]
     calls: ClassVar[dict[str, int]]
+    right: SimpleNamespace
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        nouns = {name: one for name, one in vars(self).items() if getattr(one, "called", None) == name}
+        self.right = SimpleNamespace(**{name: copy(one) for name, one in nouns.items()})
+        for name, noun in nouns.items():
+            for call in dir(noun):
+                if mistake := getattr(type(self), f"{name}_{call}", None):
+                    setattr(noun, call, mistake.__get__(self))
 
     @classmethod
     def change(cls) -> None:

@@ -25,7 +25,7 @@ class DeallocMissingOnOnePath(Mutation):
     def tcgen05_fence_before_thread_sync(self):
         self.change()
         self.return_if(self.block_id() == 7)
-        super().tcgen05.fence_before_thread_sync()
+        self.right.tcgen05.fence_before_thread_sync()
 
 
 class DeallocOfOtherColumns(Mutation):
@@ -35,7 +35,7 @@ class DeallocOfOtherColumns(Mutation):
 
     def tcgen05_dealloc(self, tmem, columns, *, cta_group=1):
         self.change()
-        super().tcgen05.dealloc(tmem, 2 * columns, cta_group=cta_group)
+        self.right.tcgen05.dealloc(tmem, 2 * columns, cta_group=cta_group)
 
 
 class ColumnsThatAreNoPowerOfTwo(Mutation):
@@ -45,7 +45,7 @@ class ColumnsThatAreNoPowerOfTwo(Mutation):
 
     def tcgen05_alloc(self, cell, columns, *, cta_group=1):
         self.change()
-        super().tcgen05.alloc(cell, 96, cta_group=cta_group)
+        self.right.tcgen05.alloc(cell, 96, cta_group=cta_group)
 
 
 class AllocInOneThread(Mutation):
@@ -56,7 +56,7 @@ class AllocInOneThread(Mutation):
     def tcgen05_alloc(self, cell, columns, *, cta_group=1):
         self.change()
         with self.one_thread():
-            super().tcgen05.alloc(cell, columns, cta_group=cta_group)
+            self.right.tcgen05.alloc(cell, columns, cta_group=cta_group)
 
 
 class NoCommitOfTheMultiplies(Mutation):
@@ -77,14 +77,14 @@ class ClearBeforeTheWait(Mutation):
 
     def tcgen05_mma(self, request, d, *operands, **options):
         self.cleared = d
-        super().tcgen05.mma(request, d, *operands, **options)
+        self.right.tcgen05.mma(request, d, *operands, **options)
 
     def mbarrier_wait(self, barrier, parity):
         if hasattr(self, "cleared") and self._alone() is None:
             self.change()
             self.tcgen05.st(self.cleared, "32x32b", [0])
             self.tcgen05.wait_st()
-        super().mbarrier.wait(barrier, parity)
+        self.right.mbarrier.wait(barrier, parity)
 
 
 class NoWaitForTheLoads(Mutation):
@@ -103,7 +103,7 @@ class LoadBehindTheColumns(Mutation):
 
     def tcgen05_ld(self, tmem, shape, count, **options):
         self.change()
-        return super().tcgen05.ld(tmem, shape, 2 * count, **options)
+        return self.right.tcgen05.ld(tmem, shape, 2 * count, **options)
 
 
 class NoFenceBehindTheBarrier(Mutation):
@@ -123,7 +123,7 @@ class AllocateAfterThePromise(Mutation):
     def tcgen05_alloc(self, cell, columns, *, cta_group=1):
         self.change()
         self.tcgen05.relinquish_alloc_permit()
-        super().tcgen05.alloc(cell, columns, cta_group=cta_group)
+        self.right.tcgen05.alloc(cell, columns, cta_group=cta_group)
 
 
 class OtherCtaGroup(Mutation):
@@ -133,7 +133,7 @@ class OtherCtaGroup(Mutation):
 
     def tcgen05_commit(self, barrier, **options):
         self.change()
-        super().tcgen05.commit(barrier, **{**options, "cta_group": 2})
+        self.right.tcgen05.commit(barrier, **{**options, "cta_group": 2})
 
 
 class OtherMultiply(Mutation):
@@ -141,7 +141,7 @@ class OtherMultiply(Mutation):
 
     def tcgen05_mma(self, request, d, a, b, descriptor, **options):
         self.change()
-        super().tcgen05.mma(self.request_of(request), d, a, b, self.descriptor_of(descriptor), **options)
+        self.right.tcgen05.mma(self.request_of(request), d, a, b, self.descriptor_of(descriptor), **options)
 
     def request_of(self, request):
         return request
@@ -211,4 +211,4 @@ class AccumulateOnToNothing(Mutation):
 
     def tcgen05_mma(self, request, d, a, b, descriptor, *, accumulate=True, **options):
         self.change()
-        super().tcgen05.mma(request, d, a, b, descriptor, accumulate=True, **options)
+        self.right.tcgen05.mma(request, d, a, b, descriptor, accumulate=True, **options)

@@ -45,7 +45,7 @@ class DropTheLastWait(Mutation):
         if drains:
             self.change()
         else:
-            super().wgmma.wait_group(pending, drains)
+            self.right.wgmma.wait_group(pending, drains)
 
 
 class WaitForOneTooFew(Mutation):
@@ -55,7 +55,7 @@ class WaitForOneTooFew(Mutation):
 
     def wgmma_wait_group(self, pending=0, drains=()):
         self.change()
-        super().wgmma.wait_group(pending + 1, drains)
+        self.right.wgmma.wait_group(pending + 1, drains)
 
 
 class WaitForOneTooMany(Mutation):
@@ -67,7 +67,7 @@ class WaitForOneTooMany(Mutation):
     def wgmma_wait_group(self, pending=0, drains=()):
         if pending:
             self.change()
-        super().wgmma.wait_group(max(pending - 1, 0), drains)
+        self.right.wgmma.wait_group(max(pending - 1, 0), drains)
 
 
 class SwapTwoWaits(Mutation):
@@ -80,7 +80,7 @@ class SwapTwoWaits(Mutation):
         if pending or self.changed:
             self.change()
             pending = 1 - pending
-        super().wgmma.wait_group(pending, drains)
+        self.right.wgmma.wait_group(pending, drains)
 
 
 class WaitBeforeTheCommit(Mutation):
@@ -90,8 +90,8 @@ class WaitBeforeTheCommit(Mutation):
 
     def wgmma_commit_group(self):
         self.change()
-        super().wgmma.wait_group(0)
-        super().wgmma.commit_group()
+        self.right.wgmma.wait_group(0)
+        self.right.wgmma.commit_group()
 
     def wgmma_wait_group(self, pending=0, drains=()):
         pass
@@ -105,7 +105,7 @@ class FenceInsideTheGroup(Mutation):
     def wgmma_mma_async(self, *operands, **options):
         if self.is_call("mma", 1):
             self.wgmma.fence()
-        super().wgmma.mma_async(*operands, **options)
+        self.right.wgmma.mma_async(*operands, **options)
 
 
 class TouchTheAccumulatorBeforeTheWait(Mutation):
@@ -114,7 +114,7 @@ class TouchTheAccumulatorBeforeTheWait(Mutation):
     found_by = ("wgmma.write-in-flight", "wgmma.read-in-flight")
 
     def wgmma_commit_group(self):
-        super().wgmma.commit_group()
+        self.right.wgmma.commit_group()
         self.change()
         self._accumulators[-1].fill(1.0)
 
@@ -126,7 +126,7 @@ class OneChainForAll(Mutation):
 
     def wgmma_mma_async(self, *operands, **options):
         self.change()
-        super().wgmma.mma_async(*operands, **{**options, "accumulate": True})
+        self.right.wgmma.mma_async(*operands, **{**options, "accumulate": True})
 
 
 class AdvanceInBytes(Mutation):
@@ -140,7 +140,7 @@ class AdvanceInBytes(Mutation):
             b_at = (b_at[0], 2 * b_at[1])
         else:
             b = b.advance(b.inside)
-        super().wgmma.mma_async(accumulator, a, b, request, b_at=b_at, **options)
+        self.right.wgmma.mma_async(accumulator, a, b, request, b_at=b_at, **options)
 
 
 class AdvanceInElementsOfAWord(Mutation):
@@ -154,7 +154,7 @@ class AdvanceInElementsOfAWord(Mutation):
             b_at = (b_at[0], b_at[1] // 4)
         else:
             b = b.advance(b.inside // 4)
-        super().wgmma.mma_async(accumulator, a, b, request, b_at=b_at, **options)
+        self.right.wgmma.mma_async(accumulator, a, b, request, b_at=b_at, **options)
 
 
 class OtherRequest(Mutation):
@@ -162,7 +162,7 @@ class OtherRequest(Mutation):
 
     def wgmma_mma_async(self, accumulator, a, b, request, **options):
         self.change()
-        super().wgmma.mma_async(accumulator, a, b, dataclasses.replace(request, **self.facts_of(request)), **options)
+        self.right.wgmma.mma_async(accumulator, a, b, dataclasses.replace(request, **self.facts_of(request)), **options)
 
     def facts_of(self, request):
         return {}
@@ -218,12 +218,12 @@ class ReservedBitInTheDescriptor(Mutation):
 
     found_by = ("descriptor.reserved-bits",)
 
-    def _operand_descriptor(self, name, given, *place):
+    def wgmma__operand_descriptor(self, name, given, *place):
         self.change()
         if isinstance(given, SharedTile):
-            given = self._tile_operand(given, *place[:2])
+            given = self.right.wgmma._tile_operand(given, *place[:2])
         given.word |= 1 << 60
-        return super()._operand_descriptor(name, given, *place)
+        return self.right.wgmma._operand_descriptor(name, given, *place)
 
 
 class MultiplyInOneWarp(Mutation):
@@ -234,4 +234,4 @@ class MultiplyInOneWarp(Mutation):
     def wgmma_mma_async(self, *operands, **options):
         self.change()
         with self.if_(self.warp_id() == 0):
-            super().wgmma.mma_async(*operands, **options)
+            self.right.wgmma.mma_async(*operands, **options)
