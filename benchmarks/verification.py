@@ -59,7 +59,7 @@ def chain(k: KernelBuilder, a: MATRIX, b: MATRIX, c: nvb.Pointer(f32), steps: i3
         acc.clear()
         with k.range(steps) as step:
             with k.one_thread():
-                k.mbarrier.arrive_expect_tx(full, tile_a.layout.bytes + tile_b.layout.bytes)
+                k.mbarrier.arrive(full, expect_tx=tile_a.layout.bytes + tile_b.layout.bytes)
                 k.tma.load(tile_a, a, (product * 64, step * 64), full)
                 k.tma.load(tile_b, b, (product * 64, step * 64), full)
             k.mbarrier.wait(full, phase)

@@ -74,12 +74,12 @@ def one_warpgroup(k, q: MATRIX, keys: MATRIX, values: MATRIX, o: OUT, blocks: i3
     k.mbarrier.ready()
 
     def load(stage, block):
-        k.mbarrier.arrive_expect_tx(full + stage, 2 * TILE.bytes)
+        k.mbarrier.arrive(full + stage, expect_tx=2 * TILE.bytes)
         k.tma.load(tk.at(stage), keys, (block * 64, 0), full + stage)
         k.tma.load(tv.at(stage), values, (0, block * 64), full + stage)
 
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(q_full, TILE.bytes)
+        k.mbarrier.arrive(q_full, expect_tx=TILE.bytes)
         k.tma.load(tq, q, (k.block_id() * 64, 0), q_full)
         load(0, k.const(0, i32))
     k.mbarrier.wait(q_full, 0)
@@ -106,7 +106,7 @@ def refill(k, step, tiles, full, empty, source, place):
     """Load a tile into its stage once that is empty."""
     stage = step % tiles.count
     k.mbarrier.wait(empty + stage, (step // tiles.count & 1) ^ 1)
-    k.mbarrier.arrive_expect_tx(full + stage, TILE.bytes)
+    k.mbarrier.arrive(full + stage, expect_tx=TILE.bytes)
     k.tma.load(tiles.at(stage), source, place, full + stage)
 
 
@@ -123,7 +123,7 @@ def the_next_scores_while_the_last_weights_multiply(
     with k.if_(k.warpgroup_id() == 0):
         k.setmaxnreg.dec(24)
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(q_full, TILE.bytes)
+            k.mbarrier.arrive(q_full, expect_tx=TILE.bytes)
             k.tma.load(tq, q, (k.block_id() * 64, 0), q_full)
             with k.range(blocks) as block:
                 places = (keys, (block * 64, 0)), (values, (0, block * 64))

@@ -22,7 +22,7 @@ def multicast_by_hand(k, a: MATRIX, b: nvb.TensorMap(f16, box=(32, 64)), c: F32,
     with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(steps) as step:
         stage = step % stages
         k.mbarrier.wait(empty + stage, (step // stages & 1) ^ 1)
-        k.mbarrier.arrive_expect_tx(full + stage, 2 * TILE.bytes)
+        k.mbarrier.arrive(full + stage, expect_tx=2 * TILE.bytes)
         k.tma.load(ta.at(stage), a, (cta * 64, step * 64), full + stage)
         half = tb.at(stage).address.byte_offset(rank * (TILE.bytes // 2))
         k.tma.load_box(half, b, (step * 64, rank * 32), full + stage, multicast_mask=0b11)
@@ -34,7 +34,7 @@ def multicast_by_hand(k, a: MATRIX, b: nvb.TensorMap(f16, box=(32, 64)), c: F32,
             with k.wgmma.group():
                 multiply(k, acc, ta.at(stage), tb.at(stage))
             thread = k.thread_id() % 128
-            k.mbarrier.arrive_peer(empty + stage, thread, when=thread < 2)
+            k.mbarrier.arrive(empty + stage, rank=thread, when=thread < 2)
         k.store_accumulator(acc, c + cta * 4096, 64)
     k.cluster.sync()  # nobody ends while the other still loads into it, or arrives
 
@@ -52,7 +52,7 @@ def sums_of_a_pair(k, x: F32, y: F32):
     k.barrier.sync()
     with k.if_(k.thread_id() == 0):
         for index in range(2):
-            k.mbarrier.arrive_expect_tx(full + index, 2048)
+            k.mbarrier.arrive(full + index, expect_tx=2048)
         k.bulk.copy_peer(theirs, mine, 2048, full, k.cluster.peer_rank())
     k.async_store.store(stored + place, values, full + 1, k.cluster.peer_rank())
     for index in range(2):
@@ -76,7 +76,7 @@ def epilogue_of_two_buffers(k, a: MATRIX, b: MATRIX, c: MATRIX, tiles: i32):
     acc = k.wgmma.accumulator(64)
     with k.range(tiles) as tile:
         with k.if_(first):
-            k.mbarrier.arrive_expect_tx(full, 2 * TILE.bytes)
+            k.mbarrier.arrive(full, expect_tx=2 * TILE.bytes)
             k.tma.load(ta, a, (tile * 64, 0), full)
             k.tma.load(tb, b, (0, 0), full)
         k.mbarrier.wait(full, tile & 1)
@@ -107,7 +107,7 @@ def reduced_in_bulk(k, x: F32, y: F32, count: i32):
             buffer = buffers + (step & 1) * 512
             with k.if_(step >= 2):
                 k.tma.wait_group(1, reading=True)
-            k.mbarrier.arrive_expect_tx(full + (step & 1), 2048)
+            k.mbarrier.arrive(full + (step & 1), expect_tx=2048)
             k.bulk.load(buffer, x + step * 512, 2048, full + (step & 1))
             k.mbarrier.wait(full + (step & 1), (step >> 1) & 1)
             k.bulk.reduce(y, buffer, 2048, "add", f32)
@@ -124,7 +124,7 @@ def four_loaders(k, a: QUARTER, y: nvb.Pointer(f16), rounds: i32):
     warp = k.warp_id()
     with k.range(rounds) as step:
         with k.if_(k.elect()):
-            k.mbarrier.arrive_expect_tx(full, TILE.bytes // 4)
+            k.mbarrier.arrive(full, expect_tx=TILE.bytes // 4)
             k.tma.load_box(tile.address.byte_offset(warp * (TILE.bytes // 4)), a, (0, step * 64 + warp * 16), full)
         k.mbarrier.wait(full, step & 1)
         row = k.thread_id() % 64  # the first chunk of 16 bytes of each row
@@ -145,7 +145,7 @@ def rows_prefetched(k, x: F32, y: F32, rows: i32):
 
     def fetch(number, buffer):
         with k.if_((thread == 0) & (number < rows)):
-            k.mbarrier.arrive_expect_tx(full + buffer, 4 * length)
+            k.mbarrier.arrive(full + buffer, expect_tx=4 * length)
             k.bulk.load(buffers + buffer * length, x + number * length, 4 * length, full + buffer)
 
     fetch(row, 0)
@@ -178,7 +178,7 @@ def convolution(k, x: PIXELS, w: MATRIX, y: F32):
     acc = k.wgmma.accumulator(64)
     with k.range(9) as tap:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 2 * TILE.bytes)
+            k.mbarrier.arrive(full, expect_tx=2 * TILE.bytes)
             offsets = (tap % 3).to(u16), (tap // 3).to(u16)
             k.tma.load_box(ta.address, x, (0, -1, k.block_id() - 1, 0), full, mode="im2col", offsets=offsets)
             k.tma.load(tb, w, (0, tap * 64), full)
@@ -208,7 +208,7 @@ def maps_made_by_the_kernel(k, maps: nvb.Pointer(u32, align=128), bases: nvb.Poi
             k.tensormap.publish(made, scratch)
             k.tensormap.acquire(made)
             with k.if_(lane == 0):
-                k.mbarrier.arrive_expect_tx(full, TILE.bytes)
+                k.mbarrier.arrive(full, expect_tx=TILE.bytes)
                 k.tma.load(tile, k.tensormap.at(made, MATRIX), (0, 0), full)
         k.mbarrier.wait(full, group & 1)
         acc.clear()

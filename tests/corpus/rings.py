@@ -19,7 +19,7 @@ def _ring(k, stages, released_by, producers=1):
 
 
 def _load(k, full, stage, step, *sources):
-    k.mbarrier.arrive_expect_tx(full + stage, len(sources) * TILE.bytes)
+    k.mbarrier.arrive(full + stage, expect_tx=len(sources) * TILE.bytes)
     for tiles, source in sources:
         k.tma.load(tiles.at(stage), source, (0, step * 64), full + stage)
 
@@ -182,7 +182,7 @@ def ping_pong(k, a: MATRIX, b: MATRIX, c: OUT, tiles: i32, steps: i32):
             with k.range(tiles) as tile, k.range(steps) as step:
                 stage = turn % stages
                 k.mbarrier.wait(empty + stage, (turn // stages & 1) ^ 1)
-                k.mbarrier.arrive_expect_tx(full + stage, 2 * TILE.bytes)
+                k.mbarrier.arrive(full + stage, expect_tx=2 * TILE.bytes)
                 k.tma.load(ta.at(stage), a, (tile * 64, step * 64), full + stage)
                 k.tma.load(tb.at(stage), b, (0, step * 64), full + stage)
                 turn += 1

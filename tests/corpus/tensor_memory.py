@@ -48,7 +48,7 @@ def accumulators_in_turns(k, a: MATRIX, b: MATRIX, c: F32, tiles: i32, steps: i3
             with mine() as tile, k.range(steps) as step:
                 stage = turn % stages
                 k.mbarrier.wait(empty + stage, (turn // stages & 1) ^ 1)
-                k.mbarrier.arrive_expect_tx(full + stage, 2 * ROWS.bytes)
+                k.mbarrier.arrive(full + stage, expect_tx=2 * ROWS.bytes)
                 k.tma.load(ta.at(stage), a, (tile * 128, step * 64), full + stage)
                 k.tma.load(tb.at(stage), b, (0, step * 64), full + stage)
                 turn += 1
@@ -93,7 +93,7 @@ def weights_in_tensor_memory(k, q: MATRIX, keys: MATRIX, values: MATRIX, c: F32)
     with k.tcgen05.tmem(256) as tmem:
         scores, weights, out = tmem.columns(0, 128), tmem.columns(128, 64), tmem.columns(192, 64)
         with k.one_thread(4):
-            k.mbarrier.arrive_expect_tx(full, 3 * ROWS.bytes)
+            k.mbarrier.arrive(full, expect_tx=3 * ROWS.bytes)
             k.tma.load(tq, q, (0, 0), full)
             k.tma.load(tk, keys, (0, 0), full)
             k.tma.load(tv, values, (0, 0), full)
@@ -138,7 +138,7 @@ def pair_of_ctas(k, a: MATRIX, b: PART, c: F32, steps: i32):
             stage = step % stages
             k.mbarrier.wait(empty + stage, (step // stages & 1) ^ 1)
             bytes_here = ROWS.bytes + HALF.bytes
-            k.mbarrier.arrive_at(full + stage, rank=0, expect=bytes_here, qualifiers=("release", "cluster"))
+            k.mbarrier.arrive(full + stage, rank=0, expect_tx=bytes_here, qualifiers=("release", "cluster"))
             first = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, 0), u64, 8)
             k.tma.load_box(ta.at(stage).address, a, (step * 64, rank * 128), first, cta_group=2)
             k.tma.load_box(tb.at(stage).address, b, (step * 64, rank * 64), first, cta_group=2)
@@ -163,7 +163,7 @@ def work_of_clusters_that_have_not_started(k, x: F32):
     block, phase = k.var(k.block_id()), k.var(0)
     with k.loop():
         with k.if_(k.thread_id() == 0):
-            k.mbarrier.arrive_expect_tx(asked, 16)
+            k.mbarrier.arrive(asked, expect_tx=16)
             k.launch_control.try_cancel(answer, asked)
         place = block * 128 + k.thread_id()
         x[place] = x[place] * 2.0

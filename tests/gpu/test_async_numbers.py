@@ -62,12 +62,12 @@ def test_the_states_of_a_phase():
         barrier = k.mbarrier.array(1, 3)
         k.mbarrier.ready()
         with k.if_(k.thread_id() == 0):
-            first = k.mbarrier.arrive_state(barrier)
-            second = k.mbarrier.arrive_state(barrier, count=1)
+            first = k.mbarrier.arrive(barrier, state=True)
+            second = k.mbarrier.arrive(barrier, count=1, state=True)
             out[0] = k.mbarrier.pending_count(first)
             out[1] = k.mbarrier.pending_count(second)
             out[2] = k.select(k.mbarrier.test(barrier, state=second), 1, 0).to(u32)
-            k.mbarrier.arrive_state(barrier, qualifiers=("release", "cluster"))
+            k.mbarrier.arrive(barrier, qualifiers=("release", "cluster"), state=True)
             out[3] = k.select(k.mbarrier.test(barrier, state=first, qualifiers=("acquire", "cluster")), 1, 0).to(u32)
             out[4] = k.select(k.mbarrier.test(barrier, parity=0, blocking=True, sleep=1000), 1, 0).to(u32)
 
@@ -135,7 +135,7 @@ def test_a_box_is_loaded_and_stored_somewhere_else(space):
         k.mbarrier.ready()
         lane = k.thread_id()
         with k.if_(lane == 0):
-            k.mbarrier.arrive_expect_tx(barrier, box[0] * box[1] * 4)
+            k.mbarrier.arrive(barrier, expect_tx=box[0] * box[1] * 4)
             policy = k.cache.policy("L2::evict_first")
             k.tma.load_box(tile, tensor, (8, 4), barrier, space=space, cache_policy=policy)
         k.mbarrier.wait(barrier, 0)
@@ -183,7 +183,7 @@ def test_values_reach_the_other_cta_of_a_cluster():
         k.mbarrier.ready()
         lane, rank = k.thread_id(), k.cluster.rank()
         with k.if_(lane == 0):
-            k.mbarrier.arrive_expect_tx(barrier, 64 * 4)
+            k.mbarrier.arrive(barrier, expect_tx=64 * 4)
         k.cluster.sync()
         pair = [source[rank * 64 + lane * 2], source[rank * 64 + lane * 2 + 1]]
         k.async_store.store(shared + lane * 2, pair, barrier, 1 - rank)
@@ -205,7 +205,7 @@ def test_a_value_is_combined_in_the_other_cta_of_a_cluster():
         lane, rank = k.thread_id(), k.cluster.rank()
         with k.if_(lane == 0):
             shared[0] = 1000 * (rank + 1).to(u32)
-            k.mbarrier.arrive_expect_tx(barrier, 32 * 4)
+            k.mbarrier.arrive(barrier, expect_tx=32 * 4)
         k.cluster.sync()
         k.async_store.reduce(shared, "add", source[rank * 32 + lane], barrier, 1 - rank)
         k.mbarrier.wait(barrier, 0)

@@ -103,7 +103,7 @@ def test_every_store_in_the_other_cta(row):
         k.mbarrier.ready()
         lane, rank = k.thread_id(), k.cluster.rank()
         with k.if_(lane == 0):
-            k.mbarrier.arrive_expect_tx(barrier, size * 32)
+            k.mbarrier.arrive(barrier, expect_tx=size * 32)
         k.cluster.sync()
         given = source.cast(kind)
         values = [given[(rank * 32 + lane) * count + index] for index in range(count)]
@@ -145,7 +145,7 @@ def test_every_reduction_in_the_other_cta(row):
         given = source.cast(kind)
         with k.if_(lane == 0):
             shared[0] = given[64]
-            k.mbarrier.arrive_expect_tx(barrier, size * 32)
+            k.mbarrier.arrive(barrier, expect_tx=size * 32)
         k.cluster.sync()
         k.async_store.reduce(shared, operation, given[rank * 32 + lane], barrier, 1 - rank)
         k.mbarrier.wait(barrier, 0)

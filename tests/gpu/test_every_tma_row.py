@@ -157,7 +157,7 @@ def loading(row, size, cluster, load):
         mask = {"multicast_mask": (1 << cluster) - 1} if row.axes["multicast"] else {}
         options = {"space": row.axes["destination"], **mask, **policy(k, row)}
         with k.if_(lane == 0):
-            k.mbarrier.arrive_expect_tx(full, size)
+            k.mbarrier.arrive(full, expect_tx=size)
             if cluster == 1:
                 load(k, tile, full, options, source, *extra)
             else:
@@ -291,7 +291,7 @@ def to_peer(send):
         k.fence.mbarrier_init()
         k.cluster.sync()
         with k.if_(lane == 0):
-            k.mbarrier.arrive_expect_tx(barrier, BYTES)
+            k.mbarrier.arrive(barrier, expect_tx=BYTES)
             send(k, held, sent, barrier, 1 - rank)
         k.mbarrier.wait(barrier, 0)
         for turn in range(0, WORDS, 32):

@@ -113,7 +113,7 @@ def values_into_the_other_cta(k, source, out):
     lane, rank = k.thread_id(), k.cluster.rank()
     with k.if_(lane == 0):
         total[0] = 1000 * (rank + 1).to(u32)
-        k.mbarrier.arrive_expect_tx(barrier, 64 * 4 + 32 * 4)
+        k.mbarrier.arrive(barrier, expect_tx=64 * 4 + 32 * 4)
     k.cluster.sync()
     peer = (1 - rank).to(u32)
     at = [

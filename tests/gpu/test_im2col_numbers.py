@@ -56,7 +56,7 @@ def test_a_load_walks_over_the_pixels(case, swizzle):
         full = k.mbarrier.array(1, 1)
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, tensor_map.bytes)
+            k.mbarrier.arrive(full, expect_tx=tensor_map.bytes)
             k.tma.load_box(tile, pixels, coordinates, full, mode="im2col", offsets=list(reversed(offsets)))
         k.mbarrier.wait(full, 0)
         loaded = tile.cast(u32)

@@ -123,9 +123,11 @@ class WrongExpectedBytes(Mutation):
 
     found_by = ("mbarrier.wrong-bytes",)
 
-    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
-        self.change()
-        self.right.mbarrier.arrive_expect_tx(barrier, transaction_bytes + 16)
+    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+        if expect_tx is not None:
+            self.change()
+            expect_tx += 16
+        self.right.mbarrier.arrive(barrier, expect_tx=expect_tx)
 
 
 class ExpectNothing(Mutation):
@@ -133,9 +135,10 @@ class ExpectNothing(Mutation):
 
     found_by = ("mbarrier.unexpected-bytes",)
 
-    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
-        self.change()
-        self.mbarrier.arrive(barrier)
+    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+        if expect_tx is not None:
+            self.change()
+        self.right.mbarrier.arrive(barrier)
 
 
 class ExpectNegativeBytes(Mutation):
@@ -143,9 +146,11 @@ class ExpectNegativeBytes(Mutation):
 
     found_by = ("mbarrier.expect-tx",)
 
-    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
-        self.change()
-        self.right.mbarrier.arrive_expect_tx(barrier, -transaction_bytes)
+    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+        if expect_tx is not None:
+            self.change()
+            expect_tx = -expect_tx
+        self.right.mbarrier.arrive(barrier, expect_tx=expect_tx)
 
 
 class ForgetTheArrival(Mutation):
@@ -153,8 +158,11 @@ class ForgetTheArrival(Mutation):
 
     found_by = ("mbarrier.no-arrival", "mbarrier.unexpected-bytes")
 
-    def mbarrier_arrive_expect_tx(self, barrier, transaction_bytes):
-        self.change()
+    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+        if expect_tx is not None:
+            self.change()
+        else:
+            self.right.mbarrier.arrive(barrier)
 
 
 class ForgetTheRelease(Mutation):

@@ -30,7 +30,7 @@ def two_arrivals_and_one_wait(k):
 def end_while_a_signal_is_on_its_way(k):
     done = k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
-    k.mbarrier.arrive_peer(done, k.cluster.peer_rank(), when=k.thread_id() == 0)
+    k.mbarrier.arrive(done, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)
     k.cluster.sync()  # keeps
 
 

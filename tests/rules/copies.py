@@ -42,7 +42,7 @@ def a_tile_in_two_boxes(k, matrix: nvb.TensorMap(f16, box=(64, 64), swizzle=0)):
     full = k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 64 * 64 * 2)
+        k.mbarrier.arrive(full, expect_tx=64 * 64 * 2)
         k.copy(make_tma_copy(f16, tensor, layout), matrix, tile, at=(0, 0), barrier=full)
     k.mbarrier.wait(full, 0)
 

@@ -79,7 +79,7 @@ def load_that_nobody_announces(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
         k.mbarrier.arrive(full)  # breaks
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)  # keeps
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)  # keeps
         k.tma.load(tile, matrix, (0, 0), full)
     k.mbarrier.wait(full, 0)
 
@@ -88,7 +88,7 @@ def load_that_nobody_announces(k, matrix: MATRIX):
 def bytes_that_never_come(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 0), full)  # keeps
     k.mbarrier.wait(full, 0)
 
@@ -97,8 +97,8 @@ def bytes_that_never_come(k, matrix: MATRIX):
 def bytes_counted_in_elements(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 64 * 64)  # breaks
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)  # keeps
+        k.mbarrier.arrive(full, expect_tx=64 * 64)  # breaks
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)  # keeps
         k.tma.load(tile, matrix, (0, 0), full)
     k.mbarrier.wait(full, 0)
 
@@ -107,7 +107,7 @@ def bytes_counted_in_elements(k, matrix: MATRIX):
 def the_phase_before_the_first(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 0), full)
     k.mbarrier.wait(full, 1)  # breaks
     k.mbarrier.wait(full, 0)  # keeps
@@ -122,7 +122,7 @@ def producer_that_waits_for_the_first_release(k, matrix: MATRIX, count: i32):
     with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(count) as step:
         k.mbarrier.wait(empty, phase)  # breaks
         k.mbarrier.wait(empty, phase ^ 1)  # keeps
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, step * 64), full)
         phase ^= 1
     with k.else_(), k.range(count):
@@ -137,7 +137,7 @@ def one_parity_for_every_round(k, matrix: MATRIX, count: i32):
     phase = k.var(0)
     with k.range(count) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
             k.tma.load(tile, matrix, (0, step * 64), full)
         k.mbarrier.wait(full, phase)
         phase ^= 1  # keeps
@@ -170,9 +170,9 @@ def copy_for_both_that_one_announces(k, x: nvb.Pointer(u32, 16)):
     k.mbarrier.ready()
     first = k.cluster.rank() == 0
     with k.if_((k.thread_id() == 0) & first):  # breaks
-        k.mbarrier.arrive_expect_tx(full, 512)  # breaks
+        k.mbarrier.arrive(full, expect_tx=512)  # breaks
     with k.one_thread():  # keeps
-        k.mbarrier.arrive_expect_tx(full, 512)  # keeps
+        k.mbarrier.arrive(full, expect_tx=512)  # keeps
     with k.if_((k.thread_id() == 0) & first):
         k.bulk.load(tile, x, 512, full, multicast_mask=0b11)
     k.mbarrier.wait(full, 0)
@@ -185,7 +185,7 @@ def copy_for_one_that_both_wait_for(k, x: nvb.Pointer(u32, 16)):
     k.mbarrier.ready()
     first = k.thread_id() == 0
     with k.if_(first):
-        k.mbarrier.arrive_expect_tx(full, 512)
+        k.mbarrier.arrive(full, expect_tx=512)
     with k.if_(first & (k.cluster.rank() == 0)):
         k.bulk.load(tile, x, 512, full, multicast_mask=0b01)  # breaks
         k.bulk.load(tile, x, 512, full, multicast_mask=0b11)  # keeps
@@ -199,7 +199,7 @@ def second_copy_for_one_cta_alone(k, x: nvb.Pointer(u32, 16)):
     k.mbarrier.ready()
     first = k.thread_id() == 0
     with k.if_(first):
-        k.mbarrier.arrive_expect_tx(full, 1024)
+        k.mbarrier.arrive(full, expect_tx=1024)
     with k.if_(first & (k.cluster.rank() == 0)):
         k.bulk.load(tile, x, 512, full, multicast_mask=0b11)
         k.bulk.load(tile + 128, x, 512, full, multicast_mask=0b01)  # breaks
@@ -228,8 +228,8 @@ def arrival_of_one_more_that_never_comes(k):
     done = k.mbarrier.array(1, arrivals=2, name="done")
     k.mbarrier.ready()
     first = k.thread_id() == 0
-    k.mbarrier.arrive_peer(done, 0, when=first)
-    k.mbarrier.arrive_peer(done, 1, when=first & (k.cluster.rank() == 0))  # breaks
-    k.mbarrier.arrive_peer(done, 1, when=first)  # keeps
+    k.mbarrier.arrive(done, rank=0, when=first)
+    k.mbarrier.arrive(done, rank=1, when=first & (k.cluster.rank() == 0))  # breaks
+    k.mbarrier.arrive(done, rank=1, when=first)  # keeps
     k.mbarrier.wait(done, 0)
     k.cluster.sync()

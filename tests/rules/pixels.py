@@ -18,7 +18,7 @@ def boxes_where_pixels_are_asked_for(k, boxes: BOX, pixels: PIXELS):
     tile, full = k.shared(u8, 64 * 64 * 2, align=1024), k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 64 * 64 * 2)
+        k.mbarrier.arrive(full, expect_tx=64 * 64 * 2)
         k.tma.load_box(tile, boxes, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # breaks
         k.tma.load_box(tile, pixels, (0, 0, 0, 0), full, mode="im2col", offsets=(0, 0))  # keeps
 

@@ -28,7 +28,7 @@ def tile_that_is_filled_again(k, matrix: MATRIX, steps: nvb.i32):
     phase = k.var(0)
     with k.range(steps) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
             k.tma.load(tile, matrix, (0, step * 64), full)
         k.mbarrier.wait(full, phase)
         phase.set(phase ^ 1)
@@ -47,7 +47,7 @@ def tile_that_slower_warps_still_multiply(k, matrix: MATRIX, steps: nvb.i32):
     phase = k.var(0)
     with k.range(steps) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
             k.tma.load(tile, matrix, (0, step * 64), full)
         k.mbarrier.wait(full, phase)
         phase.set(phase ^ 1)
@@ -61,7 +61,7 @@ def tile_that_slower_warps_still_multiply(k, matrix: MATRIX, steps: nvb.i32):
 def tile_that_may_not_have_come(k, matrix: MATRIX, out: nvb.Pointer(u32)):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 0), full)
     k.barrier.sync()  # breaks
     k.mbarrier.wait(full, 0)  # keeps
@@ -106,7 +106,7 @@ def tile_that_tensor_cores_still_read(k, matrix: MATRIX):
             k.tcgen05.mma(Tcgen05Request("f16"), tmem, tile, tile, SQUARE, accumulate=False)
             k.tcgen05.commit(done)
             k.mbarrier.wait(done, 0)  # keeps
-            k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
             k.tma.load(tile, matrix, (0, 0), full)
         k.mbarrier.wait(done, 0)
         k.mbarrier.wait(full, 0)
@@ -130,7 +130,7 @@ def multiply_in_threads_that_do_not_wait(k, matrix: MATRIX):
     full = k.mbarrier.array(1, arrivals=1, name="full")
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 0), full)
         k.mbarrier.wait(full, 0)  # breaks
     k.mbarrier.wait(full, 0)  # keeps

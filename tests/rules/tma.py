@@ -19,7 +19,7 @@ OTHER = nvb.TensorMap(bf16, box=(64, 64))
 def box_of_half_the_columns(k, matrix: MATRIX, half: nvb.TensorMap(f16, box=(64, 32))):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, half, (0, 0), full)  # breaks
         k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
@@ -28,7 +28,7 @@ def box_of_half_the_columns(k, matrix: MATRIX, half: nvb.TensorMap(f16, box=(64,
 def map_without_the_swizzle(k, matrix: MATRIX, plain: UNSWIZZLED):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, plain, (0, 0), full)  # breaks
         k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
@@ -37,7 +37,7 @@ def map_without_the_swizzle(k, matrix: MATRIX, plain: UNSWIZZLED):
 def map_of_another_type(k, matrix: MATRIX, other: OTHER):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, other, (0, 0), full)  # breaks
         k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
@@ -46,7 +46,7 @@ def map_of_another_type(k, matrix: MATRIX, other: OTHER):
 def three_coordinates_of_a_matrix(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 0, 0), full)  # breaks
         k.tma.load(tile, matrix, (0, 0), full)  # keeps
 
@@ -55,7 +55,7 @@ def three_coordinates_of_a_matrix(k, matrix: MATRIX):
 def batch_of_matrices(k, batch: nvb.TensorMap(f16, box=(1, 64, 64)), number: i32):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, batch, (number, 0, 0), full)  # breaks
         k.tma.load_box(tile.address, batch, (0, 0, number), full)  # keeps
 
@@ -64,7 +64,7 @@ def batch_of_matrices(k, batch: nvb.TensorMap(f16, box=(1, 64, 64)), number: i32
 def box_that_can_not_be_shared(k, whole: MATRIX, half: nvb.TensorMap(f16, box=(32, 64))):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, whole, (0, 0), full, multicast=True)  # breaks
         k.tma.load(tile, half, (0, 0), full, multicast=True)  # keeps
 
@@ -79,7 +79,7 @@ def fewer_than_no_stores(k):
 def coordinates_of_another_rank(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load_box(tile.address, matrix, (0, 0, 0), full)  # breaks
         k.tma.load_box(tile.address, matrix, (0, 0), full)  # keeps
 
@@ -90,7 +90,7 @@ def forty_bytes(k, source: nvb.Pointer(f32)):
     size = 40  # breaks
     size = 48  # keeps
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, size)
+        k.mbarrier.arrive(full, expect_tx=size)
         k.bulk.load(tile.address, source, size, full)
 
 
@@ -205,8 +205,8 @@ def barrier_of_nobody(k):
 def a_negative_number_of_bytes(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, -tile.layout.bytes)  # breaks
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)  # keeps
+        k.mbarrier.arrive(full, expect_tx=-tile.layout.bytes)  # breaks
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)  # keeps
         k.tma.load(tile, matrix, (0, 0), full)
 
 
@@ -214,7 +214,7 @@ def a_negative_number_of_bytes(k, matrix: MATRIX):
 def number_of_the_phase_as_its_parity(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 0), full)
     k.mbarrier.wait(full, 2)  # breaks
     k.mbarrier.wait(full, 0)  # keeps
@@ -225,7 +225,7 @@ def box_that_a_peer_counts(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
         with k.if_(k.cluster.rank() == 0):
-            k.mbarrier.arrive_expect_tx(full, 2 * tile.layout.bytes)
+            k.mbarrier.arrive(full, expect_tx=2 * tile.layout.bytes)
         leaders = k.shared_address(k.cluster.map_to_peer(full.bytes, 0), u64, 8)
         k.tma.load_box(tile.address, matrix, (0, 0), leaders)  # breaks
         k.tma.load_box(tile.address, matrix, (0, 0), leaders, cta_group=2)  # keeps
@@ -238,7 +238,7 @@ def box_that_a_peer_counts(k, matrix: MATRIX):
 def box_for_a_third_cta(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 2 * tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=2 * tile.layout.bytes)
         mask = 0b111  # breaks
         mask = 0b11  # keeps
         k.tma.load_box(tile.address, matrix, (0, 0), full, multicast_mask=mask)

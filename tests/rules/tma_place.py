@@ -17,7 +17,7 @@ def box_at_16_bytes(k, matrix: MATRIX):
     memory = k.shared(u8, tile.layout.bytes, align=16)  # breaks
     memory = k.shared(u8, tile.layout.bytes, align=1024)  # keeps
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load_box(memory, matrix, (0, 0), full)
 
 
@@ -26,9 +26,9 @@ def rows_of_24_bytes(k, narrow: nvb.TensorMap(f16, box=(64, 12), swizzle=0), eve
     _, full = load_parts(k)
     memory = k.shared(u8, 2048, align=128)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 1536)  # breaks
+        k.mbarrier.arrive(full, expect_tx=1536)  # breaks
         k.tma.load_box(memory, narrow, (0, 0), full)  # breaks
-        k.mbarrier.arrive_expect_tx(full, 2048)  # keeps
+        k.mbarrier.arrive(full, expect_tx=2048)  # keeps
         k.tma.load_box(memory, even, (0, 0), full)  # keeps
 
 
@@ -37,9 +37,9 @@ def rows_wider_than_the_swizzle(k, wide: nvb.TensorMap(f16, box=(64, 128)), matr
     _, full = load_parts(k)
     memory = k.shared(u8, 16384, align=1024)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 16384)  # breaks
+        k.mbarrier.arrive(full, expect_tx=16384)  # breaks
         k.tma.load_box(memory, wide, (0, 0), full)  # breaks
-        k.mbarrier.arrive_expect_tx(full, 8192)  # keeps
+        k.mbarrier.arrive(full, expect_tx=8192)  # keeps
         k.tma.load_box(memory, matrix, (0, 0), full)  # keeps
 
 
@@ -47,7 +47,7 @@ def rows_wider_than_the_swizzle(k, wide: nvb.TensorMap(f16, box=(64, 128)), matr
 def box_that_begins_inside_16_bytes(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 20), full)  # breaks
         k.tma.load(tile, matrix, (0, 24), full)  # keeps
 
@@ -76,7 +76,7 @@ def sum_of_bytes(k, small: nvb.TensorMap(u8, box=(64, 64), swizzle=0), wide: nvb
 def load_in_every_thread(k, matrix: MATRIX):
     tile, full = load_parts(k)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load(tile, matrix, (0, 0), full)  # keeps
     k.tma.load(tile, matrix, (0, 0), full)  # breaks
 
@@ -90,7 +90,7 @@ def tile_laid_over_what_another_swizzle_filled(k, matrix: nvb.TensorMap(f16, box
     swizzle = nvb.Swizzle.B64  # keeps
     tile = SharedTile(memory, nvb.SmemLayout(nvb.Major.K, swizzle, f16, 64, 32))
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
         k.tma.load_box(memory, matrix, (0, 0), full)
     k.mbarrier.wait(full, 0)
     with k.wgmma.group():

@@ -154,7 +154,7 @@ def test_a_kernel_that_loads_pixels_compiles() -> None:
     k.mbarrier.ready()
     tile = k.shared(types.f16, 32 * 16, align=128)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, parameter.bytes)
+        k.mbarrier.arrive(full, expect_tx=parameter.bytes)
         k.tma.load_box(tile, pixels, [0, -1, -1, 0], full, mode="im2col", offsets=[1, 2])
     k.mbarrier.wait(full, 0)
     compiled = k.compile()

@@ -34,7 +34,7 @@ def no_fence_behind_the_init(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.barrier.sync()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, 0), full)  # broken
     k.mbarrier.wait(full, 0)
 
@@ -98,7 +98,7 @@ def one_arrival_too_many_expected(k, a, n):
     phase = k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load(tile, a, (0, step * 64), full)
         k.mbarrier.wait(full, phase)
         phase ^= 1
@@ -133,7 +133,7 @@ def nothing_comes(k, a, n):
     full = k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)  # broken
+        k.mbarrier.arrive(full, expect_tx=BYTES)  # broken
     k.mbarrier.wait(full, 0)
 
 
@@ -143,7 +143,7 @@ def half_the_bytes(k, a, n):
     stage, phase = k.var(0), k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full + stage, BYTES)  # broken
+            k.mbarrier.arrive(full + stage, expect_tx=BYTES)  # broken
             k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
             k.tma.load(tiles.at(stage + 2), a, (0, step * 64), full + stage)
         k.mbarrier.wait(full + stage, phase)
@@ -156,9 +156,9 @@ def bytes_on_the_other_barrier(k, a, n):
     full, tiles = k.mbarrier.array(2, arrivals=1), k.shared_tiles(LAYOUT, 2)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 2 * BYTES)  # broken
+        k.mbarrier.arrive(full, expect_tx=2 * BYTES)  # broken
         k.tma.load(tiles.at(0), a, (0, 0), full)
-        k.mbarrier.arrive_expect_tx(full + 1, BYTES)
+        k.mbarrier.arrive(full + 1, expect_tx=BYTES)
         k.tma.load(tiles.at(1), a, (0, 0), full + 1)
     k.mbarrier.wait(full, 0)
     k.mbarrier.wait(full + 1, 0)
@@ -168,7 +168,7 @@ def the_phase_before_the_first(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, 0), full)
     k.mbarrier.wait(full, 1)  # broken
 
@@ -179,7 +179,7 @@ def a_phase_that_begins_at_one(k, a, n):
     phase = k.var(1)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load(tile, a, (0, step * 64), full)
         k.mbarrier.wait(full, phase)  # broken
         tile.address.cast(u64)[0]
@@ -193,7 +193,7 @@ def the_other_parity_of_each_phase(k, a, n):
     index, phase = k.var(0), k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full + index, BYTES)
+            k.mbarrier.arrive(full + index, expect_tx=BYTES)
             k.tma.load(tiles.at(index), a, (0, step * 64), full + index)
         k.mbarrier.wait(full + index, 1 - phase)  # broken
         tiles.at(index).address.cast(u64)[0]
@@ -207,7 +207,7 @@ def one_parity_for_ever(k, a, n):
     k.mbarrier.ready()
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load(tile, a, (0, step * 64), full)
         k.mbarrier.wait(full, 0)  # broken
         k.barrier.sync()
@@ -219,7 +219,7 @@ def a_variable_that_nobody_flips(k, a, n):
     phase = k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load(tile, a, (0, step * 64), full)
         k.mbarrier.wait(full, phase)  # broken
         k.barrier.sync()
@@ -230,7 +230,7 @@ def one_parity_around_the_ring(k, a, n):
     k.mbarrier.ready()
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.mbarrier.arrive(full + step % 4, expect_tx=BYTES)
             k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
         k.mbarrier.wait(full + step % 4, 0)  # broken
         k.barrier.sync()
@@ -241,7 +241,7 @@ def the_parity_of_another_loop(k, a, n):
     k.mbarrier.ready()
     with k.range(n) as tile, k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.mbarrier.arrive(full + step % 4, expect_tx=BYTES)
             k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
         k.mbarrier.wait(full + step % 4, tile & 1)  # broken
         k.barrier.sync()
@@ -253,7 +253,7 @@ def flipped_in_each_round(k, a, n):
     phase = k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.mbarrier.arrive(full + step % 4, expect_tx=BYTES)
             k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
         k.mbarrier.wait(full + step % 4, phase)  # broken
         phase ^= 1
@@ -266,7 +266,7 @@ def the_release_before_the_first_fill(k, a, n):
     k.mbarrier.ready()
     with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
         k.mbarrier.wait(empty + stage, phase)  # broken
-        k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+        k.mbarrier.arrive(full + stage, expect_tx=BYTES)
         k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
         phase.set(k.select(stage == 3, phase ^ 1, phase))
         stage.set(k.select(stage == 3, 0, stage + 1))
@@ -282,7 +282,7 @@ def the_arrival_behind_the_wait(k, a, n):
     k.mbarrier.ready()
     k.mbarrier.wait(full, 0)  # broken
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, 0), full)
 
 

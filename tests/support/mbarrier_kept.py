@@ -14,7 +14,7 @@ def one_copy(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, 0), full)
     k.mbarrier.wait(full, 0)
 
@@ -25,7 +25,7 @@ def a_copy_a_round(k, a, n):
     phase = k.var(0)
     with k.range(n) as step:
         with k.if_(k.thread_id() == 0):
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load(tile, a, (0, step * 64), full)
         k.mbarrier.wait(full, phase)
         phase ^= 1
@@ -37,7 +37,7 @@ def a_phase_by_the_counter(k, a, n):
     k.mbarrier.ready()
     with k.range(n) as step:
         with k.if_(k.thread_id() == 0):
-            k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+            k.mbarrier.arrive(full + step % 4, expect_tx=BYTES)
             k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
         k.mbarrier.wait(full + step % 4, (step // 4) & 1)
         k.barrier.sync()
@@ -49,7 +49,7 @@ def a_phase_flipped_where_the_index_wraps(k, a, n):
     stage, phase = k.var(0), k.var(0)
     with k.range(n) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+            k.mbarrier.arrive(full + stage, expect_tx=BYTES)
             k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
         k.mbarrier.wait(full + stage, phase)
         stage += 1
@@ -73,7 +73,7 @@ def loaded_once_and_waited_for_in_each_round(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, 0), full)
     with k.range(n):
         k.mbarrier.wait(full, 0)
@@ -84,7 +84,7 @@ def every_stage_once(k, a, n):
     k.mbarrier.ready()
     with k.range(4) as stage:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+            k.mbarrier.arrive(full + stage, expect_tx=BYTES)
             k.tma.load(tiles.at(stage), a, (0, stage * 64), full + stage)
         k.mbarrier.wait(full + stage, 0)
 
@@ -111,7 +111,7 @@ def bytes_of_a_loop(k, a, n):
     full, tiles = k.mbarrier.array(1, arrivals=1), k.shared_tiles(LAYOUT, 4)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 4 * BYTES)
+        k.mbarrier.arrive(full, expect_tx=4 * BYTES)
         with k.range(4) as part:
             k.tma.load(tiles.at(part), a, (0, part * 64), full)
     k.mbarrier.wait(full, 0)
@@ -130,7 +130,7 @@ def fenced_for_the_async_proxy_alone(k, a, n):
     k.fence.proxy_async()
     k.barrier.sync()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, 0), full)
     k.mbarrier.wait(full, 0)
 
@@ -173,7 +173,7 @@ def waited_for_a_round_later(k, a, n):
             tile.address.cast(u64)[0]
         k.barrier.sync()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load(tile, a, (0, step * 64), full)
         phase ^= 1
 
@@ -185,7 +185,7 @@ def a_parity_that_another_loop_has_left_behind(k, a, n):
     with k.range(n):
         phase ^= 1
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, 0), full)
     k.mbarrier.wait(full, phase)
     tile.address.cast(u64)[0]
@@ -197,7 +197,7 @@ def emptied_before_it_is_filled(k, a, n):
     phase = k.var(0)
     with k.range(n) as step, k.one_thread():
         k.mbarrier.wait(full, phase ^ 1)
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, step * 64), full)
         k.mbarrier.wait(full, phase)
         tile.address.cast(u64)[0]
@@ -223,7 +223,7 @@ def only_later_rounds_wait_for_the_release(k, a, n):
         with k.if_(step > 0):
             k.mbarrier.wait(empty, phase)
             phase ^= 1
-        k.mbarrier.arrive_expect_tx(full, BYTES)
+        k.mbarrier.arrive(full, expect_tx=BYTES)
         k.tma.load(tile, a, (0, step * 64), full)
     with k.else_(), k.range(n):
         k.mbarrier.wait(full, phase)
@@ -237,7 +237,7 @@ def all_stages_are_given_back_first(k, a, n):
     k.mbarrier.ready()
     with k.if_(k.warpgroup_id() == 0), k.one_thread(), k.range(n) as step:
         k.mbarrier.wait(empty + step % 4, (step // 4) & 1)
-        k.mbarrier.arrive_expect_tx(full + step % 4, BYTES)
+        k.mbarrier.arrive(full + step % 4, expect_tx=BYTES)
         k.tma.load(tiles.at(step % 4), a, (0, step * 64), full + step % 4)
     with k.else_():
         with k.range(4) as stage:
@@ -274,7 +274,7 @@ def each_warpgroup_walks_a_ring_from_a_place_of_its_own(k, a, n):
     with k.range(n) as step:
         stage, phase = turn % 4, (turn // 4) & 1
         with k.if_(k.thread_id() % 128 == 0):
-            k.mbarrier.arrive_expect_tx(full + stage, BYTES)
+            k.mbarrier.arrive(full + stage, expect_tx=BYTES)
             k.tma.load(tiles.at(stage), a, (0, step * 64), full + stage)
         k.mbarrier.wait(full + stage, phase)
         k.barrier.sync()

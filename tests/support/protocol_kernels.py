@@ -30,7 +30,7 @@ def register_operand(k: KernelBuilder, a: nvb.Pointer(u32), b: MATRIX, c: nvb.Po
     acc = k.wgmma.accumulator(64)
     with k.range(steps) as step:
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, tile.layout.bytes)
+            k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
             k.tma.load(tile, b, (0, step * 64), full)
         first = a.byte_offset(step * 4 * STEP_BYTES + k.thread_id() * 16, align=16)
         fragments = [k.wgmma.fragment((first.byte_offset(part * STEP_BYTES)).load(4), f16) for part in range(4)]
@@ -85,7 +85,7 @@ def tensor_memory(k: KernelBuilder, a: nvb.TensorMap(f16, box=(128, 64)), b: MAT
     k.mbarrier.ready()
     tmem = cell[0]
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile_a.layout.bytes + tile_b.layout.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile_a.layout.bytes + tile_b.layout.bytes)
         k.tma.load(tile_a, a, (0, 0), full)
         k.tma.load(tile_b, b, (0, 0), full)
         k.mbarrier.wait(full, 0)

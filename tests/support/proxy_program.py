@@ -53,7 +53,7 @@ class Program:
 
     def load(self, tile: SharedTile | None = None, barrier: Address | None = None) -> None:
         with self.k.one_thread():
-            self.k.mbarrier.arrive_expect_tx(barrier or self.full, TILE.bytes)
+            self.k.mbarrier.arrive(barrier or self.full, expect_tx=TILE.bytes)
             self.k.tma.load(tile or self.tile, self.map, (0, 0), barrier or self.full)
 
     def store(self, tile: SharedTile | None = None, *, commit: bool = True, wait: bool = False) -> None:

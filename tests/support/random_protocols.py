@@ -100,7 +100,7 @@ class Kernel:
     def _fill(self) -> None:
         barrier = self._barrier()
         with self.k.one_thread():
-            self.k.mbarrier.arrive_expect_tx(barrier, _BYTES)
+            self.k.mbarrier.arrive(barrier, expect_tx=_BYTES)
             self.k.bulk.load(self.random.choice(self.buffers), self.out, _BYTES, barrier)
 
     def _send(self) -> None:
@@ -134,7 +134,7 @@ class Kernel:
             k.cluster.sync,
             k.cluster.arrive,
             k.cluster.wait,
-            lambda: k.mbarrier.arrive_peer(self._barrier(), self.cluster - 1, when=k.thread_id() == 0),
+            lambda: k.mbarrier.arrive(self._barrier(), rank=self.cluster - 1, when=k.thread_id() == 0),
             lambda: k.async_store.store(
                 self._place(), [self.a], self._barrier(), self.random.randrange(self.cluster), element="b32"
             ),

@@ -145,14 +145,14 @@ def _arrive(u: Bench, row: Row) -> None:
     names = {one.name for one in row.inputs}
     axes |= {"count": 2} if "count" in names else {}
     if row.opcode.endswith("noComplete"):
-        u.k.mbarrier.arrive_no_complete(u.barrier, 2, drop=row.axes["drop"], qualifiers=axes["qualifiers"])
+        u.k.mbarrier.arrive(u.barrier, count=2, drop=row.axes["drop"], qualifiers=axes["qualifiers"], no_complete=True)
         return
-    axes |= {"expect": 64} if "bytes" in names else {}
+    axes |= {"expect_tx": 64} if "bytes" in names else {}
     axes["drop"] = bool(row.axes.get("drop"))
     if row.outputs:
-        u.k.mbarrier.arrive_state(u.barrier, **axes)
+        u.k.mbarrier.arrive(u.barrier, **axes, state=True)
     else:
-        u.k.mbarrier.arrive_at(u.barrier, **axes, **({"rank": 1} if row.axes["space"] == "cluster" else {}))
+        u.k.mbarrier.arrive(u.barrier, **axes, **({"rank": 1} if row.axes["space"] == "cluster" else {}))
 
 
 def _transaction(u: Bench, row: Row) -> None:

@@ -100,7 +100,7 @@ def tma_boxes(major, mode, order, whole=False):
         full = k.mbarrier.array(1, 1)
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, copy.bytes)
+            k.mbarrier.arrive(full, expect_tx=copy.bytes)
             if whole:
                 k.copy(copy, tensor_map, tile, at=(64, 64), barrier=full)
             for box in () if whole else tma_partition(copy):

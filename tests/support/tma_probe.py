@@ -78,7 +78,7 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str,
             given["source"] = tile.bytes.ir
         with k.if_(k.thread_id() == 0):
             if direction == "load":
-                k.mbarrier.arrive_expect_tx(full, tensor_map.bytes)
+                k.mbarrier.arrive(full, expect_tx=tensor_map.bytes)
             k.emit(select_tma(request, k.target), given)
             if direction == "load":
                 k.mbarrier.wait(full, 0)

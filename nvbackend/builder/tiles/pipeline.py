@@ -83,7 +83,7 @@ class Ring:
         index = self._index.value
         k.mbarrier.wait(self._empty + index, self._phase ^ 1)
         full = self._full + index
-        k.mbarrier.arrive_expect_tx(full, self.bytes)
+        k.mbarrier.arrive(full, expect_tx=self.bytes)
         with k._holding("fill"):
             yield self._stage(index)
         self._advance()

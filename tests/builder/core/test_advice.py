@@ -57,7 +57,7 @@ def test_a_box_goes_to_the_address_of_a_tile() -> None:
         tile, full = k.shared_tile(layout), k.mbarrier.array(1, 1)
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, layout.bytes)
+            k.mbarrier.arrive(full, expect_tx=layout.bytes)
             k.tma.load_box(place(tile), k.arguments[3], (0, 0), full)
         k.mbarrier.wait(full, 0)
 

@@ -38,9 +38,9 @@ def test_barriers_fences_and_grids():
     k = u.k
     k.mbarrier.init(u.barrier, 2)
     k.mbarrier.ready()
-    k.mbarrier.arrive_at(u.barrier, rank=1, qualifiers=("release", "cluster"))
-    k.mbarrier.arrive_at(u.barrier, count=2, drop=True)
-    u.out[0] = k.mbarrier.pending_count(k.mbarrier.arrive_no_complete(u.barrier, 1))
+    k.mbarrier.arrive(u.barrier, rank=1, qualifiers=("release", "cluster"))
+    k.mbarrier.arrive(u.barrier, count=2, drop=True)
+    u.out[0] = k.mbarrier.pending_count(k.mbarrier.arrive(u.barrier, count=1, no_complete=True))
     k.mbarrier.expect_tx(u.barrier, 64)
     k.mbarrier.complete_tx(u.barrier, 64, scope="cluster", rank=k.cluster.rank())
     k.mbarrier.inval(u.barrier)
@@ -86,7 +86,7 @@ def test_caches_policies_clearing_and_packing():
     full = k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 64)
+        k.mbarrier.arrive(full, expect_tx=64)
         k.bulk.load(u.shared, u.out, 64, full, cache_policy=k.cache.policy_of_property(0))
     k.mbarrier.wait(full, 0)
     u.out[0] = k.math.permute_bytes(k.math.pack_pair("f16x2", 1.0, k.thread_id().to(f32), relu=True), 7, 0x3210)
@@ -111,7 +111,7 @@ def test_caches_policies_clearing_and_packing():
 
 ON_A_BARRIER = {
     "cp_async_arrive": lambda u, at: u.k.cp_async.mbarrier_arrive(at),
-    "mbarrier_arrive_state": lambda u, at: u.k.mbarrier.arrive_state(at),
+    "mbarrier_arrive_state": lambda u, at: u.k.mbarrier.arrive(at, state=True),
     "mbarrier_test": lambda u, at: u.k.mbarrier.test(at),
     "store_async": lambda u, at: u.k.async_store.store(u.shared, [u.k.thread_id()], at, 0),
     "reduce_async": lambda u, at: u.k.async_store.reduce(u.shared, "add", u.k.thread_id(), at, 0),
@@ -145,11 +145,15 @@ def test_what_can_not_be_is_told_by_its_rule():
     assert broken(lambda: k.barrier.arrive(1, k.threads + 32)) == "barrier.waits"
     assert broken(lambda: k.mbarrier.expect_tx(u.barrier, -1)) == "mbarrier.expect-tx"
     assert broken(lambda: k.mbarrier.complete_tx(u.out, 16)) == "mbarrier.address"
-    assert broken(lambda: k.mbarrier.arrive_no_complete(u.barrier, 0)) == "mbarrier.count"
-    assert broken(lambda: k.mbarrier.arrive_at(u.barrier, expect=1 << 20)) == "mbarrier.expect-tx"
+    assert broken(lambda: k.mbarrier.arrive(u.barrier, count=0, no_complete=True)) == "mbarrier.count"
+    assert broken(lambda: k.mbarrier.arrive(u.barrier, expect_tx=1 << 20)) == "mbarrier.expect-tx"
     assert broken(lambda: k.mbarrier.inval(u.shared.byte_offset(4))) == "mbarrier.address"
     for call in (
-        lambda: k.mbarrier.arrive_at(u.barrier, count=1, expect=16),
+        lambda: k.mbarrier.arrive(u.barrier, count=1, expect_tx=16),
+        lambda: k.mbarrier.arrive(u.barrier, rank=1, state=True),
+        lambda: k.mbarrier.arrive(u.barrier, when=True, state=True),
+        lambda: k.mbarrier.arrive(u.barrier, no_complete=True),
+        lambda: k.mbarrier.arrive(u.barrier, count=1, expect_tx=16, no_complete=True),
         lambda: k.mbarrier.complete_tx(u.barrier, 1, scope="gpu"),
         lambda: k.cluster.wait("release"),
         lambda: k.fence.shared("sc"),
@@ -170,3 +174,15 @@ def test_an_older_chip_is_told():
     assert broken(lambda: u.k.bulk.clear_shared(u.shared, 64)) == "target.feature"
     assert broken(lambda: u.k.tcgen05.alloc_generic(u.out.bytes.bitcast(u64), 32)) == "target.feature"
     assert broken(lambda: u.k.tcgen05.commit_generic(u.out.bytes.bitcast(u64))) == "target.feature"
+
+
+def test_a_rank_without_a_cluster_is_this_cta():
+    k = nvb.KernelBuilder("alone", "sm_90a", threads=32)
+    barrier = k.mbarrier.array(1, 2)
+    k.mbarrier.ready()
+    k.mbarrier.arrive(barrier, rank=k.cluster.rank(), when=k.thread_id() == 0)
+    k.mbarrier.arrive(barrier, rank=k.thread_id(), count=1, when=k.thread_id() == 0)
+    assert broken(lambda: k.mbarrier.arrive(barrier, rank=1)) == "cluster.rank"
+    opcodes = [one.opcode for one in k.finish().machine.instructions()]
+    assert opcodes.count("mbarrier.arrive") == 2
+    assert "mapa" not in opcodes

@@ -108,9 +108,9 @@ def test_asynchronous_copies_fill_with_zeros_and_arrive():
 def test_phases_are_arrived_at_tested_and_counted():
     u = Using()
     k = u.k
-    state = k.mbarrier.arrive_state(u.barrier, count=2)
+    state = k.mbarrier.arrive(u.barrier, count=2, state=True)
     k.mbarrier.expect_tx(u.barrier, 16, scope="cta")
-    late = k.mbarrier.arrive_state(u.barrier, expect=16, drop=True, qualifiers=("relaxed", "cluster"))
+    late = k.mbarrier.arrive(u.barrier, expect_tx=16, drop=True, qualifiers=("relaxed", "cluster"), state=True)
     done = k.mbarrier.test(u.barrier, state=state) & k.mbarrier.test(
         u.barrier, state=late, blocking=True, sleep=100, qualifiers=("acquire", "cluster")
     )
@@ -173,7 +173,7 @@ def test_what_has_no_instruction_is_refused_at_the_call():
         lambda: k.mma.stmatrix(u.shared, []),
         lambda: k.cp_async.copy(u.shared, u.out, 12),
         lambda: k.cp_async.copy(u.shared, u.out, 8, cache="cg"),
-        lambda: k.mbarrier.arrive_state(u.barrier, count=1, expect=16),
+        lambda: k.mbarrier.arrive(u.barrier, count=1, expect_tx=16, state=True),
         lambda: k.mbarrier.test(u.barrier, sleep=10),
         lambda: k.async_store.store(u.shared, [lane] * 3, u.barrier, 0),
         lambda: k.async_store.reduce(u.shared, "mul", lane, u.barrier, 0),

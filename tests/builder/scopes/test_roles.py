@@ -57,7 +57,7 @@ def test_what_one_thread_may_execute():
     k = builder()
     barriers = k.mbarrier.array(1, arrivals=1)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(barriers, 0)
+        k.mbarrier.arrive(barriers, expect_tx=0)
     with k.else_():
         k.fence.proxy_async()
     with k.if_(k.warp_id() == 1):

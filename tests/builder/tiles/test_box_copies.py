@@ -36,7 +36,7 @@ class Scene:
 
     def loaded(self, load):
         with self.k.one_thread():
-            self.k.mbarrier.arrive_expect_tx(self.full, self.copy.bytes)
+            self.k.mbarrier.arrive(self.full, expect_tx=self.copy.bytes)
             load()
         self.k.mbarrier.wait(self.full, 0)
         return self.k.finish().ir

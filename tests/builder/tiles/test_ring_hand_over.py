@@ -136,7 +136,7 @@ def test_a_tile_comes_from_where_it_was_asked_for(case: str) -> None:
     k.mbarrier.ready()
     at = (24, 40)
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.bytes)
         k.tma.load(shared, k.arguments[0], at, full, multicast=cluster > 1)
     k.mbarrier.wait(full, 0)
     k.cluster.sync()
@@ -164,7 +164,7 @@ def test_a_tile_goes_to_where_it_was_asked_to(case: str) -> None:
     full = k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, tile.bytes)
+        k.mbarrier.arrive(full, expect_tx=tile.bytes)
         k.tma.load(shared, k.arguments[0], (8, 16), full)
         k.mbarrier.wait(full, 0)
         k.tma.store(k.arguments[1], (24, 32), shared)
@@ -192,7 +192,7 @@ def test_the_boxes_of_a_copy_are_shared_out(cluster: int) -> None:
     full = k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, boxes.bytes)
+        k.mbarrier.arrive(full, expect_tx=boxes.bytes)
         k.copy(boxes, k.arguments[0], shared, at=(40, 72), barrier=full, multicast=cluster > 1)
     k.mbarrier.wait(full, 0)
     k.cluster.sync()

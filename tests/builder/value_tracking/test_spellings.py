@@ -158,7 +158,7 @@ def copy(k: KernelBuilder, a, spelling: Spelling) -> None:
     k.mbarrier.ready()
     chosen = spelling(k, k.thread_id())
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+        k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
     with k.if_(chosen):
         k.tma.load(tile, a, (0, 0), full)
     k.mbarrier.wait(full, 0)

@@ -124,7 +124,7 @@ def test_bounds_of_a_store_to_a_peer(first):
     def kernel(k):
         place, full = inbox(k, 4)
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 8)
+            k.mbarrier.arrive(full, expect_tx=8)
             k.async_store.store(place + first, [k.const(1, u32), k.const(2, u32)], full, k.cluster.peer_rank())
         k.mbarrier.wait(full, 0)
         k.cluster.sync()
@@ -137,7 +137,7 @@ def test_bounds_of_a_reduction_in_a_peer(first):
     def kernel(k):
         place, full = inbox(k, 32)
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 8)
+            k.mbarrier.arrive(full, expect_tx=8)
             k.async_store.reduce((place.cast(u64)) + first, "add", k.const(1, u64), full, k.cluster.peer_rank())
         k.mbarrier.wait(full, 0)
         k.cluster.sync()
@@ -184,7 +184,7 @@ def test_bounds_and_bytes_of_an_answer(first):
         answer, full = k.shared(u64, 3, align=16), k.mbarrier.array(1, arrivals=1, name="full")
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 16)
+            k.mbarrier.arrive(full, expect_tx=16)
             k.launch_control.try_cancel(answer + first, full)
         k.mbarrier.wait(full, 0)
 
@@ -197,7 +197,7 @@ def test_the_bytes_of_an_answer_are_counted(announced):
         answer, full = k.shared(u64, 2, align=16), k.mbarrier.array(1, arrivals=1, name="full")
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, announced)
+            k.mbarrier.arrive(full, expect_tx=announced)
             k.launch_control.try_cancel(answer, full)
         k.mbarrier.wait(full, 0)
 
@@ -236,7 +236,7 @@ def exchange(send: Callable, announced: int, *, waits: bool = True, fence: bool 
         if barrier:
             k.barrier.sync()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, announced)
+            k.mbarrier.arrive(full, expect_tx=announced)
         send(k, place, source, full)
         if waits:
             k.mbarrier.wait(full, 0)
@@ -271,7 +271,7 @@ def test_bytes_that_not_all_ctas_wait_for_are_not_summed_up():
     def kernel(k, out: nvb.Pointer(u32)):
         place, full = inbox(k, 256)
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 1024)
+            k.mbarrier.arrive(full, expect_tx=1024)
         k.async_store.store(place + k.cluster.rank() * 128 + k.thread_id(), [k.thread_id().to(u32)], full, 0)
         with k.if_(k.cluster.rank() == 0):
             k.mbarrier.wait(full, 0)
@@ -322,7 +322,7 @@ def test_bytes_of_four_gathered_rows(rows, announced):
         tile, full = k.shared(f16, 512, align=1024), k.mbarrier.array(1, arrivals=1, name="full")
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, announced)
+            k.mbarrier.arrive(full, expect_tx=announced)
             k.tma.load_box(tile, matrix, (0, 1, 2, 3, 4), full, mode="tile::gather4")
         k.mbarrier.wait(full, 0)
 

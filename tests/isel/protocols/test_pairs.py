@@ -131,7 +131,7 @@ def multicast(cluster: int, mask: int, announcing: Gate) -> set[str]:
         k.mbarrier.ready()
         first = k.thread_id() == 0
         with k.if_(announcing(k, a)), k.if_(first):
-            k.mbarrier.arrive_expect_tx(full, 512)
+            k.mbarrier.arrive(full, expect_tx=512)
         with k.if_(first & (k.cluster.rank() == 0)):
             k.bulk.load(tile, x, 512, full, multicast_mask=mask)
         with k.if_(announcing(k, a)):

@@ -48,7 +48,7 @@ def test_bytes_are_those_of_all_threads_and_all_ctas(announcing, announced, copy
         )
         k.mbarrier.ready()
         with k.if_(thread < announcing):
-            k.mbarrier.arrive_expect_tx(full, announced)
+            k.mbarrier.arrive(full, expect_tx=announced)
         with k.if_(thread < copying):
             k.bulk.load(tile + thread * 32, x, 48, full, multicast_mask=mask)
         k.mbarrier.wait(full, 0)
@@ -79,7 +79,7 @@ def test_arrivals_that_count_several_times(count):
         done = k.mbarrier.array(1, arrivals=count, name="done")
         k.mbarrier.ready()
         with k.if_(k.thread_id() < 3):
-            k.mbarrier.arrive_state(done, count=7)
+            k.mbarrier.arrive(done, count=7, state=True)
         k.mbarrier.wait(done, 0)
 
     assert ("mbarrier.arrivals" in said(kernel)) == (count != 21)
@@ -92,7 +92,7 @@ def test_who_leaves_a_barrier_is_missing_from_its_later_phases():
         done, phase = k.mbarrier.array(1, arrivals=2, name="done"), k.var(0)
         k.mbarrier.ready()
         with k.if_(k.thread_id() == 32):
-            k.mbarrier.arrive_state(done, drop=True)
+            k.mbarrier.arrive(done, drop=True, state=True)
         with k.range(steps):
             with k.if_(k.thread_id() == 0):
                 k.mbarrier.arrive(done)
@@ -229,7 +229,7 @@ def test_a_row_of_a_box_is_at_most_the_span_of_the_swizzle(row, swizzle):
         tile, full = k.shared(u8, 8 * row, align=1024), k.mbarrier.array(1, arrivals=1, name="full")
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 8 * row)
+            k.mbarrier.arrive(full, expect_tx=8 * row)
             k.tma.load_box(tile, matrix, (0, 0), full)
         k.mbarrier.wait(full, 0)
 
@@ -284,7 +284,7 @@ def test_a_wait_at_an_unknown_address_may_be_for_any_copy(waits):
         full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 512)
+            k.mbarrier.arrive(full, expect_tx=512)
             k.bulk.load(tile, x, 512, full)
         if waits:
             k.mbarrier.wait(k.shared_address(barrier, u64, 8), 0)

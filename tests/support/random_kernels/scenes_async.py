@@ -41,7 +41,7 @@ def tma(w: Writer, name: str) -> None:
     policy = {"cache_policy": w.call(k.cache.policy, "evict_first")} if w.chance(0.2) else {}
 
     def load(_: object) -> None:
-        w.call(k.mbarrier.arrive_expect_tx, full, w.count(kind.bytes))
+        w.call(k.mbarrier.arrive, full, expect_tx=w.count(kind.bytes))
         w.call(k.tma.load_box, tile, source, place, full, **policy)
 
     w.inside(load, k.one_thread)
@@ -87,7 +87,7 @@ def bulk(w: Writer, name: str) -> None:
         return
 
     def load(_: object) -> None:
-        w.call(k.mbarrier.arrive_expect_tx, full, size)
+        w.call(k.mbarrier.arrive, full, expect_tx=size)
         w.call(k.bulk.load, tile, a, size, full, **w.one({}, {}, {"multicast_mask": 3}, {"space": "cta"}))
 
     w.inside(load, k.one_thread)
@@ -103,14 +103,14 @@ def bulk(w: Writer, name: str) -> None:
             w.call(k.tma.wait_group)
         case 2:
             second = w.call(operator.add, full, 1)
-            w.inside(lambda _: w.call(k.mbarrier.arrive_expect_tx, second, size), k.one_thread)
+            w.inside(lambda _: w.call(k.mbarrier.arrive, second, expect_tx=size), k.one_thread)
             w.inside(lambda _: w.call(k.bulk.copy_peer, other, tile, size, second, k.cluster.peer_rank()), k.one_thread)
             w.call(k.mbarrier.wait, second, 0)
             w.call(k.cluster.sync)
         case 3:
             thread = w.call(k.thread_id)
             second = w.call(operator.add, full, 1)
-            w.inside(lambda _: w.call(k.mbarrier.arrive_expect_tx, second, w.threads * 4), k.one_thread)
+            w.inside(lambda _: w.call(k.mbarrier.arrive, second, expect_tx=w.threads * 4), k.one_thread)
             value = w.call(k.const, 1.0, f32)
             w.call(k.async_store.store, w.call(operator.add, other, thread), [value], second, k.cluster.peer_rank())
             w.call(k.mbarrier.wait, second, 0)
@@ -135,7 +135,7 @@ def peers(w: Writer, name: str) -> None:
         if address is not None and w.chance(0.5):
             w.put(a.cast(u32), 0, w.call(operator.getitem, address, 0))
     first = w.call(operator.eq, w.call(k.thread_id), 0)
-    w.call(k.mbarrier.arrive_peer, barrier, rank, when=w.one(first, first, True))
+    w.call(k.mbarrier.arrive, barrier, rank=rank, when=w.one(first, first, True))
     w.call(k.mbarrier.wait, barrier, 0)
     w.call(k.cluster.sync)
 

@@ -163,7 +163,7 @@ def mbarriers(w: Writer, name: str) -> None:
         for place in [one for one in places if one is not None]:
             match w.rng.randrange(4):
                 case 0:
-                    w.keep(w.call(k.mbarrier.arrive_state, place))
+                    w.keep(w.call(k.mbarrier.arrive, place, state=True))
                 case _:
                     w.call(k.mbarrier.arrive, place)
             parity = w.call(operator.and_, step, 1) if not isinstance(step, int) else step & 1

@@ -111,9 +111,13 @@ class Cluster:
         )
 
     def _check_rank(self, rank: Operand) -> None:
+        if self._check_constant_rank(rank) is None and self._k.cluster_size == 1:
+            cluster_rules.NO_PEER.fail(call="k.cluster.map_to_peer(...)", cluster=1, instead=2)
+
+    def _check_constant_rank(self, rank: Operand) -> int | None:
+        """The rank, where it is a constant. Raises cluster.rank where the cluster has no such CTA."""
         number = rank if isinstance(rank, int) else getattr(rank, "constant", None)
         if isinstance(number, int) and not 0 <= number < self._k.cluster_size:
             legal = "0" if self._k.cluster_size == 1 else f"0 to {self._k.cluster_size - 1}"
             cluster_rules.RANK.fail(rank=number, cluster=self._k.cluster_size, legal=legal)
-        if number is None and self._k.cluster_size == 1:
-            cluster_rules.NO_PEER.fail(call="k.cluster.map_to_peer(...)", cluster=1, instead=2)
+        return number if isinstance(number, int) else None

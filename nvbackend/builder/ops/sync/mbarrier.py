@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal, overload
 
 from llvmlite import ir
 
@@ -18,11 +19,12 @@ from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.guard import GUARD, guarded
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import pred, s32, u32, u64
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
 from nvbackend.isel.select import family_rules
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.variants import VARIANT, variant
 
 Qualifiers = tuple[str, str]
 """Semantics and scope, such as ("release", "cluster")."""
@@ -95,36 +97,12 @@ class Mbarrier:
         family_rules.check_arrival_count(arrivals)
         self._k.emit(mbarrier.init(), {"barrier": mbarrier_address(self._k, barrier).ir, "count": arrivals})
 
-    def arrive(self, barrier: Address) -> None:
-        """Count one arrival on this CTA's mbarrier (release, CTA scope)."""
-        self._k.emit(mbarrier.arrive(), {"barrier": mbarrier_address(self._k, barrier).ir})
-
-    def arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None:
-        """Count one arrival and announce `transaction_bytes` bytes of copies, in this phase."""
-        count = as_value(self._k, transaction_bytes, s32)
-        if isinstance(count.constant, int):
-            family_rules.check_transaction_count(count.constant)
-        self._k.emit(mbarrier.arrive_expect_tx(), {"barrier": mbarrier_address(self._k, barrier).ir, "bytes": count.ir})
-
     def wait(self, barrier: Address, parity: Operand) -> None:
         """Wait until the phase of this `parity` (0 for the first) has completed."""
         phase = as_value(self._k, parity, s32)
         if isinstance(phase.constant, int):
             family_rules.check_parity(phase.constant)
         self._k.emit(mbarrier.wait_parity(), {"barrier": mbarrier_address(self._k, barrier).ir, "parity": phase.ir})
-
-    def arrive_peer(self, barrier: Address, rank: Operand, *, when: Operand) -> None:
-        """Count one arrival on the same mbarrier of the cluster's CTA `rank`, in the threads where `when` holds.
-
-        Without a cluster it is this CTA's own. The plain form: no fence of GPU scope in the SASS.
-        """
-        self._arrive_peer(barrier, rank, when, {})
-
-    def _arrive_peer(self, barrier: Address, rank: Operand, when: Operand, known: dict[str, int]) -> None:
-        row, address = mbarrier.arrive(), mbarrier_address(self._k, barrier)
-        if self._k.cluster_size > 1:
-            row, address = mbarrier.arrive_remote(), self._cluster.map_to_peer(address, rank)
-        self._k.emit(guarded(row), {"barrier": address.ir, GUARD: as_value(self._k, when, pred).ir}, facts=known)
 
     # -- mbarrier (PTX ISA 9.7.13.15) -------------------------------------------------------------------------------
 
@@ -148,49 +126,149 @@ class Mbarrier:
         """mbarrier.inval: the 8 bytes of `barrier` are memory again. Nobody may use it after. PTX ISA 9.7.13.15.10."""
         self._k.emit(mbarrier.inval(), {"barrier": mbarrier_address(self._k, barrier).ir})
 
-    def arrive_at(
+    @overload
+    def arrive(
         self,
         barrier: Address,
         *,
         rank: Operand | None = None,
+        when: Operand | None = None,
         count: Operand | None = None,
-        expect: Operand | None = None,
+        expect_tx: Operand | None = None,
         drop: bool = False,
         qualifiers: Qualifiers | None = None,
-    ) -> None:
-        """mbarrier.arrive without a result: once, `count` times, or once after expecting `expect` bytes.
+        state: Literal[False] = False,
+        no_complete: Literal[False] = False,
+    ) -> None: ...
 
-        With `rank` it is the same barrier of the cluster's CTA of that rank. `drop` leaves the barrier for all later
-        phases; `qualifiers` are (release or relaxed, cta or cluster). Raises mbarrier.address, mbarrier.count,
-        mbarrier.expect-tx, instruction.variant and target.feature. PTX ISA 9.7.13.15.13.
+    @overload
+    def arrive(
+        self,
+        barrier: Address,
+        *,
+        count: Operand | None = None,
+        expect_tx: Operand | None = None,
+        drop: bool = False,
+        qualifiers: Qualifiers | None = None,
+        state: Literal[True],
+    ) -> Value: ...
+
+    @overload
+    def arrive(
+        self,
+        barrier: Address,
+        *,
+        count: Operand,
+        drop: bool = False,
+        qualifiers: Qualifiers | None = None,
+        state: bool = False,
+        no_complete: Literal[True],
+    ) -> Value: ...
+
+    def arrive(
+        self,
+        barrier: Address,
+        *,
+        rank: Operand | None = None,
+        when: Operand | None = None,
+        count: Operand | None = None,
+        expect_tx: Operand | None = None,
+        drop: bool = False,
+        qualifiers: Qualifiers | None = None,
+        state: bool = False,
+        no_complete: bool = False,
+    ) -> Value | None:
+        """mbarrier.arrive: count one arrival, or `count`, or one after announcing `expect_tx` bytes of copies.
+
+        With `rank` it is the same barrier of the cluster's CTA of that rank (without a cluster this CTA's own); with
+        `when` only the threads where that holds arrive. `drop` leaves the barrier for all later phases. `qualifiers`
+        are (release or relaxed, cta or cluster); the plain form needs no fence of GPU scope. With `state` the
+        arrival returns the phase's state (u64). So does one with `no_complete`, whose `count` must leave the phase
+        incomplete, or the behaviour is undefined. Raises mbarrier.address, mbarrier.count, mbarrier.expect-tx,
+        cluster.rank, instruction.variant and target.feature. PTX ISA 9.7.13.15.13.
         """
+        if state or no_complete:
+            self._check_returned(rank, when, count, expect_tx, no_complete)
+            return self._arrive_state(barrier, count, expect_tx, drop, qualifiers, no_complete)
+        self._arrive_where(self._arrival(barrier, rank, count, expect_tx, drop, qualifiers), when, {})
+        return None
+
+    def _arrival(
+        self,
+        barrier: Address,
+        rank: Operand | None,
+        count: Operand | None = None,
+        expect_tx: Operand | None = None,
+        drop: bool = False,
+        qualifiers: Qualifiers | None = None,
+    ) -> tuple[Row, dict[str, ir.Value]]:
+        """The row of an arrival that returns nothing, and its operands."""
         row = variant(
             "mbarrier.arrive",
             mbarrier.arrive,
-            "cta" if rank is None else "cluster",
+            self._space_of(rank),
             qualifiers,
             drop=drop,
-            expect_tx=expect is not None,
+            expect_tx=expect_tx is not None,
             counted=count is not None,
         )
-        given = {"barrier": self._barrier_of(barrier, rank)}
-        if count is not None:
-            given["count"] = self._arrivals(count)
-        if expect is not None:
-            given["bytes"] = self._transaction(expect)
-        self._k.emit(row, given)
+        amount = self._amount(count, expect_tx)
+        return row, {"barrier": self._barrier_of(barrier, rank), **amount}
 
-    def arrive_no_complete(
-        self, barrier: Address, count: Operand, *, drop: bool = False, qualifiers: Qualifiers | None = None
+    def _arrive_where(
+        self, arrival: tuple[Row, dict[str, ir.Value]], when: Operand | None, known: dict[str, int]
+    ) -> None:
+        row, given = arrival
+        if when is None:
+            self._k.emit(row, given, facts=known)
+        else:
+            self._k.emit(guarded(row), {**given, GUARD: as_value(self._k, when, pred).ir}, facts=known)
+
+    def _arrive_peer(self, barrier: Address, rank: Operand, when: Operand, known: dict[str, int]) -> None:
+        """As `arrive`, with what is known of how many threads arrive."""
+        self._arrive_where(self._arrival(barrier, rank), when, known)
+
+    def _arrive_state(
+        self,
+        barrier: Address,
+        count: Operand | None,
+        expect_tx: Operand | None,
+        drop: bool,
+        qualifiers: Qualifiers | None,
+        no_complete: bool,
     ) -> Value:
-        """mbarrier.arrive.noComplete: `count` arrivals that do not complete the phase; its state (u64).
+        if no_complete:
+            row = variant("mbarrier.arrive.noComplete", mbarrier_phases.arrive_no_complete, qualifiers, drop=drop)
+        else:
+            expects, counted = expect_tx is not None, count is not None
+            row = variant(
+                "mbarrier.arrive",
+                mbarrier_phases.arrive_state,
+                qualifiers,
+                drop=drop,
+                expect_tx=expects,
+                counted=counted,
+            )
+        given = {**self._amount(count, expect_tx), "barrier": mbarrier_address(self._k, barrier).ir}
+        return self._k._wrap(self._k.emit(row, given)["state"][0], u64)
 
-        Fewer than the phase still misses, or the behaviour is undefined. `qualifiers` are None or ("release", "cta").
-        Raises mbarrier.address, mbarrier.count, instruction.variant, target.feature. PTX ISA 9.7.13.15.13.
-        """
-        row = variant("mbarrier.arrive.noComplete", mbarrier_phases.arrive_no_complete, qualifiers, drop=drop)
-        operands = {"barrier": mbarrier_address(self._k, barrier).ir, "count": self._arrivals(count)}
-        return self._k._wrap(self._k.emit(row, operands)["state"][0], u64)
+    def _check_returned(
+        self,
+        rank: Operand | None,
+        when: Operand | None,
+        count: Operand | None,
+        expect_tx: Operand | None,
+        no_complete: bool,
+    ) -> None:
+        """Raises instruction.variant where an arrival that returns the state cannot have these operands."""
+        instruction = "mbarrier.arrive.noComplete" if no_complete else "mbarrier.arrive"
+        if rank is not None:
+            VARIANT.fail(instruction=instruction, reason="an arrival at another CTA's barrier (rank=) returns no state")
+        if when is not None:
+            reason = "an arrival of some threads (when=) returns no state; with k.if_(...) it may"
+            VARIANT.fail(instruction=instruction, reason=reason)
+        if no_complete and (count is None or expect_tx is not None):
+            VARIANT.fail(instruction=instruction, reason="it takes count=, and no expect_tx=")
 
     def expect_tx(
         self,
@@ -225,13 +303,30 @@ class Mbarrier:
     def _change_transaction(
         self, operation: str, barrier: Address, count: Operand, scope: str | None, rank: Operand | None
     ) -> None:
-        space = "cta" if rank is None else "cluster"
-        row = variant(f"mbarrier.{operation}", mbarrier_phases.transaction, operation, space, scope)
+        row = variant(f"mbarrier.{operation}", mbarrier_phases.transaction, operation, self._space_of(rank), scope)
         self._k.emit(row, {"barrier": self._barrier_of(barrier, rank), "bytes": self._transaction(count)})
+
+    def _space_of(self, rank: Operand | None) -> str:
+        """Where the barrier of the CTA of that rank is: without a cluster it is this CTA's own."""
+        return "cta" if rank is None or self._k.cluster_size == 1 else "cluster"
 
     def _barrier_of(self, barrier: Address, rank: Operand | None) -> ir.Value:
         own = mbarrier_address(self._k, barrier)
-        return own.ir if rank is None else self._cluster.map_to_peer(own, rank).ir
+        if rank is None:
+            return own.ir
+        if self._k.cluster_size == 1:
+            self._cluster._check_constant_rank(rank)
+            return own.ir
+        return self._cluster.map_to_peer(own, rank).ir
+
+    def _amount(self, count: Operand | None, expect_tx: Operand | None) -> dict[str, ir.Value]:
+        """The operand that says how many arrivals, or how many bytes of copies, where there is one."""
+        given = {}
+        if count is not None:
+            given["count"] = self._arrivals(count)
+        if expect_tx is not None:
+            given["bytes"] = self._transaction(expect_tx)
+        return given
 
     def _arrivals(self, count: Operand) -> ir.Value:
         given = as_value(self._k, count, s32)
@@ -244,38 +339,6 @@ class Mbarrier:
         if isinstance(given.constant, int):
             family_rules.check_transaction_count(given.constant)
         return given.ir
-
-    # -- mbarrier phases (PTX ISA 9.7.13.15) ------------------------------------------------------------------------
-
-    def arrive_state(
-        self,
-        barrier: Address,
-        *,
-        count: Operand | None = None,
-        expect: Operand | None = None,
-        drop: bool = False,
-        qualifiers: Qualifiers | None = None,
-    ) -> Value:
-        """mbarrier.arrive that returns the phase's state (u64): once, or `count` times, or after expecting bytes.
-
-        `drop` leaves the barrier for all later phases; `qualifiers` are (release or relaxed, cta or cluster). Raises
-        mbarrier.address, instruction.variant, target.feature.
-        """
-        expects = expect is not None
-        row = variant(
-            "mbarrier.arrive",
-            mbarrier_phases.arrive_state,
-            qualifiers,
-            drop=drop,
-            expect_tx=expects,
-            counted=count is not None,
-        )
-        given = {"barrier": mbarrier_address(self._k, barrier).ir}
-        if count is not None:
-            given["count"] = as_value(self._k, count, s32).ir
-        if expect is not None:
-            given["bytes"] = as_value(self._k, expect, s32).ir
-        return self._k._wrap(self._k.emit(row, given)["state"][0], u64)
 
     def test(
         self,

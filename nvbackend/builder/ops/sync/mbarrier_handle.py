@@ -36,12 +36,8 @@ class MbarrierCalls(Protocol):
         """Mbarriers that thread 0 initialises."""
         ...
 
-    def arrive(self, barrier: Address) -> None:
-        """Count one arrival."""
-        ...
-
-    def arrive_expect_tx(self, barrier: Address, transaction_bytes: Operand) -> None:
-        """Count one arrival and announce bytes."""
+    def arrive(self, barrier: Address, *, expect_tx: Operand | None = None) -> None:
+        """Count one arrival, and announce bytes before it."""
         ...
 
     def wait(self, barrier: Address, parity: Operand) -> None:
@@ -75,7 +71,7 @@ class MbarrierHandle:
         """Count one arrival and announce the bytes of the phase's copies. Raises mbarrier.kind for an ordinary one."""
         if self.expected_txn is None:
             self._refuse("no bytes are expected at it", "make it with kind=MbarrierKind.TMA, or call arrive()")
-        self.calls.arrive_expect_tx(self.smem_base, self.expected_txn or 0)
+        self.calls.arrive(self.smem_base, expect_tx=self.expected_txn or 0)
 
     def wait(self) -> None:
         """Wait until the phase has completed, and go on to the next: `phase` is the other parity then."""

@@ -52,14 +52,14 @@ ARRIVALS = Rule(
 NO_ARRIVAL = Rule(
     id="mbarrier.no-arrival",
     message="this waits for a phase of {barrier}, and nothing in the kernel arrives on it",
-    fix="let the producer arrive on it: k.mbarrier.arrive_expect_tx(barrier, bytes) or k.mbarrier.arrive(barrier)",
+    fix="let the producer arrive on it: k.mbarrier.arrive(barrier, expect_tx=bytes) or k.mbarrier.arrive(barrier)",
     why="A phase completes by its arrivals; bytes alone never complete one, so the wait does not end.",
     reference=f"{PTX_MBARRIER} (phase completion)",
 )
 UNEXPECTED_BYTES = Rule(
     id="mbarrier.unexpected-bytes",
     message="{instruction} completes its bytes on {barrier}, and nothing announces bytes on it",
-    fix="announce them before the copy: k.mbarrier.arrive_expect_tx(barrier, bytes)",
+    fix="announce them before the copy: k.mbarrier.arrive(barrier, expect_tx=bytes)",
     why="The phase completes with its arrivals, whether the bytes have come or not; then their count underflows.",
     reference=f"{PTX_MBARRIER} (expect-tx operation)",
 )
@@ -106,7 +106,7 @@ NO_ARRIVAL_IN_PEER = Rule(
     id="mbarrier.no-arrival-in-peer",
     message="the CTA of rank {rank} waits for a phase of {barrier}, and no arrival reaches it: {others}",
     fix="let the arrival reach that CTA too: multicast_mask= of a tcgen05.commit with bit {rank}, or "
-    "k.mbarrier.arrive_peer(barrier, {rank}, when=...)",
+    "k.mbarrier.arrive(barrier, rank={rank}, when=...)",
     why="Each CTA has a barrier of its own at the same place; an arrival is on one, unless it is multicast.",
     reference=f"{PTX_MBARRIER} (phase completion); PTX ISA 9.7.16 (tcgen05.commit, multicast)",
 )

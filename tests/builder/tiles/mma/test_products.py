@@ -47,7 +47,7 @@ class Bench:
         full = k.mbarrier.array(1, 1)
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, a.bytes + b.bytes)
+            k.mbarrier.arrive(full, expect_tx=a.bytes + b.bytes)
             k.tma.load(tile_a, k.arguments[1], (0, 0), full)
             k.tma.load(tile_b, k.arguments[2], (0, 0), full)
         k.mbarrier.wait(full, 0)

@@ -249,7 +249,7 @@ def test_mbarriers_may_do_it_instead():
     def body(k, out, own, peer):
         full = k.mbarrier.array(1, 1)
         k.mbarrier.ready()
-        k.mbarrier.arrive_peer(full, k.cluster.peer_rank(), when=k.thread_id() == 0)
+        k.mbarrier.arrive(full, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)
         k.mbarrier.wait(full, 0)
         out[k.thread_id()] = peer[k.thread_id()]
         k.cluster.sync()

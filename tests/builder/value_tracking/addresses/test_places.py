@@ -167,7 +167,7 @@ def test_ordinary_moves_of_matrices_and_cp_async() -> None:
 def test_a_barrier_of_a_peer_is_the_same_place() -> None:
     k = builder(cluster=2)
     ring = k.shared(u64, 4, align=8, name="ring")
-    k.mbarrier.arrive_peer(ring + k.arguments[1], 1, when=True)
+    k.mbarrier.arrive(ring + k.arguments[1], rank=1, when=True)
     assert [place(one) for one in touches(k, "mbarrier.arrive")] == [("ring", 0, "%n*8", 8)]
 
 

@@ -215,7 +215,7 @@ def an_mbarrier_between(k, own, out, n):
     k.mbarrier.ready()
     own[k.thread_id()] = 1.0
     k.barrier.sync()
-    k.mbarrier.arrive_peer(full, k.cluster.peer_rank(), when=k.thread_id() == 0)
+    k.mbarrier.arrive(full, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)
     k.mbarrier.wait(full, 0)
     out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
 

@@ -99,7 +99,7 @@ def signals_waited_for_in_turn(k, a, n):
     done, phase = k.mbarrier.array(1, arrivals=1), k.var(0)
     k.mbarrier.ready()
     with k.range(n):
-        k.mbarrier.arrive_peer(done, k.cluster.peer_rank(), when=k.thread_id() == 0)
+        k.mbarrier.arrive(done, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)
         k.mbarrier.wait(done, phase)
         phase ^= 1
 
@@ -108,7 +108,7 @@ def a_multicast_that_all_wait_for(k, a, n):
     tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+        k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
         k.tma.load(tile, a, (0, 0), full, multicast=True)
     k.mbarrier.wait(full, 0)
 
@@ -117,7 +117,7 @@ def a_multicast_of_one_cta_that_all_wait_for(k, a, n):
     tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier.arrive_expect_tx(full, 1024)
+        k.mbarrier.arrive(full, expect_tx=1024)
         with k.if_(k.cluster.rank() == 0):
             k.bulk.load(tile.address, k.arguments[-1], 1024, full, multicast_mask=3)
     k.mbarrier.wait(full, 0)
@@ -128,7 +128,7 @@ def whole_clusters_go_by_a_multicast(k, a, n):
     k.mbarrier.ready()
     with k.if_(k.cluster.id() < n):
         with k.if_(k.thread_id() == 0):
-            k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+            k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
             k.tma.load(tile, a, (0, 0), full, multicast=True)
         k.mbarrier.wait(full, 0)
 
@@ -138,7 +138,7 @@ def multicasts_in_rounds_that_each_cta_counts(k, a, n):
     k.mbarrier.ready()
     with k.range(k.block_id(), n, k.block_count()):
         with k.if_(k.thread_id() == 0):
-            k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+            k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
             k.tma.load(tile, a, (0, 0), full, multicast=True)
         k.mbarrier.wait(full, phase)
         phase ^= 1
@@ -211,14 +211,14 @@ def a_ring_that_is_not_finished(k, a, n):
 def a_peer_signalled_at_the_end(k, a, n):
     done = k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
-    k.mbarrier.arrive_peer(done, k.cluster.peer_rank(), when=k.thread_id() == 0)  # broken
+    k.mbarrier.arrive(done, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)  # broken
 
 
 def a_multicast_that_one_cta_waits_for(k, a, n):
     tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
     with k.if_(k.thread_id() == 0):
-        k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+        k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
         k.tma.load(tile, a, (0, 0), full, multicast=True)  # broken
     with k.if_(k.cluster.rank() == 0):
         k.mbarrier.wait(full, 0)
@@ -229,7 +229,7 @@ def a_cta_that_returns_before_the_bytes_of_its_peer(k, a, n):
     k.mbarrier.ready()
     k.return_if(k.block_id() >= n)
     with k.if_(k.thread_id() == 0):
-        k.mbarrier.arrive_expect_tx(full, LAYOUT.bytes)
+        k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
         k.tma.load(tile, a, (0, 0), full, multicast=True)  # broken
     k.mbarrier.wait(full, 0)
 

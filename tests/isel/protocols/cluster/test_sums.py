@@ -213,10 +213,10 @@ def test_the_leader_of_a_pair_announces_what_both_bring(announced, by_both):
         with k.one_thread(0), k.range(steps) as step:
             stage = step % 2
             if by_both:
-                k.mbarrier.arrive_at(full + stage, rank=0, expect=announced, qualifiers=("release", "cluster"))
+                k.mbarrier.arrive(full + stage, rank=0, expect_tx=announced, qualifiers=("release", "cluster"))
             else:
                 with k.if_(rank == 0):
-                    k.mbarrier.arrive_expect_tx(full + stage, announced)
+                    k.mbarrier.arrive(full + stage, expect_tx=announced)
             leaders = k.shared_address(k.cluster.map_to_peer((full + stage).bytes, 0), u64, 8)
             k.tma.load_box(tiles.at(stage).address, a, (step * 64, rank * 64), leaders, cta_group=2)
         with k.one_thread(1), k.if_(rank == 0), k.range(steps) as step:
@@ -262,7 +262,7 @@ def test_arrivals_come_from_every_cta(cluster, count, arriving):
         done = k.mbarrier.array(1, arrivals=count, name="done")
         k.mbarrier.ready()
         for _ in range(arriving):
-            k.mbarrier.arrive_peer(done, k.thread_id(), when=k.thread_id() < cluster)
+            k.mbarrier.arrive(done, rank=k.thread_id(), when=k.thread_id() < cluster)
         k.mbarrier.wait(done, 0)
         k.cluster.sync()
 
@@ -280,8 +280,8 @@ def test_ranks_of_single_threads_are_those_of_the_cluster(access, coming):
         k.mbarrier.ready()
         peers = k.cluster.map_shared_rank(own, thread)
         if access == "arrive":
-            k.mbarrier.arrive_peer(done, thread, when=thread < coming)
-            k.mbarrier.arrive_peer(done, k.cluster.peer_rank(), when=thread == 0)
+            k.mbarrier.arrive(done, rank=thread, when=thread < coming)
+            k.mbarrier.arrive(done, rank=k.cluster.peer_rank(), when=thread == 0)
         else:
             with k.if_(thread < coming):
                 if access == "load":
@@ -316,7 +316,7 @@ def test_a_box_completes_on_a_barrier_of_its_own_cta_or_pair(cluster, group, ran
         k.mbarrier.ready()
         other = k.shared_address(k.cluster.map_to_peer(full.bytes, rank(k, n)), u64, 8)
         with k.one_thread():
-            k.mbarrier.arrive_at(full, rank=n, expect=8192)
+            k.mbarrier.arrive(full, rank=n, expect_tx=8192)
             k.tma.load_box(tile.address, a, (0, 0), other, cta_group=group)
         k.cluster.sync()
 
@@ -340,7 +340,7 @@ def test_masks_are_judged_by_rank_and_not_by_run_time_data(mask, found):
         full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, 64)
+            k.mbarrier.arrive(full, expect_tx=64)
             k.bulk.load(tile, x, 64, full, multicast_mask=mask(k, n))
         k.mbarrier.wait(full, 0)
         k.cluster.sync()
@@ -361,7 +361,7 @@ def test_a_multicast_of_a_pair_completes_in_one_cta_of_it(mask, brought, leader,
         rank = k.cluster.rank()
         leaders = k.shared_address(k.cluster.map_to_peer(full.bytes, leader), u64, 8)
         with k.if_(rank == leader), k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, announced)
+            k.mbarrier.arrive(full, expect_tx=announced)
         with k.if_(rank == 0), k.one_thread():
             k.tma.load_box(tile.address, a, (0, 0), leaders, cta_group=2, multicast_mask=mask)
         with k.if_(rank == leader):
@@ -391,7 +391,7 @@ def test_rounds_are_compared_where_all_ctas_run_as_many(rounds, found):
         with k.range(rounds(k, n)):
             with k.if_(k.thread_id() == 0):
                 with k.if_(rank == 0):
-                    k.mbarrier.arrive_expect_tx(full, 64)
+                    k.mbarrier.arrive(full, expect_tx=64)
                 with k.else_():
                     k.bulk.load(tile, x, 32, full, multicast_mask=0b01)
             with k.if_(rank == 0):
@@ -411,7 +411,7 @@ def test_bytes_that_nobody_waits_for_may_stay_away(waiting):
         k.mbarrier.ready()
         first = k.thread_id() == 0
         with k.if_(first):
-            k.mbarrier.arrive_expect_tx(full, 64)
+            k.mbarrier.arrive(full, expect_tx=64)
         with k.if_(first & (k.cluster.rank() == 0)):
             k.bulk.load(tile, x, 64, full)
         with k.if_((k.cluster.rank() == 0) | waiting):

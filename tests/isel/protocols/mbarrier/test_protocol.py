@@ -73,7 +73,7 @@ def test_what_leaves_an_mbarrier_arrives_in_one_phase_only():
         done = k.mbarrier.array(1, 96, name="done")
         k.mbarrier.ready()
         with k.if_(k.warp_id() < 2):
-            k.mbarrier.arrive_state(done, drop=True)
+            k.mbarrier.arrive(done, drop=True, state=True)
         k.barrier.sync()
         with k.if_(k.warp_id() >= 6):
             k.mbarrier.arrive(done)
@@ -95,7 +95,7 @@ def test_what_an_attached_builder_does_not_see_is_not_missed():
     full = k.shared(u64, 1, align=8)
     kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32)])
     builder.asm(kind, "mbarrier.init.shared.b64 [$0], 128;", "r", [full.bytes.ir], side_effect=True)
-    k.mbarrier.arrive_expect_tx(full, BYTES)
+    k.mbarrier.arrive(full, expect_tx=BYTES)
     k.mbarrier.wait(full, 0)
     builder.ret_void()
     assert k.verify() == ()

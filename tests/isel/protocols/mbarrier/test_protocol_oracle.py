@@ -175,7 +175,7 @@ def emit(k, role, barriers):
         elif kind == "arrive":
             k.mbarrier.arrive(barriers[where])
         else:
-            k.mbarrier.arrive_expect_tx(barriers[where], rest[0])
+            k.mbarrier.arrive(barriers[where], expect_tx=rest[0])
             k.bulk.load(k.shared(u8, 32, align=16), k.arguments[0], rest[1], barriers[where])
 
 

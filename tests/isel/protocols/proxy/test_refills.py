@@ -133,7 +133,7 @@ class TestTcgen05:
             tile.address.cast(u32)[0] = 1
         else:
             with k.one_thread(by):
-                k.mbarrier.arrive_expect_tx(full, TILE.bytes)
+                k.mbarrier.arrive(full, expect_tx=TILE.bytes)
                 k.tma.load(tile, k.arguments[0], (0, 0), full)
         k.return_()
         k._link()

@@ -44,7 +44,7 @@ SENDS = {
 
 def expect(k, full):
     with k.if_(k.thread_id() == 0):
-        k.mbarrier.arrive_expect_tx(full, 512)
+        k.mbarrier.arrive(full, expect_tx=512)
 
 
 @pytest.mark.parametrize("send", SENDS)
@@ -85,7 +85,7 @@ def sent_by_one_rank(wait: bool, handed: bool = False):
             out[k.thread_id()] = own[k.thread_id()]
             if handed:
                 k.barrier.sync()
-                k.mbarrier.arrive_peer(ready, 0, when=k.thread_id() == 0)
+                k.mbarrier.arrive(ready, rank=0, when=k.thread_id() == 0)
 
     return found(program)
 

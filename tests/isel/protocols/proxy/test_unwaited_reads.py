@@ -22,7 +22,7 @@ def whole(*, waits, reads=lambda k: True, behind=lambda k, full: None, rounds=2)
         k.mbarrier.ready()
         with k.range(rounds) as turn:
             with k.one_thread():
-                k.mbarrier.arrive_expect_tx(full, BYTES)
+                k.mbarrier.arrive(full, expect_tx=BYTES)
                 k.tma.load_box(tile, matrix, (0, turn * 64), full)
             with k.if_(waits(k)):
                 k.mbarrier.wait(full, turn & 1)
@@ -69,7 +69,7 @@ def test_threads_of_which_nothing_is_known() -> None:
         tile, full = k.shared(f16, 64 * 64, align=128), k.mbarrier.array(1, 1)
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load_box(tile, matrix, (0, 0), full)
         with k.if_(k.thread_id() < n):
             k.mbarrier.wait(full, 0)
@@ -86,7 +86,7 @@ def test_the_tile_of_another_copy() -> None:
         k.mbarrier.ready()
         with k.one_thread():
             for tile, barrier in ((first, full), (second, full + 1)):
-                k.mbarrier.arrive_expect_tx(barrier, BYTES)
+                k.mbarrier.arrive(barrier, expect_tx=BYTES)
                 k.tma.load_box(tile, matrix, (0, 0), barrier)
             k.mbarrier.wait(full + 1, 0)
         k.mbarrier.wait(full, 0)
@@ -112,7 +112,7 @@ def test_reads_of_one_block_are_told_once() -> None:
         tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarrier.array(1, 1, name="full")
         k.mbarrier.ready()
         with k.one_thread():
-            k.mbarrier.arrive_expect_tx(full, BYTES)
+            k.mbarrier.arrive(full, expect_tx=BYTES)
             k.tma.load_box(tile, matrix, (0, 0), full)
         with k.if_(k.warp_id() == 0):
             k.mbarrier.wait(full, 0)

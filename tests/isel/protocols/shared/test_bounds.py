@@ -100,7 +100,7 @@ def copy_box(k, matrix):
     memory, full = k.shared(f16, 64 * 32, align=1024), k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
-        k.mbarrier.arrive_expect_tx(full, 64 * 64 * 2)
+        k.mbarrier.arrive(full, expect_tx=64 * 64 * 2)
         k.tma.load_box(memory, matrix, (0, 0), full)
 
 
@@ -109,7 +109,7 @@ def stage_that_is_none(k, matrix):
     tiles, full = k.shared_tiles(tile, 3), k.mbarrier.array(4, 1)
     k.mbarrier.ready()
     with k.range(4) as step, k.one_thread():
-        k.mbarrier.arrive_expect_tx(full + step, tile.bytes)
+        k.mbarrier.arrive(full + step, expect_tx=tile.bytes)
         k.tma.load(tiles.at(step), matrix, (0, step * 64), full + step)
 
 

@@ -38,7 +38,7 @@ class Scene:
 
     def fill(self, *maps, memory=None):
         with self.k.one_thread():
-            self.k.mbarrier.arrive_expect_tx(self.full, 64 * 32 * 2 * len(maps))
+            self.k.mbarrier.arrive(self.full, expect_tx=64 * 32 * 2 * len(maps))
             for one in maps:
                 self.k.tma.load_box(memory or self.memory, one, (0, 0), self.full)
         self.k.mbarrier.wait(self.full, 0)
