@@ -45,8 +45,9 @@ def user_facing(decorated: _Decorated) -> _Decorated:
     """Decorator of a class or function: a DiagnosticError that leaves it shows the user's frames and none of ours.
 
     Of a class, every public function is covered, also those it inherits from classes of this package: methods, static
-    and class methods, the functions of properties, operators and other dunder methods, and the with-blocks made by
-    `contextlib.contextmanager`. Decorate with it outermost, above `dataclass`. A generator's own frames stay.
+    and class methods, the functions of properties, operators and other dunder methods, and with-blocks: those made by
+    `contextlib.contextmanager`, and those that the annotation of the result names. Decorate with it outermost, above
+    `dataclass`. A generator's own frames stay.
     An exception of Python's own for arguments of the wrong kind becomes `call.argument`. One that the user's code
     raises, run by this package, shows the user's frames too. Any other exception keeps its whole traceback: that one is
     a bug of ours and its inside matters.
@@ -83,10 +84,16 @@ def _covered(member: object) -> object:
         return member if unchanged else property(fget, fset, fdel, member.__doc__)
     if not isinstance(member, FunctionType) or hasattr(member, MARK):
         return member
-    makes_context = not inspect.isgeneratorfunction(member) and inspect.isgeneratorfunction(inspect.unwrap(member))
-    wrapper = _cutting_blocks(member) if makes_context else _cutting(member)
+    wrapper = _cutting_blocks(member) if _makes_block(member) else _cutting(member)
     setattr(wrapper, MARK, True)
     return wrapper
+
+
+def _makes_block(function: FunctionType) -> bool:
+    """Whether it returns a with-block: one made of a generator, or what it says that it returns."""
+    inside = inspect.unwrap(function)
+    made = inside is not function and inspect.isgeneratorfunction(inside) and not inspect.isgeneratorfunction(function)
+    return made or str(function.__annotations__.get("return")).startswith(AbstractContextManager.__name__)
 
 
 def _passes_on(function: Callable[..., Any]) -> bool:

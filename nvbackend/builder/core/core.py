@@ -43,6 +43,9 @@ RETURN = "ret"
 class BuilderCore:
     """Blocks, regions, mutable storage and the machine record of one function."""
 
+    threads: int
+    cluster_size: int
+
     def __init__(self, name: str, target: Target, function: ir.Function, *, cached_storage: bool) -> None:
         self.name = name
         self.target = target
@@ -73,6 +76,8 @@ class BuilderCore:
         """The region that each block belongs to, of those that this builder made."""
         self._torn: tuple[Region, str] | None = None
         self._finished = False
+        self.attached: Location | None = None
+        """The line that attached the builder to somebody's function."""
         self._allocas: ir.Block | None = None
 
     @property

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.intrinsics.row.row import Operand as RowOperand
@@ -19,42 +19,37 @@ Given = Operand | Address
 _TYPES: dict[str, ElementType] = {"i1": pred, "i16": u16, "i32": u32, "i64": u64, "float": f32, "double": f64}
 
 
-class Instructions(Threads):
-    """A row as a call."""
+def generic_address(k: BuilderCore, address: Address) -> Value:
+    """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
+    if address.space == GLOBAL_SPACE:
+        return address.bytes.bitcast(u64)
+    shared = k._ir.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))
+    return k._wrap(k._ir.ptrtoint(k._ir.addrspacecast(shared, ir.PointerType()), ir.IntType(64)), u64)
 
-    def generic_address(self, address: Address) -> Value:
-        """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
-        if address.space == GLOBAL_SPACE:
-            return address.bytes.bitcast(u64)
-        shared = self._ir.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))
-        return self._wrap(self._ir.ptrtoint(self._ir.addrspacecast(shared, ir.PointerType()), ir.IntType(64)), u64)
 
-    def instruction(self, row: Row, **operands: Given | Sequence[Given]) -> dict[str, list[Value]]:
-        """Emit `row` with `operands` by name, each one value or as many as it has registers; its outputs by name.
+def emit_row(k: BuilderCore, row: Row, operands: Mapping[str, Given | Sequence[Given]]) -> dict[str, list[Value]]:
+    """Emit `row` with `operands` by name: see `k.instruction`."""
+    check_names(row, operands)
+    given = {
+        name: one if row.operand(name).role is Role.IMMEDIATE else _registers_of(k, row, row.operand(name), one)
+        for name, one in operands.items()
+    }
+    results = k.emit(row, given)
+    return {
+        name: [k._wrap(value, _TYPES[row.operand(name).register.llvm]) for value in values]
+        for name, values in results.items()
+    }
 
-        Integers are unsigned registers (u16, u32, u64), whatever the type is called in PTX; immediates are Python
-        integers. An Address is given in the state space that the row wants. Raises instruction.operands for other names
-        or another number of registers, value.type for other types, and whatever keeps the row from the target.
-        """
-        check_names(row, operands)
-        given = {
-            name: one if row.operand(name).role is Role.IMMEDIATE else self._registers_of(row, row.operand(name), one)
-            for name, one in operands.items()
-        }
-        results = self.emit(row, given)
-        return {
-            name: [self._wrap(value, _TYPES[row.operand(name).register.llvm]) for value in values]
-            for name, values in results.items()
-        }
 
-    def _registers_of(self, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> list[ir.Value]:
-        parts = given if isinstance(given, Sequence) else (given,)
-        check_registers(row, operand, len(parts))
-        kind = _TYPES[operand.register.llvm]
-        return [self._register_of(operand.register, kind, part).ir for part in parts]
+def _registers_of(k: BuilderCore, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> list[ir.Value]:
+    parts = given if isinstance(given, Sequence) else (given,)
+    check_registers(row, operand, len(parts))
+    kind = _TYPES[operand.register.llvm]
+    return [_register_of(k, operand.register, kind, part).ir for part in parts]
 
-    def _register_of(self, register: RegisterClass, kind: ElementType, given: Given) -> Value:
-        if isinstance(given, Address):
-            wide = register.llvm == "i64" and given.space != GLOBAL_SPACE
-            return self.generic_address(given) if wide else given.bytes
-        return as_value(self, given, kind)
+
+def _register_of(k: BuilderCore, register: RegisterClass, kind: ElementType, given: Given) -> Value:
+    if isinstance(given, Address):
+        wide = register.llvm == "i64" and given.space != GLOBAL_SPACE
+        return generic_address(k, given) if wide else given.bytes
+    return as_value(k, given, kind)

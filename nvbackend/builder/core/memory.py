@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.arithmetic import Arithmetics
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import check_name
@@ -86,7 +86,7 @@ class Address:
 
     def __init__(
         self,
-        k: Memory,
+        k: BuilderCore,
         base: ir.Value,
         element: ElementType,
         space: int,
@@ -292,16 +292,21 @@ def _check_extent(name: str, count: int, align: int, most: int) -> None:
         SHARED_EXTENT.fail(name=name, count=count, align=align)
 
 
-class Memory(Arithmetics):
-    """The memory calls of the builder."""
+class Memory:
+    """Shared memory as it is laid out, and addresses from pointers and numbers."""
 
-    _declares_base = False
-    """Whether it was said where dynamic shared memory begins, of which others may have the bytes in front."""
-    _first_shared: Location | None = None
-    """The line that laid out the first of it."""
-    _dynamic: ir.GlobalVariable | None = None
-    _attached: Location | None = None
-    """The line that attached the builder to somebody's function."""
+    def __init__(self, k: BuilderCore) -> None:
+        self._k = k
+        self.start = 0
+        """Where dynamic shared memory begins."""
+        self.end = 0
+        """Where the dynamic shared memory ends that is laid out so far."""
+        self.static_bytes = 0
+        self.declares_base = False
+        """Whether it was said where dynamic shared memory begins, of which others may have the bytes in front."""
+        self.first_shared: Location | None = None
+        """The line that laid out the first of it."""
+        self.dynamic: ir.GlobalVariable | None = None
 
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
         """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
@@ -309,21 +314,21 @@ class Memory(Arithmetics):
         Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past
         1024 bytes, and shared.extent.
         """
-        return self._shared(element, count, align, name_or(name, "shared", "shared"), element.bytes_for(1))
+        return self.lay_out(element, count, align, name_or(name, "shared", "shared"), element.bytes_for(1))
 
-    def _shared(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
+    def lay_out(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
         """As `shared`, of equal parts of `part` bytes."""
         _check_extent(name, count, align, LARGEST_ALIGNMENT)
         if align > SHARED_BASE_ALIGNMENT:
             rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT)
-        start = -(-self._shared_bytes // align) * align
+        start = -(-self.end // align) * align
         end = start + element.bytes_for(count)
-        self._check_total(name, self._static_bytes, end)
-        self._shared_bytes = end
-        self._first_shared = self._first_shared or caller_location()
-        place = self._places.allocate(name, end - start, part)
-        offset = as_value(self, start, u32)
-        return Address(self, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
+        self._check_total(name, self.static_bytes, end)
+        self.end = end
+        self.first_shared = self.first_shared or caller_location()
+        place = self._k._places.allocate(name, end - start, part)
+        offset = as_value(self._k, start, u32)
+        return Address(self._k, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`count` elements of statically allocated shared memory, at a multiple of `align` bytes.
@@ -331,37 +336,37 @@ class Memory(Arithmetics):
         Raises shared.static-size past what may be static (48 KB in all, but for `a` targets), shared.size past what
         the target has for static and dynamic memory together, and shared.extent.
         """
-        limit = static_limit(self.target)
+        limit = static_limit(self._k.target)
         _check_extent(name, count, align, limit)
-        end = -(-self._static_bytes // align) * align + element.bytes_for(count)
+        end = -(-self.static_bytes // align) * align + element.bytes_for(count)
         if end > limit:
-            rules.SHARED_STATIC_SIZE.fail(name=name, total=end, target=self.target, limit=limit, over=end - limit)
-        self._check_total(name, end, self._shared_bytes)
-        self._static_bytes = end
+            rules.SHARED_STATIC_SIZE.fail(name=name, total=end, target=self._k.target, limit=limit, over=end - limit)
+        self._check_total(name, end, self.end)
+        self.static_bytes = end
         array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
         variable = ir.GlobalVariable(
-            self._ir.module, array, self._ir.module.get_unique_name(f"{self.name}__{name}"), SHARED_SPACE
+            self._k._ir.module, array, self._k._ir.module.get_unique_name(f"{self._k.name}__{name}"), SHARED_SPACE
         )
         variable.linkage, variable.align = "internal", align
         variable.initializer = ir.Constant(array, ir.Undefined)
-        place = self._places.allocate(name, element.bytes_for(count), element.bytes_for(1))
-        return Address(self, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
+        place = self._k._places.allocate(name, element.bytes_for(count), element.bytes_for(1))
+        return Address(self._k, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
 
     def _check_total(self, name: str, static: int, dynamic: int) -> None:
         """Raises shared.size where the two together are more than the target has; the dynamic part lies behind."""
         total = static
         if dynamic:
             total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic
-        limit = SHARED_LIMIT[self.target.number]
+        limit = SHARED_LIMIT[self._k.target.number]
         if total > limit:
-            rules.SHARED_SIZE.fail(name=name, total=total, target=self.target, limit=limit, over=total - limit)
+            rules.SHARED_SIZE.fail(name=name, total=total, target=self._k.target, limit=limit, over=total - limit)
 
     def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
         """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
         if getattr(pointer, "type", None) != ir.PointerType(addrspace=GLOBAL_SPACE):
             GLOBAL_POINTER.fail(given=pointer, space=GLOBAL_SPACE)
         check_alignment(align)
-        return Address(self, pointer, element, GLOBAL_SPACE, align)
+        return Address(self._k, pointer, element, GLOBAL_SPACE, align)
 
     def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
         """An address of shared memory from its 32-bit number.
@@ -372,40 +377,41 @@ class Memory(Arithmetics):
         cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
         """
         check_alignment(align)
-        number = as_value(self, address, u32).ir
+        number = as_value(self._k, address, u32).ir
         if window is None:
-            return self._from_number(number, element, align)
+            return self.from_number(number, element, align)
         if window not in ("cta", "cluster"):
             VARIANT.fail(instruction="window of k.shared_address", reason=f'{window!r} is not "cta" or "cluster"')
-        if window == "cta" and self._peers.has(number):
+        if window == "cta" and self._k._peers.has(number):
             PEER_ADDRESS.fail(instruction='k.shared_address(..., window="cta")', operand="address")
         if window == "cta":
-            return Address(self, number, element, SHARED_SPACE, align, place=self._places.of_address(number))
-        if not self._in_cluster:
+            return Address(self._k, number, element, SHARED_SPACE, align, place=self._k._places.of_address(number))
+        if not self._k._in_cluster:
             NO_PEER.fail(call='k.shared_address(..., window="cluster")', cluster=1, instead=2)
-        self._peers.map_unknown(number)
-        return Address(self, number, element, CLUSTER_SPACE, align, place=self._places.of_address(number))
+        self._k._peers.map_unknown(number)
+        return Address(self._k, number, element, CLUSTER_SPACE, align, place=self._k._places.of_address(number))
 
-    def _from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
+    def from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
         """An address of shared memory, this CTA's or another's, from its number."""
-        space = CLUSTER_SPACE if self._peers.has(number) else SHARED_SPACE
-        if space == SHARED_SPACE and self._in_cluster:
-            self._peers.check_number(number)
-        return Address(self, number, element, space, align, place=self._places.of_address(number))
-
-    def _own(self, address: Address) -> Address:
-        """`address`, which must be one of this kernel's (value.kernel)."""
-        if address._k is not self:
-            rules.FOREIGN_VALUE.fail(owner=address._k.name, user=self.name)
-        return address
+        space = CLUSTER_SPACE if self._k._peers.has(number) else SHARED_SPACE
+        if space == SHARED_SPACE and self._k._in_cluster:
+            self._k._peers.check_number(number)
+        return Address(self._k, number, element, space, align, place=self._k._places.of_address(number))
 
     def _shared_base(self) -> ir.Value:
-        if self._dynamic is None:
-            module = self._ir.module
-            name = module.get_unique_name(f"{self.name}__dynamic_shared")
-            self._dynamic = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
-            self._dynamic.linkage, self._dynamic.align = "external", SHARED_BASE_ALIGNMENT
-        return self._dynamic.ptrtoint(ir.IntType(32))
+        if self.dynamic is None:
+            module = self._k._ir.module
+            name = module.get_unique_name(f"{self._k.name}__dynamic_shared")
+            self.dynamic = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
+            self.dynamic.linkage, self.dynamic.align = "external", SHARED_BASE_ALIGNMENT
+        return self.dynamic.ptrtoint(ir.IntType(32))
+
+
+def own(k: BuilderCore, address: Address) -> Address:
+    """`address`, which must be one of this kernel's (value.kernel)."""
+    if address._k is not k:
+        rules.FOREIGN_VALUE.fail(owner=address._k.name, user=k.name)
+    return address
 
 
 _STATIC_LIMIT = 48 * 1024

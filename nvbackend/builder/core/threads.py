@@ -1,11 +1,12 @@
-"""Who a thread is, and how threads wait for one another: special registers, barriers, clusters, fences."""
+"""Who a thread is: special registers, indices, and which thread of a warp does something alone."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
 
-from nvbackend.builder.core.memory import Memory
+from nvbackend.builder.core.control import Control
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex
@@ -24,11 +25,12 @@ _SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
 _AXES = ("x", "y", "z")
 
 
-class Threads(Memory):
-    """Special registers, CTA and cluster barriers, election, fences, register budgets."""
+class Threads:
+    """Who a thread is: indices, special registers, election, and what threads come here."""
 
-    threads: int
-    cluster_size: int
+    def __init__(self, k: BuilderCore, control: Control) -> None:
+        self._k = k
+        self._control = control
 
     def special_register(self, name: str) -> Value:
         """A special register by its PTX name without the percent sign, such as "tid.x".
@@ -40,7 +42,7 @@ class Threads(Memory):
         family_rules.check_special_register(name)
         row = special_registers.special_register(name)
         element = _SPECIAL_TYPES.get(row.operand("value").register, s32)
-        return self._wrap(self.emit(row, {}, name=name)["value"][0], element)
+        return self._k._wrap(self._k.emit(row, {}, name=name)["value"][0], element)
 
     def thread_id(self, axis: str = "x") -> Value:
         """The thread's index in its CTA."""
@@ -78,26 +80,26 @@ class Threads(Memory):
     def _index_of(self, size: int) -> Value:
         """The index of the thread's group of `size`: lane 0's, or its own where only some lanes of the warp come."""
         own = self.thread_id() // size
-        if self._alone() is not None:
+        if self._k._alone() is not None:
             return own
         shared = self.uniform(own)
-        here = self._execution.here()
+        here = self._k._execution.here()
         if here is None or not here.is_of_whole_warps:
-            emitted = self.machine.block(self._ir.block.name).instructions[-1]
-            self._indices.append(SharedIndex(own.ir, shared.ir, emitted))
+            emitted = self._k.machine.block(self._k._ir.block.name).instructions[-1]
+            self._k._indices.append(SharedIndex(own.ir, shared.ir, emitted))
         return shared
 
     def uniform(self, value: Value) -> Value:
         """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
         given = value.bitcast(s32) if value.type is f32 else value
         operands = {"members": warp.ALL_LANES, "value": given.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
-        result = self._wrap(self.emit(warp.shuffle("idx"), operands)["result"][0], given.type)
+        result = self._k._wrap(self._k.emit(warp.shuffle("idx"), operands)["result"][0], given.type)
         return result.bitcast(f32) if value.type is f32 else result
 
     def elect(self) -> Value:
         """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
-        elected = self.emit(sync.elect(), {"mask": warp.ALL_LANES})["elected"][0]
-        return self._wrap(elected, pred)
+        elected = self._k.emit(sync.elect(), {"mask": warp.ALL_LANES})["elected"][0]
+        return self._k._wrap(elected, pred)
 
     @with_block
     def one_thread(self, warp_index: int = 0) -> Iterator[None]:
@@ -105,29 +107,29 @@ class Threads(Memory):
 
         Raises control.one-thread inside for what a whole warp executes, and kernel.warp where there is no such warp.
         """
-        warps = self.threads // WARP_SIZE
+        warps = self._k.threads // WARP_SIZE
         if not 0 <= warp_index < warps:
             rules.WARP.fail(given=warp_index, warps=warps, last=warps - 1)
-        with self.if_((self.warp_id() == warp_index) & self.elect()):
+        with self._control.if_((self.warp_id() == warp_index) & self.elect()):
             yield
 
-    def _coming_to(self, barrier: Value) -> int:
+    def coming_to(self, barrier: Value) -> int:
         """The most threads here that certainly come to one barrier, whose number is `barrier`; 0 where not known."""
-        here = self._execution.here()
+        here = self._k._execution.here()
         if isinstance(barrier.constant, int):
             return 0 if here is None else here.count or 0
-        return max(Counter(self._execution.numbers_here(barrier.ir).values()).values(), default=0)
+        return max(Counter(self._k._execution.numbers_here(barrier.ir).values()).values(), default=0)
 
     def griddepcontrol(self, action: str) -> None:
         """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13.13.
         """
-        self.emit(variant("griddepcontrol", sync.griddepcontrol, action), {})
+        self._k.emit(variant("griddepcontrol", sync.griddepcontrol, action), {})
 
     def nanosleep(self, nanoseconds: Operand) -> None:
         """nanosleep: suspend the thread for 0 to twice `nanoseconds`, which is at most 1,000,000 (nanosleep.range)."""
-        given = as_value(self, nanoseconds, s32)
+        given = as_value(self._k, nanoseconds, s32)
         if isinstance(given.constant, int):
             check_sleep(given.constant)
-        self.emit(sync.nanosleep(), {"nanoseconds": given.ir})
+        self._k.emit(sync.nanosleep(), {"nanoseconds": given.ir})

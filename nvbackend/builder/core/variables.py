@@ -9,6 +9,14 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
 
 
+def make_variable(k: BuilderCore, initial: Operand, element: ElementType | None = None, *, name: str) -> Variable:
+    """A variable of `element`, or of the type that `initial` has, set to `initial`."""
+    value = as_value(k, initial, element)
+    storage = k._new_storage([value.ir.type], name)
+    k._write(storage, [value.ir])
+    return Variable(k, storage, value.type)
+
+
 @user_facing
 class Variable(Arithmetic):
     """A run-time variable of one element type. Reads as its present value; `set`, `+=` and the like change it."""

@@ -59,9 +59,9 @@ class AttachedBuilder(Operations):
         super().__init__(function.name, found, function, cached_storage=False)
         claim(function, self)
         self._ir = self._following = FollowingBuilder(builder, super()._check_live)
-        self._attached = caller_location()
-        self._declares_base = shared_base is not None
-        self._shared_start = self._shared_bytes = shared_base or 0
+        self.attached = caller_location()
+        self.memory.declares_base = shared_base is not None
+        self.memory.start = self.memory.end = shared_base or 0
         self.threads, self.cluster_size = threads, cluster
         self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
         entry = function.entry_basic_block
@@ -74,7 +74,7 @@ class AttachedBuilder(Operations):
     @property
     def shared_bytes(self) -> int:
         """Bytes of dynamic shared memory that the calls so far need, with those in front of their own."""
-        return self._shared_bytes
+        return self.memory.end
 
     def value(self, value: ir.Value, element: ElementType) -> Value:
         """An llvmlite value of the function as a value of this builder. The owner vouches for where it is defined.
@@ -112,7 +112,7 @@ class AttachedBuilder(Operations):
     def _judged(self) -> MachineFunction:
         """The machine form as far as it may be believed: without who executes what, where others have a say in it."""
         emitted = self._following.emitted
-        whole = self._knows_threads and not self._declares_base and is_kernel(self.function)
+        whole = self._knows_threads and not self.memory.declares_base and is_kernel(self.function)
         found = copy(self.machine)
         found.kept = None
         if whole and is_transparent(self.function, emitted, self._homes):
@@ -160,7 +160,7 @@ def attach(
         "another target": Target.parse(target) == earlier.target,
         "another number of threads": threads == earlier.threads,
         "another cluster": cluster == earlier.cluster_size,
-        "another shared_base": (shared_base or 0) == earlier._shared_start,
+        "another shared_base": (shared_base or 0) == earlier.memory.start,
     }
     for what, is_same in given.items():
         if not is_same:

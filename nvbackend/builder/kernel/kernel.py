@@ -102,7 +102,7 @@ class KernelBuilder(Operations):
     def signature(self) -> Signature:
         """What the kernel takes and how it must be launched."""
         minimum = self._bounds.min_ctas
-        bounds = LaunchBounds(self.threads, self.cluster_size, self._shared_bytes, minimum)
+        bounds = LaunchBounds(self.threads, self.cluster_size, self.memory.end, minimum)
         return Signature(self.name, self._parameters, bounds)
 
     def finish(self) -> FinishedKernel:
@@ -115,7 +115,7 @@ class KernelBuilder(Operations):
             rules.FINISHED.fail(name=self.name)
         self._check_blocks()
         if self._exit_kind is None:
-            self._return(end)
+            self.control.end(end)
         self._finished = True
         self._link()
         built = time.perf_counter()

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT
+from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT, Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.scaling import SHARED_SPACE
 from nvbackend.diagnostics import Diagnostic, Location, Rule
@@ -62,13 +62,8 @@ class Builder(Protocol):
     threads: int
     cluster_size: int
     target: Target
-    _static_bytes: int
-    _shared_bytes: int
-    _shared_start: int
-    _declares_base: bool
-    _first_shared: Location | None
-    _attached: Location | None
-    _dynamic: ir.GlobalVariable | None
+    memory: Memory
+    attached: Location | None
 
 
 def builder_of(function: ir.Function) -> Builder | None:
@@ -119,7 +114,7 @@ def bounds_faults(k: Builder) -> Iterator[Diagnostic]:
 
 def _bounds(k: Builder, other: str) -> Diagnostic:
     size = f" in clusters of {k.cluster_size}" if k.cluster_size > 1 else ""
-    return THREADS.diagnose(at=k._attached, function=k.name, threads=k.threads, and_cluster=size, other=other)
+    return THREADS.diagnose(at=k.attached, function=k.name, threads=k.threads, and_cluster=size, other=other)
 
 
 def _declared_threads(function: ir.Function) -> tuple[int | None, int | None]:
@@ -149,13 +144,13 @@ def room_faults(k: Builder) -> Iterator[Diagnostic]:
     for array in used:
         align = array.align or 1
         static = -(-static // align) * align + _bytes_of(array.value_type)
-    dynamic = max((other._shared_bytes for one in functions if (other := builder_of(one)) is not None), default=0)
+    dynamic = max((other.memory.end for one in functions if (other := builder_of(one)) is not None), default=0)
     total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic if dynamic else static
     limit = SHARED_LIMIT[k.target.number]
-    if total > limit and static > k._static_bytes:
+    if total > limit and static > k.memory.static_bytes:
         names = ", ".join(one.name for one in used)
         yield rules.SHARED_SIZE.diagnose(
-            at=k._first_shared, name=names, total=total, target=k.target, limit=limit, over=total - limit
+            at=k.memory.first_shared, name=names, total=total, target=k.target, limit=limit, over=total - limit
         )
 
 
@@ -192,19 +187,19 @@ def _names(text: str, array: ir.GlobalVariable) -> bool:
 
 def shared_faults(k: Builder) -> Iterator[Diagnostic]:
     """Dynamic shared memory of `k` that is its caller's, a callee's or its owner's as well (attach.shared)."""
-    if k._shared_bytes == k._shared_start:
+    if k.memory.end == k.memory.start:
         return
     related = list(_related(k.function))
     for function, relation in related:
         other = builder_of(function)
         if other is not None:
             yield from _overlap(k, other, relation)
-    if not k._declares_base:
+    if not k.memory.declares_base:
         yield from _arrays(k, [k.function, *(function for function, _ in related)])
 
 
 def _overlap(k: Builder, other: Builder, relation: str) -> Iterator[Diagnostic]:
-    first, last = max(k._shared_start, other._shared_start), min(k._shared_bytes, other._shared_bytes)
+    first, last = max(k.memory.start, other.memory.start), min(k.memory.end, other.memory.end)
     if first < last:
         advice = "attach the callee with shared_base=caller.shared_bytes, when the caller has laid out its own"
         yield _twice(k, first, last, f"function {other.name}", relation, advice)
@@ -213,17 +208,17 @@ def _overlap(k: Builder, other: Builder, relation: str) -> Iterator[Diagnostic]:
 def _arrays(k: Builder, functions: Iterable[ir.Function]) -> Iterator[Diagnostic]:
     """Arrays `extern .shared` that somebody else declared and these functions use."""
     module = k.function.module
-    own = [other._dynamic for one in module.functions if (other := builder_of(one)) is not None]
+    own = [other.memory.dynamic for one in module.functions if (other := builder_of(one)) is not None]
     arrays = [one for one in module.global_values if _is_extern_shared(one) and one not in own]
     for array in _mentioned(arrays, functions):
         advice = "attach with shared_base=, the bytes that the array takes; or make it with k.shared(...)"
         where = "an array of external linkage"
-        yield _twice(k, k._shared_start, k._shared_bytes, array.get_reference(), where, advice)
+        yield _twice(k, k.memory.start, k.memory.end, array.get_reference(), where, advice)
 
 
 def _twice(k: Builder, first: int, last: int, other: str, relation: str, advice: str) -> Diagnostic:
     return TWICE.diagnose(
-        at=k._first_shared,
+        at=k.memory.first_shared,
         first=first,
         last=last - 1,
         function=k.name,

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
-from nvbackend.builder.core.instructions import Instructions
-from nvbackend.builder.core.tile_memory import TileMemory
+from llvmlite import ir
+
+from nvbackend.builder.core.arithmetic import select
+from nvbackend.builder.core.control import Control
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.instructions import Given, emit_row, generic_address
+from nvbackend.builder.core.memory import Address, Memory
+from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.tile import SharedTile, SharedTiles
+from nvbackend.builder.core.tile_memory import lay_out_tiles
+from nvbackend.builder.core.variables import Variable, make_variable
+from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
 from nvbackend.builder.ops.copy.cache import Cache
@@ -25,11 +37,20 @@ from nvbackend.builder.ops.sync.fence import Fence
 from nvbackend.builder.ops.sync.mbarrier import Mbarrier
 from nvbackend.builder.ops.sync.setmaxnreg import SetMaxNReg
 from nvbackend.builder.ops.warp import Warp
+from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.values.values import Operand, Value, constant
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.smem_layout import SmemLayout
 
 
-class FunctionBuilder(TileMemory, Instructions):
+class FunctionBuilder(BuilderCore):
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
+    control: Control
+    """Branches, loops and exits: what `k.if_` and its kin are calls of."""
+    memory: Memory
+    """Shared memory as it is laid out: what `k.shared` and its kin are calls of."""
     barrier: Barrier
     """The CTA's barriers: barrier.sync, barrier.arrive, barrier.red (PTX ISA 9.7.13.1)."""
     fence: Fence
@@ -71,12 +92,15 @@ class FunctionBuilder(TileMemory, Instructions):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.barrier = Barrier(self)
+        self.control = Control(self)
+        self.memory = Memory(self)
+        self._threads = Threads(self, self.control)
+        self.barrier = Barrier(self, self._threads)
         self.fence = Fence(self)
         self.setmaxnreg = SetMaxNReg(self)
-        self.cluster = Cluster(self, self.barrier)
-        self.mbarrier = Mbarrier(self, self.barrier, self.cluster, self.fence)
-        self.tma = Tma(self, self.cluster)
+        self.cluster = Cluster(self, self.memory, self._threads, self.barrier)
+        self.mbarrier = Mbarrier(self, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
+        self.tma = Tma(self, self.control, self._threads, self.cluster)
         self.bulk = Bulk(self, self.cluster)
         self.tensormap = TensorMaps(self)
         self.cp_async = CpAsync(self)
@@ -87,6 +111,189 @@ class FunctionBuilder(TileMemory, Instructions):
         self.mma = Mma(self)
         self.wmma = Wmma(self)
         self.wgmma = Wgmma(self)
-        self.tcgen05 = Tcgen05(self, self.barrier, self.cluster)
+        self.tcgen05 = Tcgen05(self, self.control, self.memory, self._threads, self.barrier, self.cluster)
         self.math = Math(self)
         self.multimem = Multimem(self)
+
+    # -- control flow -----------------------------------------------------------------------------------------------
+
+    def var(self, initial: Operand, element: ElementType | None = None, name: str | None = None) -> Variable:
+        """A mutable variable, set to `initial`. It lives in the with-block that makes it and the blocks inside.
+
+        Without a `name` it is called as what it is assigned to.
+        """
+        return make_variable(self, initial, element, name=name_or(name, "var", "var"))
+
+    def if_(self, condition: Operand) -> AbstractContextManager[None]:
+        """Run the block where `condition` (a predicate) holds. `k.else_()` may follow."""
+        return self.control.if_(condition)
+
+    def else_(self) -> AbstractContextManager[None]:
+        """The other side of the if_ block that ends right above."""
+        return self.control.else_()
+
+    def range(
+        self, start: Operand, stop: Operand | None = None, step: Operand = 1, *, name: str = "i"
+    ) -> AbstractContextManager[Value]:
+        """Count from `start` (0 where only one bound is given) up to but not including `stop`, by a positive `step`.
+
+        A step known at build time is checked (control.step); a run-time one must be positive.
+        """
+        return self.control.range(start, stop, step, name=name)
+
+    def loop(self) -> AbstractContextManager[None]:
+        """Repeat until break_if, break_ or return_ leaves."""
+        return self.control.loop()
+
+    def break_(self) -> None:
+        """Leave the innermost loop."""
+        self.control.break_()
+
+    def continue_(self) -> None:
+        """Go on with the next round of the innermost loop."""
+        self.control.continue_()
+
+    def return_(self) -> None:
+        """End the kernel for the threads that come here."""
+        self.control.return_()
+
+    def break_if(self, condition: Operand) -> None:
+        """Leave the innermost loop where `condition` holds."""
+        self.control.break_if(condition)
+
+    def continue_if(self, condition: Operand) -> None:
+        """Go on with the next round of the innermost loop where `condition` holds."""
+        self.control.continue_if(condition)
+
+    def return_if(self, condition: Operand) -> None:
+        """End the kernel for the threads where `condition` holds."""
+        self.control.return_if(condition)
+
+    # -- values -----------------------------------------------------------------------------------------------------
+
+    def const(self, number: Number, element: ElementType) -> Value:
+        """`number` as a value of `element` (value.constant where it does not fit)."""
+        return constant(self, number, element)
+
+    def select(self, condition: Operand, yes: Operand, no: Operand) -> Value:
+        """`yes` where the predicate holds, else `no`; both are evaluated."""
+        return select(self, condition, yes, no)
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
+        """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
+
+        Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past
+        1024 bytes, and shared.extent.
+        """
+        return self.memory.shared(element, count, align=align, name=name)
+
+    def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
+        """`count` elements of statically allocated shared memory, at a multiple of `align` bytes.
+
+        Raises shared.static-size past what may be static (48 KB in all, but for `a` targets), shared.size past what
+        the target has for static and dynamic memory together, and shared.extent.
+        """
+        return self.memory.shared_static(element, count, align=align, name=name)
+
+    def shared_tiles(self, layout: SmemLayout, count: int = 1, *, name: str | None = None) -> SharedTiles:
+        """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period and for TMA."""
+        return lay_out_tiles(self.memory, layout, count, name_or(name, "shared_tiles", "tile"))
+
+    def shared_tile(self, layout: SmemLayout, *, name: str | None = None) -> SharedTile:
+        """One tile of `layout` in dynamic shared memory."""
+        return lay_out_tiles(self.memory, layout, 1, name_or(name, "shared_tile", "tile")).at(0)
+
+    def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
+        """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
+        return self.memory.global_address(pointer, element, align)
+
+    def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
+        """An address of shared memory from its 32-bit number.
+
+        It is in another CTA's where `map_to_peer` made the number. In a cluster, a number of which that does not show
+        (it is loaded, or an argument) needs the `window`: "cluster" reaches every CTA, "cta" this one alone. Raises
+        cluster.window, cluster.peer-address for a peer's in "cta", cluster.no-peer for "cluster" where there is no
+        cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
+        """
+        return self.memory.shared_address(address, element, align, window=window)
+
+    def generic_address(self, address: Address) -> Value:
+        """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
+        return generic_address(self, address)
+
+    # -- threads ----------------------------------------------------------------------------------------------------
+
+    def special_register(self, name: str) -> Value:
+        """A special register by its PTX name without the percent sign, such as "tid.x".
+
+        It is an s32, an s64 where it has 64 bits, or a predicate.
+
+        Raises register.name for a name that is none.
+        """
+        return self._threads.special_register(name)
+
+    def thread_id(self, axis: str = "x") -> Value:
+        """The thread's index in its CTA."""
+        return self._threads.thread_id(axis)
+
+    def block_id(self, axis: str = "x") -> Value:
+        """The CTA's index in the grid."""
+        return self._threads.block_id(axis)
+
+    def block_count(self, axis: str = "x") -> Value:
+        """The CTAs of the grid."""
+        return self._threads.block_count(axis)
+
+    def lane_id(self) -> Value:
+        """The thread's index in its warp."""
+        return self._threads.lane_id()
+
+    def warp_id(self) -> Value:
+        """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp.
+
+        Any lane may ask for it by itself.
+        """
+        return self._threads.warp_id()
+
+    def warpgroup_id(self) -> Value:
+        """The warpgroup's index in its CTA, likewise uniform."""
+        return self._threads.warpgroup_id()
+
+    def uniform(self, value: Value) -> Value:
+        """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
+        return self._threads.uniform(value)
+
+    def elect(self) -> Value:
+        """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
+        return self._threads.elect()
+
+    def one_thread(self, warp_index: int = 0) -> AbstractContextManager[None]:
+        """Run the block in one elected thread of the CTA's warp `warp_index`.
+
+        Raises control.one-thread inside for what a whole warp executes, and kernel.warp where there is no such warp.
+        """
+        return self._threads.one_thread(warp_index)
+
+    def griddepcontrol(self, action: str) -> None:
+        """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.
+
+        Raises instruction.variant, target.feature. PTX ISA 9.7.13.13.
+        """
+        self._threads.griddepcontrol(action)
+
+    def nanosleep(self, nanoseconds: Operand) -> None:
+        """nanosleep: suspend the thread for 0 to twice `nanoseconds`, which is at most 1,000,000 (nanosleep.range)."""
+        self._threads.nanosleep(nanoseconds)
+
+    # -- any other instruction --------------------------------------------------------------------------------------
+
+    def instruction(self, row: Row, **operands: Given | Sequence[Given]) -> dict[str, list[Value]]:
+        """Emit `row` with `operands` by name, each one value or as many as it has registers; its outputs by name.
+
+        Integers are unsigned registers (u16, u32, u64), whatever the type is called in PTX; immediates are Python
+        integers. An Address is given in the state space that the row wants. Raises instruction.operands for other names
+        or another number of registers, value.type for other types, and whatever keeps the row from the target.
+        """
+        return emit_row(self, row, operands)

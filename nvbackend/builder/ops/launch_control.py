@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import pred, u32, u64
@@ -18,7 +18,7 @@ class LaunchControl:
 
     called = "launch_control"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     # -- clusterlaunchcontrol (PTX ISA 9.7.13) ----------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.arithmetic import pair_of, select
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -37,7 +38,7 @@ class Math:
 
     called = "math"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     # -- packing (PTX ISA 9.7.9) ------------------------------------------------------------------------------------
@@ -76,10 +77,10 @@ class Math:
         return self._extreme("max", left, right, nan=nan)
 
     def _extreme(self, operation: str, left: Operand, right: Operand, *, nan: bool) -> Value:
-        a, b = self._k._pair(operation, left, right)
+        a, b = pair_of(self._k, operation, left, right)
         order = a < b if operation == "min" else a > b
         if not a.type.is_float:
-            return self._k.select(order, a, b)
+            return select(self._k, order, a, b)
         if nan:
             self._check_nan_form(f"{operation}.NaN", a.type)
         # LLVM's names: with "number" in them the number is taken, without it NaN.
@@ -100,7 +101,7 @@ class Math:
 
     def fma(self, a: Operand, b: Operand, c: Operand) -> Value:
         """a * b + c with one rounding (f32, f64)."""
-        x, y = self._k._pair("fma", a, b)
+        x, y = pair_of(self._k, "fma", a, b)
         z = as_value(self._k, c, x.type)
         if x.type not in (f32, f64):
             rules.UNSUPPORTED_OPERATION.fail(operation="fma", element=x.type, advice="convert to f32 or f64")

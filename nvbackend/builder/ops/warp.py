@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -23,7 +23,7 @@ class Warp:
 
     called = "warp"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     # -- barriers of warp and cluster (PTX ISA 9.7.13.2 and 9.7.13.3) ------------------------------------------------

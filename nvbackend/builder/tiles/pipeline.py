@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.control import holding
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
@@ -84,7 +85,7 @@ class Ring:
         k.mbarrier.wait(self._empty + index, self._phase ^ 1)
         full = self._full + index
         k.mbarrier.arrive(full, expect_tx=self.bytes)
-        with k._holding("fill"):
+        with holding(k, "fill"):
             yield self._stage(index)
         self._advance()
 
@@ -106,7 +107,7 @@ class Ring:
         self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
         index = self._index.value
         k.mbarrier.wait(self._full + index, self._phase)
-        with k._holding("drain"):
+        with holding(k, "drain"):
             yield self._stage(index)
         if in_flight == 0:
             self._release(index, when=None)
@@ -126,7 +127,7 @@ class Ring:
         self._check_role("feed", "one thread that issues tcgen05.mma", wrong=self._roles.consuming is not None)
         index = self._index.value
         k.mbarrier.wait(self._full + index, self._phase)
-        with k._holding("feed"):
+        with holding(k, "feed"):
             yield self._stage(index)
         shared = self.peers > 1
         mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.builder.core.variables import Variable
+from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.scopes.rules import SUB_BYTE
 from nvbackend.builder.tiles.coordinates import check_inside
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -16,7 +16,7 @@ from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
 
 if TYPE_CHECKING:
-    from nvbackend.builder.core.threads import Threads
+    from nvbackend.builder.core.core import BuilderCore
 
 REGISTER_BITS = 32
 MOST_REGISTERS = 255
@@ -59,7 +59,7 @@ class RegisterTensor:
 
     def __init__(
         self,
-        k: Threads,
+        k: BuilderCore,
         element: ElementType,
         layout: Layout,
         cells: Sequence[Variable],
@@ -157,7 +157,7 @@ class RegisterTensor:
         return f"<registers of {self.element}: {self.layout}>"
 
 
-def make_registers(k: Threads, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
+def make_registers(k: BuilderCore, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
     """A cleared tensor of as many registers as the layout's elements take."""
     found = RegisterTensor(k, element, layout, ())
     if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:
@@ -172,5 +172,5 @@ def make_registers(k: Threads, element: ElementType, layout: Layout, name: str) 
         problem = f"it has {product(layout.shape)} coordinates"
         REGISTERS.fail(layout=layout, element=element, offset=0, problem=problem)
     kind = u32 if element.bits < REGISTER_BITS else element
-    cells = [k.var(0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
+    cells = [make_variable(k, 0, kind, name=name if count == 1 else f"{name}.{index}") for index in range(count)]
     return RegisterTensor(k, element, layout, cells)

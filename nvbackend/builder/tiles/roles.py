@@ -8,14 +8,12 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import pipeline_rules
 from nvbackend.builder.values.values import Operand, Value
-from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
 
 REGISTER_STEP = REGISTER_COUNTS.step
 
 
-@user_facing
 class Roles:
     """The producer and consumers blocks, and what is known of them inside."""
 

@@ -213,7 +213,7 @@ def test_a_name_that_the_owner_has_taken():
     fill(k, 128)
     place.ret_void()
     assert k.verify() == ()
-    assert k._dynamic is not array
+    assert k.memory.dynamic is not array
 
 
 # -- what else a module shows ----------------------------------------------------------------------------------------

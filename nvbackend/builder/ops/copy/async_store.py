@@ -5,8 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
@@ -23,7 +23,7 @@ class AsyncStore:
 
     called = "async_store"
 
-    def __init__(self, k: Threads, cluster: Cluster) -> None:
+    def __init__(self, k: BuilderCore, cluster: Cluster) -> None:
         self._k = k
         self._cluster = cluster
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import any_address, cache_hint, mbarrier_address
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -27,7 +27,7 @@ class Bulk:
 
     called = "bulk"
 
-    def __init__(self, k: Threads, cluster: Cluster) -> None:
+    def __init__(self, k: BuilderCore, cluster: Cluster) -> None:
         self._k = k
         self._cluster = cluster
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import any_address
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -22,7 +22,7 @@ class Cache:
 
     called = "cache"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     # -- caches (PTX ISA 9.7.9) -------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.addresses import mbarrier_address
-from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cp_async
@@ -20,7 +20,7 @@ class CpAsync:
 
     called = "cp_async"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     # -- cp.async (PTX ISA 9.7.9) -----------------------------------------------------------------------------------
@@ -49,7 +49,7 @@ class CpAsync:
             "cp.async", cp_async.copy, cache, size, fill, prefetch=prefetch, cache_hint=cache_policy is not None
         )
         for address in (destination, source):
-            self._k._own(address).check_aligned(size, row.ptx)
+            own(self._k, address).check_aligned(size, row.ptx)
         given = {"destination": destination.bytes.ir, "source": source.bytes.ir}
         if read_bytes is not None:
             count = as_value(self._k, read_bytes, s32)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -35,7 +35,7 @@ class Multimem:
 
     called = "multimem"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     def load_reduce(

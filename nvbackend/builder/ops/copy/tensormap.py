@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
@@ -32,7 +32,7 @@ class TensorMaps:
 
     called = "tensormap"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     def at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
@@ -43,7 +43,7 @@ class TensorMaps:
         """
         if address.space != GLOBAL_SPACE or address.align % TENSOR_MAP_ALIGNMENT:
             MAP_ADDRESS.fail(given=address, bytes=tensormap.TENSOR_MAP_BYTES, wanted=TENSOR_MAP_ALIGNMENT)
-        generic = self._k._ir.inttoptr(self._k._own(address).bytes.ir, ir.PointerType(addrspace=GLOBAL_SPACE))
+        generic = self._k._ir.inttoptr(own(self._k, address).bytes.ir, ir.PointerType(addrspace=GLOBAL_SPACE))
         return TensorMapParameter(name, self._k._ir.addrspacecast(generic, ir.PointerType()), kind)
 
     def replace(self, tensor_map: Address, field: str, value: Operand, *, dimension: int | None = None) -> None:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
+from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import BuilderCore
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
@@ -60,8 +61,10 @@ class Tma:
 
     called = "tma"
 
-    def __init__(self, k: Threads, cluster: Cluster) -> None:
+    def __init__(self, k: BuilderCore, control: Control, threads: Threads, cluster: Cluster) -> None:
         self._k = k
+        self._control = control
+        self._threads = threads
         self._cluster = cluster
 
     def load(
@@ -162,7 +165,7 @@ class Tma:
 
     def prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
         """Bring the tensor maps themselves near before their first use; one thread of the CTA does it."""
-        with self._k.if_(self._k.thread_id() == 0):
+        with self._control.if_(self._threads.thread_id() == 0):
             for tensor_map in tensor_maps:
                 self._k.emit(tma.prefetch_tensormap(), {"tensor_map": tensor_map.address})
 
@@ -213,7 +216,7 @@ class Tma:
         else:
             inner, outer = row + panel * across, column + step
         offset = panel * layout.panel_bytes + step * layout.pitch
-        return self._k._own(tile.address).byte_offset(offset), [
+        return own(self._k, tile.address).byte_offset(offset), [
             as_value(self._k, one, s32).ir for one in (inner, outer)
         ]
 

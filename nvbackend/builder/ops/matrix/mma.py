@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import matrix_move
@@ -26,7 +26,7 @@ class Mma:
 
     called = "mma"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     def ldmatrix(
@@ -43,7 +43,7 @@ class Mma:
         Lanes give the addresses of the rows, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix and so on.
         """
         row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
-        self._k._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
+        own(self._k, address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
         return [self._k._wrap(one, u32) for one in self._k.emit(row, {"address": address.bytes.ir})["fragment"]]
 
     def stmatrix(
@@ -57,7 +57,7 @@ class Mma:
     ) -> None:
         """stmatrix: u32 registers, one a matrix, to matrices in shared memory; addresses as of ldmatrix."""
         row = variant("stmatrix", matrix_move.stmatrix, len(fragment), transposed, shape, element)
-        self._k._own(address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
+        own(self._k, address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
         registers = [as_value(self._k, one, u32).ir for one in fragment]
         self._k.emit(row, {"address": address.bytes.ir, "fragment": registers})
 

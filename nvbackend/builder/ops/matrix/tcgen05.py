@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.control import Control
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands
@@ -45,7 +47,7 @@ class TensorLoad:
     __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
 
     def __init__(
-        self, k: Threads, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock
+        self, k: BuilderCore, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock
     ) -> None:
         self._k = k
         self.block = block
@@ -76,8 +78,19 @@ class Tcgen05:
 
     called = "tcgen05"
 
-    def __init__(self, k: Threads, barrier: Barrier, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        k: BuilderCore,
+        control: Control,
+        memory: Memory,
+        threads: Threads,
+        barrier: Barrier,
+        cluster: Cluster,
+    ) -> None:
         self._k = k
+        self._control = control
+        self._memory = memory
+        self._threads = threads
         self._barrier = barrier
         self._cluster = cluster
 
@@ -92,8 +105,8 @@ class Tcgen05:
         of the SM may have theirs. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
         name = name_or(name, "tmem", "tmem")
-        cell = self._k.shared(u32, 1, name=f"{name}_address")
-        with self._k.if_(self._k.warp_id() == warp):
+        cell = self._memory.shared(u32, 1, name=f"{name}_address")
+        with self._control.if_(self._threads.warp_id() == warp):
             self._tmem_allocate(cell, columns, cta_group, name)
             if relinquish:
                 self.relinquish_alloc_permit(cta_group=cta_group)
@@ -101,7 +114,7 @@ class Tcgen05:
         tmem = TmemColumns(self._k, cell[0], columns)
         yield tmem
         self._tmem_sync(cta_group)
-        with self._k.if_(self._k.warp_id() == warp):
+        with self._control.if_(self._threads.warp_id() == warp):
             self.dealloc(tmem, columns, cta_group=cta_group)
 
     def _tmem_sync(self, cta_group: int) -> None:
@@ -345,7 +358,7 @@ class Tcgen05:
             return tile
         tile.check_view(at[0], size[0])
         offset = tile.layout.origin(*at, rows=size[0], columns=size[1])
-        return self.smem_descriptor(self._k._own(tile.address).byte_offset(offset), smem_layout(tile.layout))
+        return self.smem_descriptor(own(self._k, tile.address).byte_offset(offset), smem_layout(tile.layout))
 
     def _emit_tmem(
         self, row: Row, operands: Operands, *, half_split: int = 0, touches: Sequence[Touch] = ()

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import own
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.wgmma_operands import check_accumulator, check_fragment, check_operands, check_threads
@@ -30,7 +31,7 @@ class Wgmma:
 
     called = "wgmma"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     def accumulator(self, n: int, element: ElementType = f32, *, name: str | None = None) -> Accumulator:
@@ -182,7 +183,7 @@ class Wgmma:
         layout = tile.layout
         offset = layout.origin(*at, rows=extent[0], columns=extent[1])
         return OperandDescriptor(
-            self._k._own(tile.address).byte_offset(offset),
+            own(self._k, tile.address).byte_offset(offset),
             layout.descriptor().template_word,
             layout.element,
             layout.major,

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.lower.numbers import Number, not_a_value
 from nvbackend.builder.scopes.regions import Storage
@@ -38,7 +38,7 @@ class WmmaFragment:
 
     def __init__(
         self,
-        k: Threads,
+        k: BuilderCore,
         fragment: str,
         shape: Shape,
         element: ElementType,
@@ -86,7 +86,7 @@ class WmmaAccumulator(WmmaFragment):
 
     called = "wmma"
 
-    def __init__(self, k: Threads, shape: Shape, element: ElementType, storage: Storage) -> None:
+    def __init__(self, k: BuilderCore, shape: Shape, element: ElementType, storage: Storage) -> None:
         super().__init__(k, "c", shape, element, None, ())
         self._storage = storage
 
@@ -106,7 +106,7 @@ class WmmaAccumulator(WmmaFragment):
 class Wmma:
     """wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     def load(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -20,8 +21,9 @@ class Barrier:
 
     called = "barrier"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore, threads: Threads) -> None:
         self._k = k
+        self._threads = threads
 
     # -- barriers and fences (PTX ISA 9.7.13) -----------------------------------------------------------------------
 
@@ -70,5 +72,5 @@ class Barrier:
             family_rules.check_barrier_threads(count.constant)
             if count.constant > self._k.threads:
                 rules.BARRIER_WAITS.fail(threads=count.constant, there=self._k.threads)
-            family_rules.check_barrier_crowd(count.constant, self._k._coming_to(number))
+            family_rules.check_barrier_crowd(count.constant, self._threads.coming_to(number))
         return {"id": number.ir, "threads": count.ir}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import s32, u32
 from nvbackend.intrinsics.sync import cluster
@@ -20,8 +21,10 @@ class Cluster:
 
     called = "cluster"
 
-    def __init__(self, k: Threads, barrier: Barrier) -> None:
+    def __init__(self, k: BuilderCore, memory: Memory, threads: Threads, barrier: Barrier) -> None:
         self._k = k
+        self._memory = memory
+        self._threads = threads
         self._barrier = barrier
 
     def arrive(self, semantics: str | None = None, *, aligned: bool = True) -> None:
@@ -48,15 +51,21 @@ class Cluster:
 
     def rank(self) -> Value:
         """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""
-        return self._k.const(0, s32) if self._k.cluster_size == 1 else self._k.special_register("cluster_ctarank")
+        return (
+            constant(self._k, 0, s32)
+            if self._k.cluster_size == 1
+            else self._threads.special_register("cluster_ctarank")
+        )
 
     def id(self) -> Value:
         """The index of the CTA's cluster in the grid along x; the CTA's own index where there is no cluster."""
-        return self._k.block_id() if self._k.cluster_size == 1 else self._k.special_register("clusterid.x")
+        return self._threads.block_id() if self._k.cluster_size == 1 else self._threads.special_register("clusterid.x")
 
     def count(self) -> Value:
         """The clusters of the grid along x."""
-        return self._k.block_count() if self._k.cluster_size == 1 else self._k.special_register("nclusterid.x")
+        return (
+            self._threads.block_count() if self._k.cluster_size == 1 else self._threads.special_register("nclusterid.x")
+        )
 
     def sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".
@@ -104,10 +113,10 @@ class Cluster:
         (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer, and
         cluster.not-shared for an address of global memory.
         """
-        if self._k._own(address).space == GLOBAL_SPACE:
+        if own(self._k, address).space == GLOBAL_SPACE:
             cluster_rules.NOT_SHARED.fail(call="k.cluster.map_shared_rank(...)", given=repr(address))
-        return self._k._from_number(
-            self.map_to_peer(self._k._own(address).bytes, rank).ir, address.element, address.align
+        return self._memory.from_number(
+            self.map_to_peer(own(self._k, address).bytes, rank).ir, address.element, address.align
         )
 
     def _check_rank(self, rank: Operand) -> None:

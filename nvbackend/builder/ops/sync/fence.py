@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.isel.target.variants import variant
@@ -14,7 +14,7 @@ class Fence:
 
     called = "fence"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     # -- fences and grids (PTX ISA 9.7.13) --------------------------------------------------------------------------

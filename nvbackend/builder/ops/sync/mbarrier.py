@@ -8,7 +8,9 @@ from typing import Literal, overload
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import MBARRIER_BYTES, mbarrier_address
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.control import Control
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.sync.cluster import Cluster
@@ -36,8 +38,20 @@ class Mbarrier:
 
     called = "mbarrier"
 
-    def __init__(self, k: Threads, barrier: Barrier, cluster: Cluster, fence: Fence) -> None:
+    def __init__(
+        self,
+        k: BuilderCore,
+        control: Control,
+        memory: Memory,
+        threads: Threads,
+        barrier: Barrier,
+        cluster: Cluster,
+        fence: Fence,
+    ) -> None:
         self._k = k
+        self._control = control
+        self._memory = memory
+        self._threads = threads
         self._barrier = barrier
         self._cluster = cluster
         self._fence = fence
@@ -48,12 +62,12 @@ class Mbarrier:
         `barriers_ready` makes them visible; no thread may use them before.
         """
         name = name_or(name, "array", "mbarrier")
-        barriers = self._k.shared(u64, count, align=MBARRIER_BYTES, name=name)
+        barriers = self._memory.shared(u64, count, align=MBARRIER_BYTES, name=name)
         self._init_all(barriers, count, arrivals)
         return barriers
 
     def _init_all(self, barriers: Address, count: int, arrivals: int) -> None:
-        with self._k.if_(self._k.thread_id() == 0):
+        with self._control.if_(self._threads.thread_id() == 0):
             for index in range(count):
                 self.init(barriers + index, arrivals)
 
@@ -81,12 +95,14 @@ class Mbarrier:
         more, they are invalidated and that is released to the cluster: the memory may hold something else.
         """
         name = name_or(name, "scope", "mbarrier")
-        barriers = self._k.shared(u64, count, align=MBARRIER_BYTES, name=name) if memory is None else memory.cast(u64)
+        barriers = (
+            self._memory.shared(u64, count, align=MBARRIER_BYTES, name=name) if memory is None else memory.cast(u64)
+        )
         self._init_all(barriers, count, arrivals)
         self.ready()
         yield barriers
         self._cluster.sync()
-        with self._k.if_(self._k.thread_id() == 0):
+        with self._control.if_(self._threads.thread_id() == 0):
             for index in range(count):
                 self._k.emit(mbarrier.inval(), {"barrier": mbarrier_address(self._k, barriers + index).ir})
         self._release_barriers()

@@ -6,9 +6,9 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.threads import Threads
-from nvbackend.builder.core.variables import Variable
+from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.isel.select import family_rules
@@ -86,7 +86,7 @@ class MbarrierHandle:
 
 
 def made_handle(
-    k: Threads, calls: MbarrierCalls, arrive_count: int, kind: MbarrierKind, expected_txn: int | None, tag: str
+    k: BuilderCore, calls: MbarrierCalls, arrive_count: int, kind: MbarrierKind, expected_txn: int | None, tag: str
 ) -> MbarrierHandle:
     """A handle of a new mbarrier, initialised by thread 0. Raises mbarrier.kind."""
     if not isinstance(kind, MbarrierKind):
@@ -108,4 +108,6 @@ def made_handle(
     if expected_txn is not None:
         family_rules.check_transaction_count(expected_txn)
     barrier = calls.array(1, arrive_count, name=tag)
-    return MbarrierHandle(calls, barrier, kind, k.var(0, name=f"{tag}.phase"), expected_txn, arrive_count, tag)
+    return MbarrierHandle(
+        calls, barrier, kind, make_variable(k, 0, name=f"{tag}.phase"), expected_txn, arrive_count, tag
+    )

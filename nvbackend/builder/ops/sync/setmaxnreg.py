@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.core import BuilderCore
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import register_budget
 from nvbackend.isel.select import family_rules
@@ -14,7 +14,7 @@ class SetMaxNReg:
 
     called = "setmaxnreg"
 
-    def __init__(self, k: Threads) -> None:
+    def __init__(self, k: BuilderCore) -> None:
         self._k = k
 
     def inc(self, count: int) -> None:

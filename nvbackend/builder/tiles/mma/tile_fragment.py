@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nvbackend.builder.core.threads import Threads
+from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.memory import own
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.diagnostics import user_facing
@@ -47,7 +48,9 @@ class TileFragment:
         return str(self.descriptors)
 
 
-def tile_fragment(k: Threads, tiled_mma: TiledMMA, operand: Operand, tile: SharedTile, part: Partition) -> TileFragment:
+def tile_fragment(
+    k: BuilderCore, tiled_mma: TiledMMA, operand: Operand, tile: SharedTile, part: Partition
+) -> TileFragment:
     """The fragment of `part` of a tile, with the descriptor that follows from the layout.
 
     Raises tiled-mma.fragment, layout-algebra.recast, and what `nvbackend.layout.smem_desc` raises.
@@ -60,7 +63,7 @@ def tile_fragment(k: Threads, tiled_mma: TiledMMA, operand: Operand, tile: Share
     along = tiled_mma.atom_extents(operand)[tile.layout.major is Major.K]
     known = isinstance(start, int)
     base = OperandDescriptor(
-        k._own(tile.address),
+        own(k, tile.address),
         descriptor.template_word,
         tile.layout.element,
         tile.layout.major,
