@@ -9,6 +9,22 @@ from nvbackend import f16, f32, i32
 from tests.rules.example import kernel, program
 
 
+@program("call.unknown")
+def call_that_does_not_exist():
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    k.barrier_sync()  # breaks
+    k.barrier.sync()  # keeps
+    return k.finish()
+
+
+@program("call.noun")
+def noun_called_as_if_it_were_an_instruction():
+    k = nvb.KernelBuilder("k", "sm_90a", threads=32)
+    k.barrier()  # breaks
+    k.barrier.sync()  # keeps
+    return k.finish()
+
+
 @program("kernel.bounds")
 def threads_that_are_no_whole_warps():
     nvb.KernelBuilder("k", "sm_90a", threads=100)  # breaks

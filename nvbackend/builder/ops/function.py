@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -13,6 +13,7 @@ from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.instructions import Given, emit_row, generic_address
 from nvbackend.builder.core.memory import Address, Memory
+from nvbackend.builder.core.noun import Noun, missing
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile, SharedTiles
 from nvbackend.builder.core.tile_memory import lay_out_tiles
@@ -297,3 +298,9 @@ class FunctionBuilder(BuilderCore):
         or another number of registers, value.type for other types, and whatever keeps the row from the target.
         """
         return emit_row(self, row, operands)
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            nouns = {one.called: one for one in vars(self).values() if isinstance(one, Noun)}
+            raise missing(self, name, "k", nouns)

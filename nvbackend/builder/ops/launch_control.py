@@ -5,6 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import pred, u32, u64
@@ -13,7 +14,7 @@ from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class LaunchControl:
+class LaunchControl(Noun):
     """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.14)."""
 
     called = "launch_control"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nvbackend.builder.core.arithmetic import pair_of, select
 from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -33,7 +34,7 @@ _FUNCTIONS = {
 
 
 @user_facing
-class Math:
+class Math(Noun):
     """Mathematics: extremes, fused products, roots, powers, packing (PTX ISA 9.7.3)."""
 
     called = "math"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -18,7 +19,7 @@ _UP = "up"
 
 
 @user_facing
-class Warp:
+class Warp(Noun):
     """What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.13)."""
 
     called = "warp"

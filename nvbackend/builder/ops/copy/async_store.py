@@ -7,6 +7,7 @@ from llvmlite import ir
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
@@ -18,7 +19,7 @@ _BYTE, _HALF = ir.IntType(8), ir.IntType(16)
 
 
 @user_facing
-class AsyncStore:
+class AsyncStore(Noun):
     """Stores and reductions that complete later: st.async, red.async (PTX ISA 9.7.9)."""
 
     called = "async_store"

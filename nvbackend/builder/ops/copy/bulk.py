@@ -9,6 +9,7 @@ from llvmlite import ir
 from nvbackend.builder.core.addresses import any_address, cache_hint, mbarrier_address
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -22,7 +23,7 @@ from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class Bulk:
+class Bulk(Noun):
     """Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9.25)."""
 
     called = "bulk"

@@ -7,6 +7,7 @@ from llvmlite import ir
 from nvbackend.builder.core.addresses import any_address
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -17,7 +18,7 @@ from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class Cache:
+class Cache(Noun):
     """Prefetches, eviction priorities and cache policies (PTX ISA 9.7.9)."""
 
     called = "cache"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cp_async
@@ -15,7 +16,7 @@ from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class CpAsync:
+class CpAsync(Noun):
     """Copies by each thread from global to shared memory (PTX ISA 9.7.9.25.3)."""
 
     called = "cp_async"

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -30,7 +31,7 @@ _SIGNED: dict[str, ElementType] = {"s32": s32, "s64": s64}
 
 
 @user_facing
-class Multimem:
+class Multimem(Noun):
     """Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
 
     called = "multimem"

@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -27,7 +28,7 @@ MAP_ADDRESS = Rule(
 
 
 @user_facing
-class TensorMaps:
+class TensorMaps(Noun):
     """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9.26)."""
 
     called = "tensormap"

@@ -11,6 +11,7 @@ from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
@@ -56,7 +57,7 @@ _WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
 
 
 @user_facing
-class Tma:
+class Tma(Noun):
     """Copies of tensor boxes between global and shared memory (PTX ISA 9.7.9.27)."""
 
     called = "tma"

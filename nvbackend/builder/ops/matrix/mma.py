@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import matrix_move
@@ -21,7 +22,7 @@ from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class Mma:
+class Mma(Noun):
     """mma.sync and the matrix moves of a warp (PTX ISA 9.7.14)."""
 
     called = "mma"

@@ -11,6 +11,7 @@ from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address, Memory, own
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands
@@ -73,7 +74,7 @@ class TensorLoad:
 
 
 @user_facing
-class Tcgen05:
+class Tcgen05(Noun):
     """tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
 
     called = "tcgen05"

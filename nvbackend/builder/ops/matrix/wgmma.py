@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import own
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.wgmma_operands import check_accumulator, check_fragment, check_operands, check_threads
@@ -26,7 +27,7 @@ from nvbackend.isel.select.wgmma.select import select_wgmma
 
 
 @user_facing
-class Wgmma:
+class Wgmma(Noun):
     """wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
 
     called = "wgmma"

@@ -9,6 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.lower.numbers import Number, not_a_value
 from nvbackend.builder.scopes.regions import Storage
@@ -84,8 +85,6 @@ class WmmaFragment:
 class WmmaAccumulator(WmmaFragment):
     """An accumulator that can be set again, for loops to carry. It reads as its present value."""
 
-    called = "wmma"
-
     def __init__(self, k: BuilderCore, shape: Shape, element: ElementType, storage: Storage) -> None:
         super().__init__(k, "c", shape, element, None, ())
         self._storage = storage
@@ -103,8 +102,10 @@ class WmmaAccumulator(WmmaFragment):
 
 
 @user_facing
-class Wmma:
+class Wmma(Noun):
     """wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
+
+    called = "wmma"
 
     def __init__(self, k: BuilderCore) -> None:
         self._k = k

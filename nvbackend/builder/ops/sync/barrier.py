@@ -5,6 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -16,7 +17,7 @@ from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class Barrier:
+class Barrier(Noun):
     """The CTA's barriers: barrier.sync, barrier.arrive, barrier.red (PTX ISA 9.7.13.1)."""
 
     called = "barrier"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address, Memory, own
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
@@ -16,7 +17,7 @@ from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class Cluster:
+class Cluster(Noun):
     """The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
 
     called = "cluster"

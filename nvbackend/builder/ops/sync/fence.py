@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.isel.target.variants import variant
 
 
 @user_facing
-class Fence:
+class Fence(Noun):
     """Fences between threads and between proxies (PTX ISA 9.7.13.4)."""
 
     called = "fence"

@@ -11,6 +11,7 @@ from nvbackend.builder.core.addresses import MBARRIER_BYTES, mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address, Memory
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.sync.cluster import Cluster
@@ -33,7 +34,7 @@ Qualifiers = tuple[str, str]
 
 
 @user_facing
-class Mbarrier:
+class Mbarrier(Noun):
     """Mbarriers: arrivals, transactions and phases (PTX ISA 9.7.13.15)."""
 
     called = "mbarrier"

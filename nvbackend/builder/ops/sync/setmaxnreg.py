@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import register_budget
 from nvbackend.isel.select import family_rules
 
 
 @user_facing
-class SetMaxNReg:
+class SetMaxNReg(Noun):
     """Registers that a warpgroup takes and gives back (PTX ISA 9.7.19.5)."""
 
     called = "setmaxnreg"

@@ -1,0 +1,85 @@
+"""What every noun of `k` is: a few calls, and an answer to one that it does not have."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from nvbackend.diagnostics import DiagnosticError, Rule
+
+UNKNOWN = Rule(
+    id="call.unknown",
+    message="{call} does not exist",
+    fix="{advice}",
+    why="Nothing of this name can be emitted.",
+    reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
+)
+NOT_A_CALL = Rule(
+    id="call.noun",
+    message="{noun} is not a call: it holds the calls {calls}",
+    fix="call one of them, such as {noun}.{first}(...)",
+    why="A noun has several instructions, and this does not say which.",
+    reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
+)
+_NEAR, _MOST = 0.6, 3
+
+
+class NoSuchCall(DiagnosticError, AttributeError):
+    """A name that a builder or one of its nouns does not have. `hasattr` takes it as Python's own error."""
+
+
+class Noun:
+    """One noun of the PTX ISA, as an attribute of `k`."""
+
+    called: ClassVar[str]
+    """Its name on `k`."""
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing(self, name, f"k.{self.called}", {})
+
+        def __call__(self, *_: object, **__: object) -> NoReturn:
+            """Refused by call.noun."""
+            calls = _public(self)
+            NOT_A_CALL.fail(noun=f"k.{self.called}", calls=", ".join(calls), first=calls[0])
+
+
+def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> AttributeError:
+    """The error for the name that `owner`, which is written `place`, does not have; `nouns` are those that it has."""
+    if name.startswith("_"):
+        return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
+    own = {one: f"{place}.{one}" for one in _public(owner)}
+    of_nouns = {
+        written: f"k.{noun}.{call}"
+        for noun, found in nouns.items()
+        for call in _public(found)
+        for written in (f"{noun}_{call}", f"{noun}_{call}s")
+    }
+    alone = [f"k.{noun}.{name}" for noun, found in nouns.items() if name in _public(found)]
+    near = alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
+    advice = f"use {' or '.join(near[:_MOST])}" if near else f"use a call that {place} has: {', '.join(own.values())}"
+    return NoSuchCall([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
+
+
+def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
+    """The one that is most like `name`, if any is."""
+    if name in known:
+        return [known[name]]
+    found = difflib.get_close_matches(name, known, 1, _NEAR)
+    return [known[one] for one in found]
+
+
+def _public(owner: object) -> list[str]:
+    return sorted(one for one in _names(owner) if not one.startswith("_") and one != "called")
+
+
+def _names(owner: object) -> Iterable[str]:
+    """The names of methods and properties, without asking the object."""
+    return (
+        name
+        for cls in type(owner).__mro__
+        for name, one in vars(cls).items()
+        if callable(one) or isinstance(one, property)
+    )
