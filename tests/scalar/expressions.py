@@ -189,12 +189,12 @@ class Expressions:
         a, b = self.of(element, depth), self.of(element, depth)
         rows = numbers.extreme(name, element, a.rows, b.rows, nan=nan)
         text = f"{name}{'.NaN' * nan}"
-        return Node(element, text, (a, b), lambda memory, x, y: getattr(memory[0], name)(x, y, nan=nan), rows)
+        return Node(element, text, (a, b), lambda memory, x, y: getattr(memory[0].math, name)(x, y, nan=nan), rows)
 
     def _fused(self, element: ElementType, depth: int) -> Node:
         given = tuple(self.of(element, depth) for _ in range(3))
         rows = numbers.fused(element, *(one.rows for one in given))
-        return Node(element, "fma", given, lambda memory, *values: memory[0].fma(*values), rows)
+        return Node(element, "fma", given, lambda memory, *values: memory[0].math.fma(*values), rows)
 
     def _negated(self, element: ElementType, depth: int) -> Node:
         a = self.of(element, depth)
@@ -225,7 +225,7 @@ class Expressions:
         pair = self._random.choice([name for name, half in numbers.HALVES.items() if 2 * half.bits == element.bits])
         high, low = (self._number(self.of(f32, depth)) for _ in range(2))
         rows = numbers.packed(pair, element, high.rows, low.rows)
-        return Node(element, pair, (high, low), lambda memory, *given: memory[0].pack_pair(pair, *given), rows)
+        return Node(element, pair, (high, low), lambda memory, *given: memory[0].math.pack_pair(pair, *given), rows)
 
     @staticmethod
     def _number(a: Node) -> Node:

@@ -153,9 +153,9 @@ def _numeric(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
 def _public() -> tuple[tuple[type, str, Callable[..., Any]], ...]:
     """The public functions of the classes of the builder, with the boundary around them."""
     found = []
-    for module in pkgutil.iter_modules(nvbackend.builder.__path__):
-        for cls in vars(importlib.import_module(f"nvbackend.builder.{module.name}")).values():
-            if isinstance(cls, type) and cls.__module__ == f"nvbackend.builder.{module.name}":
+    for module in pkgutil.walk_packages(nvbackend.builder.__path__, f"{nvbackend.builder.__name__}."):
+        for cls in vars(importlib.import_module(module.name)).values():
+            if isinstance(cls, type) and cls.__module__ == module.name:
                 for name, member in list(vars(cls).items()):
                     if hasattr(member, MARK) and (not name.startswith("_") or name in _DUNDERS):
                         found.append((cls, name, member))

@@ -46,7 +46,7 @@ def test_values_that_are_shuffled_have_32_bits() -> None:
 
 def test_global_memory_is_not_in_a_peer() -> None:
     found = said(lambda k, m, h, d, a, n: k.cluster.map_shared_rank(m, 0), cluster=2)
-    assert "takes an address of shared memory" in found.message
+    assert "which is not an address of shared memory" in found.message
     assert "global address of s32" in found.message
 
 

@@ -188,8 +188,8 @@ class Walk:
         kind, _, group = event.what.partition(" ")
         ends = (kind == "fence" and first.what == "write") or (kind == "all" and first.what == "copy")
         if kind == "mbarrier":
-            known = event.barrier and first.barrier.sync
-            mine = first.what == "load" and (not known or event.barrier == first.barrier.sync)
+            known = event.barrier and first.barrier
+            mine = first.what == "load" and (not known or event.barrier == first.barrier)
             ends = first.what == "copy" or mine
         if kind == "wait" and group == first.what:
             ends = age > (event.number or 0)

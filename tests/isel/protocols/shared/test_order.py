@@ -35,9 +35,9 @@ def test_two_barriers_keep_together_whom_both_do() -> None:
             assert any(group >> one & group >> other & 1 for group in found) == both
 
 
-@pytest.mark.parametrize(("warps", "count", "known"), [(2, 64, True), (2, 128, False), (4, 128, True), (4, 64, False)])
+@pytest.mark.parametrize(("warps", "count", "known"), [(2, 64, True), (2, 128, False), (4, 128, True)])
 def test_a_named_barrier_keeps_together_as_many_as_it_counts(warps: int, count: int, known: bool) -> None:
-    """Where others come too, or too many do, each of the group may be let go at another time."""
+    """Where others come too, each of the group may be let go at another time; that too many come is refused."""
     p = Program()
     with p.k.if_(p.k.warp_id() < warps):
         p.k.barrier.sync(1, threads=count)
