@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from nvbackend import Diagnostic, DiagnosticError, KernelBuilder, Parameter, Target, TensorMap
+from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.kernel.definition import KernelDefinition
 
 
@@ -32,12 +33,13 @@ class Mutation(KernelBuilder):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        nouns = {name: one for name, one in vars(self).items() if getattr(one, "called", None) == name}
-        self.right = SimpleNamespace(**{name: copy(one) for name, one in nouns.items()})
-        for name, noun in nouns.items():
-            for call in dir(noun):
-                if mistake := getattr(type(self), f"{name}_{call}", None):
-                    setattr(noun, call, mistake.__get__(self))
+        self.right = SimpleNamespace()
+        for noun in [one for one in vars(self).values() if isinstance(one, Noun)]:
+            calls = [name for name in dir(noun) if inspect.isfunction(getattr(type(noun), name, None))]
+            setattr(self.right, noun.called, SimpleNamespace(**{name: getattr(noun, name) for name in calls}))
+            for name in calls:
+                if mistake := getattr(type(self), f"{noun.called}_{name}", None):
+                    setattr(noun, name, mistake.__get__(self))
 
     @classmethod
     def change(cls) -> None:
