@@ -53,7 +53,7 @@ def sums_of_a_pair(k, x: F32, y: F32):
     with k.if_(k.thread_id() == 0):
         for index in range(2):
             k.mbarrier.arrive(full + index, expect_tx=2048)
-        k.bulk.copy_peer(theirs, mine, 2048, full, k.cluster.peer_rank())
+        k.bulk.store(theirs, mine, 2048, barrier=full, rank=k.cluster.peer_rank())
     k.async_store.store(stored + place, values, full + 1, k.cluster.peer_rank())
     for index in range(2):
         k.mbarrier.wait(full + index, 0)

@@ -179,7 +179,7 @@ def test_every_match(bits):
         out[32 + lane] = k.warp.match("all", value)
         out[64 + lane] = k.warp.match("all", same)
         for turn, one in enumerate((value, same)):
-            lanes, equal = k.warp.match_all(one)
+            lanes, equal = k.warp.match("all", one, equal=True)
             out[96 + 64 * turn + lane] = lanes
             out[128 + 64 * turn + lane] = k.select(equal, 1, 0).to(u32)
         out[224 + lane] = k.warp.active_lanes()

@@ -303,7 +303,7 @@ def to_peer(send):
 
 def bulk_copies(row):
     values = random_words(4 * WORDS, 9)
-    body = to_peer(lambda k, held, sent, barrier, peer: k.bulk.copy_peer(held, sent, BYTES, barrier, peer))
+    body = to_peer(lambda k, held, sent, barrier, peer: k.bulk.store(held, sent, BYTES, barrier=barrier, rank=peer))
     yield Case(row, body, values, np.concatenate([values[WORDS : 2 * WORDS], values[:WORDS]]), cluster=2)
 
 
@@ -317,7 +317,9 @@ def bulk_reductions(row):
         first, second, *held = values.reshape(4, count)
         expected = np.concatenate([combine(operation, held[0], second), combine(operation, held[1], first)])
         body = to_peer(
-            lambda k, held, sent, barrier, peer: k.bulk.reduce_peer(held, sent, BYTES, operation, name, barrier, peer)
+            lambda k, held, sent, barrier, peer: k.bulk.reduce(
+                held, sent, BYTES, operation, name, barrier=barrier, rank=peer
+            )
         )
         yield Case(row, body, values, expected, cluster=2)
         return

@@ -37,14 +37,13 @@ def _matrix(u: Bench, row: Row) -> None:
 
 
 def _shuffle(u: Bench, row: Row) -> None:
-    call = u.k.warp.shuffle_in_range if row.axes["in_range"] else u.k.warp.shuffle
-    call(u.word, row.axes["mode"], 1)
+    u.k.warp.shuffle(u.word, row.axes["mode"], 1, in_range=row.axes["in_range"])
 
 
 def _match(u: Bench, row: Row) -> None:
     value = u.wide if row.axes["bits"] == 64 else u.word
     if row.axes["all_equal"]:
-        u.k.warp.match_all(value)
+        u.k.warp.match("all", value, equal=True)
     else:
         u.k.warp.match(row.axes["mode"], value)
 
@@ -101,7 +100,7 @@ def _bulk(u: Bench, row: Row) -> None:
             mask = {"byte_mask": 255} if axes["byte_mask"] else {}
             u.k.bulk.store(u.memory, u.shared, 64, **mask, **_policy(u, row))
         case "copy":
-            u.k.bulk.copy_peer(u.shared, u.shared, 64, u.barrier, 1)
+            u.k.bulk.store(u.shared, u.shared, 64, barrier=u.barrier, rank=1)
         case "prefetch":
             u.k.bulk.prefetch(u.memory, 64, **_policy(u, row))
 
@@ -111,7 +110,7 @@ def _bulk_reduce(u: Bench, row: Row) -> None:
     if row.axes["space"] == "global":
         u.k.bulk.reduce(u.memory, u.shared, 64, *what, **_policy(u, row))
     else:
-        u.k.bulk.reduce_peer(u.shared, u.shared, 64, *what, u.barrier, 1)
+        u.k.bulk.reduce(u.shared, u.shared, 64, *what, barrier=u.barrier, rank=1)
 
 
 def _replace(u: Bench, row: Row) -> None:
@@ -132,7 +131,7 @@ def _st_async(u: Bench, row: Row) -> None:
     axes: dict[str, Any] = dict(row.axes)
     value = u.element(axes["element"])
     if axes["space"] == "global":
-        u.k.async_store.store_global(u.memory, value, axes["scope"], element=axes["element"], mmio=axes["mmio"])
+        u.k.async_store.store(u.memory, value, scope=axes["scope"], element=axes["element"], mmio=axes["mmio"])
     else:
         u.k.async_store.store(u.shared, [value] * axes["count"], u.barrier, 1, element=axes["element"])
 
@@ -200,7 +199,7 @@ def _fence(u: Bench, row: Row) -> None:
 
 def _prefetch(u: Bench, row: Row) -> None:
     local = {"space": "local"} if row.axes["space"] == "local" else {}
-    u.k.cache.prefetch_line(u.place(row.axes["space"]), row.axes["level"], **local)  # type: ignore[arg-type]
+    u.k.cache.prefetch(u.place(row.axes["space"]), row.axes["level"], **local)  # type: ignore[arg-type]
 
 
 def _policies(u: Bench, row: Row) -> None:

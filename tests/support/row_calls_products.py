@@ -107,11 +107,11 @@ def tmem(call: str) -> Callable[[Bench, Row], None]:
         if call == "tcgen05_commit":
             mask = {"multicast_mask": 3} if axes["multicast"] else {}
             if axes["space"] is None:
-                u.k.tcgen05.commit_generic(u.wide, cta_group=axes["cta_group"], **mask)
+                u.k.tcgen05.commit(u.wide, cta_group=axes["cta_group"], **mask)
             else:
                 u.k.tcgen05.commit(u.barrier, cta_group=axes["cta_group"], **mask)
         elif call == "tcgen05_alloc" and axes["space"] is None:
-            u.k.tcgen05.alloc_generic(u.wide, 32, cta_group=axes["cta_group"])
+            u.k.tcgen05.alloc(u.wide, 32, cta_group=axes["cta_group"])
         elif call == "tcgen05_alloc":
             u.k.tcgen05.alloc(u.shared.cast(u32), 32, cta_group=axes["cta_group"])
         elif call == "tcgen05_dealloc":

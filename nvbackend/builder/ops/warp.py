@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 from llvmlite import ir
 
 from nvbackend.builder.core.core import BuilderCore
@@ -33,28 +35,51 @@ class Warp(Noun):
         """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses. PTX ISA 9.7.13.2."""
         self._k.emit(sync.warp_sync(), {"mask": as_value(self._k, members, u32).ir})
 
+    @overload
     def shuffle(
-        self, value: Value, mode: str, lane: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
-    ) -> Value:
+        self,
+        value: Value,
+        mode: str,
+        lane: Operand,
+        *,
+        members: Operand = warp.ALL_LANES,
+        width: int = 32,
+        in_range: Literal[False] = False,
+    ) -> Value: ...
+
+    @overload
+    def shuffle(
+        self,
+        value: Value,
+        mode: str,
+        lane: Operand,
+        *,
+        members: Operand = warp.ALL_LANES,
+        width: int = 32,
+        in_range: Literal[True],
+    ) -> tuple[Value, Value]: ...
+
+    def shuffle(
+        self,
+        value: Value,
+        mode: str,
+        lane: Operand,
+        *,
+        members: Operand = warp.ALL_LANES,
+        width: int = 32,
+        in_range: bool = False,
+    ) -> Value | tuple[Value, Value]:
         """shfl.sync: the 32-bit `value` of another lane, by `mode`: idx, up, down or bfly.
 
         `lane` is its number (idx), a distance (up, down) or a mask (bfly), within segments of `width` lanes. A lane
-        that would read beyond its segment keeps its own value. Raises shuffle.lanes.
+        that would read beyond its segment keeps its own value; with `in_range` there is also a predicate that says
+        whether the lane that was read is one of the segment. Raises shuffle.lanes, instruction.variant. PTX ISA 9.7.9
+        (shfl.sync).
         """
-        row = variant("shfl.sync", warp.shuffle, mode)
+        row = variant("shfl.sync", warp.shuffle, mode, in_range)
         results = self._k.emit(row, self._exchange(value, mode, lane, members, width))
-        return self._exchanged(results["result"][0], value)
-
-    def shuffle_in_range(
-        self, value: Value, mode: str, lane: Operand, *, members: Operand = warp.ALL_LANES, width: int = 32
-    ) -> tuple[Value, Value]:
-        """As `shuffle`, and a predicate: whether the lane that was read is one of the segment of `width` lanes.
-
-        Raises instruction.variant. PTX ISA 9.7.9 (shfl.sync).
-        """
-        row = variant("shfl.sync", warp.shuffle, mode, True)
-        results = self._k.emit(row, self._exchange(value, mode, lane, members, width))
-        return self._exchanged(results["result"][0], value), self._k._wrap(results["in_range"][0], pred)
+        exchanged = self._exchanged(results["result"][0], value)
+        return (exchanged, self._k._wrap(results["in_range"][0], pred)) if in_range else exchanged
 
     def _exchanged(self, result: ir.Value, value: Value) -> Value:
         """What the instruction gives, as the type of what it was given: f32 rides in a 32-bit register."""
@@ -88,23 +113,28 @@ class Warp(Noun):
         operands = {"members": as_value(self._k, members, u32).ir, "predicate": as_value(self._k, predicate, pred).ir}
         return self._k._wrap(self._k.emit(row, operands)["result"][0], u32 if mode == "ballot" else pred)
 
-    def match(self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES) -> Value:
+    @overload
+    def match(
+        self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES, equal: Literal[False] = False
+    ) -> Value: ...
+
+    @overload
+    def match(
+        self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES, equal: Literal[True]
+    ) -> tuple[Value, Value]: ...
+
+    def match(
+        self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES, equal: bool = False
+    ) -> Value | tuple[Value, Value]:
         """match.sync: a u32 mask of the lanes with this lane's `value` (any), or of all if all are equal, else 0 (all).
 
-        `value` is an integer of 32 or 64 bits.
+        `value` is an integer of 32 or 64 bits. With `equal`, mode all also gives the predicate that all values are
+        equal. Raises instruction.variant. PTX ISA 9.7.13 (match.sync).
         """
-        row = variant("match.sync", warp.match, mode, value.type.bits)
-        operands = {"members": as_value(self._k, members, u32).ir, "value": value.ir}
-        return self._k._wrap(self._k.emit(row, operands)["lanes"][0], u32)
-
-    def match_all(self, value: Value, *, members: Operand = warp.ALL_LANES) -> tuple[Value, Value]:
-        """match.all.sync: the mask (u32) of `match` in mode all, and the predicate that all values are equal.
-
-        `value` is an integer of 32 or 64 bits. Raises instruction.variant. PTX ISA 9.7.13 (match.sync).
-        """
-        row = variant("match.sync", warp.match, "all", value.type.bits, True)
+        row = variant("match.sync", warp.match, mode, value.type.bits, equal)
         results = self._k.emit(row, {"members": as_value(self._k, members, u32).ir, "value": value.ir})
-        return self._k._wrap(results["lanes"][0], u32), self._k._wrap(results["equal"][0], pred)
+        lanes = self._k._wrap(results["lanes"][0], u32)
+        return (lanes, self._k._wrap(results["equal"][0], pred)) if equal else lanes
 
     def active_lanes(self) -> Value:
         """activemask: a u32 mask of the lanes that happen to be here; never a substitute for known `members`."""

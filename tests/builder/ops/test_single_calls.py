@@ -74,8 +74,8 @@ def test_caches_policies_clearing_and_packing():
     u = Using("sm_100a", cluster=1)
     k = u.k
     line = k.global_address(u.out._base, u8, 128)
-    k.cache.prefetch_line(u.out, "L2::evict_last")
-    k.cache.prefetch_line(u.out.bytes.bitcast(u64), "L1", space="local")
+    k.cache.prefetch(u.out, "L2::evict_last")
+    k.cache.prefetch(u.out.bytes.bitcast(u64), "L1", space="local")
     k.cache.prefetch_uniform(u.out.bytes.bitcast(u64))
     k.cache.apply_priority(line)
     k.cache.discard(line)
@@ -90,12 +90,12 @@ def test_caches_policies_clearing_and_packing():
         k.bulk.load(u.shared, u.out, 64, full, cache_policy=k.cache.policy_of_property(0))
     k.mbarrier.wait(full, 0)
     u.out[0] = k.math.permute_bytes(k.math.pack_pair("f16x2", 1.0, k.thread_id().to(f32), relu=True), 7, 0x3210)
-    value, inside = k.warp.shuffle_in_range(k.thread_id().to(u32), "down", 1)
-    mask, equal = k.warp.match_all(value)
+    value, inside = k.warp.shuffle(k.thread_id().to(u32), "down", 1, in_range=True)
+    mask, equal = k.warp.match("all", value, equal=True)
     u.out[1] = k.select(inside & equal, mask, value)
-    k.async_store.store_global(u.out, value, element="b32")
-    k.async_store.store_global(u.out, value.to(s8))
-    k.async_store.store_global(u.out, value.to(u16), element="b8")
+    k.async_store.store(u.out, value, element="b32")
+    k.async_store.store(u.out, value.to(s8))
+    k.async_store.store(u.out, value.to(u16), element="b8")
     text = u.ptx()
     for spelling in (
         *("prefetch.global.L2::evict_last [", "prefetch.local.L1 [", "prefetchu.L1 ["),
@@ -117,8 +117,8 @@ ON_A_BARRIER = {
     "reduce_async": lambda u, at: u.k.async_store.reduce(u.shared, "add", u.k.thread_id(), at, 0),
     "try_cancel": lambda u, at: u.k.launch_control.try_cancel(u.shared, at),
     "bulk_load": lambda u, at: u.k.bulk.load(u.shared, u.out, 16, at),
-    "bulk_copy_peer": lambda u, at: u.k.bulk.copy_peer(u.shared, u.shared, 16, at, 0),
-    "bulk_reduce_peer": lambda u, at: u.k.bulk.reduce_peer(u.shared, u.shared, 16, "add", u32, at, 0),
+    "bulk_copy_peer": lambda u, at: u.k.bulk.store(u.shared, u.shared, 16, barrier=at, rank=0),
+    "bulk_reduce_peer": lambda u, at: u.k.bulk.reduce(u.shared, u.shared, 16, "add", u32, barrier=at, rank=0),
     "tcgen05_commit": lambda u, at: u.k.tcgen05.commit(at),
 }
 
@@ -159,12 +159,21 @@ def test_what_can_not_be_is_told_by_its_rule():
         lambda: k.fence.shared("sc"),
         lambda: k.fence.membar("gpu"),
         lambda: k.griddepcontrol("go"),
-        lambda: k.cache.prefetch_line(u.out, "L3"),
+        lambda: k.cache.prefetch(u.out, "L3"),
         lambda: k.math.pack_pair("f32x2", 1.0, 2.0),
         lambda: k.bulk.load(u.shared, u.out, 16, u.barrier, space="cta", multicast_mask=3),
-        lambda: k.bulk.reduce_peer(u.shared, u.shared, 16, "add", "f32", u.barrier, 1),
-        lambda: k.async_store.store_global(u.out, k.thread_id(), "cta"),
+        lambda: k.bulk.reduce(u.shared, u.shared, 16, "add", "f32", barrier=u.barrier, rank=1),
+        lambda: k.async_store.store(u.out, k.thread_id(), scope="cta"),
         lambda: k.launch_control.canceled_coordinate(u.shared, "w"),
+        lambda: k.async_store.store(u.out, [k.thread_id()] * 2),
+        lambda: k.async_store.store(u.out, k.thread_id(), u.barrier, 1),
+        lambda: k.async_store.store(u.shared, k.thread_id(), u.barrier),
+        lambda: k.async_store.store(u.shared, k.thread_id(), u.barrier, 1, scope="gpu"),
+        lambda: k.bulk.store(u.shared, u.shared, 16, rank=1),
+        lambda: k.bulk.store(u.shared, u.shared, 16, barrier=u.barrier),
+        lambda: k.bulk.store(u.shared, u.shared, 16, barrier=u.barrier, rank=1, byte_mask=1),
+        lambda: k.bulk.reduce(u.shared, u.shared, 16, "add", "u32", rank=1),
+        lambda: k.warp.match("any", k.thread_id(), equal=True),
     ):
         assert broken(call) == "instruction.variant"
 
@@ -172,8 +181,8 @@ def test_what_can_not_be_is_told_by_its_rule():
 def test_an_older_chip_is_told():
     u = Using("sm_90a")
     assert broken(lambda: u.k.bulk.clear_shared(u.shared, 64)) == "target.feature"
-    assert broken(lambda: u.k.tcgen05.alloc_generic(u.out.bytes.bitcast(u64), 32)) == "target.feature"
-    assert broken(lambda: u.k.tcgen05.commit_generic(u.out.bytes.bitcast(u64))) == "target.feature"
+    assert broken(lambda: u.k.tcgen05.alloc(u.out.bytes.bitcast(u64), 32)) == "target.feature"
+    assert broken(lambda: u.k.tcgen05.commit(u.out.bytes.bitcast(u64))) == "target.feature"
 
 
 def test_a_rank_without_a_cluster_is_this_cta():

@@ -122,7 +122,7 @@ def test_bytes_in_a_row_go_every_way():
     c.k.bulk.store(memory, c.tile, 64)
     c.k.bulk.store(memory, c.tile, 64, byte_mask=0xF0F0)
     c.k.bulk.reduce(memory, c.tile, 64, "add", f16)
-    c.k.bulk.copy_peer(c.tile, c.tile, 64, c.barrier, 1)
+    c.k.bulk.store(c.tile, c.tile, 64, barrier=c.barrier, rank=1)
     c.k.bulk.prefetch(memory, 64)
     text = c.ptx()
     for spelling in (

@@ -57,7 +57,7 @@ def test_lanes_exchange_vote_match_and_reduce():
 def test_floats_are_exchanged_as_they_are():
     u = Using()
     k = u.k
-    other, inside = k.warp.shuffle_in_range(u.out[1].bitcast(f32), "down", 1)
+    other, inside = k.warp.shuffle(u.out[1].bitcast(f32), "down", 1, in_range=True)
     total = k.warp.shuffle(other, "bfly", 1) + k.uniform(other)
     assert total.type is f32
     u.out[0] = k.select(inside, total, other).bitcast(u32)

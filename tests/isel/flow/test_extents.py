@@ -214,12 +214,12 @@ def reduce_all(k, place, source, full):
 
 def copy_once(k, place, source, full):
     with k.one_thread():
-        k.bulk.copy_peer(place, source, 512, full, k.cluster.peer_rank())
+        k.bulk.store(place, source, 512, barrier=full, rank=k.cluster.peer_rank())
 
 
 def combine_once(k, place, source, full):
     with k.one_thread():
-        k.bulk.reduce_peer(place, source, 512, "add", u32, full, k.cluster.peer_rank())
+        k.bulk.reduce(place, source, 512, "add", u32, barrier=full, rank=k.cluster.peer_rank())
 
 
 SENT = [store_all, reduce_all, copy_once, combine_once]

@@ -290,9 +290,13 @@ def test_bytes_in_a_row_lie_at_multiples_of_16():
     k, _, _ = builder()
     place = k.shared(u8, 256, align=16)
     with k.one_thread():
-        k.bulk.copy_peer(place + 16, place, 16, barrier_of_somebody(k), 0)
-        assert broken(lambda: k.bulk.copy_peer(place + 8, place, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
-        assert broken(lambda: k.bulk.copy_peer(place, place + 4, 16, barrier_of_somebody(k), 0)) == ["tma.alignment"]
+        k.bulk.store(place + 16, place, 16, barrier=barrier_of_somebody(k), rank=0)
+        assert broken(lambda: k.bulk.store(place + 8, place, 16, barrier=barrier_of_somebody(k), rank=0)) == [
+            "tma.alignment"
+        ]
+        assert broken(lambda: k.bulk.store(place, place + 4, 16, barrier=barrier_of_somebody(k), rank=0)) == [
+            "tma.alignment"
+        ]
     instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 16})
     assert list(check_places(instr, Target.parse("sm_90a"))) == []
     instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 8})

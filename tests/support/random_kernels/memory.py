@@ -120,7 +120,7 @@ def cached(w: Writer) -> None:
         case 0:
             w.call(k.cache.prefetch, place(w), w.one("L1", "L2"))
         case 1:
-            w.call(k.cache.prefetch_line, place(w), w.one("L1", "L2", "L2::evict_last"))
+            w.call(k.cache.prefetch, place(w), w.one("L1", "L2", "L2::evict_last"))
         case 2:
             w.keep(
                 w.call(k.cache.policy, w.one("evict_last", "evict_first", "evict_normal"), fraction=w.one(None, 0.5))

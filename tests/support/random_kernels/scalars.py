@@ -130,16 +130,16 @@ def exchange(w: Writer) -> None:
     element = w.element("s32", "u32", "f32", "s64", "u64", "f64", "f16")
     match w.rng.randrange(9):
         case 0 | 1:
-            call = w.one(k.warp.shuffle, k.warp.shuffle, k.warp.shuffle_in_range)
+            more = w.one({}, {}, {"in_range": True})
             width = {"width": w.one(32, 16, 8, 4, 1, 0, 33)} if w.chance(0.3) else {}
             mode = w.one("idx", "up", "down", "bfly", "x") if w.odd() else w.one("idx", "up", "down", "bfly")
-            w.keep(w.call(call, w.value(element), mode, w.operand(s32), **members, **width))
+            w.keep(w.call(k.warp.shuffle, w.value(element), mode, w.operand(s32), **members, **width, **more))
         case 2:
             w.keep(w.call(k.warp.vote, w.one("all", "any", "uni", "ballot"), w.value(pred), **members))
         case 3:
             w.keep(w.call(k.warp.match, "any", w.value(w.element("u32", "u64", "s32")), **members))
         case 4:
-            w.keep(w.call(k.warp.match_all, w.value(w.element("u32", "u64", "s32")), **members))
+            w.keep(w.call(k.warp.match, "all", w.value(w.element("u32", "u64", "s32")), **members, equal=True))
         case 5:
             operation = w.one("add", "min", "max", "and", "or", "xor")
             w.keep(w.call(k.warp.reduce, operation, w.value(w.element("u32", "s32", "f32")), **members))

@@ -104,7 +104,10 @@ def bulk(w: Writer, name: str) -> None:
         case 2:
             second = w.call(operator.add, full, 1)
             w.inside(lambda _: w.call(k.mbarrier.arrive, second, expect_tx=size), k.one_thread)
-            w.inside(lambda _: w.call(k.bulk.copy_peer, other, tile, size, second, k.cluster.peer_rank()), k.one_thread)
+            w.inside(
+                lambda _: w.call(k.bulk.store, other, tile, size, barrier=second, rank=k.cluster.peer_rank()),
+                k.one_thread,
+            )
             w.call(k.mbarrier.wait, second, 0)
             w.call(k.cluster.sync)
         case 3:

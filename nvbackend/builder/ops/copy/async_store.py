@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
@@ -9,11 +11,12 @@ from nvbackend.builder.core.core import BuilderCore
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster
+from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import async_store
 from nvbackend.intrinsics.row.types import s32, u32
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.variants import VARIANT, variant
 
 _BYTE, _HALF = ir.IntType(8), ir.IntType(16)
 
@@ -33,21 +36,36 @@ class AsyncStore(Noun):
     def store(
         self,
         destination: Address,
-        values: list[Value],
-        barrier: Address,
-        rank: Operand,
+        values: Value | Sequence[Value],
+        barrier: Address | None = None,
+        rank: Operand | None = None,
         *,
         element: str | None = None,
+        scope: str | None = None,
+        mmio: bool = False,
     ) -> None:
-        """st.async: 1, 2 or 4 values of one type (at most 16 bytes) to `destination` in the CTA of rank `rank`.
+        """st.async: write `values`, without waiting, to `destination`, in a CTA of the cluster or in global memory.
 
-        Their bytes complete on `barrier` of that CTA. Both addresses are this CTA's own. `element` names another PTX
-        type of the same width, such as "b32". Raises mbarrier.address, instruction.variant, target.feature. PTX ISA
-        9.7.9 (st.async).
+        Shared: 1, 2 or 4 values of one type (at most 16 bytes) go to the CTA of rank `rank`, and their bytes complete
+        on `barrier` of that CTA; both addresses are this CTA's own. Global: one value, released at `scope` (gpu, the
+        default, or sys); `mmio` is for memory of devices, at sys. `element` names another PTX type of the same width,
+        such as "b32", or in global memory one of 8 bits, the lower half of a value of 16. Raises mbarrier.address,
+        instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
         """
-        element = element or (str(values[0].type) if values else "nothing")
-        row = variant("st.async", async_store.store, element, len(values))
-        self._k.emit(row, {**self._peer(destination, barrier, rank), "values": [value.ir for value in values]})
+        several = [values] if isinstance(values, Value) else list(values)
+        element = element or (str(several[0].type) if several else "nothing")
+        if destination.space == GLOBAL_SPACE:
+            _check_global(several, barrier, rank)
+            row = variant("st.async", async_store.store_global, element, scope or "gpu", mmio=mmio)
+            (value,) = several
+            given = self._k._ir.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
+            self._k.emit(row, {"destination": destination.bytes.ir, "value": given})
+            return
+        if barrier is None or rank is None or scope is not None or mmio:
+            reason = "a store to shared memory takes barrier= and rank=, and no scope= and mmio="
+            VARIANT.fail(instruction="st.async", reason=reason)
+        row = variant("st.async", async_store.store, element, len(several))
+        self._k.emit(row, {**self._peer(destination, barrier, rank), "values": [value.ir for value in several]})
 
     def reduce(self, destination: Address, operation: str, value: Value, barrier: Address, rank: Operand) -> None:
         """red.async: combine `value` with `destination` in the CTA of rank `rank`; completes on its `barrier`."""
@@ -61,15 +79,9 @@ class AsyncStore(Noun):
             "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir,
         }
 
-    def store_global(
-        self, destination: Address, value: Value, scope: str = "gpu", *, element: str | None = None, mmio: bool = False
-    ) -> None:
-        """st.async: write `value` to global memory without waiting, with release semantics at `scope` (gpu, sys).
 
-        `element` names another PTX type of the same width, such as "b32", or one of 8 bits, which is the lower half of
-        a value of 16; `mmio` is for memory of devices, at sys.
-        Raises instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
-        """
-        row = variant("st.async", async_store.store_global, element or str(value.type), scope, mmio=mmio)
-        given = self._k._ir.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
-        self._k.emit(row, {"destination": destination.bytes.ir, "value": given})
+def _check_global(values: Sequence[Value], barrier: Address | None, rank: Operand | None) -> None:
+    """Raises instruction.variant for what only stores to shared memory have."""
+    if len(values) != 1 or barrier is not None or rank is not None:
+        reason = f"a store to global memory takes one value, not {len(values)}, and no barrier= and rank="
+        VARIANT.fail(instruction="st.async", reason=reason)

@@ -19,7 +19,7 @@ from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
 from nvbackend.isel.select import family_rules, memory_rules
 from nvbackend.isel.select.tma.place_rules import ALIGNMENT
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.variants import VARIANT, variant
 
 
 @user_facing
@@ -70,12 +70,18 @@ class Bulk(Noun):
         *,
         byte_mask: Operand | None = None,
         cache_policy: Value | None = None,
+        rank: Operand | None = None,
+        barrier: Address | None = None,
     ) -> None:
         """cp.async.bulk: `size` bytes from shared to global memory, in this thread's bulk group.
 
-        Bit i of `byte_mask` says whether byte i of every 16 is written (from compute capability 10.0 on). Raises
-        tma.bulk-size, target.feature. PTX ISA 9.7.9.
+        Bit i of `byte_mask` says whether byte i of every 16 is written (from compute capability 10.0 on). With `rank`
+        and `barrier` they go to `destination` in the shared memory of the cluster's CTA of that rank, and complete on
+        `barrier` there. Raises tma.bulk-size, instruction.variant, target.feature. PTX ISA 9.7.9.
         """
+        if _is_to_peer("cp.async.bulk", rank, barrier, byte_mask, cache_policy):
+            self._k.emit(tma_bulk.copy_bulk(), self._to_peer(destination, source, size, rank, barrier))
+            return
         given = {**self._bytes(destination, source, size), **cache_hint(self._k, cache_policy)}
         if byte_mask is not None:
             given["byte_mask"] = as_value(self._k, byte_mask, u16).ir
@@ -90,43 +96,32 @@ class Bulk(Noun):
         element: ElementType | str,
         *,
         cache_policy: Value | None = None,
+        rank: Operand | None = None,
+        barrier: Address | None = None,
     ) -> None:
         """cp.reduce.async.bulk: combine `size` bytes of shared memory with global memory, in the bulk group.
 
         `operation` and `element` ("b32" and "b64" for the bitwise ones) are a pair the instruction has, else
-        instruction.variant. Raises tma.bulk-size too. PTX ISA 9.7.9.
+        instruction.variant. With `rank` and `barrier` they are combined with `destination` in the shared memory of the
+        cluster's CTA of that rank, and complete on `barrier` there. Raises tma.bulk-size too. PTX ISA 9.7.9.
         """
+        if _is_to_peer("cp.reduce.async.bulk", rank, barrier, None, cache_policy):
+            row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "cluster", operation, str(element))
+            self._k.emit(row, self._to_peer(destination, source, size, rank, barrier))
+            return
         hinted = cache_policy is not None
         row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "global", operation, str(element), hinted)
         self._k.emit(row, {**self._bytes(destination, source, size), **cache_hint(self._k, cache_policy)})
 
-    def reduce_peer(
-        self,
-        destination: Address,
-        source: Address,
-        size: Operand,
-        operation: str,
-        element: ElementType | str,
-        barrier: Address,
-        rank: Operand,
-    ) -> None:
-        """cp.reduce.async.bulk between CTAs: combine `size` bytes with `destination` in CTA `rank` of the cluster.
-
-        They complete on `barrier` there. Raises tma.bulk-size, instruction.variant, target.feature. PTX ISA 9.7.9.
-        """
-        row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "cluster", operation, str(element))
+    def _to_peer(
+        self, destination: Address, source: Address, size: Operand, rank: Operand | None, barrier: Address | None
+    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
+        """The operands of a copy to the same place in the CTA of rank `rank`."""
+        assert rank is not None
+        assert barrier is not None
         given = self._bytes(destination, source, size)
         given["destination"] = self._cluster.map_to_peer(destination.bytes, rank).ir
-        self._k.emit(row, {**given, "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir})
-
-    def copy_peer(self, destination: Address, source: Address, size: Operand, barrier: Address, rank: Operand) -> None:
-        """cp.async.bulk between CTAs: `size` bytes to `destination` in CTA `rank`, completed on `barrier` there."""
-        given = self._bytes(destination, source, size)
-        given["destination"] = self._cluster.map_to_peer(destination.bytes, rank).ir
-        self._k.emit(
-            tma_bulk.copy_bulk(),
-            {**given, "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir},
-        )
+        return {**given, "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir}
 
     def prefetch(self, source: Address, size: Operand, *, cache_policy: Value | None = None) -> None:
         """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache (tma.bulk-size)."""
@@ -159,3 +154,14 @@ class Bulk(Noun):
             memory_rules.check_cleared(count.constant, known)
         row = cache_control.clear_bulk(shared=isinstance(address, Address))
         self._k.emit(row, {"address": any_address(self._k, address), "bytes": count.ir})
+
+
+def _is_to_peer(instruction: str, rank: object, barrier: object, byte_mask: object, cache_policy: object) -> bool:
+    """Whether the copy is to another CTA. Raises instruction.variant where no copy has these operands together."""
+    if (rank is None) != (barrier is None):
+        missing = "barrier=, which its bytes complete on" if barrier is None else "rank=, the CTA that barrier is of"
+        VARIANT.fail(instruction=instruction, reason=f"a copy to another CTA also takes {missing}")
+    for name, given in (("byte_mask", byte_mask), ("cache_policy", cache_policy)):
+        if rank is not None and given is not None:
+            VARIANT.fail(instruction=instruction, reason=f"a copy to another CTA takes no {name}")
+    return rank is not None

@@ -28,11 +28,6 @@ class Cache(Noun):
 
     # -- caches (PTX ISA 9.7.9) -------------------------------------------------------------------------------------
 
-    def prefetch(self, address: Address, level: str = "L2") -> None:
-        """prefetch: bring the line at `address`, in global memory, to L1, L2, L2::evict_last or L2::evict_normal."""
-        row = variant("prefetch", cache_control.prefetch, level, "global" if address.space == GLOBAL_SPACE else None)
-        self._k.emit(row, {"address": address.bytes.ir})
-
     def policy(self, primary: str, secondary: str | None = None, *, fraction: Operand | None = None) -> Value:
         """createpolicy.fractional: a policy (u64) for cache hints: `primary` for a `fraction` of the accesses.
 
@@ -45,7 +40,7 @@ class Cache(Noun):
         given = {} if fraction is None else {"fraction": as_value(self._k, fraction, f32).ir}
         return self._k._wrap(self._k.emit(row, given)["policy"][0], u64)
 
-    def prefetch_line(self, address: Address | Value, level: str = "L2", *, space: str | None = None) -> None:
+    def prefetch(self, address: Address | Value, level: str = "L2", *, space: str | None = None) -> None:
         """prefetch: bring the line at `address` to "L1" or "L2", or "L2::evict_last", "L2::evict_normal" of global.
 
         A number is a generic address, or one of local memory with `space` "local". Raises instruction.variant.

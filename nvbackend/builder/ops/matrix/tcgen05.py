@@ -127,13 +127,19 @@ class Tcgen05(Noun):
             self._cluster.sync()
         self.fence_after_thread_sync()
 
-    def alloc(self, cell: Address, columns: int, *, cta_group: int = 1) -> None:
+    def alloc(self, cell: Address | Value, columns: int, *, cta_group: int = 1) -> None:
         """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
 
-        A whole warp executes it, and later gives the columns back. Read `cell` after a barrier. Raises tcgen05.columns,
-        tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        `cell` is an Address in shared memory, or a generic address (u64) of it. A whole warp executes it, and later
+        gives the columns back. Read `cell` after a barrier. Raises tcgen05.columns, tcgen05.variant,
+        instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
-        self._tmem_allocate(cell, columns, cta_group, "tmem")
+        if isinstance(cell, Address):
+            self._tmem_allocate(cell, columns, cta_group, "tmem")
+            return
+        memory_rules.check_columns(columns)
+        row = variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group)
+        self._k.emit(row, {"address": as_value(self._k, cell, u64).ir, "columns": columns})
 
     def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
         memory_rules.check_columns(columns)
@@ -263,16 +269,21 @@ class Tcgen05(Noun):
         row = memory_rules.existing("tcgen05.shift", lambda: tcgen05_memory.shift(cta_group))
         self._emit_tmem(row, {"tmem": self._tmem(tmem)})
 
-    def commit(self, barrier: Address, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
+    def commit(self, barrier: Address | Value, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
         """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
 
-        With `multicast_mask` (u16, a bit for each CTA), the barrier at the same place in each of those CTAs of the
-        cluster. Raises mbarrier.address, tcgen05.variant, target.feature. PTX ISA 9.7.16.12.1.
+        It is an Address in shared memory, or a generic address (u64) of it. With `multicast_mask` (u16, a bit for each
+        CTA), the barrier at the same place in each of those CTAs of the cluster. Raises mbarrier.address,
+        tcgen05.variant, instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
         """
         many = multicast_mask is not None
-        row = memory_rules.existing("tcgen05.commit", lambda: tcgen05_memory.commit(cta_group, multicast=many))
         mask = {} if multicast_mask is None else {"multicast_mask": as_value(self._k, multicast_mask, u16).ir}
-        self._k.emit(row, {"barrier": mbarrier_address(self._k, barrier).ir, **mask})
+        if isinstance(barrier, Address):
+            row = memory_rules.existing("tcgen05.commit", lambda: tcgen05_memory.commit(cta_group, multicast=many))
+            self._k.emit(row, {"barrier": mbarrier_address(self._k, barrier).ir, **mask})
+        else:
+            row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many, space=None)
+            self._k.emit(row, {"barrier": as_value(self._k, barrier, u64).ir, **mask})
 
     def fence_before_thread_sync(self) -> None:
         """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.11.1."""
@@ -378,26 +389,6 @@ class Tcgen05(Noun):
 
     def _tmem(self, address: Operand) -> ir.Value:
         return as_value(self._k, address, u32).ir
-
-    def alloc_generic(self, cell: Value, columns: int, *, cta_group: int = 1) -> None:
-        """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
-
-        A whole warp executes it. Raises tcgen05.columns, instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
-        """
-        memory_rules.check_columns(columns)
-        row = variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group)
-        self._k.emit(row, {"address": as_value(self._k, cell, u64).ir, "columns": columns})
-
-    def commit_generic(self, barrier: Value, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
-        """Let the mbarrier at `barrier` get one arrival when this thread's tcgen05 operations so far are done.
-
-        With `multicast_mask` (u16, a bit for each CTA) in each of those CTAs of the cluster. Raises
-        instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
-        """
-        many = multicast_mask is not None
-        row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many, space=None)
-        mask = {} if multicast_mask is None else {"multicast_mask": as_value(self._k, multicast_mask, u16).ir}
-        self._k.emit(row, {"barrier": as_value(self._k, barrier, u64).ir, **mask})
 
 
 def _split(row: Row, half_split: int) -> Mapping[str, int]:

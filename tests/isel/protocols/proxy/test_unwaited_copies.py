@@ -28,7 +28,7 @@ def found(program) -> list[str]:
 def copy(k, own, full):
     source = k.shared(f32, 128, align=128)
     with k.one_thread():
-        k.bulk.copy_peer(own, source, 512, full, k.cluster.peer_rank())
+        k.bulk.store(own, source, 512, barrier=full, rank=k.cluster.peer_rank())
 
 
 SENDS = {
