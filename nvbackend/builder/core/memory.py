@@ -371,10 +371,10 @@ class Memory:
     def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
         """An address of shared memory from its 32-bit number.
 
-        It is in another CTA's where `map_to_peer` made the number. In a cluster, a number of which that does not show
-        (it is loaded, or an argument) needs the `window`: "cluster" reaches every CTA, "cta" this one alone. Raises
-        cluster.window, cluster.peer-address for a peer's in "cta", cluster.no-peer for "cluster" where there is no
-        cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
+        It is in another CTA's where `k.cluster.map_to_peer` made the number. In a cluster, a number of which that does
+        not show (it is loaded, or an argument) needs the `window`: "cluster" reaches every CTA, "cta" this one alone.
+        Raises cluster.window, cluster.peer-address for a peer's in "cta", cluster.no-peer for "cluster" where there is
+        no cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
         """
         check_alignment(align)
         number = as_value(self._k, address, u32).ir

@@ -128,7 +128,7 @@ class Operations(FunctionBuilder):
     def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
         """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
 
-        `multicast`: some loads go to all CTAs of the cluster. Call `barriers_ready` before the first use.
+        `multicast`: some loads go to all CTAs of the cluster. Call `k.mbarrier.ready` before the first use.
         """
         return Ring(self, self._roles, stages, consumers, layouts, multicast=multicast)
 

@@ -84,7 +84,7 @@ class Cache(Noun):
     ) -> Value:
         """createpolicy.range: a policy (u64): `primary` for the first bytes at `address`, `secondary` for the rest.
 
-        Of `total_bytes` in all; what lies beyond is not influenced. Priorities as of `cache_policy`. Raises
+        Of `total_bytes` in all; what lies beyond is not influenced. Priorities as of `k.cache.policy`. Raises
         cache.policy-range, instruction.variant. PTX ISA 9.7.9 (createpolicy).
         """
         row = variant("createpolicy", cache_control.policy_range, primary, secondary, _space(address))

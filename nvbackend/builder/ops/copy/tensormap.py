@@ -39,7 +39,7 @@ class TensorMaps(Noun):
     def at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
         """The tensor map that lies in global memory at `address`, as copies take it; `kind` is what was put there.
 
-        After another thread changed it, `tensormap_acquire` comes before the copies. Raises tma.map-address. PTX ISA
+        After another thread changed it, `k.tensormap.acquire` comes before the copies. Raises tma.map-address. PTX ISA
         5.5.8.
         """
         if address.space != GLOBAL_SPACE or address.align % TENSOR_MAP_ALIGNMENT:

@@ -43,7 +43,7 @@ _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64:
 
 @user_facing
 class TensorLoad:
-    """What a load from tensor memory fills: registers that hold only after `tcgen05_wait_ld`."""
+    """What a load from tensor memory fills: registers that hold only after `k.tcgen05.wait_ld`."""
 
     __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
 
@@ -63,7 +63,7 @@ class TensorLoad:
 
     @property
     def reduced(self) -> Value:
-        """The minimum or maximum of them, of `tcgen05_ld_red`. Raises tcgen05.read-before-wait before the wait."""
+        """The minimum or maximum of them, of `k.tcgen05.ld_red`. Raises tcgen05.read-before-wait before the wait."""
         return self._read(-1)[0]
 
     def _read(self, block: int) -> list[Value]:
@@ -166,7 +166,7 @@ class Tcgen05(Noun):
     def ld(self, tmem: Operand, shape: str, count: int, *, pack: bool = False, half_split: int = 0) -> TensorLoad:
         """Load `count` repetitions of `shape` ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2") from `tmem`.
 
-        The warp's quarter of the lanes only; u32 registers, readable after `tcgen05_wait_ld`. With `pack` two 16-bit
+        The warp's quarter of the lanes only; u32 registers, readable after `k.tcgen05.wait_ld`. With `pack` two 16-bit
         columns a register; `half_split` columns lie between the halves of 16x32bx2. Raises tcgen05.variant,
         target.feature. PTX ISA 9.7.16.8.3.
         """
@@ -185,7 +185,7 @@ class Tcgen05(Noun):
         propagate_nan: bool = False,
         half_split: int = 0,
     ) -> TensorLoad:
-        """As `tcgen05_ld`, and reduce what each thread gets by "min" or "max", as u32, s32 or f32 (`reduced`).
+        """As `k.tcgen05.ld`, and reduce what each thread gets by "min" or "max", as u32, s32 or f32 (`reduced`).
 
         Shapes 32x32b and 16x32bx2 with two registers or more, on sm_103 and sm_110 (a, f). Raises tcgen05.variant,
         target.feature. PTX ISA 9.7.16.8.3.
@@ -224,9 +224,9 @@ class Tcgen05(Noun):
     def st(
         self, tmem: Operand, shape: str, values: Sequence[Operand], *, unpack: bool = False, half_split: int = 0
     ) -> None:
-        """Store this thread's registers (u32) to `tmem`: as many as the shape's repetitions have, as `tcgen05_ld`.
+        """Store this thread's registers (u32) to `tmem`: as many as the shape's repetitions have, as `ld`.
 
-        With `unpack` each register fills two columns of 16 bits. Done after `tcgen05_wait_st`. Raises tcgen05.variant,
+        With `unpack` each register fills two columns of 16 bits. Done after `wait_st`. Raises tcgen05.variant,
         target.feature. PTX ISA 9.7.16.8.4.
         """
         registers = [as_value(self._k, value, u32).ir for value in values]

@@ -95,7 +95,7 @@ class WmmaAccumulator(WmmaFragment):
         return [self._k._wrap(register, kind) for register in self._k._read(self._storage)]
 
     def set(self, fragment: WmmaFragment) -> None:
-        """Take over an accumulator of the same shape and type, such as the result of `wmma_mma` (wmma.operand)."""
+        """Take over an accumulator of the same shape and type, such as the result of `k.wmma.mma` (wmma.operand)."""
         raise_all(_misplaced("c", self.shape, fragment, self.element))
         kind = register_type(self.element)
         self._k._write(self._storage, [as_value(self._k, value, kind).ir for value in fragment.values()])
@@ -143,7 +143,7 @@ class Wmma(Noun):
         layout: str = "row",
         stride: Operand | None = None,
     ) -> None:
-        """Store an accumulator (M x N) to memory; `address`, `layout` and `stride` as for `wmma_load`.
+        """Store an accumulator (M x N) to memory; `address`, `layout` and `stride` as for `k.wmma.load`.
 
         Raises every broken rule: wmma.target, wmma.fragment, wmma.alignment, wmma.stride, wmma.overlap, wmma.element.
         PTX ISA 9.7.14.4.4.

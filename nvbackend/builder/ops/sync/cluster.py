@@ -110,7 +110,7 @@ class Cluster(Noun):
     def map_shared_rank(self, address: Address, rank: Operand) -> Address:
         """The same place as this CTA's shared `address`, in the CTA of rank `rank`: to load, to store, and for atomics.
 
-        All CTAs are there between two `cluster_sync`, one before the first access and one after the last
+        All CTAs are there between two `k.cluster.sync`, one before the first access and one after the last
         (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer, and
         cluster.not-shared for an address of global memory.
         """

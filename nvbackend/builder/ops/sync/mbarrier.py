@@ -60,7 +60,7 @@ class Mbarrier(Noun):
     def array(self, count: int, arrivals: int, *, name: str | None = None) -> Address:
         """`count` mbarriers in shared memory, initialised by thread 0 to `arrivals` arrivals a phase.
 
-        `barriers_ready` makes them visible; no thread may use them before.
+        `k.mbarrier.ready` makes them visible; no thread may use them before.
         """
         name = name_or(name, "array", "mbarrier")
         barriers = self._memory.shared(u64, count, align=MBARRIER_BYTES, name=name)
@@ -134,7 +134,7 @@ class Mbarrier(Noun):
         """An mbarrier that knows its kind, its phase and what completes one: `arrive_count` arrivals and, of kind TMA,
         `expected_txn` bytes of copies.
 
-        Thread 0 initialises it; `barriers_ready` makes it visible. `tag` is its name in the machine form and in
+        Thread 0 initialises it; `k.mbarrier.ready` makes it visible. `tag` is its name in the machine form and in
         diagnostics. Raises mbarrier.kind, mbarrier.count, mbarrier.expect-tx.
         """
         return made_handle(self._k, self, arrive_count, kind, expected_txn, tag)

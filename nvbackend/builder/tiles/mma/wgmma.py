@@ -186,7 +186,7 @@ class TiledWgmma:
         return self.layouts.get_atom(0).partition_fragment_A(Layout((self.shape[0], columns)))
 
     def make_fragment_A(self, registers: RegisterTensor | Sequence[Fragment]) -> RegisterFragment:
-        """tCrA in registers, before the wgmma_fence of the instructions that multiply them.
+        """tCrA in registers, before the wgmma.fence of the instructions that multiply them.
 
         `registers` are those of `register_tensor_A`, filled, or a `k.wgmma.fragment` for each atom along M, of all
         steps along K one after another. Raises mma.tile-registers.

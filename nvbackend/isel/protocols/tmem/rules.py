@@ -10,7 +10,7 @@ _ORDER = "PTX ISA 9.7.16.6 (tcgen05 memory consistency: asynchronous operations,
 MISSING_DEALLOC = Rule(
     id="tcgen05.missing-dealloc",
     message="the kernel may end here with the {columns} columns of {name} still allocated: {reason}",
-    fix="give them back on every path: tcgen05_dealloc by the warp that allocated, or `with k.tcgen05.tmem(...)`",
+    fix="give them back on every path: k.tcgen05.dealloc by the warp that allocated, or `with k.tcgen05.tmem(...)`",
     why="The columns stay taken: a later CTA of the SM waits in its allocation forever.",
     reference=_ALLOCATION,
 )

@@ -26,7 +26,7 @@ VARIANT = Rule(
 READ_BEFORE_WAIT = Rule(
     id="tcgen05.read-before-wait",
     message="registers of a tcgen05.ld are read before the wait for it",
-    fix="call tcgen05_wait_ld(...) with this load first; one wait can take several loads",
+    fix="call k.tcgen05.wait_ld(...) with this load first; one wait can take several loads",
     why="The load is asynchronous: until wait::ld the registers hold what was there before, now and then.",
     reference="PTX ISA 9.7.16.8.5 (tcgen05.wait)",
 )
