@@ -34,13 +34,13 @@ def _cvt(k, source, element, value):
     wide = ir.IntType(max(element.bits, 16))
     given = value.ir
     if source.name in ("f16", "bf16"):
-        given = k._ir.bitcast(given, ir.IntType(16))
+        given = k.core.llvm.bitcast(given, ir.IntType(16))
     elif source.bits == 8:
-        given = (k._ir.sext if source.is_signed else k._ir.zext)(given, ir.IntType(16))
+        given = (k.core.llvm.sext if source.is_signed else k.core.llvm.zext)(given, ir.IntType(16))
     letter = _FLOAT_REGISTERS[source.name] if source.is_float else _REGISTERS[max(source.bits, 16)]
     kind = ir.FunctionType(wide, [given.type])
     text = f"cvt.{rounding}.{element}.{source} $0, $1;"
-    return k._ir.call(ir.InlineAsm(kind, text, f"={_REGISTERS[wide.width]},{letter}"), [given])
+    return k.core.llvm.call(ir.InlineAsm(kind, text, f"={_REGISTERS[wide.width]},{letter}"), [given])
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_conversion_gives_what_its_cvt_gives(pair):
     value = (given + row).cast(source)[0]
     made, wanted = value.to(element), _cvt(k, source, element, value)
     (out + row * 2).cast(element)[0] = made
-    word = wanted if wanted.type.width == u64.bits else k._ir.zext(wanted, ir.IntType(64))
-    out[row * 2 + 1] = k._wrap(word, u64)
+    word = wanted if wanted.type.width == u64.bits else k.core.llvm.zext(wanted, ir.IntType(64))
+    out[row * 2 + 1] = k.core.wrap(word, u64)
     column = every_special(source)
     words = np.zeros(THREADS, np.uint64)
     words[: len(column)] = numbers.bits_of(column)

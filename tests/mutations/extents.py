@@ -11,7 +11,7 @@ class WaitInOneWarp(Mutation):
     found_by = ("proxy.waited-by-others", "tcgen05.missing-wait")
 
     def mbarrier_wait(self, barrier, parity):
-        if self.name != "gemm" and self._alone() is None and self.is_call("wait", 0):
+        if self.name != "gemm" and self.core.alone() is None and self.is_call("wait", 0):
             with self.if_(self.warp_id() == 0):
                 self.right.mbarrier.wait(barrier, parity)
         else:

@@ -80,7 +80,7 @@ class ClearBeforeTheWait(Mutation):
         self.right.tcgen05.mma(request, d, *operands, **options)
 
     def mbarrier_wait(self, barrier, parity):
-        if hasattr(self, "cleared") and self._alone() is None:
+        if hasattr(self, "cleared") and self.core.alone() is None:
             self.change()
             self.tcgen05.st(self.cleared, "32x32b", [0])
             self.tcgen05.wait_st()

@@ -116,7 +116,7 @@ class TouchTheAccumulatorBeforeTheWait(Mutation):
     def wgmma_commit_group(self):
         self.right.wgmma.commit_group()
         self.change()
-        self._accumulators[-1].fill(1.0)
+        self.core.accumulators[-1].fill(1.0)
 
 
 class OneChainForAll(Mutation):

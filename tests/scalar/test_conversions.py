@@ -103,10 +103,10 @@ def _value(k, source):
     """A run-time value of `source`, of a word's bits."""
     bits, kind = k.thread_id().ir, llvm_type(source)
     if source.llvm in ("i64", "double"):
-        bits = k._ir.zext(bits, ir.IntType(64))
+        bits = k.core.llvm.zext(bits, ir.IntType(64))
     elif kind != bits.type and source.llvm != "float":
-        bits = k._ir.trunc(bits, ir.IntType(width(source)))
-    return k._wrap(bits if bits.type == kind else k._ir.bitcast(bits, kind), source)
+        bits = k.core.llvm.trunc(bits, ir.IntType(width(source)))
+    return k.core.wrap(bits if bits.type == kind else k.core.llvm.bitcast(bits, kind), source)
 
 
 def test_tf32_is_refused_where_no_chip_has_it():

@@ -171,7 +171,7 @@ def test_what_has_no_arithmetic_has_no_comparisons_either(element, name):
         a = k.arguments[0][0]
     else:
         k = KernelBuilder("packed", "sm_90a", threads=32)
-        a = k._wrap(_zero(k, element), element)
+        a = k.core.wrap(_zero(k, element), element)
     with pytest.raises(nvb.DiagnosticError) as caught:
         getattr(k.math, name)(a, a) if name in ("min", "max") else getattr(operator, name)(
             *(a, a)[: 1 + (name != "neg")]

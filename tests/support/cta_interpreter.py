@@ -31,15 +31,17 @@ Collective = tuple[Row, dict[str, Any]]
 class Recorded(KernelBuilder):
     """A kernel that knows of each instruction of a row its operands and results."""
 
-    rows: dict[int, tuple[Row, dict[str, Any], dict[str, list[ir.Value]]]]
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.rows: dict[int, tuple[Row, dict[str, Any], dict[str, list[ir.Value]]]] = {}
+        self._emit = self.core.emit
+        self.core.emit = self._remembered  # type: ignore[method-assign]
 
-    def emit(self, row: Row, operands: Any, **options: Any) -> dict[str, list[ir.Value]]:
-        """As the builder's, and remembers it under its call."""
-        if not hasattr(self, "rows"):
-            self.rows = {}
-        before = len(self._ir.block.instructions)
-        results = super().emit(row, operands, **options)
-        call = next(one for one in self._ir.block.instructions[before:] if isinstance(one, ir.CallInstr))
+    def _remembered(self, row: Row, operands: Any, **options: Any) -> dict[str, list[ir.Value]]:
+        """As the core's `emit`, and remembers it under its call."""
+        before = len(self.core.llvm.block.instructions)
+        results = self._emit(row, operands, **options)
+        call = next(one for one in self.core.llvm.block.instructions[before:] if isinstance(one, ir.CallInstr))
         self.rows[id(call)] = row, dict(operands), results
         return results
 

@@ -66,5 +66,5 @@ class Program:
 
     def found(self) -> list[Diagnostic]:
         self.k.return_()
-        self.k._link()
+        self.k.core.link()
         return check_proxy_protocol(self.k.machine)

@@ -71,7 +71,7 @@ def launch(direction: str, element: str, column: str, mode: str, operation: str,
         place = [innermost, *([others] * (tensor_map.rank - 1))]
         given: dict[str, Any] = {"tensor_map": tensor.address, "coordinates": place}
         if in_pixels and direction in ("load", "prefetch"):
-            given["offsets"] = [as_value(k, 0, u16).ir]
+            given["offsets"] = [as_value(k.core, 0, u16).ir]
         if direction == "load":
             given |= {"destination": tile.bytes.ir, "barrier": full.bytes.ir}
         elif direction != "prefetch":

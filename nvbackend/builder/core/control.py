@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import RETURN, BuilderCore
+from nvbackend.builder.core.core import RETURN, Core
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.scopes import rules
@@ -39,48 +39,48 @@ class _If:
 class Control:
     """Branches, loops and exits of one function."""
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
         self._last_if: _If | None = None
 
     @with_block
     def if_(self, condition: Operand) -> Iterator[None]:
         """Run the block where `condition` (a predicate) holds. `k.else_()` may follow."""
-        self._k._check_live()
+        self._k.check_live()
         test = as_value(self._k, condition, pred)
-        then, merge = self._k._new_block("then"), self._k._new_block("endif")
-        branch = self._k._branch_if(test, then, merge)
-        before = dict(self._k._known)
-        chosen, others = self._k._execution.split(test.ir)
-        crew, rest = self._k._execution.part(test.ir)
-        anchor = None if crew is rest else self._k._regions[-1].anchor or branch.parent.name
-        with self._k._region("if") as region:
-            region.alone = self._k._execution.is_alone(test.ir, chosen, holds=True)
+        then, merge = self._k.new_block("then"), self._k.new_block("endif")
+        branch = self._k.branch_if(test, then, merge)
+        before = dict(self._k.known)
+        chosen, others = self._k.execution.split(test.ir)
+        crew, rest = self._k.execution.part(test.ir)
+        anchor = None if crew is rest else self._k.regions[-1].anchor or branch.parent.name
+        with self._k.region("if") as region:
+            region.alone = self._k.execution.is_alone(test.ir, chosen, holds=True)
             region.executing, region.crew, region.anchor = chosen, crew, anchor
-            self._k._execution.narrow(test.ir, holds=True)
-            self._k._enter(then, before)
+            self._k.execution.narrow(test.ir, holds=True)
+            self._k.enter(then, before)
             yield
-            self._k._branch(merge)
-        self._k._enter(merge, _unchanged(before, region))
+            self._k.branch(merge)
+        self._k.enter(merge, _unchanged(before, region))
         self._last_if = _If(branch, test.ir, merge, region, before, others, rest, anchor)
 
     @with_block
     def else_(self) -> Iterator[None]:
         """The other side of the if_ block that ends right above."""
         last = self._last_if
-        if last is None or self._k._ir.block is not last.merge or self._has_content(last.merge):
+        if last is None or self._k.llvm.block is not last.merge or self._has_content(last.merge):
             rules.ELSE_WITHOUT_IF.fail()
         self._last_if = None
-        otherwise = self._k._new_block("else")
+        otherwise = self._k.new_block("else")
         last.branch.operands[2] = otherwise
-        with self._k._region("else") as region:
+        with self._k.region("else") as region:
             region.executing, region.crew, region.anchor = last.others, last.rest, last.anchor
-            region.alone = self._k._execution.is_alone(last.test, last.others, holds=False)
-            self._k._execution.narrow(last.test, holds=False)
-            self._k._enter(otherwise, last.before)
+            region.alone = self._k.execution.is_alone(last.test, last.others, holds=False)
+            self._k.execution.narrow(last.test, holds=False)
+            self._k.enter(otherwise, last.before)
             yield
-            self._k._branch(last.merge)
-        self._k._enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
+            self._k.branch(last.merge)
+        self._k.enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
 
     @with_block
     def range(
@@ -103,49 +103,49 @@ class Control:
         first = as_value(self._k, start, element)
         rounds = (first.ir, last.ir, as_value(self._k, step, element).ir)
         counter = make_variable(self._k, first, name=name)
-        self._k._places.multiples.count(counter._storage.slots[0], first.ir, rounds[2])
-        if self._k._execution.is_same(*rounds):
-            self._k._shared_counters.update(counter._storage.slots)
-        header, body, latch, done = (self._k._new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
-        self._k._branch(header)
-        before = dict(self._k._known)
-        with self._k._region("range") as region:
-            region.executing = self._k._regions[-2].executing
-            self._k._execution.count(rounds, counter._storage.slots[0])
-            self._k._enter(header)
-            self._k._branch_if(counter.value < last, body, done, rounds)
+        self._k.places.multiples.count(counter._storage.slots[0], first.ir, rounds[2])
+        if self._k.execution.is_same(*rounds):
+            self._k.shared_counters.update(counter._storage.slots)
+        header, body, latch, done = (self._k.new_block(part) for part in ("for", "for.body", "for.next", "for.end"))
+        self._k.branch(header)
+        before = dict(self._k.known)
+        with self._k.region("range") as region:
+            region.executing = self._k.regions[-2].executing
+            self._k.execution.count(rounds, counter._storage.slots[0])
+            self._k.enter(header)
+            self._k.branch_if(counter.value < last, body, done, rounds)
             region.exit_block, region.next_block = done, latch
-            self._k._enter(body)
+            self._k.enter(body)
             yield counter.value.named(name)
-            self._k._branch(latch)
-            self._k._enter(latch)
+            self._k.branch(latch)
+            self._k.enter(latch)
             counter += step
-            self._k._branch(header)
-        self._k._enter(done, _unchanged(before, region))
+            self._k.branch(header)
+        self._k.enter(done, _unchanged(before, region))
 
     @with_block
     def loop(self) -> Iterator[None]:
         """Repeat until break_if, break_ or return_ leaves."""
-        self._k._check_live()
-        body, done = self._k._new_block("loop"), self._k._new_block("loop.end")
-        self._k._branch(body)
-        before = dict(self._k._known)
-        with self._k._region("loop") as region:
-            region.executing = self._k._regions[-2].executing
+        self._k.check_live()
+        body, done = self._k.new_block("loop"), self._k.new_block("loop.end")
+        self._k.branch(body)
+        before = dict(self._k.known)
+        with self._k.region("loop") as region:
+            region.executing = self._k.regions[-2].executing
             region.exit_block, region.next_block = done, body
-            self._k._enter(body)
+            self._k.enter(body)
             yield
-            self._k._branch(body)
+            self._k.branch(body)
             if not region.left:
                 rules.ENDLESS.fail(at=region.location)
-        self._k._enter(done, _unchanged(before, region))
+        self._k.enter(done, _unchanged(before, region))
 
     def break_(self) -> None:
         """Leave the innermost loop."""
         loop = self._loop("break_")
         self._check_held("break_", loop)
         self._leave("break_", loop.exit_block)
-        self._k._execution.leave(loop)
+        self._k.execution.leave(loop)
         loop.left = True
 
     def continue_(self) -> None:
@@ -153,7 +153,7 @@ class Control:
         loop = self._loop("continue_")
         self._check_held("continue_", loop)
         self._leave("continue_", loop.next_block)
-        self._k._execution.leave(loop)
+        self._k.execution.leave(loop)
 
     def return_(self) -> None:
         """End the kernel for the threads that come here."""
@@ -161,22 +161,22 @@ class Control:
 
     def end(self, place: Location | None) -> None:
         """End the kernel here; `place` is the line that does."""
-        self._k._check_live()
+        self._k.check_live()
         self._check_held("return_", None)
-        self._k._flush()
-        self._k._pseudo(RETURN, place=place)
-        self._k._ir.ret_void()
-        for region in self._k._regions:
+        self._k.flush()
+        self._k.pseudo(RETURN, place=place)
+        self._k.llvm.ret_void()
+        for region in self._k.regions:
             region.left = True
-        self._k._execution.leave(self._k._regions[0])
-        self._k._exit_kind = "return_"
+        self._k.execution.leave(self._k.regions[0])
+        self._k.exit_kind = "return_"
 
     def break_if(self, condition: Operand) -> None:
         """Leave the innermost loop where `condition` holds."""
         loop = self._loop("break_if")
         self._check_held("break_if", loop)
         self._leave_if(condition, loop.exit_block)
-        self._k._execution.leave(loop)
+        self._k.execution.leave(loop)
         loop.left = True
 
     def continue_if(self, condition: Operand) -> None:
@@ -184,7 +184,7 @@ class Control:
         loop = self._loop("continue_if")
         self._check_held("continue_if", loop)
         self._leave_if(condition, loop.next_block)
-        self._k._execution.leave(loop)
+        self._k.execution.leave(loop)
 
     def return_if(self, condition: Operand) -> None:
         """End the kernel for the threads where `condition` holds."""
@@ -194,25 +194,25 @@ class Control:
     def _has_content(self, block: ir.Block) -> bool:
         """Whether something was emitted in `block`, recorded there, or is still to be written at its end."""
         recorded = self._k.machine.blocks.get(block.name)
-        return bool(block.instructions or self._k._dirty or (recorded and recorded.instructions))
+        return bool(block.instructions or self._k.dirty or (recorded and recorded.instructions))
 
     def _leave(self, kind: str, block: ir.Block | None) -> None:
-        self._k._check_live()
+        self._k.check_live()
         assert block is not None
-        self._k._branch(block)
-        self._k._exit_kind = kind
+        self._k.branch(block)
+        self._k.exit_kind = kind
 
     def _leave_if(self, condition: Operand, block: ir.Block | None) -> None:
-        self._k._check_live()
+        self._k.check_live()
         assert block is not None
         test = as_value(self._k, condition, pred)
-        stay = self._k._new_block("stay")
-        self._k._branch_if(test, block, stay)
-        self._k._enter(stay, self._k._known)
+        stay = self._k.new_block("stay")
+        self._k.branch_if(test, block, stay)
+        self._k.enter(stay, self._k.known)
 
     def _check_held(self, exit_kind: str, loop: Region | None) -> None:
         """Raises pipeline.left where an exit from `loop`, or from the kernel, leaves a held block."""
-        for region in reversed(self._k._regions):
+        for region in reversed(self._k.regions):
             if region.held:
                 call, place = region.held[-1]
                 rules.HELD.fail(exit=exit_kind, call=call, notes=(("the block begins here", place),))
@@ -220,16 +220,16 @@ class Control:
                 return
 
     def _loop(self, exit_kind: str) -> Region:
-        for region in reversed(self._k._regions):
+        for region in reversed(self._k.regions):
             if region.exit_block is not None:
                 return region
         rules.NO_LOOP.fail(exit=exit_kind)
 
 
 @contextmanager
-def holding(k: BuilderCore, call: str) -> Iterator[None]:
+def holding(k: Core, call: str) -> Iterator[None]:
     """Around what no thread may leave early, since its end has work to do."""
-    region, held = k._regions[-1], (call, caller_location())
+    region, held = k.regions[-1], (call, caller_location())
     region.held.append(held)
     try:
         yield

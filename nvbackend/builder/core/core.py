@@ -40,56 +40,66 @@ RETURN = "ret"
 """The pseudo-instruction that ends a kernel's thread."""
 
 
-class BuilderCore:
+class Core:
     """Blocks, regions, mutable storage and the machine record of one function."""
 
-    threads: int
-    cluster_size: int
-
-    def __init__(self, name: str, target: Target, function: ir.Function, *, cached_storage: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        target: Target,
+        function: ir.Function,
+        *,
+        threads: int,
+        cluster_size: int,
+        cached_storage: bool,
+    ) -> None:
         self.name = name
         self.target = target
         self.function = function
+        self.threads = threads
+        self.cluster_size = cluster_size
         self.machine = MachineFunction(name, target)
-        self._ir: ir.IRBuilder = LiveBuilder(self._check_live)
-        self._regions: list[Region] = [Region("kernel", None)]
-        self._shared_counters: set[ir.Value] = set()
+        self.machine.attributes.update(threads=threads, cluster=cluster_size)
+        self.llvm: ir.IRBuilder = LiveBuilder(self.check_live)
+        self.regions: list[Region] = [Region("kernel", None)]
+        self.shared_counters: set[ir.Value] = set()
         """The slots of loop counters that are the same in all threads of the CTA in each round."""
-        self._execution = Execution(function, self._regions, self._shared_counters)
-        self._register_blocks = 0
-        self._places = Places()
-        self._numbers = OperandNumbers(self._execution, self._places.bits)
-        self._peers = Peers()
-        self._peer_ranks = PeerRanks(self._peers)
-        self._accumulators: list[Accumulator] = []
-        self._known: dict[Storage, list[ir.Value]] = {}
-        self._dirty: dict[Storage, None] = {}
+        self.execution = Execution(function, self.regions, self.shared_counters)
+        self.register_blocks = 0
+        self.places = Places()
+        self._numbers = OperandNumbers(self.execution, self.places.bits)
+        self.peers = Peers()
+        self.peer_ranks = PeerRanks(self.peers)
+        self.accumulators: list[Accumulator] = []
+        self.known: dict[Storage, list[ir.Value]] = {}
+        self.dirty: dict[Storage, None] = {}
         self._cached_storage = cached_storage
-        self._exit_kind: str | None = None
-        self._asked = Asked()
+        self.exit_kind: str | None = None
+        self.asked = Asked()
         self._choices: dict[str, Choice] = {}
         self._shared_barriers: dict[ir.Value, Scope] = {}
         """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""
-        self._indices: list[SharedIndex] = []
+        self.indices: list[SharedIndex] = []
         self._latest: dict[str, ir.Value] = {}
-        self._homes: dict[ir.Block, Region] = {}
+        self.homes: dict[ir.Block, Region] = {}
         """The region that each block belongs to, of those that this builder made."""
         self._torn: tuple[Region, str] | None = None
-        self._finished = False
+        self.finished = False
         self.attached: Location | None = None
         """The line that attached the builder to somebody's function."""
         self._allocas: ir.Block | None = None
 
     @property
-    def _in_cluster(self) -> bool:
+    def in_cluster(self) -> bool:
         """Whether the function is launched in clusters of several CTAs."""
         size = self.machine.attributes.get(CLUSTER, 1)
         return isinstance(size, int) and size > 1
 
-    def _start(self, block: ir.Block) -> None:
-        self._ir.position_at_end(block)
-        self._homes[block] = self._regions[-1]
-        self._execution.enter(self.machine.block(block.name))
+    def start(self, block: ir.Block) -> None:
+        """Go on at the end of `block`, which the innermost region has."""
+        self.llvm.position_at_end(block)
+        self.homes[block] = self.regions[-1]
+        self.execution.enter(self.machine.block(block.name))
 
     # -- emission -----------------------------------------------------------------------------------------------
 
@@ -110,7 +120,7 @@ class BuilderCore:
         `extents` are the bytes that it accesses at the shared address in an operand, where the row does not say.
         Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
         """
-        self._check_live()
+        self.check_live()
         self._check_together(row, operands)
         immediates = {
             operand.name: given
@@ -120,13 +130,13 @@ class BuilderCore:
         check_row(row, self.target, immediates)
         check_operands(self.function, row, operands)
         for value in values_of(operands):
-            self._check_scope(value)
-        self._peers.check(row, operands, in_cluster=self._in_cluster)
+            self.check_scope(value)
+        self.peers.check(row, operands, in_cluster=self.in_cluster)
         self._numbers.check(row, operands)
-        of_cluster = self._execution.of_cluster
-        reach = None if of_cluster is None else self._peer_ranks.reach(of_cluster, row, operands)
-        results = lower(self._ir, row, self._numbers.in_registers(self._ir, row, operands), name)
-        known = self._execution.facts(row, operands)
+        of_cluster = self.execution.of_cluster
+        reach = None if of_cluster is None else self.peer_ranks.reach(of_cluster, row, operands)
+        results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
+        known = self.execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
         self._record(
@@ -136,13 +146,13 @@ class BuilderCore:
                 operands=_names(row, operands, results),
                 registers={name: len(values) for name, values in _registers(row, operands, results)},
                 immediates=immediates,
-                words=words_of(row, operands, self._places.bits, words or {}),
+                words=words_of(row, operands, self.places.bits, words or {}),
                 touches=tuple(touches),
-                memory=(*memory, *self._places.touches(row, operands, extents or {})),
+                memory=(*memory, *self.places.touches(row, operands, extents or {})),
                 facts={
                     **known,
-                    **parity_facts(operands, self._ir.block),
-                    **swizzle_facts(row, operands, self._places.bits),
+                    **parity_facts(operands, self.llvm.block),
+                    **swizzle_facts(row, operands, self.places.bits),
                     **self._peer_facts(operands.get("destination")),
                     **(facts or {}),
                 },
@@ -155,14 +165,14 @@ class BuilderCore:
 
     def _peer_facts(self, destination: object) -> dict[str, int]:
         """Which CTA of the cluster an instruction writes to."""
-        return self._peers.facts(destination) if self._in_cluster and isinstance(destination, ir.Value) else {}
+        return self.peers.facts(destination) if self.in_cluster and isinstance(destination, ir.Value) else {}
 
     def _check_order(self) -> None:
         """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block.
 
         Raises attach.block where it stands behind the end of a block, or in another function.
         """
-        block, place = self._ir.block, self._ir._anchor
+        block, place = self.llvm.block, self.llvm._anchor
         if block.parent is not self.function:
             problem = f"it is one of {block.parent.name}, and this is the builder of {self.function.name}"
             rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice="attach to each function by itself")
@@ -177,18 +187,18 @@ class BuilderCore:
 
     def _check_together(self, row: Row, operands: Operands) -> None:
         """Raises control.one-thread for what whole warps execute, inside a block that one thread runs."""
-        alone = self._alone() if Effect.CONVERGENT in row.effects else None
+        alone = self.alone() if Effect.CONVERGENT in row.effects else None
         if alone is None:
             return
         named = {name: _reference(one) for name, one in operands.items() if isinstance(one, (ir.Value, int))}
         if needed_of(row, named) is not Scope.THREAD:
             rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
 
-    def _alone(self) -> Region | None:
+    def alone(self) -> Region | None:
         """The outermost open block that one thread of a warp runs."""
-        return next((region for region in self._regions if region.alone), None)
+        return next((region for region in self.regions if region.alone), None)
 
-    def _pseudo(
+    def pseudo(
         self,
         opcode: str,
         touches: Sequence[Touch] = (),
@@ -196,6 +206,7 @@ class BuilderCore:
         facts: Mapping[str, int] | None = None,
         place: Location | None = None,
     ) -> None:
+        """Record what no machine instruction says, for the analyses."""
         place = place or caller_location()
         self._record(
             MachineInstr(opcode, None, touches=tuple(touches), memory=tuple(memory), facts=facts or {}, location=place)
@@ -204,26 +215,28 @@ class BuilderCore:
     def _record(self, instruction: MachineInstr) -> None:
         if not self._cached_storage:
             self._check_order()
-        self.machine.block(self._ir.block.name).instructions.append(instruction)
+        self.machine.block(self.llvm.block.name).instructions.append(instruction)
 
-    def _intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
+    def intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
         """Call an LLVM intrinsic that is no machine row of ours (arithmetic, conversion)."""
-        self._check_live()
+        self.check_live()
         result = ir.VoidType() if element is None else llvm_type(element)
-        function = declare(self._ir.module, name, result, [argument.type for argument in arguments])
-        return self._ir.call(function, list(arguments))
+        function = declare(self.llvm.module, name, result, [argument.type for argument in arguments])
+        return self.llvm.call(function, list(arguments))
 
-    def _wrap(self, value: ir.Value, element: ElementType) -> Value:
-        self._check_live()
-        return Value(self, value, element, self._regions[-1])
+    def wrap(self, value: ir.Value, element: ElementType) -> Value:
+        """An llvmlite value as one of `element`, which lives as long as the innermost region."""
+        self.check_live()
+        return Value(self, value, element, self.regions[-1])
 
-    def _check_live(self) -> None:
+    def check_live(self) -> None:
+        """Raises control.unreachable after an exit, and what `_check_whole` raises."""
         self._check_whole()
-        if self._exit_kind is not None:
-            rules.UNREACHABLE.fail(exit=self._exit_kind)
+        if self.exit_kind is not None:
+            rules.UNREACHABLE.fail(exit=self.exit_kind)
 
     def _check_whole(self) -> None:
-        if self._finished:
+        if self.finished:
             rules.FINISHED.fail(name=self.name)
         if self._torn is not None:
             region, error = self._torn
@@ -232,34 +245,35 @@ class BuilderCore:
     # -- regions and blocks -------------------------------------------------------------------------------------
 
     @contextmanager
-    def _region(self, kind: str) -> Iterator[Region]:
+    def region(self, kind: str) -> Iterator[Region]:
+        """A block of the program: what is emitted inside belongs to it."""
         region = Region(kind, caller_location())
-        region.among = self._regions[-1].among
-        self._regions.append(region)
+        region.among = self.regions[-1].among
+        self.regions.append(region)
         try:
             yield region
         except BaseException as error:
             self._torn = self._torn or (region, type(error).__name__)
             raise
         finally:
-            self._regions.remove(region)
+            self.regions.remove(region)
             region.open = False
-            self._regions[-1].written |= region.written
+            self.regions[-1].written |= region.written
 
-    def _check_blocks(self) -> None:
+    def check_blocks(self) -> None:
         """Raises what is wrong with the with-blocks as a whole: torn, open, asked for and never entered."""
         if self._torn is not None:
-            self._exit_kind = None
-            self._check_live()
-        if len(self._regions) > 1:
-            rules.OPEN_BLOCK.fail(block=self._regions[-1].describe())
-        raise_all([rules.NOT_ENTERED.diagnose(at=place, call=call) for call, place in self._asked.waiting.values()])
+            self.exit_kind = None
+            self.check_live()
+        if len(self.regions) > 1:
+            rules.OPEN_BLOCK.fail(block=self.regions[-1].describe())
+        raise_all([rules.NOT_ENTERED.diagnose(at=place, call=call) for call, place in self.asked.waiting.values()])
 
-    def _new_block(self, name: str) -> ir.Block:
+    def new_block(self, name: str) -> ir.Block:
         """A block that becomes one of the function's when it is entered, so that a call refused before leaves none."""
         return ir.Block(self.function, name)
 
-    def _enter(self, block: ir.Block, known: dict[Storage, list[ir.Value]] | None = None) -> None:
+    def enter(self, block: ir.Block, known: dict[Storage, list[ir.Value]] | None = None) -> None:
         """Go on in `block`; `known` are the storages whose registers are the same on every way in.
 
         It comes after all blocks entered before, so that the text of the IR follows the program's; one that is entered
@@ -268,20 +282,20 @@ class BuilderCore:
         if block in self.function.blocks:
             self.function.blocks.remove(block)
         self.function.blocks.append(block)
-        self._start(block)
-        self._known = dict(known or {})
-        self._dirty = {}
-        self._exit_kind = None
+        self.start(block)
+        self.known = dict(known or {})
+        self.dirty = {}
+        self.exit_kind = None
 
-    def _branch(self, block: ir.Block) -> None:
+    def branch(self, block: ir.Block) -> None:
         """End the current block with a jump, unless an exit ended it already."""
         self._check_whole()
-        if self._exit_kind is not None:
+        if self.exit_kind is not None:
             return
-        self._flush()
-        self._ir.branch(block)
+        self.flush()
+        self.llvm.branch(block)
 
-    def _branch_if(
+    def branch_if(
         self,
         condition: Value,
         then: ir.Block,
@@ -290,11 +304,11 @@ class BuilderCore:
     ) -> ir.Instruction:
         """End the current block with a branch; `rounds` are start, end and step of the counted loop that it heads."""
         self._check_whole()
-        self._flush()
-        self._choices[self._ir.block.name] = Choice(caller_location(), rounds)
-        return self._ir.cbranch(condition.ir, then, otherwise)
+        self.flush()
+        self._choices[self.llvm.block.name] = Choice(caller_location(), rounds)
+        return self.llvm.cbranch(condition.ir, then, otherwise)
 
-    def _link(self) -> None:
+    def link(self) -> None:
         """Give the machine form its control flow: the blocks of the LLVM function in order, and what follows each."""
         recorded = self.machine.blocks
         self.machine.blocks = {}
@@ -304,74 +318,77 @@ class BuilderCore:
             targets = [] if end is None else [one.name for one in end.operands if isinstance(one, ir.Block)]
             machine.successors = list(dict.fromkeys(targets))
             if end is not None and len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
-                machine.sides = self._execution.sides(end.operands[0])
-                machine.ranks = self._execution.ranks(end.operands[0])
+                machine.sides = self.execution.sides(end.operands[0])
+                machine.ranks = self.execution.ranks(end.operands[0])
             if end is not None and not targets and not _returns(machine):
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
-        replaced = unshare_parted(self.machine, self._indices)
+        replaced = unshare_parted(self.machine, self.indices)
         self._latest = {name: replaced.get(value, value) for name, value in self._latest.items()}
-        self.machine.values = ThreadValues(self.function, self._execution, self._shared_barriers)
+        self.machine.values = ThreadValues(self.function, self.execution, self._shared_barriers)
 
     def _note_branches(self) -> None:
         """Say of each block with two successors which threads go the same way."""
-        found = branches(self.function, self._execution.cta, self._choices, self._shared_barriers)
+        found = branches(self.function, self.execution.cta, self._choices, self._shared_barriers)
         for name, branch in found.items():
             self.machine.blocks[name].branch = branch
 
     # -- mutable storage ----------------------------------------------------------------------------------------
 
-    def _new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
+    def new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
         """Registers that can be set again: stack slots, which LLVM turns into registers and phis."""
         check_name(name)
         slots = []
-        with self._ir.goto_entry_block():
+        with self.llvm.goto_entry_block():
             for index, kind in enumerate(types):
-                slots.append(self._ir.alloca(kind, name=name if len(types) == 1 else f"{name}.{index}"))
-        return Storage(name, tuple(slots), self._regions[-1])
+                slots.append(self.llvm.alloca(kind, name=name if len(types) == 1 else f"{name}.{index}"))
+        return Storage(name, tuple(slots), self.regions[-1])
 
-    def _check_scope(self, value: ir.Value) -> None:
+    def check_scope(self, value: ir.Value) -> None:
         """Raises value.scope for the result of an instruction in a block that has ended."""
-        home = self._homes.get(value.parent) if isinstance(value, ir.Instruction) else None
+        home = self.homes.get(value.parent) if isinstance(value, ir.Instruction) else None
         if home is not None and not home.open:
             rules.OUT_OF_SCOPE.fail(block=home.describe())
 
     def _check_storage(self, storage: Storage) -> None:
-        self._check_live()
+        self.check_live()
         if not storage.region.open:
             rules.OUT_OF_SCOPE.fail(block=storage.region.describe())
         if storage.slots[0].function is not self.function:
             rules.FOREIGN_VALUE.fail(owner=storage.slots[0].function.name, user=self.name)
 
-    def _read(self, storage: Storage) -> list[ir.Value]:
+    def read(self, storage: Storage) -> list[ir.Value]:
+        """The registers' present values (value.scope after their region has ended)."""
         self._check_storage(storage)
-        found = self._known.get(storage)
+        found = self.known.get(storage)
         if found is None:
-            found = [self._ir.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
+            found = [self.llvm.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
             if self._cached_storage:
-                self._known[storage] = found
+                self.known[storage] = found
         return found
 
-    def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
+    def write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
+        """Give the registers other values."""
         self._check_storage(storage)
-        self._regions[-1].written.add(storage)
-        if self._in_cluster:
-            self._peers.set(storage.slots, values)
-        note_update(self.machine.block(self._ir.block.name), storage, values)
+        self.regions[-1].written.add(storage)
+        if self.in_cluster:
+            self.peers.set(storage.slots, values)
+        note_update(self.machine.block(self.llvm.block.name), storage, values)
         if self._cached_storage:
-            self._known[storage] = list(values)
-            self._dirty[storage] = None
+            self.known[storage] = list(values)
+            self.dirty[storage] = None
         else:
             self._store(storage, values)
 
-    def _flush(self) -> None:
-        for storage in self._dirty:
-            self._store(storage, self._known[storage])
-        self._dirty = {}
+    def flush(self) -> None:
+        """Store what was written and is known only here to its stack slots."""
+        for storage in self.dirty:
+            self._store(storage, self.known[storage])
+        self.dirty = {}
 
     def _store(self, storage: Storage, values: Sequence[ir.Value]) -> None:
         for slot, value in zip(storage.slots, values, strict=True):
-            self._ir.store(value, slot)
+            self.llvm.store(value, slot)
 
 
 def _returns(block: MachineBlock) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -19,15 +19,15 @@ Given = Operand | Address
 _TYPES: dict[str, ElementType] = {"i1": pred, "i16": u16, "i32": u32, "i64": u64, "float": f32, "double": f64}
 
 
-def generic_address(k: BuilderCore, address: Address) -> Value:
+def generic_address(k: Core, address: Address) -> Value:
     """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
     if address.space == GLOBAL_SPACE:
         return address.bytes.bitcast(u64)
-    shared = k._ir.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))
-    return k._wrap(k._ir.ptrtoint(k._ir.addrspacecast(shared, ir.PointerType()), ir.IntType(64)), u64)
+    shared = k.llvm.inttoptr(address.bytes.ir, ir.PointerType(addrspace=address.space))
+    return k.wrap(k.llvm.ptrtoint(k.llvm.addrspacecast(shared, ir.PointerType()), ir.IntType(64)), u64)
 
 
-def emit_row(k: BuilderCore, row: Row, operands: Mapping[str, Given | Sequence[Given]]) -> dict[str, list[Value]]:
+def emit_row(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]]) -> dict[str, list[Value]]:
     """Emit `row` with `operands` by name: see `k.instruction`."""
     check_names(row, operands)
     given = {
@@ -36,19 +36,19 @@ def emit_row(k: BuilderCore, row: Row, operands: Mapping[str, Given | Sequence[G
     }
     results = k.emit(row, given)
     return {
-        name: [k._wrap(value, _TYPES[row.operand(name).register.llvm]) for value in values]
+        name: [k.wrap(value, _TYPES[row.operand(name).register.llvm]) for value in values]
         for name, values in results.items()
     }
 
 
-def _registers_of(k: BuilderCore, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> list[ir.Value]:
+def _registers_of(k: Core, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> list[ir.Value]:
     parts = given if isinstance(given, Sequence) else (given,)
     check_registers(row, operand, len(parts))
     kind = _TYPES[operand.register.llvm]
     return [_register_of(k, operand.register, kind, part).ir for part in parts]
 
 
-def _register_of(k: BuilderCore, register: RegisterClass, kind: ElementType, given: Given) -> Value:
+def _register_of(k: Core, register: RegisterClass, kind: ElementType, given: Given) -> Value:
     if isinstance(given, Address):
         wide = register.llvm == "i64" and given.space != GLOBAL_SPACE
         return generic_address(k, given) if wide else given.bytes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import check_name
@@ -86,7 +86,7 @@ class Address:
 
     def __init__(
         self,
-        k: BuilderCore,
+        k: Core,
         base: ir.Value,
         element: ElementType,
         space: int,
@@ -111,13 +111,13 @@ class Address:
     def bytes(self) -> Value:
         """The address as a number: u32 for shared memory (the shared window's own addresses), s64 for global."""
         if self.space != GLOBAL_SPACE:
-            self._k._check_scope(self._base)
-            base = self._k._wrap(self._base, u32)
+            self._k.check_scope(self._base)
+            base = self._k.wrap(self._base, u32)
             address = base if self._offset is None else base + self._offset.to(u32)
-            self._k._places.is_address(address.ir, self._place)
+            self._k.places.is_address(address.ir, self._place)
             return address
-        self._k._check_scope(self._base)
-        base = self._k._wrap(self._k._ir.ptrtoint(self._base, ir.IntType(64)), s64)
+        self._k.check_scope(self._base)
+        base = self._k.wrap(self._k.llvm.ptrtoint(self._base, ir.IntType(64)), s64)
         return base if self._offset is None else base + self._offset.to(s64)
 
     def __add__(self, elements: Operand) -> Address:
@@ -146,7 +146,7 @@ class Address:
         kind = address_type(self.space)
         moved = self._constant_step(step) if isinstance(step, (int, float)) else as_index(self._k, step).to(kind)
         offset = moved if self._offset is None else self._offset.to(kind) + moved
-        place = None if self._place is None else self._place.moved(self._k._places.step(moved.ir))
+        place = None if self._place is None else self._place.moved(self._k.places.step(moved.ir))
         if promised:
             check_promise(self._k, offset.ir, self._root, align)
         return Address(self._k, self._base, self.element, self.space, align, offset, place, self._root)
@@ -162,7 +162,7 @@ class Address:
         if isinstance(step, (int, float)):
             known = step if isinstance(step, int) else 1  # a fraction is refused where it becomes a value
         else:
-            known = self._k._places.multiples.divisor(as_value(self._k, step).ir)
+            known = self._k.places.multiples.divisor(as_value(self._k, step).ir)
         return self.align if known == 0 else min(self.align, known & -known)
 
     def cast(self, element: ElementType) -> Address:
@@ -192,12 +192,12 @@ class Address:
         """
         kind, size = self._access(count)
         pointer = self._pointer()
-        loaded = self._k._ir.load(pointer, typ=kind, align=size)
+        loaded = self._k.llvm.load(pointer, typ=kind, align=size)
         self._record(LOAD_SHARED, (MemoryUse.READ,), size, pointer)
         if count == 1:
-            return [self._k._wrap(loaded, self.element)]
-        parts = (self._k._ir.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
-        return [self._k._wrap(part, self.element) for part in parts]
+            return [self._k.wrap(loaded, self.element)]
+        parts = (self._k.llvm.extract_element(loaded, ir.Constant(ir.IntType(32), index)) for index in range(count))
+        return [self._k.wrap(part, self.element) for part in parts]
 
     def store(self, *values: Operand) -> None:
         """Write consecutive elements in one access of at most 16 bytes.
@@ -210,9 +210,9 @@ class Address:
         if len(given) > 1:
             packed = ir.Constant(kind, ir.Undefined)
             for index, value in enumerate(given):
-                packed = self._k._ir.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
+                packed = self._k.llvm.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
         pointer = self._pointer()
-        self._k._ir.store(packed, pointer, align=size)
+        self._k.llvm.store(packed, pointer, align=size)
         self._record(STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
 
     def atomic(self, operation: str, value: Operand) -> Value:
@@ -227,23 +227,23 @@ class Address:
         _, size = self._access(1)
         given = as_value(self._k, value, self.element).ir
         pointer = self._pointer()
-        old = self._k._ir.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
+        old = self._k.llvm.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
         if self.space == GLOBAL_SPACE:
-            self._k._pseudo(ATOMIC_GLOBAL)  # threads may order themselves by it
+            self._k.pseudo(ATOMIC_GLOBAL)  # threads may order themselves by it
         self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
-        return self._k._wrap(old, self.element)
+        return self._k.wrap(old, self.element)
 
     def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
         """Leave an ordinary access to shared memory in the machine form, for the analyses."""
-        place = self._k._places.of_peer(self._place) if self.space == CLUSTER_SPACE else self._place
+        place = self._k.places.of_peer(self._place) if self.space == CLUSTER_SPACE else self._place
         touched = [] if place is None else [place.touch(use, size=size) for use in uses]
         if self.space == CLUSTER_SPACE:
-            self._k._pseudo(IN_CLUSTER[opcode], memory=touched, facts=self._k._peers.facts(self._base))
+            self._k.pseudo(IN_CLUSTER[opcode], memory=touched, facts=self._k.peers.facts(self._base))
         elif touched:
-            known = swizzle_fact(pointer.operands[0], self._k._places.bits)
-            self._k._pseudo(opcode, memory=touched, facts=known)
+            known = swizzle_fact(pointer.operands[0], self._k.places.bits)
+            self._k.pseudo(opcode, memory=touched, facts=known)
         elif self.space == SHARED_SPACE and MemoryUse.WRITE in uses:
-            self._k._pseudo(opcode)
+            self._k.pseudo(opcode)
 
     __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
     __contains__ = None
@@ -255,7 +255,7 @@ class Address:
         (self + index).store(value)
 
     def _access(self, count: int) -> tuple[ir.Type, int]:
-        self._k._check_live()
+        self._k.check_live()
         if type(count) is not int:
             raise TypeError("counts are integers")  # the boundary knows which argument of the call it is
         if self.element.bits % 8:
@@ -269,12 +269,12 @@ class Address:
         return (scalar if count == 1 else ir.VectorType(scalar, count)), size
 
     def _pointer(self) -> ir.Value:
-        builder = self._k._ir
-        if self.space == CLUSTER_SPACE and (execution := self._k._execution.of_cluster) is not None:
-            self._k._peer_ranks.check(execution, self.bytes.ir, {})
+        builder = self._k.llvm
+        if self.space == CLUSTER_SPACE and (execution := self._k.execution.of_cluster) is not None:
+            self._k.peer_ranks.check(execution, self.bytes.ir, {})
         if self.space != GLOBAL_SPACE:
             return builder.inttoptr(self.bytes.ir, ir.PointerType(addrspace=self.space))
-        self._k._check_scope(self._base)
+        self._k.check_scope(self._base)
         if self._offset is None:
             return self._base
         return builder.gep(self._base, [self._offset.ir], source_etype=ir.IntType(8))
@@ -295,7 +295,7 @@ def _check_extent(name: str, count: int, align: int, most: int) -> None:
 class Memory:
     """Shared memory as it is laid out, and addresses from pointers and numbers."""
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
         self.start = 0
         """Where dynamic shared memory begins."""
@@ -326,7 +326,7 @@ class Memory:
         self._check_total(name, self.static_bytes, end)
         self.end = end
         self.first_shared = self.first_shared or caller_location()
-        place = self._k._places.allocate(name, end - start, part)
+        place = self._k.places.allocate(name, end - start, part)
         offset = as_value(self._k, start, u32)
         return Address(self._k, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
 
@@ -345,11 +345,11 @@ class Memory:
         self.static_bytes = end
         array = ir.ArrayType(ir.IntType(8), element.bytes_for(count))
         variable = ir.GlobalVariable(
-            self._k._ir.module, array, self._k._ir.module.get_unique_name(f"{self._k.name}__{name}"), SHARED_SPACE
+            self._k.llvm.module, array, self._k.llvm.module.get_unique_name(f"{self._k.name}__{name}"), SHARED_SPACE
         )
         variable.linkage, variable.align = "internal", align
         variable.initializer = ir.Constant(array, ir.Undefined)
-        place = self._k._places.allocate(name, element.bytes_for(count), element.bytes_for(1))
+        place = self._k.places.allocate(name, element.bytes_for(count), element.bytes_for(1))
         return Address(self._k, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
 
     def _check_total(self, name: str, static: int, dynamic: int) -> None:
@@ -382,32 +382,32 @@ class Memory:
             return self.from_number(number, element, align)
         if window not in ("cta", "cluster"):
             VARIANT.fail(instruction="window of k.shared_address", reason=f'{window!r} is not "cta" or "cluster"')
-        if window == "cta" and self._k._peers.has(number):
+        if window == "cta" and self._k.peers.has(number):
             PEER_ADDRESS.fail(instruction='k.shared_address(..., window="cta")', operand="address")
         if window == "cta":
-            return Address(self._k, number, element, SHARED_SPACE, align, place=self._k._places.of_address(number))
-        if not self._k._in_cluster:
+            return Address(self._k, number, element, SHARED_SPACE, align, place=self._k.places.of_address(number))
+        if not self._k.in_cluster:
             NO_PEER.fail(call='k.shared_address(..., window="cluster")', cluster=1, instead=2)
-        self._k._peers.map_unknown(number)
-        return Address(self._k, number, element, CLUSTER_SPACE, align, place=self._k._places.of_address(number))
+        self._k.peers.map_unknown(number)
+        return Address(self._k, number, element, CLUSTER_SPACE, align, place=self._k.places.of_address(number))
 
     def from_number(self, number: ir.Value, element: ElementType, align: int) -> Address:
         """An address of shared memory, this CTA's or another's, from its number."""
-        space = CLUSTER_SPACE if self._k._peers.has(number) else SHARED_SPACE
-        if space == SHARED_SPACE and self._k._in_cluster:
-            self._k._peers.check_number(number)
-        return Address(self._k, number, element, space, align, place=self._k._places.of_address(number))
+        space = CLUSTER_SPACE if self._k.peers.has(number) else SHARED_SPACE
+        if space == SHARED_SPACE and self._k.in_cluster:
+            self._k.peers.check_number(number)
+        return Address(self._k, number, element, space, align, place=self._k.places.of_address(number))
 
     def _shared_base(self) -> ir.Value:
         if self.dynamic is None:
-            module = self._k._ir.module
+            module = self._k.llvm.module
             name = module.get_unique_name(f"{self._k.name}__dynamic_shared")
             self.dynamic = ir.GlobalVariable(module, ir.ArrayType(ir.IntType(8), 0), name, SHARED_SPACE)
             self.dynamic.linkage, self.dynamic.align = "external", SHARED_BASE_ALIGNMENT
         return self.dynamic.ptrtoint(ir.IntType(32))
 
 
-def own(k: BuilderCore, address: Address) -> Address:
+def own(k: Core, address: Address) -> Address:
     """`address`, which must be one of this kernel's (value.kernel)."""
     if address._k is not k:
         rules.FOREIGN_VALUE.fail(owner=address._k.name, user=k.name)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from nvbackend.builder.core.control import Control
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex
@@ -28,7 +28,7 @@ _AXES = ("x", "y", "z")
 class Threads:
     """Who a thread is: indices, special registers, election, and what threads come here."""
 
-    def __init__(self, k: BuilderCore, control: Control) -> None:
+    def __init__(self, k: Core, control: Control) -> None:
         self._k = k
         self._control = control
 
@@ -42,7 +42,7 @@ class Threads:
         family_rules.check_special_register(name)
         row = special_registers.special_register(name)
         element = _SPECIAL_TYPES.get(row.operand("value").register, s32)
-        return self._k._wrap(self._k.emit(row, {}, name=name)["value"][0], element)
+        return self._k.wrap(self._k.emit(row, {}, name=name)["value"][0], element)
 
     def thread_id(self, axis: str = "x") -> Value:
         """The thread's index in its CTA."""
@@ -80,26 +80,26 @@ class Threads:
     def _index_of(self, size: int) -> Value:
         """The index of the thread's group of `size`: lane 0's, or its own where only some lanes of the warp come."""
         own = self.thread_id() // size
-        if self._k._alone() is not None:
+        if self._k.alone() is not None:
             return own
         shared = self.uniform(own)
-        here = self._k._execution.here()
+        here = self._k.execution.here()
         if here is None or not here.is_of_whole_warps:
-            emitted = self._k.machine.block(self._k._ir.block.name).instructions[-1]
-            self._k._indices.append(SharedIndex(own.ir, shared.ir, emitted))
+            emitted = self._k.machine.block(self._k.llvm.block.name).instructions[-1]
+            self._k.indices.append(SharedIndex(own.ir, shared.ir, emitted))
         return shared
 
     def uniform(self, value: Value) -> Value:
         """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
         given = value.bitcast(s32) if value.type is f32 else value
         operands = {"members": warp.ALL_LANES, "value": given.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
-        result = self._k._wrap(self._k.emit(warp.shuffle("idx"), operands)["result"][0], given.type)
+        result = self._k.wrap(self._k.emit(warp.shuffle("idx"), operands)["result"][0], given.type)
         return result.bitcast(f32) if value.type is f32 else result
 
     def elect(self) -> Value:
         """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
         elected = self._k.emit(sync.elect(), {"mask": warp.ALL_LANES})["elected"][0]
-        return self._k._wrap(elected, pred)
+        return self._k.wrap(elected, pred)
 
     @with_block
     def one_thread(self, warp_index: int = 0) -> Iterator[None]:
@@ -115,10 +115,10 @@ class Threads:
 
     def coming_to(self, barrier: Value) -> int:
         """The most threads here that certainly come to one barrier, whose number is `barrier`; 0 where not known."""
-        here = self._k._execution.here()
+        here = self._k.execution.here()
         if isinstance(barrier.constant, int):
             return 0 if here is None else here.count or 0
-        return max(Counter(self._k._execution.numbers_here(barrier.ir).values()).values(), default=0)
+        return max(Counter(self._k.execution.numbers_here(barrier.ir).values()).values(), default=0)
 
     def griddepcontrol(self, action: str) -> None:
         """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes.regions import Storage
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
 
 
-def make_variable(k: BuilderCore, initial: Operand, element: ElementType | None = None, *, name: str) -> Variable:
+def make_variable(k: Core, initial: Operand, element: ElementType | None = None, *, name: str) -> Variable:
     """A variable of `element`, or of the type that `initial` has, set to `initial`."""
     value = as_value(k, initial, element)
-    storage = k._new_storage([value.ir.type], name)
-    k._write(storage, [value.ir])
+    storage = k.new_storage([value.ir.type], name)
+    k.write(storage, [value.ir])
     return Variable(k, storage, value.type)
 
 
@@ -23,13 +23,13 @@ class Variable(Arithmetic):
 
     __slots__ = ("_element", "_k", "_storage")
 
-    def __init__(self, k: BuilderCore, storage: Storage, element: ElementType) -> None:
+    def __init__(self, k: Core, storage: Storage, element: ElementType) -> None:
         self._k = k
         self._storage = storage
         self._element = element
 
     def _value(self) -> Value:
-        return self._k._wrap(self._k._read(self._storage)[0], self._element)
+        return self._k.wrap(self._k.read(self._storage)[0], self._element)
 
     @property
     def value(self) -> Value:
@@ -38,7 +38,7 @@ class Variable(Arithmetic):
 
     def set(self, value: Operand) -> None:
         """Give the variable another value of its type (value.type where the type differs)."""
-        self._k._write(self._storage, [as_value(self._k, value, self._element).ir])
+        self._k.write(self._storage, [as_value(self._k, value, self._element).ir])
 
     def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]
         self.set(self._value() + other)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code
@@ -28,6 +29,21 @@ _LOCAL = ("internal", "private")
 """The linkage of functions whose names LLVM makes fit for PTX; it leaves those that others know as they are."""
 _OF_THREADS = (facts.THREADS, facts.THREAD, facts.WARPS)
 """Facts of which threads execute an instruction."""
+
+
+class AttachedCore(Core):
+    """The core of a function that has an owner: it emits where the owner's IRBuilder stands."""
+
+    def __init__(self, builder: ir.IRBuilder, target: Target, threads: int, cluster: int) -> None:
+        function = builder.function
+        super().__init__(function.name, target, function, threads=threads, cluster_size=cluster, cached_storage=False)
+        self.llvm = self.following = FollowingBuilder(builder, super().check_live)
+
+    def check_live(self) -> None:
+        """As for any function; in a block of the owner's, nothing is known of which threads come."""
+        super().check_live()
+        if self.llvm.block not in self.homes:
+            self.execution.forget()
 
 
 @user_facing
@@ -56,20 +72,20 @@ class AttachedBuilder(Operations):
             BASE.fail(given=shared_base)
         if function.linkage not in _LOCAL and not is_ptx_name(function.name):
             rules.KERNEL_NAME.fail(given=function.name, suggested=suggested_kernel_name(function.name))
-        super().__init__(function.name, found, function, cached_storage=False)
+        core = AttachedCore(builder, found, threads, cluster)
+        super().__init__(core)
         claim(function, self)
-        self._ir = self._following = FollowingBuilder(builder, super()._check_live)
-        self.attached = caller_location()
+        self._following = core.following
+        core.attached = caller_location()
         self.memory.declares_base = shared_base is not None
         self.memory.start = self.memory.end = shared_base or 0
-        self.threads, self.cluster_size = threads, cluster
-        self.machine.attributes.update(threads=threads, cluster=cluster, attached=True)
+        self.machine.attributes.update(attached=True)
         entry = function.entry_basic_block
         self._knows_threads = builder.block is entry
-        self._execution.start(threads, cluster, entered=self._knows_threads)
+        self.core.execution.start(threads, cluster, entered=self._knows_threads)
         if self._knows_threads:
-            self._homes[entry] = self._regions[0]
-            self._execution.enter(self.machine.block(entry.name))
+            self.core.homes[entry] = self.core.regions[0]
+            self.core.execution.enter(self.machine.block(entry.name))
 
     @property
     def shared_bytes(self) -> int:
@@ -86,12 +102,7 @@ class AttachedBuilder(Operations):
             rules.FOREIGN_VALUE.fail(owner=owner.name, user=self.name)
         if value.type != llvm_type(element):
             rules.LLVM_TYPE.fail(given=value.type, element=element, wanted=llvm_type(element))
-        return Value(self, value, element, self._regions[0])
-
-    def _check_live(self) -> None:
-        super()._check_live()
-        if self._ir.block not in self._homes:
-            self._execution.forget()
+        return Value(self.core, value, element, self.core.regions[0])
 
     def verify(self) -> tuple[Diagnostic, ...]:
         """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
@@ -100,14 +111,14 @@ class AttachedBuilder(Operations):
         KernelBuilder. Raises attach.shared too, where a caller, a callee or an array `extern .shared` has the same
         shared memory, shared.size with the owner's static arrays, and attach.threads. Returns the warnings.
         """
-        self._check_blocks()
+        self.core.check_blocks()
         for block in self.function.blocks:
             if block.name in self.machine.blocks and not block.is_terminated:
                 problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
                 rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
         raise_all(list(late_code(self.function)))
-        self._link()
-        return raise_all([*self._warnings, *owner_faults(self), *self._peers.faults(), *verify(self._judged())])
+        self.core.link()
+        return raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self._judged())])
 
     def _judged(self) -> MachineFunction:
         """The machine form as far as it may be believed: without who executes what, where others have a say in it."""
@@ -115,7 +126,7 @@ class AttachedBuilder(Operations):
         whole = self._knows_threads and not self.memory.declares_base and is_kernel(self.function)
         found = copy(self.machine)
         found.kept = None
-        if whole and is_transparent(self.function, emitted, self._homes):
+        if whole and is_transparent(self.function, emitted, self.core.homes):
             found.attributes = {**self.machine.attributes, ATTACHED: False}
         else:
             found.blocks = {name: _of_unknown_threads(block) for name, block in self.machine.blocks.items()}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import (
     TENSOR_MAP_ALIGNMENT,
@@ -73,22 +74,21 @@ class KernelBuilder(Operations):
         types = [_parameter_type(parameter) for parameter in parameters]
         function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), types), name)
         function.calling_convention = "ptx_kernel"
-        super().__init__(name, found, function, cached_storage=True)
+        core = Core(name, found, function, threads=threads, cluster_size=cluster, cached_storage=True)
+        super().__init__(core)
         claim(function, self)
         self._parameters = tuple(parameters)
-        self.threads, self.cluster_size = threads, cluster
-        self._execution.start(threads, cluster, entered=True)
-        self.machine.attributes.update(threads=threads, cluster=cluster)
+        self.core.execution.start(threads, cluster, entered=True)
         if min_ctas is not None or max_registers is not None:
             self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(threads, min_ctas, max_registers)
         entry = function.append_basic_block("entry")
-        self._start(entry)
+        self.core.start(entry)
         self.arguments = [self._argument(*pair) for pair in zip(parameters, function.args, strict=True)]
 
     def _argument(self, parameter: Parameter, argument: ir.Argument) -> Value | Address | TensorMapParameter:
         argument.name = parameter.name
         if isinstance(parameter.type, Scalar):
-            return self._wrap(argument, parameter.type.element)
+            return self.core.wrap(argument, parameter.type.element)
         if isinstance(parameter.type, Pointer):
             return self.global_address(argument, parameter.type.element, parameter.type.align)
         return TensorMapParameter(parameter.name, argument, parameter.type)
@@ -111,15 +111,15 @@ class KernelBuilder(Operations):
 
     def _finish(self, end: Location | None) -> FinishedKernel:
         """As `finish`; `end` is the line that the kernel ends at for the threads that come to no other end."""
-        if self._finished:
+        if self.core.finished:
             rules.FINISHED.fail(name=self.name)
-        self._check_blocks()
-        if self._exit_kind is None:
+        self.core.check_blocks()
+        if self.core.exit_kind is None:
             self.control.end(end)
-        self._finished = True
-        self._link()
+        self.core.finished = True
+        self.core.link()
         built = time.perf_counter()
-        warnings = raise_all([*self._warnings, *owner_faults(self), *self._peers.faults(), *verify(self.machine)])
+        warnings = raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self.machine)])
         verified = time.perf_counter()
         text = kernel_text(self.module, self)
         timings = {"build": built - self._started + time.perf_counter() - verified, "verify": verified - built}

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, overload
 
 from nvbackend.atoms import MmaAtom
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.ops.function import FunctionBuilder
@@ -38,8 +39,8 @@ from nvbackend.tiled.tiled_mma import AtomLayout
 class Operations(FunctionBuilder):
     """What the kernel builder and attached ones have alike: the calls of one function, and those on tiles."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, core: Core) -> None:
+        super().__init__(core)
         self._roles = Roles(self)
 
     # -- tensors and copies -----------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ class Operations(FunctionBuilder):
         It lives in the with-block that makes it and the blocks inside, as `k.var` does. Raises tensor.register-count
         where a thread has not as many registers.
         """
-        return make_registers(self, element, layout if isinstance(layout, Layout) else Layout(layout), name)
+        return make_registers(self.core, element, layout if isinstance(layout, Layout) else Layout(layout), name)
 
     def copy(
         self,

@@ -12,10 +12,11 @@ from typing import Protocol
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT, Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.scaling import SHARED_SPACE
-from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.isel.target.target import Target
 
 _LOCAL = ("internal", "private")
@@ -63,7 +64,7 @@ class Builder(Protocol):
     cluster_size: int
     target: Target
     memory: Memory
-    attached: Location | None
+    core: Core
 
 
 def builder_of(function: ir.Function) -> Builder | None:
@@ -114,7 +115,7 @@ def bounds_faults(k: Builder) -> Iterator[Diagnostic]:
 
 def _bounds(k: Builder, other: str) -> Diagnostic:
     size = f" in clusters of {k.cluster_size}" if k.cluster_size > 1 else ""
-    return THREADS.diagnose(at=k.attached, function=k.name, threads=k.threads, and_cluster=size, other=other)
+    return THREADS.diagnose(at=k.core.attached, function=k.name, threads=k.threads, and_cluster=size, other=other)
 
 
 def _declared_threads(function: ir.Function) -> tuple[int | None, int | None]:

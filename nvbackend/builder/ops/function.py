@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.arithmetic import select
 from nvbackend.builder.core.control import Control
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row, generic_address
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun, missing
@@ -18,6 +18,7 @@ from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile, SharedTiles
 from nvbackend.builder.core.tile_memory import lay_out_tiles
 from nvbackend.builder.core.variables import Variable, make_variable
+from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
@@ -43,11 +44,14 @@ from nvbackend.builder.values.values import Operand, Value, constant
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_layout import SmemLayout
+from nvbackend.isel.machine.function import MemoryTouch, Touch
 
 
-class FunctionBuilder(BuilderCore):
+class FunctionBuilder:
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
+    core: Core
+    """Where code goes, what is recorded, and what is in scope: what the other parts stand on."""
     control: Control
     """Branches, loops and exits: what `k.if_` and its kin are calls of."""
     memory: Memory
@@ -91,30 +95,36 @@ class FunctionBuilder(BuilderCore):
     multimem: Multimem
     """Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.control = Control(self)
-        self.memory = Memory(self)
-        self._threads = Threads(self, self.control)
-        self.barrier = Barrier(self, self._threads)
-        self.fence = Fence(self)
-        self.setmaxnreg = SetMaxNReg(self)
-        self.cluster = Cluster(self, self.memory, self._threads, self.barrier)
-        self.mbarrier = Mbarrier(self, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
-        self.tma = Tma(self, self.control, self._threads, self.cluster)
-        self.bulk = Bulk(self, self.cluster)
-        self.tensormap = TensorMaps(self)
-        self.cp_async = CpAsync(self)
-        self.async_store = AsyncStore(self, self.cluster)
-        self.cache = Cache(self)
-        self.launch_control = LaunchControl(self)
-        self.warp = Warp(self)
-        self.mma = Mma(self)
-        self.wmma = Wmma(self)
-        self.wgmma = Wgmma(self)
-        self.tcgen05 = Tcgen05(self, self.control, self.memory, self._threads, self.barrier, self.cluster)
-        self.math = Math(self)
-        self.multimem = Multimem(self)
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.name = core.name
+        self.target = core.target
+        self.function = core.function
+        self.machine = core.machine
+        self.threads = core.threads
+        self.cluster_size = core.cluster_size
+        self.control = Control(core)
+        self.memory = Memory(core)
+        self._threads = Threads(core, self.control)
+        self.barrier = Barrier(core, self._threads)
+        self.fence = Fence(core)
+        self.setmaxnreg = SetMaxNReg(core)
+        self.cluster = Cluster(core, self.memory, self._threads, self.barrier)
+        self.mbarrier = Mbarrier(core, self.control, self.memory, self._threads, self.barrier, self.cluster, self.fence)
+        self.tma = Tma(core, self.control, self._threads, self.cluster)
+        self.bulk = Bulk(core, self.cluster)
+        self.tensormap = TensorMaps(core)
+        self.cp_async = CpAsync(core)
+        self.async_store = AsyncStore(core, self.cluster)
+        self.cache = Cache(core)
+        self.launch_control = LaunchControl(core)
+        self.warp = Warp(core)
+        self.mma = Mma(core)
+        self.wmma = Wmma(core)
+        self.wgmma = Wgmma(core)
+        self.tcgen05 = Tcgen05(core, self.control, self.memory, self._threads, self.barrier, self.cluster)
+        self.math = Math(core)
+        self.multimem = Multimem(core)
 
     # -- control flow -----------------------------------------------------------------------------------------------
 
@@ -123,7 +133,7 @@ class FunctionBuilder(BuilderCore):
 
         Without a `name` it is called as what it is assigned to.
         """
-        return make_variable(self, initial, element, name=name_or(name, "var", "var"))
+        return make_variable(self.core, initial, element, name=name_or(name, "var", "var"))
 
     def if_(self, condition: Operand) -> AbstractContextManager[None]:
         """Run the block where `condition` (a predicate) holds. `k.else_()` may follow."""
@@ -174,11 +184,11 @@ class FunctionBuilder(BuilderCore):
 
     def const(self, number: Number, element: ElementType) -> Value:
         """`number` as a value of `element` (value.constant where it does not fit)."""
-        return constant(self, number, element)
+        return constant(self.core, number, element)
 
     def select(self, condition: Operand, yes: Operand, no: Operand) -> Value:
         """`yes` where the predicate holds, else `no`; both are evaluated."""
-        return select(self, condition, yes, no)
+        return select(self.core, condition, yes, no)
 
     # -- memory -----------------------------------------------------------------------------------------------------
 
@@ -222,7 +232,7 @@ class FunctionBuilder(BuilderCore):
 
     def generic_address(self, address: Address) -> Value:
         """The generic address (u64) of `address`, which instructions without a state space take. PTX ISA 6.4.1.1."""
-        return generic_address(self, address)
+        return generic_address(self.core, address)
 
     # -- threads ----------------------------------------------------------------------------------------------------
 
@@ -290,6 +300,34 @@ class FunctionBuilder(BuilderCore):
 
     # -- any other instruction --------------------------------------------------------------------------------------
 
+    def emit(
+        self,
+        row: Row,
+        operands: Operands,
+        *,
+        touches: Sequence[Touch] = (),
+        memory: Sequence[MemoryTouch] = (),
+        words: dict[str, int] | None = None,
+        facts: dict[str, int] | None = None,
+        extents: Mapping[str, int] | None = None,
+        name: str = "",
+    ) -> dict[str, list[ir.Value]]:
+        """Emit one machine instruction: check it against the target, lower it, record it. Returns outputs by name.
+
+        `extents` are the bytes that it accesses at the shared address in an operand, where the row does not say.
+        Raises the diagnostics of the row's gate, with the actual target, before anything is emitted.
+        """
+        return self.core.emit(
+            row,
+            operands,
+            touches=touches,
+            memory=memory,
+            words=words,
+            facts=facts,
+            extents=extents,
+            name=name,
+        )
+
     def instruction(self, row: Row, **operands: Given | Sequence[Given]) -> dict[str, list[Value]]:
         """Emit `row` with `operands` by name, each one value or as many as it has registers; its outputs by name.
 
@@ -297,7 +335,7 @@ class FunctionBuilder(BuilderCore):
         integers. An Address is given in the state space that the row wants. Raises instruction.operands for other names
         or another number of registers, value.type for other types, and whatever keeps the row from the target.
         """
-        return emit_row(self, row, operands)
+        return emit_row(self.core, row, operands)
 
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.addresses import mbarrier_address
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.values import Value
@@ -19,7 +19,7 @@ class LaunchControl(Noun):
 
     called = "launch_control"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     # -- clusterlaunchcontrol (PTX ISA 9.7.13) ----------------------------------------------------------------------
@@ -41,7 +41,7 @@ class LaunchControl(Noun):
         halves = [half.ir for half in answer.cast(u64).load(2)]
         got = self._k.emit(launch_control.is_canceled(), {"answer": halves})["canceled"][0]
         first = self._k.emit(launch_control.first_ctaid(), {"answer": halves})["ctaid"]
-        return self._k._wrap(got, pred), [self._k._wrap(one, u32) for one in first[: len(launch_control.AXES)]]
+        return self._k.wrap(got, pred), [self._k.wrap(one, u32) for one in first[: len(launch_control.AXES)]]
 
     def canceled_coordinate(self, answer: Address, axis: str) -> Value:
         """The answer of `try_cancel`: ctaid of the cluster's first CTA along `axis` (u32); only where there is one.
@@ -50,4 +50,4 @@ class LaunchControl(Noun):
         """
         halves = [half.ir for half in answer.cast(u64).load(2)]
         row = variant("clusterlaunchcontrol.query_cancel", launch_control.first_ctaid_on, axis)
-        return self._k._wrap(self._k.emit(row, {"answer": halves})["ctaid"][0], u32)
+        return self._k.wrap(self._k.emit(row, {"answer": halves})["ctaid"][0], u32)

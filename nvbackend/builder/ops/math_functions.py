@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.arithmetic import pair_of, select
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -39,7 +39,7 @@ class Math(Noun):
 
     called = "math"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     # -- packing (PTX ISA 9.7.9) ------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class Math(Noun):
         row = variant("cvt", matrix_move.pack, pair, relu)
         operands = {"high": as_value(self._k, high, f32).ir, "low": as_value(self._k, low, f32).ir}
         kind = u16 if row.operand("packed").register is RegisterClass.B16 else u32
-        return self._k._wrap(self._k.emit(row, operands)["packed"][0], kind)
+        return self._k.wrap(self._k.emit(row, operands)["packed"][0], kind)
 
     def permute_bytes(self, low: Operand, high: Operand, selector: Operand) -> Value:
         """prmt: four bytes (u32) out of `low` (bytes 0 to 3) and `high` (4 to 7), picked by the nibbles of `selector`.
@@ -61,7 +61,7 @@ class Math(Noun):
         """
         given = {"low": low, "high": high, "selector": selector}
         operands = {name: as_value(self._k, one, u32).ir for name, one in given.items()}
-        return self._k._wrap(self._k.emit(matrix_move.prmt(), operands)["bytes"][0], u32)
+        return self._k.wrap(self._k.emit(matrix_move.prmt(), operands)["bytes"][0], u32)
 
     def min(self, left: Operand, right: Operand, *, nan: bool = False) -> Value:
         """The lesser of two values of one type: of -0.0 and 0.0 the first, of NaN and a number the number.
@@ -86,7 +86,7 @@ class Math(Noun):
             self._check_nan_form(f"{operation}.NaN", a.type)
         # LLVM's names: with "number" in them the number is taken, without it NaN.
         name = _EXTREMES[operation] + ("" if nan else "num")
-        return self._k._wrap(self._k._intrinsic(f"llvm.{name}.{_SUFFIXES[a.type.llvm]}", a.type, [a.ir, b.ir]), a.type)
+        return self._k.wrap(self._k.intrinsic(f"llvm.{name}.{_SUFFIXES[a.type.llvm]}", a.type, [a.ir, b.ir]), a.type)
 
     def _check_nan_form(self, instruction: str, element: ElementType) -> None:
         if element is f64:
@@ -106,7 +106,7 @@ class Math(Noun):
         z = as_value(self._k, c, x.type)
         if x.type not in (f32, f64):
             rules.UNSUPPORTED_OPERATION.fail(operation="fma", element=x.type, advice="convert to f32 or f64")
-        return self._k._wrap(self._k._intrinsic(f"llvm.fma.{x.type}", x.type, [x.ir, y.ir, z.ir]), x.type)
+        return self._k.wrap(self._k.intrinsic(f"llvm.fma.{x.type}", x.type, [x.ir, y.ir, z.ir]), x.type)
 
     def exp2(self, value: Operand) -> Value:
         """2 to the `value` (f32): ex2.approx, at most 2 units in the last place off. PTX ISA 9.7.3 (ex2)."""
@@ -132,4 +132,4 @@ class Math(Noun):
         given = as_value(self._k, value)
         if given.type is not f32:
             rules.UNSUPPORTED_OPERATION.fail(operation=f"k.{name}", element=given.type, advice="convert with .to(f32)")
-        return self._k._wrap(self._k._intrinsic(_FUNCTIONS[name], f32, [given.ir]), f32)
+        return self._k.wrap(self._k.intrinsic(_FUNCTIONS[name], f32, [given.ir]), f32)

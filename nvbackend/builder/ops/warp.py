@@ -6,7 +6,7 @@ from typing import Literal, overload
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -26,7 +26,7 @@ class Warp(Noun):
 
     called = "warp"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     # -- barriers of warp and cluster (PTX ISA 9.7.13.2 and 9.7.13.3) ------------------------------------------------
@@ -79,11 +79,11 @@ class Warp(Noun):
         row = variant("shfl.sync", warp.shuffle, mode, in_range)
         results = self._k.emit(row, self._exchange(value, mode, lane, members, width))
         exchanged = self._exchanged(results["result"][0], value)
-        return (exchanged, self._k._wrap(results["in_range"][0], pred)) if in_range else exchanged
+        return (exchanged, self._k.wrap(results["in_range"][0], pred)) if in_range else exchanged
 
     def _exchanged(self, result: ir.Value, value: Value) -> Value:
         """What the instruction gives, as the type of what it was given: f32 rides in a 32-bit register."""
-        return self._k._wrap(result, s32).bitcast(f32) if value.type is f32 else self._k._wrap(result, value.type)
+        return self._k.wrap(result, s32).bitcast(f32) if value.type is f32 else self._k.wrap(result, value.type)
 
     def _exchange(
         self, value: Value, mode: str, lane: Operand, members: Operand, width: int
@@ -94,7 +94,7 @@ class Warp(Noun):
             rules.TYPE_MISMATCH.fail(problem=problem, advice=narrow if value.type.bits < s32.bits else wide)
         named, other = as_value(self._k, members, u32), as_value(self._k, lane, s32)
         check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
-        here = self._k._execution.here()
+        here = self._k.execution.here()
         if isinstance(named.constant, int) and here is not None and here.is_exact:
             check_members(mode, named.constant, here.lanes)
         return {
@@ -111,7 +111,7 @@ class Warp(Noun):
         """
         row = variant("vote.sync", warp.vote, mode)
         operands = {"members": as_value(self._k, members, u32).ir, "predicate": as_value(self._k, predicate, pred).ir}
-        return self._k._wrap(self._k.emit(row, operands)["result"][0], u32 if mode == "ballot" else pred)
+        return self._k.wrap(self._k.emit(row, operands)["result"][0], u32 if mode == "ballot" else pred)
 
     @overload
     def match(
@@ -133,12 +133,12 @@ class Warp(Noun):
         """
         row = variant("match.sync", warp.match, mode, value.type.bits, equal)
         results = self._k.emit(row, {"members": as_value(self._k, members, u32).ir, "value": value.ir})
-        lanes = self._k._wrap(results["lanes"][0], u32)
-        return (lanes, self._k._wrap(results["equal"][0], pred)) if equal else lanes
+        lanes = self._k.wrap(results["lanes"][0], u32)
+        return (lanes, self._k.wrap(results["equal"][0], pred)) if equal else lanes
 
     def active_lanes(self) -> Value:
         """activemask: a u32 mask of the lanes that happen to be here; never a substitute for known `members`."""
-        return self._k._wrap(self._k.emit(warp.activemask(), {})["lanes"][0], u32)
+        return self._k.wrap(self._k.emit(warp.activemask(), {})["lanes"][0], u32)
 
     def reduce(
         self,
@@ -157,4 +157,4 @@ class Warp(Noun):
         element = "b32" if bitwise and value.type in (s32, u32) else str(value.type)
         row = variant("redux.sync", warp.reduce, operation, element, absolute=absolute, nan=nan)
         operands = {"members": as_value(self._k, members, u32).ir, "value": value.ir}
-        return self._k._wrap(self._k.emit(row, operands)["result"][0], value.type)
+        return self._k.wrap(self._k.emit(row, operands)["result"][0], value.type)

@@ -58,13 +58,13 @@ class _Block(AbstractContextManager[Yielded]):
         self._builder = builder
         self._call = call
         self._region: Region | None = None
-        builder._asked.waiting[self] = (call, caller_location())
+        builder.asked.waiting[self] = (call, caller_location())
 
     def __enter__(self) -> Yielded:
-        self._builder._asked.waiting.pop(self, None)
-        around = len(self._builder._regions)
+        self._builder.asked.waiting.pop(self, None)
+        around = len(self._builder.regions)
         entered = self._inside.__enter__()
-        opened = self._builder._regions[around:]
+        opened = self._builder.regions[around:]
         self._region = opened[0] if opened else None
         return entered
 
@@ -87,7 +87,7 @@ class _Block(AbstractContextManager[Yielded]):
         here = caller_location()
         callers = here.callers if here is not None else ()
         place = Location(frame.f_code.co_filename, taken.lineno, frame.f_code.co_name, callers)
-        in_loop = any(one.exit_block is not None for one in self._builder._regions)
+        in_loop = any(one.exit_block is not None for one in self._builder.regions)
         if isinstance(taken, ast.Return) and taken.value is not None:
             advice = "set a variable, k.var(...), in the block and return it after the block"
         elif isinstance(taken, ast.Return) or in_loop:
@@ -113,15 +113,17 @@ def with_block(
 ) -> Callable[Concatenate[Owner, Given], AbstractContextManager[Yielded]]:
     """`contextlib.contextmanager` for the builder's calls: one that is never entered is found when the kernel ends.
 
-    The method's owner is the builder, or has it as `_k`; a noun says as `called` what it is called on the builder.
+    The method's owner has the builder or its core as `_k`; a noun says as `called` what it is called on the builder.
     """
     make = contextmanager(function)
 
     @functools.wraps(function)
     def call(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AbstractContextManager[Yielded]:
-        builder: Any = getattr(self, "_k", self)
+        owner: Any = self
+        builder = owner._k
+        core = getattr(builder, "core", builder)
         noun = getattr(type(self), "called", None)
         name = f"{noun}.{function.__name__}" if noun else function.__name__
-        return _Block(make(self, *args, **kwargs), builder, name)
+        return _Block(make(self, *args, **kwargs), core, name)
 
     return call

@@ -41,8 +41,8 @@ class Axpby:
             AXPBY_TYPES.fail(accumulator=accumulator, c=c, d=d, legal=legal)
         self._k = k
         self._type = accumulator if own else f32
-        self._alpha = as_value(k, alpha, self._type)
-        self._beta = as_value(k, beta, self._type)
+        self._alpha = as_value(k.core, alpha, self._type)
+        self._beta = as_value(k.core, beta, self._type)
         self.d = d
 
     @property

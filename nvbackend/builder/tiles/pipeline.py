@@ -85,7 +85,7 @@ class Ring:
         k.mbarrier.wait(self._empty + index, self._phase ^ 1)
         full = self._full + index
         k.mbarrier.arrive(full, expect_tx=self.bytes)
-        with holding(k, "fill"):
+        with holding(k.core, "fill"):
             yield self._stage(index)
         self._advance()
 
@@ -104,10 +104,10 @@ class Ring:
             pipeline_rules.RING.fail(
                 stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because
             )
-        self._check_role("drain", "all threads of a consumer warpgroup", wrong=k._alone() is not None)
+        self._check_role("drain", "all threads of a consumer warpgroup", wrong=k.core.alone() is not None)
         index = self._index.value
         k.mbarrier.wait(self._full + index, self._phase)
-        with holding(k, "drain"):
+        with holding(k.core, "drain"):
             yield self._stage(index)
         if in_flight == 0:
             self._release(index, when=None)
@@ -127,18 +127,18 @@ class Ring:
         self._check_role("feed", "one thread that issues tcgen05.mma", wrong=self._roles.consuming is not None)
         index = self._index.value
         k.mbarrier.wait(self._full + index, self._phase)
-        with holding(k, "feed"):
+        with holding(k.core, "feed"):
             yield self._stage(index)
         shared = self.peers > 1
         mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}
-        barrier = mbarrier_address(k, self._empty + index).ir
+        barrier = mbarrier_address(k.core, self._empty + index).ir
         k.emit(tcgen05_memory.commit(multicast=shared), {"barrier": barrier, **mask})
         self._advance()
 
     def _check_role(self, call: str, who: str, *, wrong: bool) -> None:
         """Raises pipeline.role in the wrong role, pipeline.not-ready where no barrier followed the set-up."""
         if wrong:
-            pipeline_rules.RING_ROLE.fail(call=call, who=who, block=self._k._regions[-1].describe())
+            pipeline_rules.RING_ROLE.fail(call=call, who=who, block=self._k.core.regions[-1].describe())
         for instruction in reversed(list(self._k.machine.instructions())):
             if instruction.opcode in _SYNCHRONISES:
                 return
@@ -188,7 +188,7 @@ def grouped_tile(k: FunctionBuilder, tile: Operand, rows: Operand, columns: Oper
     """Row and column of tile number `tile` of a grid, walked `group` rows at a time. Raises pipeline.group."""
     if type(group) is not int or group < 1:
         pipeline_rules.GROUP.fail(given=repr(group))
-    index, height, width = (as_value(k, one, s32).to(u32) for one in (tile, rows, columns))
+    index, height, width = (as_value(k.core, one, s32).to(u32) for one in (tile, rows, columns))
     in_group = width * group
     first = _quotient(k, index, in_group) * group
     height = k.math.min(height - first, group)
@@ -200,8 +200,8 @@ def grouped_tile(k: FunctionBuilder, tile: Operand, rows: Operand, columns: Oper
 
 
 def _quotient(k: FunctionBuilder, a: Value, b: Value) -> Value:
-    return k._wrap(k._ir.udiv(a.ir, b.ir), u32)
+    return k.core.wrap(k.core.llvm.udiv(a.ir, b.ir), u32)
 
 
 def _rest(k: FunctionBuilder, a: Value, b: Value) -> Value:
-    return k._wrap(k._ir.urem(a.ir, b.ir), u32)
+    return k.core.wrap(k.core.llvm.urem(a.ir, b.ir), u32)

@@ -16,7 +16,7 @@ from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
 
 if TYPE_CHECKING:
-    from nvbackend.builder.core.core import BuilderCore
+    from nvbackend.builder.core.core import Core
 
 REGISTER_BITS = 32
 MOST_REGISTERS = 255
@@ -59,7 +59,7 @@ class RegisterTensor:
 
     def __init__(
         self,
-        k: BuilderCore,
+        k: Core,
         element: ElementType,
         layout: Layout,
         cells: Sequence[Variable],
@@ -157,7 +157,7 @@ class RegisterTensor:
         return f"<registers of {self.element}: {self.layout}>"
 
 
-def make_registers(k: BuilderCore, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
+def make_registers(k: Core, element: ElementType, layout: Layout, name: str) -> RegisterTensor:
     """A cleared tensor of as many registers as the layout's elements take."""
     found = RegisterTensor(k, element, layout, ())
     if element.bits < REGISTER_BITS and REGISTER_BITS % element.bits:

@@ -246,7 +246,7 @@ def _divisor(k: FunctionBuilder, given: Any) -> int:
     if isinstance(given, int):
         return given
     value: Value = given._value()
-    return k._places.multiples.divisor(value.ir)
+    return k.core.places.multiples.divisor(value.ir)
 
 
 @user_facing
@@ -306,8 +306,8 @@ class Inside:
         for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
             if bound is not None:
                 k = self.coordinates._k
-                number = as_value(k, index, s32 if isinstance(index, int) else None)
-                below = number < as_value(k, bound, number.type)
+                number = as_value(k.core, index, s32 if isinstance(index, int) else None)
+                below = number < as_value(k.core, bound, number.type)
                 found = below if found is None else found & below
         return found
 
@@ -336,7 +336,7 @@ def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, mult
     """The memory at `address` seen through `layout`: see `k.tensor`. CuTe's make_tensor."""
     if type(multiple_of) is not int or multiple_of < 1:
         MULTIPLE.fail(given=multiple_of)
-    if address._k is not k:
+    if address._k is not k.core:
         rules.FOREIGN_VALUE.fail(owner=address._k.name, user=k.name)
     if address.element.bits % BYTE_BITS:
         rules.SUB_BYTE.fail(count="a run-time number of", element=address.element, bits=address.element.bits)
@@ -352,7 +352,7 @@ def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, mult
     for place, stride in enumerate(strides):
         if not isinstance(stride, int):
             one = [int(other == place) for other in range(len(strides))]
-            value = as_index(k, stride).to(address_type(address.space))
+            value = as_index(k.core, stride).to(address_type(address.space))
             found = math.lcm(_divisor(k, stride), multiple_of)
             terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, one))), value, found))
     return Tensor(k, address, tuple(terms))
@@ -393,4 +393,4 @@ def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Opera
         ]
         parts.append(Partition(Layout(tuple(whole), tuple(strides))))
     first = (0,) * len(whole) if at is None else tuple(at)
-    return Coordinates(k, tuple(parts), tuple(one if type(one) is int else as_index(k, one) for one in first))
+    return Coordinates(k, tuple(parts), tuple(one if type(one) is int else as_index(k.core, one) for one in first))

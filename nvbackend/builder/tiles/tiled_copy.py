@@ -158,7 +158,7 @@ def _threads_beyond(k: FunctionBuilder, size: int, parts: tuple[Part, ...]) -> t
         number = part._thread if isinstance(part, Tensor) else None
         if number is None or isinstance(number, int):
             continue
-        for thread, own in k._execution.numbers_here(as_value(k, number).ir).items():
+        for thread, own in k.core.execution.numbers_here(as_value(k.core, number).ir).items():
             if own >= size:
                 return thread, own
     return None
@@ -188,9 +188,9 @@ def _load_words(k: FunctionBuilder, address: Address, words: _Words) -> list[Val
     if size in ACCESS_BYTES:
         return given.load(words.count)
     kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
-    loaded = k._ir.load(given._pointer(), typ=kind, align=size)
+    loaded = k.core.llvm.load(given._pointer(), typ=kind, align=size)
     places = (ir.Constant(ir.IntType(32), index) for index in range(words.count))
-    return [k._wrap(k._ir.extract_element(loaded, place), u32) for place in places]
+    return [k.core.wrap(k.core.llvm.extract_element(loaded, place), u32) for place in places]
 
 
 def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: list[Value]) -> None:
@@ -201,8 +201,8 @@ def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: li
         return
     packed: ir.Value = ir.Constant(ir.VectorType(ir.IntType(REGISTER_BITS), words.count), ir.Undefined)
     for index, value in enumerate(values):
-        packed = k._ir.insert_element(packed, value.ir, ir.Constant(ir.IntType(32), index))
-    k._ir.store(packed, given._pointer(), align=size)
+        packed = k.core.llvm.insert_element(packed, value.ir, ir.Constant(ir.IntType(32), index))
+    k.core.llvm.store(packed, given._pointer(), align=size)
 
 
 def _cp_async(k: FunctionBuilder, atom: CopyAtom, source: Address, destination: Address, inside: Value | None) -> None:
@@ -216,7 +216,7 @@ def _ldmatrix(
 ) -> None:
     row = _row(atom)
     results = k.emit(row, {"address": source.bytes.ir})["fragment"]
-    _given(destination, _words(atom, len(results)), [k._wrap(one, u32) for one in results])
+    _given(destination, _words(atom, len(results)), [k.core.wrap(one, u32) for one in results])
 
 
 def _stmatrix(

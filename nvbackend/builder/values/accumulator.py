@@ -34,11 +34,14 @@ def halves(register: Value) -> tuple[Value, Value]:
 class Registers(Emitter, Protocol):
     """What registers that can be set again need of their builder."""
 
-    def _pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None: ...
+    def pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
+        """Record what no machine instruction says."""
 
-    def _read(self, storage: Storage) -> list[ir.Value]: ...
+    def read(self, storage: Storage) -> list[ir.Value]:
+        """The registers' present values."""
 
-    def _write(self, storage: Storage, values: Sequence[ir.Value]) -> None: ...
+    def write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
+        """Give the registers other values."""
 
 
 @user_facing
@@ -83,7 +86,7 @@ class Accumulator:
 
     def clear(self) -> None:
         """Let the next mma overwrite what is here. Costs no instruction a register."""
-        self._k._write(self._scale, [constant(self._k, 0, s32).ir])
+        self._k.write(self._scale, [constant(self._k, 0, s32).ir])
 
     def fill(self, number: Operand) -> None:
         """Let every element be `number`, a number or a value of the element's type; the next mma adds to it."""
@@ -95,14 +98,14 @@ class Accumulator:
         if len(values) != self.registers:
             ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
         given = [as_value(self._k, value, self.register_type).ir for value in values]
-        self._k._pseudo("registers.write", [Touch(self.block, Access.WRITE)])
-        self._k._write(self._storage, given)
-        self._k._write(self._scale, [constant(self._k, 1, s32).ir])
+        self._k.pseudo("registers.write", [Touch(self.block, Access.WRITE)])
+        self._k.write(self._storage, given)
+        self._k.write(self._scale, [constant(self._k, 1, s32).ir])
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
-        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
-        return [self._k._wrap(register, self.register_type) for register in self._k._read(self._storage)]
+        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return [self._k.wrap(register, self.register_type) for register in self._k.read(self._storage)]
 
     def __len__(self) -> int:
         return self.registers
@@ -134,5 +137,5 @@ class Fragment:
     @property
     def registers(self) -> tuple[Value, ...]:
         """The thread's four registers, to read: no mma that multiplies them may be in flight (wgmma.read-in-flight)."""
-        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
+        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
         return self._registers

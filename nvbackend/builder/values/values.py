@@ -23,9 +23,10 @@ class Emitter(Protocol):
 
     name: str
     target: Target
-    _ir: ir.IRBuilder
+    llvm: ir.IRBuilder
 
-    def _wrap(self, value: ir.Value, element: ElementType) -> Value: ...
+    def wrap(self, value: ir.Value, element: ElementType) -> Value:
+        """An llvmlite value as one of `element`."""
 
 
 @user_facing
@@ -113,7 +114,7 @@ class Arithmetic:
 
     def __neg__(self) -> Value:
         value = self._value()
-        return _made(value, value, expressions.negated(value._k._ir, value._type, value.ir))
+        return _made(value, value, expressions.negated(value._k.llvm, value._type, value.ir))
 
     def __invert__(self) -> Value:
         value = self._value()
@@ -153,7 +154,7 @@ class Arithmetic:
         if value._type is element:
             return value
         k = value._k
-        return k._wrap(conversions.converted(k._ir, k.target, value.ir, value._type, element), element)
+        return k.wrap(conversions.converted(k.llvm, k.target, value.ir, value._type, element), element)
 
     def widened(self, largest: int) -> Value:
         """This integer in a type of at least 32 bits that holds numbers up to `largest`: its own, s32 or s64.
@@ -168,7 +169,7 @@ class Arithmetic:
     def bitcast(self, element: ElementType) -> Value:
         """The same bits as a value of `element`, which must be as wide."""
         value = self._value()
-        return value._k._wrap(conversions.bitcast(value._k._ir, value.ir, value._type, element), element)
+        return value._k.wrap(conversions.bitcast(value._k.llvm, value.ir, value._type, element), element)
 
 
 class Value(Arithmetic):
@@ -254,7 +255,7 @@ def _two_types(operation: str, left: ElementType, right: ElementType) -> NoRetur
 
 def constant(k: Emitter, given: Number, element: ElementType) -> Value:
     """A constant of `element`; integers must be in its range, integer types take no fractions."""
-    return k._wrap(llvm_constant(given, element), element)
+    return k.wrap(llvm_constant(given, element), element)
 
 
 def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
@@ -272,23 +273,23 @@ def pair(operation: str, left: object, right: object) -> tuple[Value, Value]:
 
 def _binary(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
-    return _made(a, b, expressions.binary(a._k._ir, operation, a._type, a.ir, b.ir))
+    return _made(a, b, expressions.binary(a._k.llvm, operation, a._type, a.ir, b.ir))
 
 
 def _divided(
     operation: Callable[[ir.IRBuilder, ElementType, ir.Value, ir.Value], ir.Value], left: object, right: object
 ) -> Value:
     a, b = pair("// and %", left, right)
-    return _made(a, b, operation(a._k._ir, a._type, a.ir, b.ir))
+    return _made(a, b, operation(a._k.llvm, a._type, a.ir, b.ir))
 
 
 def _made(a: Value, b: Value, found: ir.Value) -> Value:
     """What an operator made of two values: one of them, which lives on in its own block, or a new one."""
     if found is a._ir or found is b._ir:
         return a if found is a._ir else b
-    return a._k._wrap(found, a._type)
+    return a._k.wrap(found, a._type)
 
 
 def _compare(operation: str, left: object, right: object) -> Value:
     a, b = pair(operation, left, right)
-    return a._k._wrap(expressions.compare(a._k._ir, operation, a._type, a.ir, b.ir), pred)
+    return a._k.wrap(expressions.compare(a._k.llvm, operation, a._type, a.ir, b.ir), pred)

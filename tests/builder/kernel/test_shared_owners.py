@@ -192,7 +192,7 @@ def test_a_kernel_whose_module_got_an_array():
     fill(k, 128)
     array = ir.GlobalVariable(k.module, ir.ArrayType(ir.IntType(8), 0), "arrays", addrspace=3)
     array.linkage = "external"
-    touch(k._ir, array)
+    touch(k.core.llvm, array)
     with pytest.raises(DiagnosticError, match=r"attach\.shared"):
         k.finish()
 
@@ -259,7 +259,7 @@ def test_an_indirect_call_reaches_no_function_of_another_type():
     taken = ir.Function(owner, ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "taken")
     inner = attach(ir.IRBuilder(taken.append_basic_block("entry")))
     fill(inner, 256)
-    inner._ir.ret_void()
+    inner.core.llvm.ret_void()
     caller.store(taken, caller.alloca(taken.type))
     one = ir.Function(owner, VOID, "one")
     ir.IRBuilder(one.append_basic_block("entry")).ret_void()

@@ -110,7 +110,7 @@ def here(spelling: Spelling, target: str = "sm_90a") -> ThreadSet | None:
     """The threads that the builder takes to be where a condition holds."""
     k = KernelBuilder("kernel", target, threads=THREADS)
     with k.if_(spelling(k, k.thread_id())):
-        return k._execution.here()
+        return k.core.execution.here()
 
 
 def parametrize(**groups: dict[str, Spelling]) -> pytest.MarkDecorator:

@@ -13,6 +13,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, f64, i32, i64, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.lower.numbers import is_packed
+from nvbackend.builder.ops.math_functions import Math
 from nvbackend.builder.values.values import as_value
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES, pred
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -84,10 +85,10 @@ def test_what_a_value_of_another_type_is_advised(given):
     value = k.arguments[0][0]
     for wanted in [*PLAIN, pred]:
         if wanted is given:
-            assert as_value(k, value, wanted) is value
+            assert as_value(k.core, value, wanted) is value
             continue
         with pytest.raises(nvb.DiagnosticError, match=f"{wanted} is wanted here, and the value is {given}") as caught:
-            as_value(k, value, wanted)
+            as_value(k.core, value, wanted)
         (found,) = caught.value.diagnostics
         assert ("compare it with 0" in found.fix) is (wanted is pred)
         assert (f".to({wanted})" in found.fix) is (wanted is not pred)
@@ -120,7 +121,7 @@ def test_unsigned_comparison_of_large_numbers():
 def test_float_arithmetic_and_fma():
     kernel = binary(lambda a, b: (a - b) * 2.0 + a / b, f64, f64)
     assert evaluate(kernel, np.float64, 3.0, 4.0) == (3.0 - 4.0) * 2.0 + 3.0 / 4.0
-    fused = binary(lambda a, b: a._k.math.fma(a, b, -9.0), f64, f64)
+    fused = binary(lambda a, b: Math(a._k).fma(a, b, -9.0), f64, f64)
     assert evaluate(fused, np.float64, 2.0, 5.0) == 1.0
 
 

@@ -78,7 +78,7 @@ def test_what_fits_passes_whatever_the_layouts_of_c_and_d() -> None:
 
 def test_what_ordinary_code_made_is_not_looked_at() -> None:
     u = Emitted()
-    halves = [u.k._wrap(one, nvb.u32) for one in u.load(A)]
+    halves = [u.k.core.wrap(one, nvb.u32) for one in u.load(A)]
     b = [(one ^ 0x8000_8000).ir for one in halves]
     u.store(STORE, u.mma(MULTIPLY, u.load(A), b, u.load(C)))
     assert u.found() == []

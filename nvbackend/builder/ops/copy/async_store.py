@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster
@@ -27,7 +27,7 @@ class AsyncStore(Noun):
 
     called = "async_store"
 
-    def __init__(self, k: BuilderCore, cluster: Cluster) -> None:
+    def __init__(self, k: Core, cluster: Cluster) -> None:
         self._k = k
         self._cluster = cluster
 
@@ -58,7 +58,7 @@ class AsyncStore(Noun):
             _check_global(several, barrier, rank)
             row = variant("st.async", async_store.store_global, element, scope or "gpu", mmio=mmio)
             (value,) = several
-            given = self._k._ir.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
+            given = self._k.llvm.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
             self._k.emit(row, {"destination": destination.bytes.ir, "value": given})
             return
         if barrier is None or rank is None or scope is not None or mmio:

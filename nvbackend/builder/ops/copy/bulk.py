@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import any_address, cache_hint, mbarrier_address
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster
@@ -28,7 +28,7 @@ class Bulk(Noun):
 
     called = "bulk"
 
-    def __init__(self, k: BuilderCore, cluster: Cluster) -> None:
+    def __init__(self, k: Core, cluster: Cluster) -> None:
         self._k = k
         self._cluster = cluster
 

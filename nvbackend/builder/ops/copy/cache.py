@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.core.addresses import any_address
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
@@ -23,7 +23,7 @@ class Cache(Noun):
 
     called = "cache"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     # -- caches (PTX ISA 9.7.9) -------------------------------------------------------------------------------------
@@ -38,7 +38,7 @@ class Cache(Noun):
             "createpolicy", cache_control.policy_fractional, primary, secondary, fraction=fraction is not None
         )
         given = {} if fraction is None else {"fraction": as_value(self._k, fraction, f32).ir}
-        return self._k._wrap(self._k.emit(row, given)["policy"][0], u64)
+        return self._k.wrap(self._k.emit(row, given)["policy"][0], u64)
 
     def prefetch(self, address: Address | Value, level: str = "L2", *, space: str | None = None) -> None:
         """prefetch: bring the line at `address` to "L1" or "L2", or "L2::evict_last", "L2::evict_normal" of global.
@@ -92,14 +92,12 @@ class Cache(Noun):
         if isinstance(first.constant, int) and isinstance(whole.constant, int):
             memory_rules.check_policy_range(first.constant, whole.constant)
         given = {"address": any_address(self._k, address), "primary_bytes": first.ir, "total_bytes": whole.ir}
-        return self._k._wrap(self._k.emit(row, given)["policy"][0], u64)
+        return self._k.wrap(self._k.emit(row, given)["policy"][0], u64)
 
     def policy_of_property(self, access_property: Operand) -> Value:
         """createpolicy.cvt: the policy (u64) of an access property (u64) of the CUDA runtime. PTX ISA 9.7.9."""
         row = cache_control.policy_convert()
-        return self._k._wrap(
-            self._k.emit(row, {"access": as_value(self._k, access_property, u64).ir})["policy"][0], u64
-        )
+        return self._k.wrap(self._k.emit(row, {"access": as_value(self._k, access_property, u64).ir})["policy"][0], u64)
 
 
 def _space(address: Address | Value) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.addresses import mbarrier_address
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -21,7 +21,7 @@ class CpAsync(Noun):
 
     called = "cp_async"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     # -- cp.async (PTX ISA 9.7.9) -----------------------------------------------------------------------------------

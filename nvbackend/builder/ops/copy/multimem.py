@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
@@ -36,7 +36,7 @@ class Multimem(Noun):
 
     called = "multimem"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     def load_reduce(
@@ -65,8 +65,7 @@ class Multimem(Noun):
         )
         kind = _type_of(row)
         return [
-            self._k._wrap(one, kind)
-            for one in self._k.emit(row, {"address": self._multimem_address(address)})["values"]
+            self._k.wrap(one, kind) for one in self._k.emit(row, {"address": self._multimem_address(address)})["values"]
         ]
 
     def store(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
@@ -33,7 +33,7 @@ class TensorMaps(Noun):
 
     called = "tensormap"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     def at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
@@ -44,8 +44,8 @@ class TensorMaps(Noun):
         """
         if address.space != GLOBAL_SPACE or address.align % TENSOR_MAP_ALIGNMENT:
             MAP_ADDRESS.fail(given=address, bytes=tensormap.TENSOR_MAP_BYTES, wanted=TENSOR_MAP_ALIGNMENT)
-        generic = self._k._ir.inttoptr(own(self._k, address).bytes.ir, ir.PointerType(addrspace=GLOBAL_SPACE))
-        return TensorMapParameter(name, self._k._ir.addrspacecast(generic, ir.PointerType()), kind)
+        generic = self._k.llvm.inttoptr(own(self._k, address).bytes.ir, ir.PointerType(addrspace=GLOBAL_SPACE))
+        return TensorMapParameter(name, self._k.llvm.addrspacecast(generic, ir.PointerType()), kind)
 
     def replace(self, tensor_map: Address, field: str, value: Operand, *, dimension: int | None = None) -> None:
         """tensormap.replace: set `field` of the 128-byte map in shared or global memory at `tensor_map`.

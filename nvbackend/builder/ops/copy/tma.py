@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import Control
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TensorMapParameter
@@ -62,7 +62,7 @@ class Tma(Noun):
 
     called = "tma"
 
-    def __init__(self, k: BuilderCore, control: Control, threads: Threads, cluster: Cluster) -> None:
+    def __init__(self, k: Core, control: Control, threads: Threads, cluster: Cluster) -> None:
         self._k = k
         self._control = control
         self._threads = threads
@@ -133,11 +133,11 @@ class Tma(Noun):
             facts.ALIGNMENT: align,
             facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
             facts.SWIZZLE: kind.swizzle,
-            facts.SAME: int(self._k._execution.is_same(*_values(given))),
+            facts.SAME: int(self._k.execution.is_same(*_values(given))),
             **self._start_facts(kind.element, given),
             **_reduced_element(row, kind.element),
         }
-        raise_all(place_faults(row, {**self._k._execution.facts(row, given), **known}))
+        raise_all(place_faults(row, {**self._k.execution.facts(row, given), **known}))
         self._k.emit(row, given, facts=known, extents=_extent(kind, str(row.axes["mode"]), place))
 
     def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
@@ -145,7 +145,7 @@ class Tma(Noun):
         coordinates = given["coordinates"]
         if not isinstance(coordinates, list):
             return {}
-        steps = [self._k._places.step(one) for one in coordinates]
+        steps = [self._k.places.step(one) for one in coordinates]
         before = [place for place, one in enumerate(steps) if not one.terms and one.constant < 0]
         known = {facts.BEFORE: before[0]} if before else {}
         start, unit = steps[0], element.bits // 8
@@ -375,7 +375,7 @@ def _check_mode(tensor_map: TensorMapParameter, row: Row) -> None:
         MAP_MODE.fail(name=tensor_map.name, made=made, instruction=row.opcode, mode=mode, wanted=wanted, im2col=im2col)
 
 
-def _all(k: BuilderCore, row: Row, name: str, given: Sequence[Operand], element: ElementType) -> list[ir.Value]:
+def _all(k: Core, row: Row, name: str, given: Sequence[Operand], element: ElementType) -> list[ir.Value]:
     """The operand `name` of `row` out of `given`. Raises tma.box-operands where their number is another."""
     wanted = next((operand.count for operand in row.operands if operand.name == name), 0)
     if len(given) != wanted:

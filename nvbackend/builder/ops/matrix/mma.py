@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
@@ -27,7 +27,7 @@ class Mma(Noun):
 
     called = "mma"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     def ldmatrix(
@@ -45,7 +45,7 @@ class Mma(Noun):
         """
         row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
         own(self._k, address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
-        return [self._k._wrap(one, u32) for one in self._k.emit(row, {"address": address.bytes.ir})["fragment"]]
+        return [self._k.wrap(one, u32) for one in self._k.emit(row, {"address": address.bytes.ir})["fragment"]]
 
     def stmatrix(
         self,
@@ -65,7 +65,7 @@ class Mma(Noun):
     def movmatrix(self, fragment: Value) -> Value:
         """movmatrix: the transpose of an m8n8 matrix of 16-bit elements that lies across the warp's registers."""
         source = as_value(self._k, fragment, u32).ir
-        return self._k._wrap(self._k.emit(matrix_move.movmatrix(), {"source": source})["fragment"][0], u32)
+        return self._k.wrap(self._k.emit(matrix_move.movmatrix(), {"source": source})["fragment"][0], u32)
 
     def sync(
         self,
@@ -107,7 +107,7 @@ class Mma(Noun):
         operands.update({name: getattr(request, name) for name in IMMEDIATES if name in legal})
         results = self._k.emit(row, operands)
         kind = s32 if one.d is s32 else mma_operand_rules.register_type(row, "d")
-        return [self._k._wrap(register, kind) for register in results["d"]]
+        return [self._k.wrap(register, kind) for register in results["d"]]
 
     def _register(self, row: Row, operand: str, element: ElementType, given: Operand) -> ir.Value:
         """A register of a fragment: tf32 may come as the f32 that it is cut from, s32 as itself."""

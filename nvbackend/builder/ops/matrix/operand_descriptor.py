@@ -64,7 +64,7 @@ class OperandDescriptor(Arithmetic):
         self.address.check_own("a descriptor")
         address, k = self.address.bytes, self.address._k
         word = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | self.word
-        k._places.is_descriptor(word.ir, k._places.of_address(address.ir))
+        k.places.is_descriptor(word.ir, k.places.of_address(address.ir))
         return word
 
     def __add__(self, units: Any) -> Any:

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import Control
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
@@ -47,9 +47,7 @@ class TensorLoad:
 
     __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
 
-    def __init__(
-        self, k: BuilderCore, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock
-    ) -> None:
+    def __init__(self, k: Core, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock) -> None:
         self._k = k
         self.block = block
         self._element = element
@@ -69,8 +67,8 @@ class TensorLoad:
     def _read(self, block: int) -> list[Value]:
         if not self._waited:
             memory_rules.READ_BEFORE_WAIT.fail()
-        self._k._pseudo("registers.read", [Touch(self.block, Access.READ)])
-        return [self._k._wrap(register, self._element) for register in self._blocks[block]]
+        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return [self._k.wrap(register, self._element) for register in self._blocks[block]]
 
 
 @user_facing
@@ -81,7 +79,7 @@ class Tcgen05(Noun):
 
     def __init__(
         self,
-        k: BuilderCore,
+        k: Core,
         control: Control,
         memory: Memory,
         threads: Threads,
@@ -199,8 +197,8 @@ class Tcgen05(Noun):
         return self._load(row, BY_NAME[str(type)], tmem, half_split, "values", "reduced")
 
     def _load(self, row: Row, element: ElementType, tmem: Operand, half_split: int, *outputs: str) -> TensorLoad:
-        self._k._register_blocks += 1
-        block = RegisterBlock(self._k._register_blocks, "load")
+        self._k.register_blocks += 1
+        block = RegisterBlock(self._k.register_blocks, "load")
         operands = {"tmem": self._tmem(tmem), **_split(row, half_split)}
         results = self._emit_tmem(row, operands, half_split=half_split, touches=[Touch(block, Access.WRITE)])
         return TensorLoad(self._k, element, [results[name] for name in outputs], block)
@@ -301,7 +299,7 @@ class Tcgen05(Noun):
         start.check_own("a descriptor")
         address = as_value(self._k, start.bytes, u32)
         descriptor = ((address & ADDRESS_MASK) >> ADDRESS_SHIFT).to(u64) | layout.template_word
-        self._k._places.is_descriptor(descriptor.ir, self._k._places.of_address(address.ir))
+        self._k.places.is_descriptor(descriptor.ir, self._k.places.of_address(address.ir))
         return descriptor
 
     def mma(
@@ -381,7 +379,7 @@ class Tcgen05(Noun):
 
     @functools.cached_property
     def _columns(self) -> TmemPlaces:
-        return TmemPlaces(self._k._places)
+        return TmemPlaces(self._k.places)
 
     def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
         parts = given if isinstance(given, Sequence) else (given,)

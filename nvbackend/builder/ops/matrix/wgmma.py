@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.tile import SharedTile
@@ -32,7 +32,7 @@ class Wgmma(Noun):
 
     called = "wgmma"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     def accumulator(self, n: int, element: ElementType = f32, *, name: str | None = None) -> Accumulator:
@@ -45,11 +45,11 @@ class Wgmma(Noun):
         registers = n // (4 if element is f16 else 2)
         register = ir.FloatType() if element is f32 else ir.IntType(32)
         block = self._register_block(name)
-        storage = self._k._new_storage([register] * registers, name)
-        scale = self._k._new_storage([ir.IntType(32)], f"{name}.scale_d")
+        storage = self._k.new_storage([register] * registers, name)
+        scale = self._k.new_storage([ir.IntType(32)], f"{name}.scale_d")
         accumulator = Accumulator(self._k, block, storage, scale, n, element)
         accumulator.clear()
-        self._k._accumulators.append(accumulator)
+        self._k.accumulators.append(accumulator)
         return accumulator
 
     def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> Fragment:
@@ -57,12 +57,12 @@ class Wgmma(Noun):
         values = [as_value(self._k, register, u32) for register in registers]
         check_fragment(len(values))
         block = self._register_block(name_or(name, "fragment", "a"))
-        self._k._pseudo("registers.write", [Touch(block, Access.WRITE)])
+        self._k.pseudo("registers.write", [Touch(block, Access.WRITE)])
         return Fragment(self._k, block, values, element)
 
     def _register_block(self, name: str) -> RegisterBlock:
-        self._k._register_blocks += 1
-        return RegisterBlock(self._k._register_blocks, name)
+        self._k.register_blocks += 1
+        return RegisterBlock(self._k.register_blocks, name)
 
     def smem_descriptor(self, tile: SharedTile, *, row: int = 0, column: int = 0) -> Value:
         """The descriptor (u64) of the part of `tile` that starts at (row, column), both multiples of a core matrix."""
@@ -89,13 +89,13 @@ class Wgmma(Noun):
         self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, int], touches: list[Touch]
     ) -> None:
         """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
-        live = [accumulator for accumulator in self._k._accumulators if accumulator._storage.region.open]
+        live = [accumulator for accumulator in self._k.accumulators if accumulator._storage.region.open]
         row = row_of(tuple((one.register_class, one.registers) for one in live))
         blocks = dict(zip((operand.name for operand in row.outputs), live, strict=True))
-        registers = {name: self._k._read(one._storage) for name, one in blocks.items()}
+        registers = {name: self._k.read(one._storage) for name, one in blocks.items()}
         results = self._k.emit(row, {**operands, **registers}, touches=touches)
         for name, one in blocks.items():
-            self._k._write(one._storage, results[name])
+            self._k.write(one._storage, results[name])
 
     def mma_async(
         self,
@@ -117,7 +117,7 @@ class Wgmma(Noun):
         added to. Raises every broken rule of the request and of what it is given (wgmma.*, layout.*), at this line.
         """
         row = select_wgmma(request, self._k.target)
-        check_threads(self._k.threads, self._k._regions[-1].among)
+        check_threads(self._k.threads, self._k.regions[-1].among)
         check_operands(request, accumulator, a, b)
         stored_k = request.k // 2 if request.sparse else request.k
         operands: dict[str, object] = {}
@@ -132,7 +132,7 @@ class Wgmma(Noun):
         if metadata is not None:
             operands["metadata"] = as_value(self._k, metadata, u32).ir
         operands["scale_d"], facts = self._scale_d(accumulator, accumulate)
-        operands["d"] = self._k._read(accumulator._storage)
+        operands["d"] = self._k.read(accumulator._storage)
         given = {
             "selector": request.selector,
             "scale_a": -1 if request.negate_a else 1,
@@ -144,8 +144,8 @@ class Wgmma(Noun):
         words = {name: one.word for name, one in described.items()}
         extents = {name: one.reach for name, one in described.items()}
         results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
-        self._k._write(accumulator._storage, results["d"])
-        self._k._write(accumulator._scale, results["scale_out"])
+        self._k.write(accumulator._storage, results["d"])
+        self._k.write(accumulator._scale, results["scale_out"])
 
     @with_block
     def group(self, in_flight: int = 0) -> Iterator[None]:
@@ -158,7 +158,7 @@ class Wgmma(Noun):
     def _scale_d(self, accumulator: Accumulator, accumulate: Operand | None) -> tuple[ir.Value, dict[str, int]]:
         """Scale-D of an mma, and the fact that it is what the caller wrote, where that is a constant."""
         if accumulate is None:
-            return self._k._read(accumulator._scale)[0], {}
+            return self._k.read(accumulator._scale)[0], {}
         given = as_value(self._k, accumulate, pred)
         known = {} if given.constant is None else {SCALE_D: int(bool(given.constant))}
         return given.to(s32).ir, known

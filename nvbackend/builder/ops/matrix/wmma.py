@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.lower.llvm_types import llvm_type
@@ -39,7 +39,7 @@ class WmmaFragment:
 
     def __init__(
         self,
-        k: BuilderCore,
+        k: Core,
         fragment: str,
         shape: Shape,
         element: ElementType,
@@ -85,20 +85,20 @@ class WmmaFragment:
 class WmmaAccumulator(WmmaFragment):
     """An accumulator that can be set again, for loops to carry. It reads as its present value."""
 
-    def __init__(self, k: BuilderCore, shape: Shape, element: ElementType, storage: Storage) -> None:
+    def __init__(self, k: Core, shape: Shape, element: ElementType, storage: Storage) -> None:
         super().__init__(k, "c", shape, element, None, ())
         self._storage = storage
 
     def values(self) -> list[Value]:
         """The thread's registers as they are now."""
         kind = register_type(self.element)
-        return [self._k._wrap(register, kind) for register in self._k._read(self._storage)]
+        return [self._k.wrap(register, kind) for register in self._k.read(self._storage)]
 
     def set(self, fragment: WmmaFragment) -> None:
         """Take over an accumulator of the same shape and type, such as the result of `k.wmma.mma` (wmma.operand)."""
         raise_all(_misplaced("c", self.shape, fragment, self.element))
         kind = register_type(self.element)
-        self._k._write(self._storage, [as_value(self._k, value, kind).ir for value in fragment.values()])
+        self._k.write(self._storage, [as_value(self._k, value, kind).ir for value in fragment.values()])
 
 
 @user_facing
@@ -107,7 +107,7 @@ class Wmma(Noun):
 
     called = "wmma"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     def load(
@@ -132,7 +132,7 @@ class Wmma(Noun):
         row = select_wmma_move(request, self._k.target)
         results = self._k.emit(row, self._memory_operands(request, row.ptx, address, stride), facts=_known(address))
         kind = register_type(element)
-        registers = [self._k._wrap(register, kind) for register in results["fragment"]]
+        registers = [self._k.wrap(register, kind) for register in results["fragment"]]
         return WmmaFragment(self._k, fragment, extents, element, None if fragment == "c" else layout, registers)
 
     def store(
@@ -188,7 +188,7 @@ class Wmma(Noun):
         operands = {place: [value.ir for value in one.values()] for place, one in places.items()}
         results = self._k.emit(row, operands)
         kind = register_type(result)
-        registers = [self._k._wrap(register, kind) for register in results["d"]]
+        registers = [self._k.wrap(register, kind) for register in results["d"]]
         return WmmaFragment(self._k, "d", a.shape, result, None, registers)
 
     def accumulator(
@@ -202,9 +202,9 @@ class Wmma(Noun):
         select_wmma_move(WmmaMoveRequest("load", "c", extents, element), self._k.target)
         kind = register_type(element)
         count = register_count("c", extents, element)
-        storage = self._k._new_storage([llvm_type(kind)] * count, name)
+        storage = self._k.new_storage([llvm_type(kind)] * count, name)
         number = as_value(self._k, _twice(fill) if element is f16 else fill, kind)
-        self._k._write(storage, [number.ir] * count)
+        self._k.write(storage, [number.ir] * count)
         return WmmaAccumulator(self._k, extents, element, storage)
 
     def fragment(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.scopes import rules
@@ -22,7 +22,7 @@ class Barrier(Noun):
 
     called = "barrier"
 
-    def __init__(self, k: BuilderCore, threads: Threads) -> None:
+    def __init__(self, k: Core, threads: Threads) -> None:
         self._k = k
         self._threads = threads
 
@@ -44,7 +44,7 @@ class Barrier(Noun):
         """
         row = variant("bar.red", sync.barrier_reduce, operation, counted=threads is not None, aligned=aligned)
         given = {**self._barrier_operands(identifier, threads), "predicate": as_value(self._k, predicate, pred).ir}
-        return self._k._wrap(self._k.emit(row, given)["result"][0], u32 if operation == "popc" else pred)
+        return self._k.wrap(self._k.emit(row, given)["result"][0], u32 if operation == "popc" else pred)
 
     def sync(self, identifier: Operand = 0, threads: Operand | None = None, *, aligned: bool = True) -> None:
         """Wait at barrier `identifier` (0 to 15) for the whole CTA, or for `threads` of it (a multiple of 32).

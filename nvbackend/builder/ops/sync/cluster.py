@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
@@ -22,7 +22,7 @@ class Cluster(Noun):
 
     called = "cluster"
 
-    def __init__(self, k: BuilderCore, memory: Memory, threads: Threads, barrier: Barrier) -> None:
+    def __init__(self, k: Core, memory: Memory, threads: Threads, barrier: Barrier) -> None:
         self._k = k
         self._memory = memory
         self._threads = threads
@@ -48,7 +48,7 @@ class Cluster(Noun):
         PTX ISA 9.7.9 (getctarank).
         """
         row = cluster.getctarank()
-        return self._k._wrap(self._k.emit(row, {"address": as_value(self._k, address, u32).ir})["rank"][0], u32)
+        return self._k.wrap(self._k.emit(row, {"address": as_value(self._k, address, u32).ir})["rank"][0], u32)
 
     def rank(self) -> Value:
         """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""
@@ -103,9 +103,9 @@ class Cluster(Noun):
         number = as_value(self._k, rank, s32).ir
         operands = {"address": address.ir, "rank": number}
         mapped = self._k.emit(cluster.mapa(), operands)["mapped"][0]
-        self._k._places.is_address(mapped, self._k._places.of_address(address.ir))
-        self._k._peers.map(mapped, self._k._execution.first_peers(number), number)
-        return self._k._wrap(mapped, u32)
+        self._k.places.is_address(mapped, self._k.places.of_address(address.ir))
+        self._k.peers.map(mapped, self._k.execution.first_peers(number), number)
+        return self._k.wrap(mapped, u32)
 
     def map_shared_rank(self, address: Address, rank: Operand) -> Address:
         """The same place as this CTA's shared `address`, in the CTA of rank `rank`: to load, to store, and for atomics.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import barriers as sync
@@ -15,7 +15,7 @@ class Fence(Noun):
 
     called = "fence"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     # -- fences and grids (PTX ISA 9.7.13) --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.addresses import MBARRIER_BYTES, mbarrier_address
 from nvbackend.builder.core.control import Control
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
@@ -41,7 +41,7 @@ class Mbarrier(Noun):
 
     def __init__(
         self,
-        k: BuilderCore,
+        k: Core,
         control: Control,
         memory: Memory,
         threads: Threads,
@@ -267,7 +267,7 @@ class Mbarrier(Noun):
                 counted=counted,
             )
         given = {**self._amount(count, expect_tx), "barrier": mbarrier_address(self._k, barrier).ir}
-        return self._k._wrap(self._k.emit(row, given)["state"][0], u64)
+        return self._k.wrap(self._k.emit(row, given)["state"][0], u64)
 
     def _check_returned(
         self,
@@ -390,9 +390,9 @@ class Mbarrier(Noun):
             given["parity"] = phase.ir
         if sleep is not None:
             given["time_hint"] = as_value(self._k, sleep, s32).ir
-        return self._k._wrap(self._k.emit(row, given)["done"][0], pred)
+        return self._k.wrap(self._k.emit(row, given)["done"][0], pred)
 
     def pending_count(self, state: Value) -> Value:
         """mbarrier.pending_count: the arrivals (u32) that the phase of `state` still misses."""
         row = mbarrier_phases.pending_count()
-        return self._k._wrap(self._k.emit(row, {"state": as_value(self._k, state, u64).ir})["count"][0], u32)
+        return self._k.wrap(self._k.emit(row, {"state": as_value(self._k, state, u64).ir})["count"][0], u32)

@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Protocol
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.values.values import Operand
@@ -86,7 +86,7 @@ class MbarrierHandle:
 
 
 def made_handle(
-    k: BuilderCore, calls: MbarrierCalls, arrive_count: int, kind: MbarrierKind, expected_txn: int | None, tag: str
+    k: Core, calls: MbarrierCalls, arrive_count: int, kind: MbarrierKind, expected_txn: int | None, tag: str
 ) -> MbarrierHandle:
     """A handle of a new mbarrier, initialised by thread 0. Raises mbarrier.kind."""
     if not isinstance(kind, MbarrierKind):

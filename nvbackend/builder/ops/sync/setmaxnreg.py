@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import register_budget
@@ -15,7 +15,7 @@ class SetMaxNReg(Noun):
 
     called = "setmaxnreg"
 
-    def __init__(self, k: BuilderCore) -> None:
+    def __init__(self, k: Core) -> None:
         self._k = k
 
     def inc(self, count: int) -> None:

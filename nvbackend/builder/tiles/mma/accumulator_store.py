@@ -62,7 +62,7 @@ def store_accumulators(
     accumulator.stride, accumulator.overlap and memory.alignment.
     """
     element = accumulators[0].element
-    if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k:
+    if target.element is not element or target.space != GLOBAL_SPACE or target._k is not k.core:
         STORE_TARGET.fail(name=accumulators[0].name, element=element, given=target)
     _check_stride(accumulators[0], stride, shape)
     part = _part(k, target, stride, shape, cut)
@@ -89,7 +89,7 @@ def axpby_accumulators(
     `store_accumulators` does.
     """
     for address, stride in (d, c):
-        if address.space != GLOBAL_SPACE or address._k is not k:
+        if address.space != GLOBAL_SPACE or address._k is not k.core:
             STORE_TARGET.fail(name=accumulators[0].name, element=address.element, given=address)
         _check_stride(accumulators[0], stride, shape)
     parts = [_part(k, *one, shape, cut) for one in (d, c)]

@@ -17,9 +17,9 @@ def axpby_fitting(
     shape = Layout(x.shape)
     old = None
     if form.reads_c:
-        old = make_registers(k, c.element, shape, "c")
+        old = make_registers(k.core, c.element, shape, "c")
         load_fitting(k, c, old, cut, where)
-    made = make_registers(k, d.element, shape, "d")
+    made = make_registers(k.core, d.element, shape, "d")
     for index in range(size(shape)):
         made[index] = form.of(x[index], None if old is None else old[index])
     store_fitting(k, made, d, cut, where)

@@ -83,8 +83,8 @@ class TmaEpilogue:
         k = self._k
         if len(at) != 2:
             TMA_PLACE.fail(name=self._target.name, given=len(at), rank=2)
-        place = tuple(k.uniform(as_value(k, one, s32)) for one in at)
-        warpgroup = as_value(k, warpgroup, s32)
+        place = tuple(k.uniform(as_value(k.core, one, s32)) for one in at)
+        warpgroup = as_value(k.core, warpgroup, s32)
         with k.if_(self._is_leader()):
             k.tma.wait_group(reading=True)
         k.barrier.sync(warpgroup + FIRST_NAMED_BARRIER, WARPGROUP_SIZE)
@@ -130,6 +130,6 @@ class TmaEpilogue:
         k = self._k
         row = matrix_move.pack(f"{self._layout.element.ptx}x2")
         return [
-            k._wrap(k.emit(row, {"low": low.ir, "high": high.ir})["packed"][0], s32)
+            k.core.wrap(k.emit(row, {"low": low.ir, "high": high.ir})["packed"][0], s32)
             for low, high in zip(registers[::2], registers[1::2], strict=True)
         ]

@@ -121,7 +121,7 @@ class TiledTcgen05:
         thread = layouts.get_slice(0)
         whole = self._of_all(which, tile.cute)
         part = thread.partition_A(whole) if which is Which.A else thread.partition_B(whole)
-        return tile_fragment(self._k, layouts, which, tile, part)
+        return tile_fragment(self._k.core, layouts, which, tile, part)
 
     def _of_all(self, which: Which, own: ComposedLayout) -> ComposedLayout:
         """The tile of a pair, as each of its CTAs sees it: where the other's part is, it finds its own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nvbackend.builder.core.core import BuilderCore
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import own
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
@@ -48,9 +48,7 @@ class TileFragment:
         return str(self.descriptors)
 
 
-def tile_fragment(
-    k: BuilderCore, tiled_mma: TiledMMA, operand: Operand, tile: SharedTile, part: Partition
-) -> TileFragment:
+def tile_fragment(k: Core, tiled_mma: TiledMMA, operand: Operand, tile: SharedTile, part: Partition) -> TileFragment:
     """The fragment of `part` of a tile, with the descriptor that follows from the layout.
 
     Raises tiled-mma.fragment, layout-algebra.recast, and what `nvbackend.layout.smem_desc` raises.

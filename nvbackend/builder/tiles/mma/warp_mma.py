@@ -112,7 +112,7 @@ class TiledWarpMma:
         return self._registers(Operand.B, self.layouts.partition_shape_B((self.shape[1], columns)), name)
 
     def _registers(self, operand: Operand, shape: object, name: str) -> RegisterTensor:
-        return make_registers(self._k, self.element_of(operand), Layout(shape), name)  # type: ignore[arg-type]
+        return make_registers(self._k.core, self.element_of(operand), Layout(shape), name)  # type: ignore[arg-type]
 
     def element_of(self, operand: Operand) -> ElementType:
         """The type that the elements of an operand's fragments have in a kernel."""
@@ -185,7 +185,7 @@ class TiledWarpMma:
 
         own, *rest = registers.layout.modes
         shape = (size(own) // count, *map(size, rest))
-        return RegisterTensor(self._k, u32, Layout(shape), registers._cells), cut
+        return RegisterTensor(self._k.core, u32, Layout(shape), registers._cells), cut
 
     def _partition(self, operand: Operand) -> PartCut:
         cuts = {
@@ -210,7 +210,7 @@ class TiledWarpMma:
             return Partition(make_layout(words, *rest), part.offset)
 
         self._check_beside("metadata", metadata, u16)
-        made = make_registers(self._k, u16, Layout(cut(metadata.layout).shape), "metadata")
+        made = make_registers(self._k.core, u16, Layout(cut(metadata.layout).shape), "metadata")
         load_fitting(self._k, metadata, made, cut, where)
         return made
 
@@ -241,7 +241,7 @@ class TiledWarpMma:
         if size(blocks) % _FACTORS:
             problem = f"a row of the tile has {size(blocks)} factors, and a register {_FACTORS}"
             self._fail("scale factors", problem, f"tiles of multiples of {_FACTORS} blocks along K")
-        made = make_registers(self._k, scale.scale, Layout((size(blocks), size(rows))), "scales")
+        made = make_registers(self._k.core, scale.scale, Layout((size(blocks), size(rows))), "scales")
         load_fitting(self._k, scales, made, cut, where)
         return made
 

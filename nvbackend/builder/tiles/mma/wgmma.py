@@ -168,7 +168,7 @@ class TiledWgmma:
         layouts = dataclasses.replace(self.layouts, atom=atom_of_request(request, self._k.target))
         thread = layouts.get_atom(number)
         part = thread.partition_A(tile.cute) if which is Which.A else thread.partition_B(tile.cute)
-        return tile_fragment(self._k, layouts, which, tile, part)
+        return tile_fragment(self._k.core, layouts, which, tile, part)
 
     def _tile_faults(self, which: Which, tile: SharedTile) -> Iterator[Diagnostic]:
         one, shape = tile.layout, (tile.layout.rows, tile.layout.columns)
@@ -180,7 +180,7 @@ class TiledWgmma:
 
     def register_tensor_A(self, columns: int, name: str = "a") -> RegisterTensor:
         """Registers for a thread's part of A of the tile with `columns` of K: (V, MMA_M, MMA_K), for `k.copy`."""
-        return make_registers(self._k, self.instruction.a, self._registers_of(columns).layout, name)
+        return make_registers(self._k.core, self.instruction.a, self._registers_of(columns).layout, name)
 
     def _registers_of(self, columns: int) -> TiledFragment:
         return self.layouts.get_atom(0).partition_fragment_A(Layout((self.shape[0], columns)))

@@ -19,8 +19,8 @@ LARGEST_ALIGNMENT = 1 << 32
 class Addressed(Protocol):
     """What is asked of the builder: sums of values, and their numbers in the threads that are here."""
 
-    _places: Places
-    _execution: Execution
+    places: Places
+    execution: Execution
 
 
 def how_to_align(root: int, wanted: int, *, shared: bool, stepped: bool) -> str:
@@ -72,10 +72,10 @@ def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int,
 
 def _misaligned(k: Addressed, offset: ir.Value, span: int) -> tuple[int, str] | None:
     """How far an offset lies behind a multiple of `span`, and in which thread; None where that is not certain."""
-    steps = k._places.step(offset)
+    steps = k.places.step(offset)
     known = math.gcd(span, *steps.terms.values())
     if steps.constant % known:
         return steps.constant % known, ""
-    numbers = {} if known == span else k._execution.numbers_here(offset)
+    numbers = {} if known == span else k.execution.numbers_here(offset)
     thread = next((one for one, number in numbers.items() if number % span), None)
     return None if thread is None else (numbers[thread] % span, f" in thread {thread}")

@@ -30,7 +30,7 @@ def test_each_row_of_a_matrix_goes_to_its_place(columns: int, element: nvb.Eleme
     acc = k.wgmma.accumulator(columns, f32)
     acc.fill(0.0)
     output.reserve((0, 0), k.thread_id() // 128).store(acc)
-    (function,) = (one for one in k._ir.module.functions if one.blocks)
+    (function,) = (one for one in k.core.llvm.module.functions if one.blocks)
     stores = list(instructions(function, "stmatrix"))
     assert len(stores) == columns // 16
     for thread in range(256):

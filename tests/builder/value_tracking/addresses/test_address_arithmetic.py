@@ -19,7 +19,7 @@ from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, i64, u8, u32
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile, SharedTiles
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.values.values import Value
+from nvbackend.builder.values.values import Value, as_value
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType
 from nvbackend.layout import Layout, make_layout
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -78,7 +78,7 @@ def expression(source: random.Random, leaves: dict[str, Value], element: Element
         return Number(inner.value.to(element), lambda known: wrapped(inner.at(known), element))
     if source.random() < 0.15:
         constant = near_a_limit(source, element)
-        value = leaves[element.name]._k.const(constant, element)
+        value = as_value(leaves[element.name]._k, constant, element)
         return Number(value, lambda known: constant)
     return Number(leaves[element.name], lambda known: known[element.name])
 

@@ -80,7 +80,7 @@ def test_every_value_is_a_multiple(tree, numbers):
     value = evaluated(tree, names, lambda a, b: k.select(names["x"] > 0, a, b))
     if isinstance(value, int):
         return
-    divisor = k._places.multiples.divisor(value.ir)
+    divisor = k.core.places.multiples.divisor(value.ir)
     power = divisor & -divisor
     for pair in numbers:
         x, y = map(Wrapping, pair)
@@ -93,7 +93,7 @@ def test_every_value_is_a_multiple(tree, numbers):
 def test_what_is_known_is_used(a, b):
     k = KernelBuilder("multiples", "sm_90a", threads=32, parameters=[Parameter("x", Scalar(i32))])
     (x,) = k.arguments
-    divisor = k._places.multiples.divisor
+    divisor = k.core.places.multiples.divisor
     assert divisor((x * 2**a * (x << b)).ir) == 2 ** (a + b)
     assert divisor((x * 3 * 2**a + 3 * 2**b).ir) == 3 * 2 ** min(a, b)
     assert divisor((x * 2**a & -(2**b)).ir) == 2 ** max(a, b)

@@ -16,6 +16,8 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, u16, u32, u64
+from nvbackend.builder.core.arithmetic import select
+from nvbackend.builder.values.values import as_value
 from nvbackend.signature import Parameter, Pointer
 from tests.support.cluster_interpreter import Cluster
 from tests.support.cta_interpreter import Recorded
@@ -56,7 +58,7 @@ def chosen(rank: Any, one: int, other: int) -> Any:
     """A choice by the rank."""
     if isinstance(rank, int):
         return one if rank != 0 else other
-    return rank._k.select(rank != 0, rank._k.const(one, i32), other)
+    return select(rank._k, rank != 0, as_value(rank._k, one, i32), other)
 
 
 @dataclass

@@ -401,7 +401,7 @@ def test_the_epilogue_is_finished(finish: bool) -> None:
     if finish:
         output.finish()
     k.return_()
-    k._link()
+    k.core.link()
     assert [one.rule_id for one in check_proxy_protocol(k.machine)] == ["proxy.store-not-waited"] * (not finish)
 
 

@@ -34,7 +34,7 @@ class TestRefills:
                 p.mma(acc)
             between(p)
         p.k.return_()
-        p.k._link()
+        p.k.core.link()
         return [one.rule_id for one in check_refills(p.k.machine)]
 
     @pytest.mark.parametrize("fill", [Program.load, Program.write, Program.stmatrix])
@@ -73,7 +73,7 @@ class TestRefills:
             p.mma(acc)
         p.write()
         p.k.return_()
-        p.k._link()
+        p.k.core.link()
         assert [one.rule_id for one in check_refills(p.k.machine)] == ["proxy.refill"]
 
     def test_a_thread_of_another_role_says_nothing(self) -> None:
@@ -86,7 +86,7 @@ class TestRefills:
             with p.k.else_(), p.k.wgmma.group(in_flight=0):
                 p.mma(acc)
         p.k.return_()
-        p.k._link()
+        p.k.core.link()
         assert check_refills(p.k.machine) == []
 
 
@@ -136,7 +136,7 @@ class TestTcgen05:
                 k.mbarrier.arrive(full, expect_tx=TILE.bytes)
                 k.tma.load(tile, k.arguments[0], (0, 0), full)
         k.return_()
-        k._link()
+        k.core.link()
         return [one.rule_id for one in check_refills(k.machine)]
 
     @pytest.mark.parametrize("by", [0, 1])

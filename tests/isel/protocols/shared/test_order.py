@@ -42,7 +42,7 @@ def test_a_named_barrier_keeps_together_as_many_as_it_counts(warps: int, count: 
     with p.k.if_(p.k.warp_id() < warps):
         p.k.barrier.sync(1, threads=count)
     p.k.return_()
-    p.k._link()
+    p.k.core.link()
     sites = sites_of(p.k.machine)
     (site,) = [one for found in sites.values() for one in found if one.instr.operands.get("threads") == str(count)]
     expected = (sum(WARP << 32 * warp for warp in range(warps)),) if known else ()

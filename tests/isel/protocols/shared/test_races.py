@@ -37,7 +37,7 @@ class Program:
 
     def found(self) -> list[Diagnostic]:
         self.k.return_()
-        self.k._link()
+        self.k.core.link()
         return check_shared_races(self.k.machine)
 
     def rules(self) -> list[str]:
@@ -395,5 +395,5 @@ def test_long_kernels_are_searched_once() -> None:
         p.write()
         p.read(p.thread)
     p.k.return_()
-    p.k._link()
+    p.k.core.link()
     assert find_races(p.k.machine) == []

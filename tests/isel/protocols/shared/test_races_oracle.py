@@ -88,7 +88,7 @@ class Build:
         self.labels: dict[int, Statement] = {}
         self.statements(program, self.k.const(0, i32))
         self.k.return_()
-        self.k._link()
+        self.k.core.link()
 
     def statements(self, body: list[Statement], step: Value) -> None:
         for one in body:
@@ -100,7 +100,7 @@ class Build:
             place.store(1)
         else:
             place.load()
-        self.labels[id(self.k.machine.blocks[self.k._ir.block.name].instructions[-1])] = statement
+        self.labels[id(self.k.machine.blocks[self.k.core.llvm.block.name].instructions[-1])] = statement
 
     load = store = access
 

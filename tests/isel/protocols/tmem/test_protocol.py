@@ -40,7 +40,7 @@ MISTAKES = [
 def rules(*changes: str, **more: int) -> list[str]:
     k = multiply(*changes, **more)
     k.return_()
-    k._link()
+    k.core.link()
     return [one.rule_id for one in check_tmem_protocol(k.machine)]
 
 
@@ -58,7 +58,7 @@ def test_each_mistake_is_told_once(change: str, rule: str, issuer: int, threads:
 
 def told(k: KernelBuilder) -> list[str]:
     k.return_()
-    k._link()
+    k.core.link()
     return [one.rule_id for one in check_tmem_protocol(k.machine)]
 
 
@@ -407,7 +407,7 @@ def test_the_work_grows_with_the_text() -> None:
                     k.tcgen05.mma(F16, tmem, k.const(0, u64), k.const(0, u64), SHAPE, accumulate=index > 0)
                     k.tcgen05.commit(done)
         k.return_()
-        k._link()
+        k.core.link()
         sizes.append(sum(solve(path, Counting()).transfers for path in warp_paths(k.machine)))
     assert sizes[1] < 4.5 * sizes[0]
 
