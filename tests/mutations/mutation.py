@@ -33,6 +33,8 @@ class Mutation(KernelBuilder):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
+        if type(self).elect is not KernelBuilder.elect:
+            self._threads.elect = self.elect  # k.one_thread asks the part
         self.right = SimpleNamespace()
         for noun in [one for one in vars(self).values() if isinstance(one, Noun)]:
             calls = [name for name in dir(noun) if inspect.isfunction(getattr(type(noun), name, None))]
