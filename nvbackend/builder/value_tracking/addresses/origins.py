@@ -25,6 +25,9 @@ _GENERAL = "llvm."
 _TARGETS = "llvm.nvvm."
 _OFFSET_BITS = 24
 """An address in a CTA's own memory has no bit from here on that says which CTA it is."""
+_FACTOR_BITS = 16
+"""What a number at run time that an index is multiplied by has at most: with a rank it is still an offset."""
+_OF_PEER = "is computed from a peer's address"
 
 
 def shifted_left(value: ir.Instruction) -> int:
@@ -102,15 +105,18 @@ def _sets(instruction: ir.Instruction, slot: ir.Value) -> bool:
     return isinstance(instruction, ir.StoreInstr) and instruction.operands[1] is slot
 
 
-def is_unknown(number: ir.Value, known: Container[ir.Value]) -> str:
-    """What keeps it open whose shared memory `number` is in, as text; empty where it shows.
+def is_unknown(number: ir.Value, mapped: Container[ir.Value]) -> str:
+    """What keeps it open whose shared memory `number` is in, as text; empty where it shows that it is this CTA's.
 
-    It shows in a sum of which one part is an address, a `known` one of a peer or this CTA's; and of what is computed
-    from constants and indices alone, which can only be this CTA's. Where there is a choice it must show on both sides.
+    It shows in a sum of which one part is an address of this CTA's, and of what is computed from constants and indices
+    alone. Where there is a choice it must show on both sides. Of addresses that are `mapped`, a peer's, a part of such
+    a sum may have what is too small for an address; `number` is none that is plainly moved from one.
     """
+    if _has_window_of(number, mapped):
+        return _OF_PEER
     waiting, seen = [number], {number}
     while waiting:
-        problem, choices = _sum(waiting.pop(), known)
+        problem, choices = _sum(waiting.pop(), mapped)
         if problem:
             return problem
         fresh = [one for one in choices if one not in seen]
@@ -119,14 +125,17 @@ def is_unknown(number: ir.Value, known: Container[ir.Value]) -> str:
     return ""
 
 
-def _sum(number: ir.Value, known: Container[ir.Value]) -> tuple[str, list[ir.Value]]:
+def _sum(number: ir.Value, mapped: Container[ir.Value]) -> tuple[str, list[ir.Value]]:
     """What is open about the parts of a sum, and its parts that are choices; neither where one part is an address."""
     problem, choices = "", []
     waiting, seen = [number], {number}
     while waiting:
         one = waiting.pop()
-        if one in known or _is_address(one):
+        if _is_address(one):
             return "", []
+        if one in mapped:
+            problem = problem or _OF_PEER
+            continue
         several = _choices(one)
         if several:
             choices += several
@@ -136,6 +145,47 @@ def _sum(number: ir.Value, known: Container[ir.Value]) -> tuple[str, list[ir.Val
         seen.update(fresh)
         waiting += fresh
     return problem, [] if problem else choices
+
+
+def _has_window_of(number: ir.Value, mapped: Container[ir.Value]) -> bool:
+    """Whether the bits that say which CTA a `mapped` address is in may come into `number`, by whatever arithmetic."""
+    start = (number, 0)
+    waiting, seen = [start], {start}
+    while waiting:
+        one, raised = waiting.pop()
+        if one in mapped:
+            return True
+        if not isinstance(one, ir.Instruction) or _width(one) + raised <= _OFFSET_BITS:
+            continue
+        inside = min(raised + _raised(one), _OFFSET_BITS)
+        fresh = [each for each in ((part, inside) for part in _choices(one) or _operands(one)) if each not in seen]
+        seen.update(fresh)
+        waiting += fresh
+    return False
+
+
+def _width(value: ir.Instruction) -> int:
+    """The bits that `value` has at most, as its own operation shows."""
+    width = int(getattr(value.type, "width", _OFFSET_BITS + 1))
+    constants = [one.constant for one in value.operands if isinstance(one, ir.Constant) and type(one.constant) is int]
+    if value.opname == "and":
+        return min((one.bit_length() for one in constants if one >= 0), default=width)
+    by = constants[0] if constants and constants[0] is getattr(value.operands[-1], "constant", None) else 0
+    if value.opname == "lshr":
+        return width - min(by, width)
+    if value.opname == "udiv" and by > 0:
+        return width - by.bit_length() + 1
+    return (by - 1).bit_length() if value.opname == "urem" and by > 0 else width
+
+
+def _raised(value: ir.Instruction) -> int:
+    """By how many bits an operation makes its operand larger, an unknown factor taken for one of an index."""
+    if value.opname not in ("mul", "shl"):
+        return 0
+    constants = [one.constant for one in value.operands if isinstance(one, ir.Constant) and type(one.constant) is int]
+    if not constants:
+        return _FACTOR_BITS
+    return constants[0] if value.opname == "shl" else (constants[0] - 1).bit_length()
 
 
 def _is_address(value: ir.Value) -> bool:

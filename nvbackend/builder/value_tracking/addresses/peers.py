@@ -163,7 +163,7 @@ class Peers:
                 told |= slots
                 yield PEER_ADDRESS.diagnose(at=one.location, instruction=one.instruction, operand=one.operand)
         for one in self._taken:
-            if one.asks and (origin := is_unknown(one.number, self._mapped)):
+            if one.asks and not self.has(one.number) and (origin := is_unknown(one.number, self._mapped)):
                 yield WINDOW.diagnose(at=one.location, origin=origin)
 
 

@@ -1,0 +1,98 @@
+"""Arithmetic on the address of a peer's shared memory: what it loses is asked for, and what is left is an offset."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from nvbackend import DiagnosticError, f32, u32
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.signature import Parameter, Pointer
+
+
+def emitted(body) -> list[str]:
+    """The loads and stores of shared memory that `body(k, out, own, peer)` becomes; ptxas takes it."""
+    k = KernelBuilder("peers", "sm_90a", threads=128, cluster=2, parameters=[Parameter("out", Pointer(f32, align=16))])
+    own = k.shared(f32, 512, align=16)
+    peer = k.cluster.map_shared_rank(own, k.cluster.peer_rank())
+    k.cluster.sync()
+    body(k, k.arguments[0], own, peer)
+    k.cluster.sync()
+    done = k.finish().compile()
+    assert done.cubin
+    return re.findall(r"\b((?:ld|st)\.shared[\w.:]*)", done.ptx)
+
+
+def of_number(k):
+    """A number that no constant is."""
+    return k.thread_id().to(u32) + 1
+
+
+LOST = {
+    "divided and multiplied": lambda k, own, peer: (peer.bytes // 16) * 16,
+    "divided, multiplied and moved": lambda k, own, peer: (peer.bytes // 8 * 8) + 16,
+    "divided by an index": lambda k, own, peer: peer.bytes // of_number(k) * of_number(k),
+    "itself in itself": lambda k, own, peer: peer.bytes & peer.bytes,
+    "masked by an index": lambda k, own, peer: peer.bytes & of_number(k),
+    "masked by what an index has not": lambda k, own, peer: peer.bytes & ~of_number(k),
+    "negated twice": lambda k, own, peer: 0 - (0 - peer.bytes),
+    "doubled and halved": lambda k, own, peer: (peer.bytes * 2) >> 1,
+    "shifted by an index": lambda k, own, peer: (peer.bytes >> of_number(k)) << of_number(k),
+    "shifted out and multiplied": lambda k, own, peer: (peer.bytes >> 8) * 256,
+    "its offset alone": lambda k, own, peer: peer.bytes & 0xFFFFFF,
+    "its remainder alone": lambda k, own, peer: peer.bytes % 65536,
+    "its rank alone": lambda k, own, peer: peer.bytes >> 24,
+    "a multiple of the distance": lambda k, own, peer: own.bytes + (peer.bytes - own.bytes) * of_number(k),
+    "the lesser of two": lambda k, own, peer: k.math.min(peer.bytes // 16 * 16, own.bytes),
+    "a variable": lambda k, own, peer: k.var(peer.bytes // 16 * 16).value,
+}
+
+
+@pytest.mark.parametrize("what", LOST)
+@pytest.mark.parametrize("use", ["load", "store"])
+def test_a_peers_address_of_which_the_window_may_be_lost(what, use):
+    def body(k, out, own, peer):
+        at = k.shared_address(LOST[what](k, own, peer), f32, 4)
+        at.load() if use == "load" else at.store(1.0)
+
+    with pytest.raises(DiagnosticError, match=r"cluster\.window"):
+        emitted(body)
+
+
+def test_its_window_is_named():
+    def body(k, out, own, peer):
+        for lost in LOST.values():
+            k.shared_address(lost(k, own, peer), f32, 4, window="cluster")[0] = 1.0
+
+    assert {*emitted(body)} == {"st.shared::cluster.b32"}
+
+
+def test_a_variable_that_loses_the_window_in_the_next_round():
+    def body(k, out, own, peer):
+        at = k.var(own.bytes)
+        with k.range(4) as i:
+            out[i] = k.shared_address(at.value, f32, 4)[0]
+            at.set(peer.bytes // 16 * 16)
+
+    with pytest.raises(DiagnosticError, match=r"cluster\.window"):
+        emitted(body)
+
+
+OFFSETS = {
+    "the rank": lambda k, own, peer: peer.bytes >> 24,
+    "a row for each rank": lambda k, own, peer: (peer.bytes >> 24) * 64,
+    "an index for each rank": lambda k, own, peer: (peer.bytes >> 24) * of_number(k),
+    "by the rank's own instruction": lambda k, own, peer: k.cluster.rank_of(peer.bytes) * 16,
+    "the part of a line": lambda k, own, peer: peer.bytes % 128,
+    "what is left of a line": lambda k, own, peer: 128 - (peer.bytes & 127),
+    "by a comparison": lambda k, own, peer: k.select(peer.bytes > own.bytes, k.const(0, u32), k.const(16, u32)),
+}
+
+
+@pytest.mark.parametrize("what", OFFSETS)
+def test_what_a_peers_address_is_good_for_as_an_offset(what):
+    def body(k, out, own, peer):
+        k.shared_address(own.bytes + OFFSETS[what](k, own, peer), f32, 4)[0] = 1.0
+
+    assert emitted(body) == ["st.shared.b32"]
