@@ -235,14 +235,15 @@ class Address:
 
     def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
         """Leave an ordinary access to shared memory in the machine form, for the analyses."""
-        place = self._k.places.of_peer(self._place) if self.space == CLUSTER_SPACE else self._place
+        of_peer = self.space == CLUSTER_SPACE and not self._k.peers.is_own(self._base)
+        place = self._k.places.of_peer(self._place) if of_peer else self._place
         touched = [] if place is None else [place.touch(use, size=size) for use in uses]
-        if self.space == CLUSTER_SPACE:
+        if of_peer:
             self._k.pseudo(IN_CLUSTER[opcode], memory=touched, facts=self._k.peers.facts(self._base))
         elif touched:
             known = swizzle_fact(pointer.operands[0], self._k.places.bits)
             self._k.pseudo(opcode, memory=touched, facts=known)
-        elif self.space == SHARED_SPACE and MemoryUse.WRITE in uses:
+        elif self.space != GLOBAL_SPACE and MemoryUse.WRITE in uses:
             self._k.pseudo(opcode)
 
     __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end

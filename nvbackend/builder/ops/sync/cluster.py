@@ -104,7 +104,9 @@ class Cluster(Noun):
         operands = {"address": address.ir, "rank": number}
         mapped = self._k.emit(cluster.mapa(), operands)["mapped"][0]
         self._k.places.is_address(mapped, self._k.places.of_address(address.ir))
-        self._k.peers.map(mapped, self._k.execution.first_peers(number), number)
+        execution = self._k.execution
+        is_own = execution.in_each_cta(number) == tuple(range(self._k.cluster_size))
+        self._k.peers.map(mapped, execution.first_peers(number), number, is_own=is_own)
         return self._k.wrap(mapped, u32)
 
     def map_shared_rank(self, address: Address, rank: Operand) -> Address:

@@ -55,25 +55,40 @@ class Peers:
         """With the CTAs that they are in, as `facts.PEERS`."""
         self._ranks: dict[ir.Value, ir.Value] = {}
         """The rank that each was mapped to."""
+        self._own: set[ir.Value] = set()
+        """Those that were mapped to the rank of the CTA itself: they are in its own memory."""
         self._slots: set[ir.Value] = set()
         """The variables that may be such an address at some time."""
         self._read_by: dict[ir.Value, set[ir.Value]] = {}
         """By a variable: the variables that were set to what is computed from it."""
         self._taken: list[_Taken] = []
 
-    def map(self, value: ir.Value, peers: int | None = None, rank: ir.Value | None = None) -> None:
+    def map(
+        self, value: ir.Value, peers: int | None = None, rank: ir.Value | None = None, *, is_own: bool = False
+    ) -> None:
         """Remember that `value` is such an address, in the CTAs of `peers` (`facts.PEERS`), where that is known."""
         self._mapped[value] = peers
         if rank is not None:
             self._ranks[value] = rank
+        if is_own:
+            self._own.add(value)
+
+    def is_own(self, value: ir.Value) -> bool:
+        """Whether a mapped address, moved or not, certainly is in the memory of the CTA itself."""
+        return self._mapped_from(value) in self._own
 
     def rank_of(self, value: ir.Value) -> ir.Value | None:
         """The rank of the CTA that an address is in: of one that was mapped and moved since; None for any other."""
+        source = self._mapped_from(value)
+        return None if source is None else self._ranks.get(source)
+
+    def _mapped_from(self, value: ir.Value) -> ir.Value | None:
+        """The one mapped address that `value` was moved from; None where it is not one."""
         found, waiting, seen = [], [value] if self._ranks else [], {value}
         while waiting:
             one = waiting.pop()
             if one in self._mapped:
-                found.append(self._ranks.get(one))
+                found.append(one)
             elif isinstance(one, ir.Instruction) and one.opname in _MOVES:
                 fresh = [each for each in one.operands if each not in seen]
                 seen.update(fresh)
