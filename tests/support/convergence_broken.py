@@ -141,6 +141,25 @@ def down_to_more_than_the_launch_gives(k, n, a):
     k.setmaxnreg.dec(136)  # broken
 
 
+def down_in_a_loop_to_more_than_the_launch_gives(k, n, a):
+    with k.range(4):
+        k.setmaxnreg.dec(128)  # broken
+
+
+def up_in_a_loop_to_less(k, n, a):
+    k.setmaxnreg.dec(64)
+    with k.range(4):
+        k.setmaxnreg.inc(40)  # broken
+
+
+def up_to_less_than_any_way_that_comes_down_has(k, n, a):
+    k.setmaxnreg.dec(64)
+    with k.if_(k.block_id() == 0):
+        k.setmaxnreg.inc(120)
+    k.setmaxnreg.dec(96)
+    k.setmaxnreg.inc(80)  # broken
+
+
 def up_to_more_than_there_is(k, n, a):
     k.setmaxnreg.inc(232)  # broken
 
@@ -174,6 +193,9 @@ BROKEN = [
     (up_to_less, "setmaxnreg.order", {}),
     (down_to_more, "setmaxnreg.order", {}),
     (down_to_more_than_the_launch_gives, "setmaxnreg.order", {"threads": 512}),
+    (down_in_a_loop_to_more_than_the_launch_gives, "setmaxnreg.order", {"threads": 1024}),
+    (up_in_a_loop_to_less, "setmaxnreg.order", {}),
+    (up_to_less_than_any_way_that_comes_down_has, "setmaxnreg.order", {}),
     (up_to_more_than_there_is, "setmaxnreg.pool", {"threads": 384}),
     (a_part_of_a_warpgroup, "setmaxnreg.warpgroup", {"threads": 160}),
 ]

@@ -1,7 +1,8 @@
 """setmaxnreg along the control flow: up from less, down from more, and within what the CTA has.
 
 What a thread has is known after its last setmaxnreg; before the first one it is what the launch gave it, of which the
-most is known. A rule is broken where every way to the instruction breaks it.
+most is known. A rule is broken where every way to the instruction breaks it. No way goes on from where it breaks one:
+in a loop, what a setmaxnreg would leave does not make the same one right in the next round.
 """
 
 from __future__ import annotations
@@ -25,7 +26,13 @@ Counts = frozenset[int]
 
 
 class RegisterBudget:
-    """The registers that a thread may have at a place, as an analysis for the solver."""
+    """The registers that a thread may have at a place, as an analysis for the solver.
+
+    `share` is what it has at most when it is launched.
+    """
+
+    def __init__(self, share: int) -> None:
+        self._share = share
 
     def entry(self) -> Counts:
         """What the launch gave."""
@@ -37,7 +44,9 @@ class RegisterBudget:
 
     def transfer(self, state: Counts, site: Site, /) -> Counts:
         """What it has after the instruction."""
-        return frozenset((_count(site.instr),)) if _is_budget(site.instr) else state
+        if not _is_budget(site.instr):
+            return state
+        return frozenset(_count(site.instr) for one in state if _is_allowed(site.instr, one, self._share))
 
 
 def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
@@ -49,7 +58,7 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
     share = min(launch_share(threads), launched) if isinstance(launched, int) else launch_share(threads)
     divergence = divergence_of(function)
     found: list[Diagnostic] = []
-    for site, state in solve(function, RegisterBudget(), lambda site: _is_budget(site.instr)).visit():
+    for site, state in solve(function, RegisterBudget(share), lambda site: _is_budget(site.instr)).visit():
         found += _order(site.instr, state, share)
         together = not divergence.is_parted(site.block, Scope.CTA)
         found += _pool(site.instr, threads, all_together=together)
@@ -80,15 +89,17 @@ def _action(instr: MachineInstr) -> str:
     return str(instr.row.axes["action"])
 
 
+def _is_allowed(instr: MachineInstr, present: int, share: int) -> bool:
+    """Whether a thread that has `present` may execute it: of the launch only the most is known."""
+    if _action(instr) == "dec":
+        return _count(instr) <= (share if present == _LAUNCH else present)
+    return present <= _count(instr)
+
+
 def _order(instr: MachineInstr, present: Counts, share: int) -> Iterator[Diagnostic]:
     action, count = _action(instr), _count(instr)
-    if action == "dec":
-        most = max(share if one == _LAUNCH else one for one in present)
-        wrong, limit = count > most, most
-    else:
-        limit = min(present)  # of the launch only the most is known, so that any count may be more
-        wrong = count < limit
-    if wrong:
+    if present and not any(_is_allowed(instr, one, share) for one in present):
+        limit = max(share if one == _LAUNCH else one for one in present) if action == "dec" else min(present)
         yield rules.REGISTERS_ORDER.diagnose(
             at=instr.location,
             action=action,
