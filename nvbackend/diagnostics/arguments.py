@@ -164,7 +164,7 @@ def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
     """The name of what the user called: a method with the class of its object, a class by its own name."""
     if "." not in function.__qualname__ or not args:
         return function.__qualname__
-    noun = getattr(type(args[0]), "called", None)
+    noun = getattr(type(args[0]), "__noun__", None)
     owner = f"k.{noun}" if isinstance(noun, str) else type(args[0]).__name__
     return owner if function.__name__ == "__init__" else f"{owner}.{function.__name__}"
 

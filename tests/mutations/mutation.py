@@ -38,10 +38,10 @@ class Mutation(KernelBuilder):
         self.right = SimpleNamespace()
         for noun in [one for one in vars(self).values() if isinstance(one, Noun)]:
             calls = [name for name in dir(noun) if inspect.isfunction(getattr(type(noun), name, None))]
-            setattr(self.right, noun.called, SimpleNamespace(**{name: getattr(noun, name) for name in calls}))
+            setattr(self.right, noun.__noun__, SimpleNamespace(**{name: getattr(noun, name) for name in calls}))
             for name in calls:
-                if mistake := getattr(type(self), f"{noun.called}_{name}", None):
-                    setattr(noun, name, mistake.__get__(self))
+                if mistake := getattr(type(self), f"{noun.__noun__}_{name}", None):
+                    vars(noun)[name] = mistake.__get__(self)
 
     @classmethod
     def change(cls) -> None:

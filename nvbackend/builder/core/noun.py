@@ -17,8 +17,8 @@ UNKNOWN = Rule(
 )
 NOT_A_CALL = Rule(
     id="call.noun",
-    message="{noun} is not a call: it holds the calls {calls}",
-    fix="call one of them, such as {noun}.{first}(...)",
+    message="{noun} {problem}: it holds the calls {calls}",
+    fix="{advice}",
     why="A noun has several instructions, and this does not say which.",
     reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
 )
@@ -32,18 +32,50 @@ class NoSuchCall(DiagnosticError, AttributeError):
 class Noun:
     """One noun of the PTX ISA, as an attribute of `k`."""
 
-    called: ClassVar[str]
+    __noun__: ClassVar[str]
     """Its name on `k`."""
+    __number__: ClassVar[str | None] = None
+    """The number that one may mean by the noun itself."""
 
-    if not TYPE_CHECKING:  # it would make a type checker accept every name
+    def __repr__(self) -> str:
+        calls = _public(self)
+        shown = ", ".join(calls[:_MOST]) + (f" and {len(calls) - _MOST} more" if len(calls) > _MOST else "")
+        return f"<k.{self.__noun__}: the calls {shown}>"
+
+    if not TYPE_CHECKING:  # it would make a type checker accept every name, every value and every operator
 
         def __getattr__(self, name: str) -> Any:
-            raise missing(self, name, f"k.{self.called}", {})
+            raise missing(self, name, f"k.{self.__noun__}", {})
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Refused by call.noun, but for what a noun keeps itself."""
+            if not name.startswith("_"):
+                refuse(self, f"takes no attribute {name!r}", "keep it in a variable of your own")
+            object.__setattr__(self, name, value)
+
+        def __delattr__(self, name: str) -> NoReturn:
+            """Refused by call.noun."""
+            refuse(self, f"keeps its attribute {name!r}", f"leave k.{self.__noun__} as it is")
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             """Refused by call.noun."""
-            calls = _public(self)
-            NOT_A_CALL.fail(noun=f"k.{self.called}", calls=", ".join(calls), first=calls[0])
+            refuse(self, "is not a call", f"call one of them, such as k.{self.__noun__}.{_public(self)[0]}(...)")
+
+        def __bool__(self, *_: object) -> NoReturn:  # noqa: PLE0304
+            """Refused by call.noun, as every use of the noun for a number is."""
+            number = self.__number__ or f"what a call returns, such as k.{self.__noun__}.{_public(self)[0]}(...)"
+            refuse(self, "is not a number", f"use {number}")
+
+        __index__ = __int__ = __float__ = __bool__
+        __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__
+        __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __bool__
+        __truediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __bool__
+        __hash__ = object.__hash__
+
+
+def refuse(noun: Noun, problem: str, advice: str) -> NoReturn:
+    """Raises call.noun: `problem` follows the name of the noun."""
+    NOT_A_CALL.fail(noun=f"k.{noun.__noun__}", problem=problem, calls=", ".join(_public(noun)), advice=advice)
 
 
 def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> AttributeError:
@@ -72,7 +104,7 @@ def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
 
 
 def _public(owner: object) -> list[str]:
-    return sorted(one for one in _names(owner) if not one.startswith("_") and one != "called")
+    return sorted(one for one in _names(owner) if not one.startswith("_"))
 
 
 def _names(owner: object) -> Iterable[str]:

@@ -13,7 +13,7 @@ from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row, generic_address
 from nvbackend.builder.core.memory import Address, Memory
-from nvbackend.builder.core.noun import Noun, missing
+from nvbackend.builder.core.noun import Noun, missing, refuse
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile, SharedTiles
 from nvbackend.builder.core.tile_memory import lay_out_tiles
@@ -340,5 +340,17 @@ class FunctionBuilder:
     if not TYPE_CHECKING:  # it would make a type checker accept every name
 
         def __getattr__(self, name: str) -> Any:
-            nouns = {one.called: one for one in vars(self).values() if isinstance(one, Noun)}
+            nouns = {one.__noun__: one for one in vars(self).values() if isinstance(one, Noun)}
             raise missing(self, name, "k", nouns)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            """Of a noun, refused by call.noun."""
+            if isinstance(noun := vars(self).get(name), Noun):
+                refuse(noun, "cannot be replaced", "choose another name for a value of your own")
+            object.__setattr__(self, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            """Of a noun, refused by call.noun."""
+            if isinstance(noun := vars(self).get(name), Noun):
+                refuse(noun, "cannot be deleted", "leave it as it is")
+            object.__delattr__(self, name)

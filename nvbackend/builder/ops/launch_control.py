@@ -17,7 +17,7 @@ from nvbackend.isel.target.variants import variant
 class LaunchControl(Noun):
     """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.14)."""
 
-    called = "launch_control"
+    __noun__ = "launch_control"
 
     def __init__(self, k: Core) -> None:
         self._k = k

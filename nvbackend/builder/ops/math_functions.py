@@ -37,7 +37,7 @@ _FUNCTIONS = {
 class Math(Noun):
     """Mathematics: extremes, fused products, roots, powers, packing (PTX ISA 9.7.3)."""
 
-    called = "math"
+    __noun__ = "math"
 
     def __init__(self, k: Core) -> None:
         self._k = k
@@ -90,7 +90,7 @@ class Math(Noun):
 
     def _check_nan_form(self, instruction: str, element: ElementType) -> None:
         if element is f64:
-            advice = f"use k.select(a != a, a, k.select(b != b, b, k.{instruction[:3]}(a, b)))"
+            advice = f"use k.select(a != a, a, k.select(b != b, b, k.math.{instruction[:3]}(a, b)))"
             rules.UNSUPPORTED_OPERATION.fail(operation=instruction, element=element, advice=advice)
         if not self._k.target.has(_NAN_FORM):
             TARGET_FEATURE.fail(
@@ -131,5 +131,7 @@ class Math(Noun):
     def _function(self, name: str, value: Operand) -> Value:
         given = as_value(self._k, value)
         if given.type is not f32:
-            rules.UNSUPPORTED_OPERATION.fail(operation=f"k.{name}", element=given.type, advice="convert with .to(f32)")
+            rules.UNSUPPORTED_OPERATION.fail(
+                operation=f"k.math.{name}", element=given.type, advice="convert with .to(f32)"
+            )
         return self._k.wrap(self._k.intrinsic(_FUNCTIONS[name], f32, [given.ir]), f32)

@@ -24,7 +24,7 @@ _UP = "up"
 class Warp(Noun):
     """What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.13)."""
 
-    called = "warp"
+    __noun__ = "warp"
 
     def __init__(self, k: Core) -> None:
         self._k = k

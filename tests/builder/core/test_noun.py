@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from collections.abc import Callable
 
 import pytest
 
 import nvbackend as nvb
+from nvbackend.builder.core.noun import Noun
 
 
 @pytest.fixture
@@ -59,8 +61,66 @@ def test_python_asks_for_names_as_ever(k: nvb.KernelBuilder) -> None:
     assert hasattr(k.tma, "load")
     assert copy.copy(k.tma).load is not None
     assert "load" in dir(k.tma)
-    assert dict(inspect.getmembers(k.fence))["called"] == "fence"
+    assert "proxy_async" in dict(inspect.getmembers(k.fence))
+    assert "called" not in dir(k.fence)
     with pytest.raises(AttributeError, match="has no attribute '_private'"):
         k.tma._private  # noqa: B018
     made = pickle.loads(pickle.dumps(object.__new__(type(k.fence))))
     assert type(made) is type(k.fence)
+
+
+NOUNS = {
+    *("async_store", "barrier", "bulk", "cache", "cluster", "cp_async", "fence", "launch_control", "math", "mbarrier"),
+    *("mma", "multimem", "setmaxnreg", "tcgen05", "tensormap", "tma", "warp", "wgmma", "wmma"),
+}
+
+
+def test_every_noun_knows_its_name(k: nvb.KernelBuilder) -> None:
+    found = {name: one for name, one in vars(k).items() if isinstance(one, Noun)}
+    assert set(found) == NOUNS
+    for name, one in found.items():
+        assert vars(type(one))["__noun__"] == name
+        assert repr(one).startswith(f"<k.{name}: the calls ")
+        assert " at 0x" not in repr(one)
+
+
+def test_a_call_names_its_noun(k: nvb.KernelBuilder) -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.wmma\.load: missing a required argument"):
+        k.wmma.load()  # type: ignore[call-arg]
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier\.array: count is 'a'"):
+        k.mbarrier.array("a", 1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        bool,
+        range,
+        int,
+        lambda noun: noun == 2,
+        lambda noun: noun != 2,
+        lambda noun: noun > 1,
+        lambda noun: noun <= 1,
+        lambda noun: noun * 2,
+        lambda noun: 5 % noun,
+    ],
+)
+def test_a_noun_is_not_a_number(k: nvb.KernelBuilder, use: Callable[[Noun], object]) -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.cluster is not a number(.|\n)*use k\.cluster_size"):
+        use(k.cluster)
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.barrier is not a number(.|\n)*such as k\.barrier\.arrive"):
+        use(k.barrier)
+
+
+def test_nouns_stay_as_they_are(k: nvb.KernelBuilder) -> None:
+    barrier = k.barrier
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.barrier cannot be replaced"):
+        k.barrier = 1  # type: ignore[assignment]
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.barrier cannot be deleted"):
+        del k.barrier
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier takes no attribute 'foo'"):
+        k.mbarrier.foo = 3  # type: ignore[attr-defined]
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.mbarrier takes no attribute 'wait'"):
+        k.mbarrier.wait = 3  # type: ignore[assignment, method-assign]
+    assert k.barrier is barrier
+    k.mine = 3  # type: ignore[attr-defined]

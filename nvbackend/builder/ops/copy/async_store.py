@@ -25,7 +25,7 @@ _BYTE, _HALF = ir.IntType(8), ir.IntType(16)
 class AsyncStore(Noun):
     """Stores and reductions that complete later: st.async, red.async (PTX ISA 9.7.9)."""
 
-    called = "async_store"
+    __noun__ = "async_store"
 
     def __init__(self, k: Core, cluster: Cluster) -> None:
         self._k = k

@@ -26,7 +26,7 @@ from nvbackend.isel.target.variants import VARIANT, variant
 class Bulk(Noun):
     """Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9.25)."""
 
-    called = "bulk"
+    __noun__ = "bulk"
 
     def __init__(self, k: Core, cluster: Cluster) -> None:
         self._k = k

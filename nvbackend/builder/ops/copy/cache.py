@@ -21,7 +21,7 @@ from nvbackend.isel.target.variants import variant
 class Cache(Noun):
     """Prefetches, eviction priorities and cache policies (PTX ISA 9.7.9)."""
 
-    called = "cache"
+    __noun__ = "cache"
 
     def __init__(self, k: Core) -> None:
         self._k = k

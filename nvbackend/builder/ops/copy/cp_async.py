@@ -19,7 +19,7 @@ from nvbackend.isel.target.variants import variant
 class CpAsync(Noun):
     """Copies by each thread from global to shared memory (PTX ISA 9.7.9.25.3)."""
 
-    called = "cp_async"
+    __noun__ = "cp_async"
 
     def __init__(self, k: Core) -> None:
         self._k = k

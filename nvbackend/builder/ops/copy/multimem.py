@@ -34,7 +34,7 @@ _SIGNED: dict[str, ElementType] = {"s32": s32, "s64": s64}
 class Multimem(Noun):
     """Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
 
-    called = "multimem"
+    __noun__ = "multimem"
 
     def __init__(self, k: Core) -> None:
         self._k = k

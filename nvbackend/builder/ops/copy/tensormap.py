@@ -31,7 +31,7 @@ MAP_ADDRESS = Rule(
 class TensorMaps(Noun):
     """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9.26)."""
 
-    called = "tensormap"
+    __noun__ = "tensormap"
 
     def __init__(self, k: Core) -> None:
         self._k = k

@@ -60,7 +60,7 @@ _WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
 class Tma(Noun):
     """Copies of tensor boxes between global and shared memory (PTX ISA 9.7.9.27)."""
 
-    called = "tma"
+    __noun__ = "tma"
 
     def __init__(self, k: Core, control: Control, threads: Threads, cluster: Cluster) -> None:
         self._k = k

@@ -25,7 +25,7 @@ from nvbackend.isel.target.variants import variant
 class Mma(Noun):
     """mma.sync and the matrix moves of a warp (PTX ISA 9.7.14)."""
 
-    called = "mma"
+    __noun__ = "mma"
 
     def __init__(self, k: Core) -> None:
         self._k = k

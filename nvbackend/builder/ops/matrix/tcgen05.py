@@ -75,7 +75,7 @@ class TensorLoad:
 class Tcgen05(Noun):
     """tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
 
-    called = "tcgen05"
+    __noun__ = "tcgen05"
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ from nvbackend.isel.select.wgmma.select import select_wgmma
 class Wgmma(Noun):
     """wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
 
-    called = "wgmma"
+    __noun__ = "wgmma"
 
     def __init__(self, k: Core) -> None:
         self._k = k

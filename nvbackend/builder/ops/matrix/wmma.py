@@ -105,7 +105,7 @@ class WmmaAccumulator(WmmaFragment):
 class Wmma(Noun):
     """wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
 
-    called = "wmma"
+    __noun__ = "wmma"
 
     def __init__(self, k: Core) -> None:
         self._k = k

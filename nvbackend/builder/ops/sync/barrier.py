@@ -20,7 +20,7 @@ from nvbackend.isel.target.variants import variant
 class Barrier(Noun):
     """The CTA's barriers: barrier.sync, barrier.arrive, barrier.red (PTX ISA 9.7.13.1)."""
 
-    called = "barrier"
+    __noun__ = "barrier"
 
     def __init__(self, k: Core, threads: Threads) -> None:
         self._k = k
@@ -37,7 +37,7 @@ class Barrier(Noun):
         threads: int | None = None,
         aligned: bool = True,
     ) -> Value:
-        """bar.red: wait for the CTA, or for `threads` of it, as `barrier` does, and combine their predicates.
+        """bar.red: wait for the CTA, or for `threads` of it, as `sync` does, and combine their predicates.
 
         The number of threads where `predicate` holds (popc, a u32), or whether it holds in all (and) or any (or).
         Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd, instruction.variant. PTX ISA 9.7.13.1.

@@ -20,7 +20,8 @@ from nvbackend.isel.target.variants import variant
 class Cluster(Noun):
     """The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
 
-    called = "cluster"
+    __noun__ = "cluster"
+    __number__ = "k.cluster_size"
 
     def __init__(self, k: Core, memory: Memory, threads: Threads, barrier: Barrier) -> None:
         self._k = k

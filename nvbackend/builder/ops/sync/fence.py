@@ -13,7 +13,7 @@ from nvbackend.isel.target.variants import variant
 class Fence(Noun):
     """Fences between threads and between proxies (PTX ISA 9.7.13.4)."""
 
-    called = "fence"
+    __noun__ = "fence"
 
     def __init__(self, k: Core) -> None:
         self._k = k

@@ -37,7 +37,7 @@ Qualifiers = tuple[str, str]
 class Mbarrier(Noun):
     """Mbarriers: arrivals, transactions and phases (PTX ISA 9.7.13.15)."""
 
-    called = "mbarrier"
+    __noun__ = "mbarrier"
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from nvbackend.isel.select import family_rules
 class SetMaxNReg(Noun):
     """Registers that a warpgroup takes and gives back (PTX ISA 9.7.19.5)."""
 
-    called = "setmaxnreg"
+    __noun__ = "setmaxnreg"
 
     def __init__(self, k: Core) -> None:
         self._k = k
