@@ -50,6 +50,17 @@ def if_without_with(k, out: nvb.Pointer(i32)):
         out[0] = 1  # keeps
 
 
+@kernel("control.entered-twice")
+def one_if_for_two_blocks(k, out: nvb.Pointer(i32)):
+    first = k.if_(k.thread_id() == 0)
+    with first:
+        out[0] = 1
+    with first:  # breaks
+        out[1] = 2  # breaks
+    with k.if_(k.thread_id() == 0):  # keeps
+        out[1] = 2  # keeps
+
+
 @kernel("control.one-thread")
 def barrier_in_one_thread(k, out: nvb.Pointer(i32)):
     with k.one_thread():

@@ -51,16 +51,21 @@ class _Block(AbstractContextManager[Yielded]):
     Python's own statements see the block as what it is, an object that is neither a condition nor a sequence.
     """
 
-    __slots__ = ("_builder", "_call", "_inside", "_region")
+    __slots__ = ("_builder", "_call", "_inside", "_is_entered", "_place", "_region")
 
     def __init__(self, inside: AbstractContextManager[Yielded], builder: Any, call: str) -> None:
         self._inside = inside
         self._builder = builder
         self._call = call
         self._region: Region | None = None
+        self._is_entered = False
+        self._place: Location | None = None
         builder.asked.waiting[self] = (call, caller_location())
 
     def __enter__(self) -> Yielded:
+        if self._is_entered:
+            rules.ENTERED_TWICE.fail(call=self._spelled(), notes=(("it was entered here", self._place),))
+        self._is_entered, self._place = True, caller_location()
         self._builder.asked.waiting.pop(self, None)
         around = len(self._builder.regions)
         entered = self._inside.__enter__()
@@ -96,10 +101,12 @@ class _Block(AbstractContextManager[Yielded]):
             advice = f"make the loop one of the kernel, `with k.range(...) as i:`, and use k.{keyword}_if(condition)"
         return rules.LEFT.diagnose(at=place, statement=keyword, block=region.describe(), advice=advice)
 
+    def _spelled(self) -> str:
+        return f"{'ring' if self._call in ('fill', 'drain', 'feed') else 'k'}.{self._call}"
+
     def __iter__(self) -> NoReturn:
-        name = "ring" if self._call in ("fill", "drain", "feed") else "k"
         rules.NO_WITH.fail(
-            call=self._call, problem="is not a Python sequence", advice=f"write `with {name}.{self._call}(...) as i:`"
+            call=self._call, problem="is not a Python sequence", advice=f"write `with {self._spelled()}(...) as i:`"
         )
 
     def __bool__(self) -> NoReturn:  # noqa: PLE0304 (it never returns)

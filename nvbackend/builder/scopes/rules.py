@@ -111,6 +111,13 @@ NOT_ENTERED = Rule(
     why="The call alone emits nothing.",
     reference="docs/guide.md, Values and variables",
 )
+ENTERED_TWICE = Rule(
+    id="control.entered-twice",
+    message="the block of one {call}(...) is entered a second time",
+    fix="call it again for each block: `with {call}(...):`",
+    why="One call is one block of the kernel: it cannot be emitted in two places, nor inside itself.",
+    reference="docs/guide.md, Values and variables",
+)
 OPEN_BLOCK = Rule(
     id="control.open",
     message="the kernel ends while {block} is open",

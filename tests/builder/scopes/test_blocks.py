@@ -36,6 +36,43 @@ def never_entered_role(k, out, a):
     k.finish()
 
 
+def entered_twice(k, out, a):
+    once = k.if_(a > 0)
+    with once:
+        out[0] = 1
+    with once:
+        out[1] = 1
+
+
+def entered_in_itself(k, out, a):
+    once = k.range(a)
+    with once, once:
+        out[0] = 1
+
+
+def entered_again_after_a_refusal(k, out, a):
+    once = k.range(a > 0)
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.operation"):
+        once.__enter__()
+    once.__enter__()
+
+
+def a_scope_twice(k, out, a):
+    once = k.mbarrier.scope(1, 1)
+    with once:
+        out[0] = 1
+    with once:
+        out[0] = 1
+
+
+def a_group_twice(k, out, a):
+    once = k.wgmma.group()
+    with once:
+        pass
+    with once:
+        pass
+
+
 def else_twice(k, out, a):
     with k.if_(a > 0):
         out[0] = 1
@@ -130,6 +167,10 @@ def value_after_return(k, out, a):
     [
         (never_entered, ["control.not-entered"]),
         (never_entered_role, ["control.not-entered"] * 2),
+        *(
+            (one, ["control.entered-twice"])
+            for one in (entered_twice, entered_in_itself, entered_again_after_a_refusal, a_scope_twice, a_group_twice)
+        ),
         (else_twice, ["control.else"]),
         (variable_between, ["control.else"]),
         (written_between, ["control.else"]),
