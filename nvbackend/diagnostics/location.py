@@ -15,6 +15,8 @@ from typing import Any
 _PACKAGE = __name__.partition(".")[0]
 _GO_BETWEENS = frozenset({"contextlib", "functools", "typing"})
 """Standard modules whose frames come between the user's line and ours: with-blocks, partial calls, generic aliases."""
+_LLVMLITE = "llvmlite"
+"""Where an IRBuilder of the user's calls into this package, and this package into llvmlite's."""
 MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
 """The global of a module of this package that runs a user's function: callers of that module do not matter."""
 
@@ -51,7 +53,7 @@ def caller_location() -> Location | None:
 def caller_frame() -> FrameType | None:
     """The frame of the user's innermost line, for code that runs too often to collect callers."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (_is_ours(frame.f_globals) or _is_pythons(frame.f_code.co_filename)):
+    while frame is not None and (is_plumbing(frame) or _is_pythons(frame.f_code.co_filename)):
         frame = frame.f_back
     return frame
 
@@ -85,7 +87,7 @@ def _located(calls: Iterable[_Call]) -> Location | None:
     lines: list[Location] = []
     in_users_program = False
     for code, line, module in calls:
-        ours, installed = _is_ours(module), _is_installed(code.co_filename)
+        ours, installed = _is_passed_by(module), _is_installed(code.co_filename)
         if (ours and lines and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
             break
         if ours or (not lines and _is_pythons(code.co_filename)):
@@ -111,12 +113,17 @@ def _is_pythons(file: str) -> bool:
 
 
 def is_plumbing(frame: FrameType) -> bool:
-    """Whether `frame` belongs to this package or to a go-between of the standard library.
+    """Whether `frame` belongs to this package, to llvmlite, or to a go-between of the standard library.
 
     Decided by the module's name, not by the file: the methods that dataclasses generate have no file, and a package
     reached through a link has two.
     """
-    return _is_ours(frame.f_globals)
+    return _is_passed_by(frame.f_globals)
+
+
+def _is_passed_by(module: dict[str, Any]) -> bool:
+    name = module.get("__name__")
+    return _is_ours(module) or (isinstance(name, str) and name.partition(".")[0] == _LLVMLITE)
 
 
 def _is_ours(module: dict[str, Any]) -> bool:

@@ -216,6 +216,18 @@ def test_calls_after_the_end(what):
     assert builder.block.instructions[before - 1] is builder.block.terminator or before < 2
 
 
+@pytest.mark.parametrize("what", ["a barrier", "a store"])
+def test_a_call_after_the_end_is_told_at_its_own_line(what):
+    """The frames of llvmlite, through which the call goes, are not the user's."""
+    k, builder, out, n = attached()
+    builder.ret_void()
+    with pytest.raises(DiagnosticError) as raised:
+        LATE[what](k, out, n)
+    place = raised.value.diagnostics[0].location
+    assert place.file == __file__
+    assert f'"{what}": lambda' in place.source
+
+
 def test_code_of_the_owner_after_the_end():
     k, builder, _, _ = attached()
     builder.ret_void()
