@@ -162,6 +162,11 @@ class Control:
     def end(self, place: Location | None) -> None:
         """End the kernel here; `place` is the line that does."""
         self._k.check_live()
+        returned = self._k.function.function_type.return_type
+        if not isinstance(returned, ir.VoidType):
+            problem = f"k.return_() returns nothing, and {self._k.function.name} returns {returned}"
+            advice = "return a value in blocks of your own, with the IRBuilder's ret"
+            rules.ATTACH_BLOCK.fail(block=self._k.llvm.block.name, problem=problem, advice=advice)
         self._check_held("return_", None)
         self._k.flush()
         self._k.pseudo(RETURN, place=place)

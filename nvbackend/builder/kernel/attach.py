@@ -10,7 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
-from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code
+from nvbackend.builder.kernel.owned_code import FollowingBuilder, is_transparent, late_code, wrong_ends
 from nvbackend.builder.kernel.owners import AGAIN, BASE, builder_of, claim, is_kernel, owner_faults
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.lower.operands import owner_of
@@ -112,11 +112,7 @@ class AttachedBuilder(Operations):
         shared memory, shared.size with the owner's static arrays, and attach.threads. Returns the warnings.
         """
         self.core.check_blocks()
-        for block in self.function.blocks:
-            if block.name in self.machine.blocks and not block.is_terminated:
-                problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
-                rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
-        raise_all(list(late_code(self.function)))
+        raise_all([*wrong_ends(self.function), *late_code(self.function)])
         self.core.link()
         return raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self._judged())])
 

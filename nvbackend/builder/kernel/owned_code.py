@@ -75,6 +75,34 @@ class FollowingBuilder(ir.IRBuilder):  # type: ignore[misc]
         self.owner._insert(instr)
         self.emitted.add(instr)
 
+    def _set_terminator(self, term: ir.Instruction) -> ir.Instruction:
+        block = self.block
+        if block.is_terminated:
+            self._check_live()
+            problem = "one of k's with-blocks ends here, and the IRBuilder has ended it before"
+            advice = "leave the end of a with-block to k: use k.return_(), k.break_() or k.continue_() in it"
+            rules.ATTACH_BLOCK.fail(block=block.name, problem=problem, advice=advice)
+        return super()._set_terminator(term)
+
+
+def wrong_ends(function: ir.Function) -> Iterator[Diagnostic]:
+    """Blocks that do not end, or return what the function does not (attach.block)."""
+    wanted = function.function_type.return_type
+    for block in function.blocks:
+        end = block.terminator
+        if end is None:
+            problem, advice = "it has no branch or return at its end", "end every block, then call k.verify()"
+        elif isinstance(end, ir.Ret) and (given := _returned(end)) != wanted:
+            problem = f"it returns {given}, and {function.name} returns {wanted}"
+            advice = "return what the function's type says"
+        else:
+            continue
+        yield rules.ATTACH_BLOCK.diagnose(block=block.name, problem=problem, advice=advice)
+
+
+def _returned(end: ir.Ret) -> ir.Type:
+    return end.operands[0].type if end.operands else ir.VoidType()
+
 
 def late_code(function: ir.Function) -> Iterator[Diagnostic]:
     """Instructions after the end of a block, which LLVM refuses or drops (attach.block)."""

@@ -233,3 +233,69 @@ def test_code_of_the_owner_after_the_end():
     builder.ret_void()
     harmless(builder)
     assert said(k) == ["attach.block"]
+
+
+# -- how blocks end -------------------------------------------------------------------------------------------------
+
+
+def ended_in_an_if(k, builder):
+    with k.if_(k.thread_id() == 0):  # broken
+        builder.ret_void()
+
+
+def ended_in_a_range(k, builder):
+    elsewhere = builder.append_basic_block("elsewhere")
+    with k.range(5):  # broken
+        builder.branch(elsewhere)
+
+
+def ended_in_one_thread(k, builder):
+    with k.one_thread():  # broken
+        builder.unreachable()
+
+
+def ended_in_a_loop(k, builder):
+    with k.loop():  # broken
+        k.break_if(k.thread_id() == 0)
+        builder.ret_void()
+
+
+@pytest.mark.parametrize("program", [ended_in_an_if, ended_in_a_range, ended_in_one_thread, ended_in_a_loop])
+def test_an_end_at_the_wrong_place_is_told_at_the_users_line(program):
+    k, builder, _, _ = attached()
+    with pytest.raises(DiagnosticError) as raised:
+        program(k, builder)
+    (found,) = raised.value.diagnostics
+    assert found.rule_id == "attach.block"
+    assert found.location.file == __file__
+    assert found.location.source.endswith("# broken")
+
+
+def test_an_open_block_of_the_owner():
+    k, builder, _, _ = attached()
+    builder.append_basic_block("open")
+    builder.ret_void()
+    assert said(k) == ["attach.block"]
+
+
+def of_type(returned):
+    function = ir.Function(ir.Module(), ir.FunctionType(returned, []), "own")
+    builder = ir.IRBuilder(function.append_basic_block())
+    return nvb.attach(builder, "sm_90a", threads=32), builder
+
+
+def test_what_a_function_returns():
+    """LLVM refuses any other return: the value and the type of the function must be the same."""
+    k, _ = of_type(I32)
+    with pytest.raises(DiagnosticError, match=r"attach\.block"):
+        k.return_()
+    for returned, given, rules in (
+        (I32, ir.Constant(I32, 1), []),
+        (I32, ir.Constant(ir.IntType(64), 1), ["attach.block"]),
+        (I32, None, ["attach.block"]),
+        (VOID, None, []),
+        (VOID, ir.Constant(I32, 1), ["attach.block"]),
+    ):
+        k, builder = of_type(returned)
+        builder.ret_void() if given is None else builder.ret(given)
+        assert said(k) == rules
