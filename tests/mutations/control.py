@@ -185,7 +185,7 @@ class WarpThatIsNotThere(Mutation):
 
     def one_thread(self, warp_index=0):
         self.change()
-        return super().one_thread(self.threads // 32)
+        return self.right.one_thread(self.threads // 32)
 
 
 class HalfAWarpgroup(Mutation):

@@ -25,4 +25,4 @@ class BufferOfHalfTheSize(Mutation):
 
     def shared(self, element, count, *, align=16, name="shared"):
         half = element.bits < 64 and count > 2 and self.is_call("shared", 0)
-        return super().shared(element, count // 2 if half else count, align=align, name=name)
+        return self.right.shared(element, count // 2 if half else count, align=align, name=name)

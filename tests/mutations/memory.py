@@ -30,6 +30,9 @@ class OtherSwizzleOfTheTile(Mutation):
         self.change()
         return super().shared_tiles(dataclasses.replace(layout, swizzle=Swizzle.B64), count, name=name)
 
+    def shared_tile(self, layout, *, name="tile"):
+        return self.shared_tiles(layout, name=name).at(0)
+
 
 class OtherElementOfTheMap(Mutation):
     """another element type in the tensor map"""
@@ -419,31 +422,3 @@ class LoadOnToAnotherBarrier(Mutation):
         if self.is_call("load", 0):
             barrier = barrier.byte_offset(8)
         self.right.tma.load(tile, source, at, barrier, **options)
-
-
-class ReadCopiesBeforeTheWait(Mutation):
-    """no wait for the groups of cp.async"""
-
-    found_by = ("async-copy.read-before-wait",)
-
-    def cp_async_wait_group(self, pending=None):
-        self.change()
-
-
-class LeaveOneCopyMore(Mutation):
-    """leave one group of cp.async more in flight"""
-
-    found_by = ("async-copy.read-before-wait",)
-
-    def cp_async_wait_group(self, pending=None):
-        self.change()
-        self.right.cp_async.wait_group((pending or 0) + 1)
-
-
-class CopiesOfNoGroup(Mutation):
-    """no commit of the groups of cp.async"""
-
-    found_by = ("async-copy.read-before-wait",)
-
-    def cp_async_commit_group(self):
-        self.change()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -16,8 +16,8 @@ from nvbackend.builder.kernel.definition import KernelDefinition
 class Mutation(KernelBuilder):
     """A kernel builder with one mistake; a subclass says which in its docstring and overrides a call.
 
-    A call of `k` is overridden by its name, one of a noun by both: `def tma_load` makes the mistake in `k.tma.load`,
-    whoever calls it, and `self.right.tma.load` is the call without it.
+    A call of `k` is overridden by its name, one of a noun by both: `def elect` makes the mistake in `k.elect`,
+    `def tma_load` in `k.tma.load`, whoever calls it; `self.right.elect` and `self.right.tma.load` are without it.
     `found_by` are the rules that may find it, one of them in each kernel that has what is changed; `unseen` are the
     kernels where it can not be seen before the kernel runs, `because` says why; `pending` those where the analysis is
     still to come. A call that is changed says so with `self.change()`.
@@ -33,15 +33,23 @@ class Mutation(KernelBuilder):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        if type(self).elect is not KernelBuilder.elect:
-            self._threads.elect = self.elect  # k.one_thread asks the part
         self.right = SimpleNamespace()
+        for part in (self.control, self.memory, self._threads):  # they call each other, and nouns call them
+            right = self._make_mistakes(part, "")
+            vars(self.right).update(right)
         for noun in [one for one in vars(self).values() if isinstance(one, Noun)]:
-            calls = [name for name in dir(noun) if inspect.isfunction(getattr(type(noun), name, None))]
-            setattr(self.right, noun.__noun__, SimpleNamespace(**{name: getattr(noun, name) for name in calls}))
-            for name in calls:
-                if mistake := getattr(type(self), f"{noun.__noun__}_{name}", None):
-                    vars(noun)[name] = mistake.__get__(self)
+            right = self._make_mistakes(noun, f"{noun.__noun__}_")
+            setattr(self.right, noun.__noun__, SimpleNamespace(**right))
+
+    def _make_mistakes(self, part: object, prefix: str) -> dict[str, Callable[..., Any]]:
+        """Replace the calls of `part` that are overridden as `prefix` and their name; all of them as they were."""
+        calls = [name for name, _ in inspect.getmembers(type(part), inspect.isfunction) if not name.startswith("__")]
+        right = {name: getattr(part, name) for name in calls}
+        for name in right:
+            mistake = getattr(type(self), f"{prefix}{name}", None)
+            if mistake is not getattr(Mutation, f"{prefix}{name}", None):
+                vars(part)[name] = mistake.__get__(self)
+        return right
 
     @classmethod
     def change(cls) -> None:

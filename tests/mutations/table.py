@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nvbackend.builder.kernel.definition import KernelDefinition
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
-from tests.mutations import control, extents, memory, tensor_memory, wgmma
+from tests.mutations import control, cp_async, extents, memory, tensor_memory, wgmma
 from tests.mutations.mutation import Mutation, Verdict, verdict
 from tests.support import protocol_kernels
 
@@ -39,7 +39,7 @@ def mutations() -> tuple[type[Mutation], ...]:
     """All mutations in the order of their files: the classes whose docstring is a mistake in small letters."""
     return tuple(
         member
-        for module in (wgmma, memory, extents, control, tensor_memory)
+        for module in (wgmma, memory, cp_async, extents, control, tensor_memory)
         for member in vars(module).values()
         if inspect.isclass(member) and issubclass(member, Mutation) and member.__module__ == module.__name__
         if member.found_by or member.unseen or member.pending
@@ -69,13 +69,27 @@ def cell(kernel: str, mutation: type[Mutation]) -> str:
     return ", ".join(f"`{rule}`" for rule in found.rules)
 
 
-def document() -> str:
-    """The table as Markdown, docs/mutations.md."""
-    return "\n".join([HEADER, *_lines()]) + "\n"
+def document(mistakes: Sequence[type[Mutation]]) -> str:
+    """The table as Markdown, docs/mutations.md.
+
+    Raises ValueError for a mistake that is made in no kernel, and for a cell that would be empty: such a table looks
+    as if it said something.
+    """
+    return "\n".join([HEADER, *_lines(mistakes)]) + "\n"
 
 
-def _lines() -> Iterator[str]:
+def _row(mutation: type[Mutation]) -> list[str]:
+    cells = [cell(kernel, mutation) for kernel in KERNELS]
+    if set(cells) == {ABSENT}:
+        raise ValueError(f"{name_of(mutation)!r} is made in no kernel")
+    if "" in cells:
+        unsaid = ", ".join(kernel for kernel, text in zip(KERNELS, cells, strict=True) if not text)
+        raise ValueError(f"nothing is said of {name_of(mutation)!r} in {unsaid}")
+    return cells
+
+
+def _lines(mistakes: Sequence[type[Mutation]]) -> Iterator[str]:
     yield f"| mistake | {' | '.join(KERNELS)} |"
     yield f"| --- |{' --- |' * len(KERNELS)}"
-    for mutation in mutations():
-        yield f"| {name_of(mutation)} | {' | '.join(cell(kernel, mutation) for kernel in KERNELS)} |"
+    for mutation in mistakes:
+        yield f"| {name_of(mutation)} | {' | '.join(_row(mutation))} |"

@@ -38,5 +38,29 @@ def test_every_mistake_is_made_somewhere() -> None:
     assert [name_of(one) for one in MUTATIONS if not any(outcome(kernel, one).applies for kernel in KERNELS)] == []
 
 
+class NoMistake(Mutation):
+    """make no mistake"""
+
+    found_by = ("wgmma.missing-fence",)
+
+
+class HarmlessMistake(NoMistake):
+    """load with one more comment"""
+
+    def tma_load(self, *operands, **options):
+        self.change()
+        self.right.tma.load(*operands, **options)
+
+
+def test_the_table_has_no_mistake_that_is_made_nowhere() -> None:
+    with pytest.raises(ValueError, match="'make no mistake' is made in no kernel"):
+        document([NoMistake])
+
+
+def test_the_table_has_no_empty_cell() -> None:
+    with pytest.raises(ValueError, match=r"nothing is said of .* in hopper_gemm, blackwell_gemm, .*tensor_memory"):
+        document([HarmlessMistake])
+
+
 def test_the_table_is_up_to_date(request: pytest.FixtureRequest) -> None:
-    Golden(ROOT / "docs", request.config.getoption("--update-golden")).check("mutations.md", document())
+    Golden(ROOT / "docs", request.config.getoption("--update-golden")).check("mutations.md", document(MUTATIONS))
