@@ -171,7 +171,7 @@ def check_barrier_threads(threads: int) -> None:
 BARRIER_CROWD = Rule(
     id="barrier.crowd",
     message="{coming} threads come to this barrier, and it opens for every {threads} of them",
-    fix="count all threads that come here: threads={coming}; or give each group a barrier of its own number",
+    fix="give each group of threads a barrier of its own number; or count all that come here: threads={coming}",
     why="It opens when the first {threads} have come, whichever these are, and does not wait for the others.",
     reference="PTX ISA 9.7.13.1 (barrier)",
 )

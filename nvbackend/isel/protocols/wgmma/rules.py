@@ -23,7 +23,7 @@ WRITE_IN_FLIGHT = Rule(
 MISSING_FENCE = Rule(
     id="wgmma.missing-fence",
     message="wgmma.mma_async uses {registers} with no wgmma.fence before it on some path: {reason}",
-    fix="put wgmma.fence before this line, after every ordinary access to {names}",
+    fix="put k.wgmma.fence() before this line, after every ordinary access to {names}",
     why="Without the fence the tensor core may see registers from before the access, or overwrite them too early.",
     reference=f"{PTX_WGMMA}.1 (wgmma.fence)",
 )
@@ -31,7 +31,7 @@ SHAPE_CHANGE = Rule(
     id="wgmma.shape-change",
     message="wgmma.mma_async accumulates into {names} as {shape}, and {mma} did as {earlier}, "
     "with no wgmma.fence between them",
-    fix="put wgmma.fence before this line: the order without a fence holds only between mma of one accumulator shape",
+    fix="put k.wgmma.fence() before this line: without it the order holds only between mma of one accumulator shape",
     why="Mma of different accumulator shapes are not ordered among themselves, so both may work on the registers.",
     reference=f"{PTX_WGMMA}.1 (wgmma.fence)",
 )
@@ -47,7 +47,7 @@ NEEDLESS_FENCE = Rule(
 MISSING_COMMIT = Rule(
     id="wgmma.missing-commit",
     message="{what}, but no wgmma.commit_group has closed the group of {mma}, which {uses}",
-    fix="put wgmma.commit_group after {mma}, before {where}",
+    fix="put k.wgmma.commit_group() after {mma}, before {where}",
     why="A wait sees committed groups only: it returns at once, and the mma still runs.",
     reference=f"{PTX_WGMMA}.2 (wgmma.commit_group)",
 )
@@ -55,14 +55,14 @@ WAIT_LEAVES_GROUP = Rule(
     id="wgmma.wait-leaves-group",
     message="this wait_group {pending} is to hand back {registers}, but it leaves group {group}, which {uses}, "
     "in flight: {arithmetic}",
-    fix="use wgmma.wait_group {enough} here",
+    fix="use k.wgmma.wait_group({enough}, ...) here, or in_flight={enough} of k.wgmma.group",
     why="The number says how many groups may stay in flight, not how many to wait for; the result is not complete yet.",
     reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )
 MISSING_WAIT = Rule(
     id="wgmma.missing-wait",
     message="the kernel ends here while group {group}, which {uses}, may be in flight: {reason}",
-    fix="put wgmma.wait_group 0 before the end of the kernel",
+    fix="put k.wgmma.wait_group(0) before the end of the kernel",
     why="The result of the group is lost, and its shared memory may be given to the next CTA while it is read.",
     reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )

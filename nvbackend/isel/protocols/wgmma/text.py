@@ -52,19 +52,20 @@ class Wording:
 
     def _access_in_flight(self, finding: Finding) -> Diagnostic:
         trail = max(finding.trails)
-        names = _names(finding.blocks)
         reads = self._multiplies(trail, finding.blocks[0])
         if finding.age == 0:
             reason = "no wgmma.commit_group has closed the group of that mma, so no wait covers it"
             fix = (
-                f"put wgmma.commit_group after {self._mma(trail)}, and wgmma.wait_group 0 that drains {names} "
-                "before this line"
+                f"put k.wgmma.commit_group() after {self._mma(trail)}, and {_wait(0, finding.blocks)} before this line"
             )
         else:
             reason = self._left(trail, self._uses(trail, finding.blocks, "wrote"))
-            fix = f"put wgmma.wait_group {finding.age - 1} that drains {names} before this line"
+            fix = f"put {_wait(finding.age - 1, finding.blocks)} before this line"
             if trail.wait >= 0:
-                fix += f", or make the wait of {self._line(trail.wait)} wgmma.wait_group {trail.age - 1}"
+                fix += (
+                    f", or let the wait of {self._line(trail.wait)} leave {trail.age - 1} in flight: "
+                    f"k.wgmma.wait_group({trail.age - 1}, ...), or in_flight={trail.age - 1} of k.wgmma.group"
+                )
         return finding.rule.diagnose(
             at=self._location(finding, trail),
             notes=self._history(trail),
@@ -231,6 +232,12 @@ class Wording:
 def _names(blocks: Iterable[RegisterBlock]) -> str:
     """The names of the blocks; an mma that was emitted by itself has registers without one."""
     return ", ".join(dict.fromkeys(block.name for block in sorted(blocks, key=lambda block: block.id))) or _UNNAMED
+
+
+def _wait(pending: int, blocks: Iterable[RegisterBlock]) -> str:
+    """The call that waits for the groups of these registers."""
+    names = _names(blocks)
+    return f"k.wgmma.wait_group({pending}{'' if names == _UNNAMED else f', drains=[{names}]'})"
 
 
 def _shape(shape: Shape | None) -> str:

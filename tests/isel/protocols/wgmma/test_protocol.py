@@ -74,7 +74,8 @@ def test_the_group_arithmetic_of_a_read() -> None:
     assert "accumulator acc is read while the wgmma.mma_async of line 8 may still be writing it" in message
     assert "wait_group 1 leaves group 3, which wrote acc, in flight" in message
     assert fix == (
-        "put wgmma.wait_group 0 that drains acc before this line, or make the wait of line 10 wgmma.wait_group 0"
+        "put k.wgmma.wait_group(0, drains=[acc]) before this line, or let the wait of line 10 leave 0 in flight: "
+        "k.wgmma.wait_group(0, ...), or in_flight=0 of k.wgmma.group"
     )
     assert notes == [
         ("the mma is issued here", 8),
@@ -100,14 +101,14 @@ def test_the_fix_is_the_largest_number_that_drains_enough() -> None:
     message, fix, _ = only(text.format(pending=3))
     assert "leaves group 1, which wrote old, in flight: it lets the newest 3 groups run on" in message
     assert "group 1 is number 3 counted from the newest" in message
-    assert fix == "use wgmma.wait_group 2 here"
+    assert fix == "use k.wgmma.wait_group(2, ...) here, or in_flight=2 of k.wgmma.group"
     assert check_wgmma_protocol(Program(text.format(pending=2)).function) == []
 
 
 def test_an_open_group_is_told_as_such() -> None:
     message, fix, notes = only("entry\n  fence\n  mma acc\n  read acc\n  ret")
     assert "no wgmma.commit_group has closed the group of that mma" in message
-    assert fix.startswith("put wgmma.commit_group after the wgmma.mma_async of line 3, and wgmma.wait_group 0 ")
+    assert fix.startswith("put k.wgmma.commit_group() after the wgmma.mma_async of line 3, and k.wgmma.wait_group(0, ")
     assert notes == [("the mma is issued here", 3)]
 
 
@@ -124,7 +125,7 @@ def test_a_fragment_that_wants_a_fence_is_called_a_fragment() -> None:
 def test_a_missing_fence_names_the_accesses() -> None:
     message, fix, notes = only("entry\n  fence\n  write acc\n  mma acc\n  commit\n  wait 0\n  ret")
     assert "ordinary code accesses acc at line 3" in message
-    assert fix == "put wgmma.fence before this line, after every ordinary access to acc"
+    assert fix == "put k.wgmma.fence() before this line, after every ordinary access to acc"
     assert notes == [("acc is written here", 3)]
 
 
@@ -162,7 +163,7 @@ def test_the_fix_of_several_reads_drains_the_newest_group() -> None:
         """
     )
     assert message.startswith("accumulators old, new are read while ")
-    assert fix == "put wgmma.wait_group 0 that drains old, new before this line"
+    assert fix == "put k.wgmma.wait_group(0, drains=[old, new]) before this line"
 
 
 def test_zeroing_several_accumulators_without_a_fence_is_one_mistake() -> None:
