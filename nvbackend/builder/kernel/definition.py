@@ -28,6 +28,21 @@ _OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|T
 _AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
 _NO_ARRAY = "a value of one element is indexed like memory"
 _DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
+_INSTEAD = {
+    "pow()": "multiply, x * x; for other powers of f32 use k.math.exp2(k.math.log2(x) * y)",
+    "abs()": "use k.select(x < 0, -x, x)",
+    "__round__": "use .to(type), which rounds towards zero; add 0.5 before, or -0.5 to a negative value",
+    "len()": "give the length as a parameter of its own, or as a constant of the build",
+}
+"""What to write for what Python cannot do with a value, by a part of its message."""
+_OTHERWISE = (
+    "use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like "
+    "for math and NumPy, an array in memory for a list"
+)
+
+
+def _advice(error: str) -> str:
+    return next((advice for part, advice in _INSTEAD.items() if part in error), _OTHERWISE)
 
 
 @user_facing
@@ -113,7 +128,7 @@ class KernelDefinition(NotLoaded):
             if _AS_AN_ARRAY.search(str(error)):
                 found = rules.TYPE_MISMATCH.diagnose(at=place, problem=_NO_ARRAY, advice=_DECLARE_MEMORY)
             else:
-                found = rules.NO_NUMBER.diagnose(at=place, error=error)
+                found = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
             raise DiagnosticError([found]) from None
         return k._finish(_last_line(self._function))
 

@@ -36,8 +36,7 @@ NO_TRUTH_VALUE = Rule(
 NO_NUMBER = Rule(
     id="value.number",
     message="what is known when the kernel runs is not a Python number while the kernel is being built: {error}",
-    fix="use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like "
-    "for math and NumPy, an array in memory for a list",
+    fix="{advice}",
     why="The number is known when the kernel runs, and differs between threads.",
     reference="docs/guide.md, Values and variables",
 )

@@ -35,7 +35,7 @@ CLEARED = Rule(
 SLEEP = Rule(
     id="nanosleep.range",
     message="nanosleep takes 0 to {longest} nanoseconds, not {given}",
-    fix="sleep several times, and look in between whether there is work",
+    fix="{advice}",
     why="The hardware sleeps no longer than that, so a longer wait ends too early.",
     reference="PTX ISA 9.7.19 (nanosleep)",
 )
@@ -126,4 +126,7 @@ def check_cleared(size: int, align: int) -> None:
 def check_sleep(nanoseconds: int) -> None:
     """Raises nanosleep.range unless a thread can sleep so long."""
     if not 0 <= nanoseconds <= LONGEST_SLEEP:
-        SLEEP.fail(longest=LONGEST_SLEEP, given=nanoseconds)
+        advice = "sleep several times, and look in between whether there is work"
+        if nanoseconds < 0:
+            advice = "count from 0 on: a time that has passed already is 0"
+        SLEEP.fail(longest=LONGEST_SLEEP, given=nanoseconds, advice=advice)

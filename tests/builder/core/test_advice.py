@@ -44,6 +44,38 @@ def test_values_that_are_shuffled_have_32_bits() -> None:
     k.finish()
 
 
+def test_a_rank_without_a_cluster_asks_for_one() -> None:
+    found = said(lambda k, m, h, d, a, n: k.cluster.map_shared_rank(k.shared(f32, 4), 1), cluster=1)
+    assert "cluster=2" in (found.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("use", "advice"),
+    [
+        (lambda x: x**2, "multiply, x * x"),
+        (abs, "k.select(x < 0, -x, x)"),
+        (round, "rounds towards zero"),
+        (len, "a parameter of its own"),
+        (range, "with k.range(n) as i"),
+    ],
+)
+def test_what_python_cannot_do_with_a_value(use, advice) -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k, out: Pointer(i32), n: i32):
+        out[0] = use(n)
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        kernel.build()
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "value.number"
+    assert advice in (found.fix or "")
+
+
+def test_a_negative_sleep_is_not_a_long_one() -> None:
+    assert "several times" in (said(lambda k, m, h, d, a, n: k.nanosleep(2_000_000)).fix or "")
+    assert "count from 0" in (said(lambda k, m, h, d, a, n: k.nanosleep(-1)).fix or "")
+
+
 def test_global_memory_is_not_in_a_peer() -> None:
     found = said(lambda k, m, h, d, a, n: k.cluster.map_shared_rank(m, 0), cluster=2)
     assert "which is not an address of shared memory" in found.message

@@ -131,6 +131,10 @@ class Cluster(Noun):
         """The rank, where it is a constant. Raises cluster.rank where the cluster has no such CTA."""
         number = rank if isinstance(rank, int) else getattr(rank, "constant", None)
         if isinstance(number, int) and not 0 <= number < self._k.cluster_size:
-            legal = "0" if self._k.cluster_size == 1 else f"0 to {self._k.cluster_size - 1}"
+            legal = f"0 to {self._k.cluster_size - 1}"
+            if self._k.cluster_size == 1:
+                legal = "0"
+                if number > 0:
+                    legal += f", or declare the cluster where the kernel is made: cluster={number + 1}"
             cluster_rules.RANK.fail(rank=number, cluster=self._k.cluster_size, legal=legal)
         return number if isinstance(number, int) else None
