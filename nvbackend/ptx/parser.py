@@ -41,6 +41,8 @@ def parse(text: str, source: str = "<ptx>") -> Module:
 
 def _version(reader: Reader) -> tuple[int, int]:
     reader.must(".version")
+    if reader.next.text.startswith("."):
+        reader.fail("a version such as 9.0")
     major, _, minor = reader.must_be("float", "a version such as 9.0").text.partition(".")
     return int(major), int(minor or 0)
 

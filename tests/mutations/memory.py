@@ -126,11 +126,11 @@ class WrongExpectedBytes(Mutation):
 
     found_by = ("mbarrier.wrong-bytes",)
 
-    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+    def mbarrier_arrive(self, barrier, *, expect_tx=None, **options):
         if expect_tx is not None:
             self.change()
             expect_tx += 16
-        self.right.mbarrier.arrive(barrier, expect_tx=expect_tx)
+        self.right.mbarrier.arrive(barrier, expect_tx=expect_tx, **options)
 
 
 class ExpectNothing(Mutation):
@@ -138,10 +138,10 @@ class ExpectNothing(Mutation):
 
     found_by = ("mbarrier.unexpected-bytes",)
 
-    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+    def mbarrier_arrive(self, barrier, *, expect_tx=None, **options):
         if expect_tx is not None:
             self.change()
-        self.right.mbarrier.arrive(barrier)
+        self.right.mbarrier.arrive(barrier, **options)
 
 
 class ExpectNegativeBytes(Mutation):
@@ -149,11 +149,11 @@ class ExpectNegativeBytes(Mutation):
 
     found_by = ("mbarrier.expect-tx",)
 
-    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+    def mbarrier_arrive(self, barrier, *, expect_tx=None, **options):
         if expect_tx is not None:
             self.change()
             expect_tx = -expect_tx
-        self.right.mbarrier.arrive(barrier, expect_tx=expect_tx)
+        self.right.mbarrier.arrive(barrier, expect_tx=expect_tx, **options)
 
 
 class ForgetTheArrival(Mutation):
@@ -161,11 +161,11 @@ class ForgetTheArrival(Mutation):
 
     found_by = ("mbarrier.no-arrival", "mbarrier.unexpected-bytes")
 
-    def mbarrier_arrive(self, barrier, *, expect_tx=None):
+    def mbarrier_arrive(self, barrier, *, expect_tx=None, **options):
         if expect_tx is not None:
             self.change()
         else:
-            self.right.mbarrier.arrive(barrier)
+            self.right.mbarrier.arrive(barrier, **options)
 
 
 class ForgetTheRelease(Mutation):

@@ -26,6 +26,7 @@ def refusals(text):
     [
         ("", SYNTAX, 1),
         (".version nine", SYNTAX, 1),
+        (".version .0", SYNTAX, 1),
         (HEAD + "add.s32;", SYNTAX, 4),
         (HEAD + ".entry k() {\n mov.b32 %r1 %r2;\n}", SYNTAX, 5),
         (HEAD + ".entry k() {\n mov.b32 %r1, \x00;\n}", SYNTAX, 5),

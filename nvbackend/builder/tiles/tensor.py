@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.tiles.coordinates import check_inside
+from nvbackend.builder.tiles.coordinates import OUTSIDE, check_inside
 from nvbackend.builder.values.scaling import address_type, as_index
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
@@ -264,7 +264,7 @@ class Coordinates:
     @property
     def shape(self) -> IntTuple:
         """The extents."""
-        return self._parts[0].shape
+        return self._parts[0].shape if self._parts else ()
 
     def partition(self, cut: Cut) -> Coordinates:
         """The part that `cut` gives, as `Tensor.partition` has it."""
@@ -393,4 +393,6 @@ def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Opera
         ]
         parts.append(Partition(Layout(tuple(whole), tuple(strides))))
     first = (0,) * len(whole) if at is None else tuple(at)
+    if len(first) != len(whole):
+        OUTSIDE.fail(coordinate=str(first), shape=str(tuple(whole)))
     return Coordinates(k, tuple(parts), tuple(one if type(one) is int else as_index(k.core, one) for one in first))

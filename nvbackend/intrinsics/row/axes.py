@@ -37,7 +37,8 @@ class NoSuchRow(DiagnosticError, LookupError):
 
 def chosen(axis: str, value: Choice, legal: Collection[Choice]) -> Choice:
     """`value` if it is one of `legal`, else NoSuchRow naming the axis and what it takes."""
-    if value not in legal:
+    is_flag = isinstance(value, bool) and not any(value is one for one in legal)  # True equals 1
+    if value not in legal or is_flag:
         raise NoSuchRow(f"{axis} is {printed(value)}, and there are rows only for {', '.join(map(repr, legal))}")
     return value
 

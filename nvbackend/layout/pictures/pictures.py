@@ -186,7 +186,7 @@ def memory(layout: AnyLayout, element_bits: int) -> Picture:
         first[word] = min(first.get(word, index), index, key=lambda each: places[each])
     colours = palette()
     lines = range(min(first) // BANKS, max(first) // BANKS + 1)
-    check_size(len(lines), BANKS)
+    check_size(lines.stop - lines.start, BANKS)
     cells = []
     for words in (range(line * BANKS, (line + 1) * BANKS) for line in lines):
         found = [(word, first.get(word)) for word in words]

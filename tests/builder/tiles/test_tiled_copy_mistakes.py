@@ -199,3 +199,9 @@ def test_a_pitch_that_is_promised():
     scene = Scene()
     scene.fill(matrix=scene.k.tensor(scene.source, Layout((64, 64), (scene.n, 1)), multiple_of=8))
     assert scene.ptx().count("cp.async.ca.shared.global") == 4
+
+
+def test_an_identity_tensor_begins_at_an_index_for_each_mode() -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        KernelBuilder("k", "sm_90a", threads=32).identity_tensor((8, 4), (0, 0, 0))
+    assert [one.rule_id for one in caught.value.diagnostics] == ["tensor.coordinate"]
