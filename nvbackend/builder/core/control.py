@@ -243,7 +243,7 @@ def holding(k: Core, call: str) -> Iterator[None]:
 
 
 def _unchanged(known: Known, region: Region) -> Known:
-    """The storages that `region` did not write: their registers are the same behind it."""
+    """The storages that `region` did not write: their registers are the same after it."""
     return {storage: values for storage, values in known.items() if storage not in region.written}
 
 

@@ -170,7 +170,7 @@ class Core:
     def _check_order(self) -> None:
         """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block.
 
-        Raises attach.block where it stands behind the end of a block, or in another function.
+        Raises attach.block where it is after the end of a block, or in another function.
         """
         block, place = self.llvm.block, self.llvm._anchor
         if block.parent is not self.function:

@@ -354,7 +354,7 @@ class Memory:
         return Address(self._k, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
 
     def _check_total(self, name: str, static: int, dynamic: int) -> None:
-        """Raises shared.size where the two together are more than the target has; the dynamic part lies behind."""
+        """Raises shared.size where the two together are more than the target has; the dynamic part comes second."""
         total = static
         if dynamic:
             total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic

@@ -57,43 +57,43 @@ class FunctionBuilder:
     memory: Memory
     """Shared memory as it is laid out: what `k.shared` and its kin are calls of."""
     barrier: Barrier
-    """The CTA's barriers: barrier.sync, barrier.arrive, barrier.red (PTX ISA 9.7.13.1)."""
+    """The CTA's barriers: barrier.sync, barrier.arrive, barrier.red."""
     fence: Fence
-    """Fences between threads and between proxies (PTX ISA 9.7.13.4)."""
+    """Fences between threads and between proxies."""
     setmaxnreg: SetMaxNReg
-    """Registers that a warpgroup takes and gives back (PTX ISA 9.7.19.5)."""
+    """Registers that a warpgroup takes and gives back."""
     cluster: Cluster
-    """The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
+    """The CTAs of a cluster: ranks, barriers, shared memory of peers."""
     mbarrier: Mbarrier
-    """Mbarriers: arrivals, transactions and phases (PTX ISA 9.7.13.15)."""
+    """Mbarriers: arrivals, transactions and phases."""
     tma: Tma
-    """Copies of tensor boxes between global and shared memory (PTX ISA 9.7.9.27)."""
+    """Copies of tensor boxes between global and shared memory."""
     bulk: Bulk
-    """Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9.25)."""
+    """Copies of contiguous bytes by the TMA unit."""
     tensormap: TensorMaps
-    """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9.26)."""
+    """Tensor maps in memory: how to change, publish and fetch them."""
     cp_async: CpAsync
-    """Copies by each thread from global to shared memory (PTX ISA 9.7.9.25.3)."""
+    """Copies by each thread from global to shared memory."""
     async_store: AsyncStore
-    """Stores and reductions that complete later: st.async, red.async (PTX ISA 9.7.9)."""
+    """Stores and reductions that complete later: st.async, red.async."""
     cache: Cache
-    """Prefetches, eviction priorities and cache policies (PTX ISA 9.7.9)."""
+    """Prefetches, eviction priorities and cache policies."""
     launch_control: LaunchControl
-    """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.14)."""
+    """Clusters taken over from the launch: clusterlaunchcontrol."""
     warp: Warp
-    """What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.13)."""
+    """What the lanes of a warp do together: shuffles, votes, reductions."""
     mma: Mma
-    """mma.sync and the matrix moves of a warp (PTX ISA 9.7.14)."""
+    """mma.sync and the matrix moves of a warp."""
     wmma: Wmma
-    """wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
+    """wmma: fragments, their loads and stores, and the product."""
     wgmma: Wgmma
-    """wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
+    """wgmma: accumulators, fences, groups and the product."""
     tcgen05: Tcgen05
-    """tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
+    """tcgen05: tensor memory, its copies and the product."""
     math: Math
-    """Mathematics: extremes, fused products, roots, powers, packing (PTX ISA 9.7.3)."""
+    """Mathematics: extremes, fused products, roots, powers, packing."""
     multimem: Multimem
-    """Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
+    """Memory of several GPUs at one address."""
 
     def __init__(self, core: Core) -> None:
         self.core = core

@@ -1,4 +1,4 @@
-"""Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.14)."""
+"""Clusters taken over from the launch: clusterlaunchcontrol."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nvbackend.isel.target.variants import variant
 
 @user_facing
 class LaunchControl(Noun):
-    """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.14)."""
+    """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.13)."""
 
     __noun__ = "launch_control"
 

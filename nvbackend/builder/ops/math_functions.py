@@ -1,4 +1,4 @@
-"""Mathematics: extremes, fused products, roots, powers, packing (PTX ISA 9.7.3)."""
+"""Mathematics: extremes, fused products, roots, powers, packing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.13)."""
+"""What the lanes of a warp do together: shuffles, votes, reductions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UP = "up"
 
 @user_facing
 class Warp(Noun):
-    """What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.13)."""
+    """What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.9 and 9.7.13)."""
 
     __noun__ = "warp"
 

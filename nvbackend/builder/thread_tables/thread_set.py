@@ -63,7 +63,7 @@ class ThreadSet:
 
     @cached_property
     def is_exact(self) -> bool:
-        """Whether they are the same threads whoever is elected."""
+        """Whether they are the same threads whichever lane is elected."""
         return len(self.present) == 1 or bool((self.present == self.present[:1]).all())
 
     @property
@@ -94,7 +94,7 @@ class ThreadSet:
         return bool(((self._by_warp == 0) | (self._by_warp == WARP_SIZE)).all())
 
     def values(self, numbers: Numbers) -> tuple[int, ...]:
-        """Which of the `numbers`, by elected lane, rank and thread, some of them have whoever is elected, each once."""
+        """Which of the `numbers`, by elected lane, rank and thread, some have for every elected lane, each once."""
         shape = np.broadcast_shapes(self.present.shape, numbers.shape)
         present, wide = np.broadcast_to(self.present, shape)[:, 0], np.broadcast_to(numbers, shape)[:, 0]
         found: dict[int, None] = {}

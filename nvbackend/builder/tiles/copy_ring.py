@@ -1,4 +1,4 @@
-"""A ring of tiles that all threads fill by cp.async and read together, some steps behind."""
+"""A ring of tiles that all threads fill by cp.async and read together, some steps later."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CopyRing:
     """`stages` of shared memory, each with a tile of every name, made by `k.copy_ring`.
 
     All threads of the CTA fill a stage with cp.async and read it together; while one is read, the copies of the
-    `stages` - 1 steps behind it are under way. There is no producer: `k.pipeline` is the ring of TMA.
+    `stages` - 1 steps after it are under way. There is no producer: `k.pipeline` is the ring of TMA.
     """
 
     def __init__(self, k: FunctionBuilder, stages: int, tiles: Mapping[str, tuple[ElementType, AnyLayout]]) -> None:

@@ -76,7 +76,7 @@ class Execution:
             self._evaluator = Evaluator(Cta(cta.threads, cta.cluster), self._counters)
 
     def known(self, value: ir.Value) -> Known:
-        """What is known of `value` in all threads of the CTA, whoever of them is here."""
+        """What is known of `value` in all threads of the CTA, whichever of them are here."""
         self._look_at_axes()
         return self._evaluator.known(value)
 
@@ -111,7 +111,7 @@ class Execution:
     def part(self, condition: ir.Value) -> Sides:
         """Those of the crew here that certainly come to either side of a branch together; None for what is not known.
 
-        Where all threads go the same way, whoever comes brings the whole crew.
+        Where all threads go the same way, one that comes brings the whole crew.
         """
         crew = self._regions[-1].crew
         kept, rest = self.divided(crew, condition)
@@ -209,7 +209,7 @@ class Execution:
         return {} if here is None or numbers is None else {thread: numbers[thread] for thread in here.exact}
 
     def values_here(self, value: ir.Value) -> tuple[int, ...]:
-        """What certainly is the value in some thread that is here, whoever is elected; none where nothing is known."""
+        """What certainly is the value in some thread here, for every elected lane; none where nothing is known."""
         here, known = self.here(), self.known(value)
         if here is None or not known.is_whole or known.numbers is None or known.numbers.shape[1] > 1:
             return ()

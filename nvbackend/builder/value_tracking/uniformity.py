@@ -1,8 +1,8 @@
 """Over which threads each branch of a finished function goes the same way: a divergence analysis on the LLVM IR.
 
 Mutable variables are stack slots there, so what a slot may hold is followed along the control flow, as SSA form would.
-A slot also differs between threads that reach a place by different ways, where one of the ways sets it: behind the two
-sides of a divergent branch, and behind a loop that they leave after different numbers of rounds.
+A slot also differs between threads that reach a place by different ways, where one of the ways sets it: after the two
+sides of a divergent branch, and after a loop that they leave after different numbers of rounds.
 
 Nothing is taken to differ without a proof that it comes from a thread's index, its lane, its election or a load from
 such a place: what is not known counts as the same in the whole grid.

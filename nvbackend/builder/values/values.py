@@ -200,7 +200,7 @@ class Value(Arithmetic):
 
     @user_facing
     def named(self, name: str) -> Value:
-        """The same value under `name` in the IR, for whoever reads it."""
+        """The same value under `name` in the IR, for readers."""
         check_name(name)
         if isinstance(self._ir, ir.Instruction):
             self._ir.name = name

@@ -1,4 +1,4 @@
-"""Stores and reductions that complete later: st.async, red.async (PTX ISA 9.7.9)."""
+"""Stores and reductions that complete later: st.async, red.async."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9.25)."""
+"""Copies of contiguous bytes by the TMA unit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from nvbackend.isel.target.variants import VARIANT, variant
 
 @user_facing
 class Bulk(Noun):
-    """Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9.25)."""
+    """Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9, cp.async.bulk)."""
 
     __noun__ = "bulk"
 

@@ -1,4 +1,4 @@
-"""Prefetches, eviction priorities and cache policies (PTX ISA 9.7.9)."""
+"""Prefetches, eviction priorities and cache policies."""
 
 from __future__ import annotations
 

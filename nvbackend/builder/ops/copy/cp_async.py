@@ -1,4 +1,4 @@
-"""Copies by each thread from global to shared memory (PTX ISA 9.7.9.25.3)."""
+"""Copies by each thread from global to shared memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nvbackend.isel.target.variants import variant
 
 @user_facing
 class CpAsync(Noun):
-    """Copies by each thread from global to shared memory (PTX ISA 9.7.9.25.3)."""
+    """Copies by each thread from global to shared memory (PTX ISA 9.7.9, cp.async)."""
 
     __noun__ = "cp_async"
 
@@ -73,7 +73,7 @@ class CpAsync(Noun):
     def wait_group(self, pending: int | None = None) -> None:
         """cp.async.wait_group: wait until at most `pending` groups are left; without a number, for every copy.
 
-        Raises async-copy.pending for a number that the wait can not count.
+        Raises async-copy.pending for a number that the wait cannot count.
         """
         if pending is None:
             self._k.emit(cp_async.wait_all(), {})

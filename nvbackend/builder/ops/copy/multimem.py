@@ -1,4 +1,4 @@
-"""Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
+"""Memory of several GPUs at one address."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SIGNED: dict[str, ElementType] = {"s32": s32, "s64": s64}
 
 @user_facing
 class Multimem(Noun):
-    """Memory of several GPUs at one address (PTX ISA 9.7.9.14)."""
+    """Memory of several GPUs at one address (PTX ISA 9.7.9, multimem)."""
 
     __noun__ = "multimem"
 

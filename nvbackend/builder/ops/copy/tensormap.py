@@ -1,4 +1,4 @@
-"""Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9.26)."""
+"""Tensor maps in memory: how to change, publish and fetch them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MAP_ADDRESS = Rule(
 
 @user_facing
 class TensorMaps(Noun):
-    """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9.26)."""
+    """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9, tensormap.replace)."""
 
     __noun__ = "tensormap"
 

@@ -1,4 +1,4 @@
-"""Copies of tensor boxes between global and shared memory (PTX ISA 9.7.9.27)."""
+"""Copies of tensor boxes between global and shared memory."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class Tma(Noun):
         self._k.emit(row, given, facts=known, extents=_extent(kind, str(row.axes["mode"]), place))
 
     def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
-        """What run-time values can not change of where the box starts."""
+        """What is known of where the box starts, whatever the run-time values are."""
         coordinates = given["coordinates"]
         if not isinstance(coordinates, list):
             return {}
@@ -160,7 +160,7 @@ class Tma(Noun):
     def wait_group(self, pending: int = 0, *, reading: bool = False) -> None:
         """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources.
 
-        Raises tma.pending for a number that the wait can not count.
+        Raises tma.pending for a number that the wait cannot count.
         """
         self._k.emit(tma.wait_group(read=reading), {"pending": pending})
 
@@ -271,7 +271,7 @@ class Tma(Noun):
         """cp.async.bulk.tensor to global memory: the box at `source` to `coordinates`, in this thread's bulk group.
 
         `mode` is tile, tile::scatter4 (a column and four rows) or im2col_no_offs. The innermost coordinate is a
-        multiple of 16 bytes (tma.start), and none is negative (tma.before); what lies behind the end of the tensor is
+        multiple of 16 bytes (tma.start), and none is negative (tma.before); what lies past the end of the tensor is
         left out. Raises rules of `tma.*`.
         """
         row = self._tensor_row(

@@ -1,4 +1,4 @@
-"""mma.sync and the matrix moves of a warp (PTX ISA 9.7.14)."""
+"""mma.sync and the matrix moves of a warp."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class OperandDescriptor(Arithmetic):
 
     `descriptor + units` is that of the operand `units` of 16 bytes further on; only the address moves, so that `word`,
     all the other bits, stays known. The operand begins at `address`, has `span` bytes from there to the last one that
-    it reads, and begins `inside` bytes behind where a pattern of the swizzle begins, whose rows have `row` bytes, of
+    it reads, and begins `inside` bytes after where a pattern of the swizzle begins, whose rows have `row` bytes, of
     which it has `width` in the first.
     """
 

@@ -1,4 +1,4 @@
-"""tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
+"""tcgen05: tensor memory, its copies and the product."""
 
 from __future__ import annotations
 

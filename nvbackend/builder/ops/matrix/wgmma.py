@@ -1,4 +1,4 @@
-"""wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
+"""wgmma: accumulators, fences, groups and the product."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Wgmma(Noun):
         """Wait until at most the `pending` newest groups are in flight: it is what may stay, not what is waited for.
 
         Every live accumulator passes through the wait, so no read can move above it. Name in `drains` those that must
-        be finished behind it: the verifier says so if one is not (wgmma.wait-leaves-group).
+        be finished after it: the verifier says so if one is not (wgmma.wait-leaves-group).
         """
         touches = [Touch(one.block, Access.DRAIN) for one in drains]
         self._pass_through(wgmma.wait_group, {"pending": pending}, touches)

@@ -1,4 +1,4 @@
-"""wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
+"""wmma: fragments, their loads and stores, and the product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CTA's barriers: barrier.sync, barrier.arrive, barrier.red (PTX ISA 9.7.13.1)."""
+"""The CTA's barriers: barrier.sync, barrier.arrive, barrier.red."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
+"""The CTAs of a cluster: ranks, barriers, shared memory of peers."""
 
 from __future__ import annotations
 

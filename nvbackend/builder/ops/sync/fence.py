@@ -1,4 +1,4 @@
-"""Fences between threads and between proxies (PTX ISA 9.7.13.4)."""
+"""Fences between threads and between proxies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mbarriers: arrivals, transactions and phases (PTX ISA 9.7.13.15)."""
+"""Mbarriers: arrivals, transactions and phases."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Mbarrier(Noun):
     def scope(
         self, count: int, arrivals: int, *, memory: Address | None = None, name: str | None = None
     ) -> Iterator[Address]:
-        """`count` mbarriers of `arrivals` arrivals a phase for the block: ready inside, no barriers any more behind it.
+        """`count` mbarriers of `arrivals` arrivals a phase for the block: ready inside, plain memory after it.
 
         They lie at the start of `memory` (shared, at a multiple of 8 bytes), else in memory of their own. All threads
         of the CTA, and of its cluster, come to both ends. Behind the block, when no thread of the cluster uses them any

@@ -1,4 +1,4 @@
-"""Registers that a warpgroup takes and gives back (PTX ISA 9.7.19.5)."""
+"""Registers that a warpgroup takes and gives back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nvbackend.isel.select import family_rules
 
 @user_facing
 class SetMaxNReg(Noun):
-    """Registers that a warpgroup takes and gives back (PTX ISA 9.7.19.5)."""
+    """Registers that a warpgroup takes and gives back (PTX ISA 9.7.19)."""
 
     __noun__ = "setmaxnreg"
 

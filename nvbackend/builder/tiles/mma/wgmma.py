@@ -305,7 +305,7 @@ class TiledWgmma:
         """Add the sums of the warpgroups along K, which each have multiplied a part; the first of them have C then.
 
         All warpgroups of the tile execute it together, their accumulators drained. It goes through `buffer`, of
-        `reduction_buffer`, which is free again behind a barrier of the threads, and waits at barrier `barrier`. Raises
+        `reduction_buffer`, which is free again after a barrier of the threads, and waits at barrier `barrier`. Raises
         mma.tile-parts where no atoms lie along K.
         """
         self._check_parts()

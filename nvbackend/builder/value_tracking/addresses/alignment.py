@@ -40,7 +40,7 @@ def how_to_align(root: int, wanted: int, *, shared: bool, stepped: bool) -> str:
 def check_promise(k: Addressed, offset: ir.Value, root: int, align: int) -> None:
     """Raises memory.misaligned unless `align` is an alignment that an address may have.
 
-    The address lies `offset` bytes behind a multiple of `root`.
+    The address lies `offset` bytes after a multiple of `root`.
     """
     check_alignment(align)
     check_aligned(k, offset, root, align, f"align={align}")
@@ -71,7 +71,7 @@ def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int,
 
 
 def _misaligned(k: Addressed, offset: ir.Value, span: int) -> tuple[int, str] | None:
-    """How far an offset lies behind a multiple of `span`, and in which thread; None where that is not certain."""
+    """How far an offset lies after a multiple of `span`, and in which thread; None where that is not certain."""
     steps = k.places.step(offset)
     known = math.gcd(span, *steps.terms.values())
     if steps.constant % known:

@@ -53,7 +53,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in an allocation: `offset` bytes behind its start, and the run-time `terms` behind that."""
+    """A place in an allocation: `offset` bytes after its start, and the run-time `terms` after that."""
 
     object: MemoryObject
     offset: int = 0

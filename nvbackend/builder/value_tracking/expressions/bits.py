@@ -131,7 +131,7 @@ class Bits:
 
 
 def _is_changed(chunk: Form, row: Form) -> bool | None:
-    """Whether a bit of the chunk has a bit of the row in it; None where that can not be told."""
+    """Whether a bit of the chunk has a bit of the row in it; None where that is not known."""
     if chunk is None or row is None or row <= ONE or not _is_plain(row):
         return None
     row, chunk = row - ONE, chunk - ONE
