@@ -88,10 +88,10 @@ if TYPE_CHECKING:
     from nvbackend.isel.select.tcgen05.select import select_tcgen05 as select_tcgen05
     from nvbackend.isel.select.tma.request import TmaRequest as TmaRequest
     from nvbackend.isel.select.tma.rules import select_tma as select_tma
-    from nvbackend.isel.select.wgmma.rules import WgmmaRequest as WgmmaRequest
+    from nvbackend.isel.select.wgmma.request import WgmmaRequest as WgmmaRequest
     from nvbackend.isel.select.wmma.request import WmmaMoveRequest as WmmaMoveRequest, WmmaRequest as WmmaRequest
     from nvbackend.isel.select.wmma.select import select_wmma as select_wmma, select_wmma_move as select_wmma_move
-    from nvbackend.isel.select.wgmma.shape_names import wgmma as wgmma
+    from nvbackend.isel.select.wgmma.request import wgmma as wgmma
     from nvbackend.isel.select.wgmma.select import select_wgmma as select_wgmma
     from nvbackend.isel.target.target import Target as Target
     from nvbackend.signature import (
@@ -132,10 +132,9 @@ _NAMES: dict[str, str] = {
         "nvbackend.isel.select.tcgen05.select": "select_tcgen05",
         "nvbackend.isel.select.tma.request": "TmaRequest",
         "nvbackend.isel.select.tma.rules": "select_tma",
-        "nvbackend.isel.select.wgmma.rules": "WgmmaRequest",
+        "nvbackend.isel.select.wgmma.request": "WgmmaRequest wgmma",
         "nvbackend.isel.select.wmma.request": "WmmaMoveRequest WmmaRequest",
         "nvbackend.isel.select.wmma.select": "select_wmma select_wmma_move",
-        "nvbackend.isel.select.wgmma.shape_names": "wgmma",
         "nvbackend.isel.select.wgmma.select": "select_wgmma",
         "nvbackend.isel.target.target": "Target",
         "nvbackend.signature": "Im2col Parameter Pointer Scalar Signature TensorMap",

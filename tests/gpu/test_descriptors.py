@@ -10,7 +10,7 @@ import pytest
 
 from nvbackend.intrinsics.row.types import f32, s8, s32
 from nvbackend.intrinsics.words.smem_layout import Major
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from tests.gpu.test_wgmma_numbers import accumulator
 from tests.support.descriptor_cases import CONFIGURATIONS, REGION
 from tests.support.descriptor_kernel import THREADS, descriptor_kernel

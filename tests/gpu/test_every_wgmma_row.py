@@ -10,7 +10,7 @@ import pytest
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
 from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
-from nvbackend.isel.select.wgmma.rules import request_of
+from nvbackend.isel.select.wgmma.request import request_of
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
 from tests.gpu.test_wgmma_sparse_numbers import metadata_registers, sparse_matrix
 

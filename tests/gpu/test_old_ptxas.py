@@ -11,7 +11,7 @@ import pytest
 from nvbackend import Major, SmemLayout, Swizzle, Target, bf16, e4m3, f16, f32, s8, s32, tf32
 from nvbackend.codegen.ptxas import RS_WGMMA_FIXED
 from nvbackend.codegen.toolchain import STANDARD_DIRECTORIES, Tool, wheel_directories
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
 
 pytestmark = pytest.mark.gpu((9, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
 from nvbackend.intrinsics.row.types import u32, u64
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128

@@ -12,7 +12,7 @@ from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
 from nvbackend.intrinsics.row.types import u32
 from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Parameter, Pointer
 

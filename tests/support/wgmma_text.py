@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
 
 DECLARATIONS = ".reg .pred p; .reg .b32 %r<140>; .reg .f32 %f<140>; .reg .b32 %a<4>; .reg .b32 %e; .reg .b64 %rd<2>;"
 """Registers for every instruction that `instruction` writes."""

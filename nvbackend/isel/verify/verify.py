@@ -47,8 +47,10 @@ from nvbackend.isel.select.tma import request as tma_request
 from nvbackend.isel.select.tma import rules as tma_rules
 from nvbackend.isel.select.tma.multicast_masks import check_multicast_masks
 from nvbackend.isel.select.tma.place_rules import check_places
-from nvbackend.isel.select.wgmma.rules import request_of, violations
+from nvbackend.isel.select.wgmma.request import request_of
+from nvbackend.isel.select.wgmma.rules import GATES as WGMMA_GATES
 from nvbackend.isel.select.wmma import rules as wmma_rules
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted, target_names
 from nvbackend.isel.verify.constant_faults import constant_faults, constants
 from nvbackend.isel.verify.emulated import emulation_warnings
@@ -207,7 +209,7 @@ def gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location 
 
 def _family_gates(row: Row, target: Target, immediates: Mapping[str, int], at: Location | None) -> Sequence[Diagnostic]:
     if row.opcode == MMA_ASYNC:
-        return violations(request_of(row, immediates), target, at)
+        return why_not(WGMMA_GATES, request_of(row, immediates), target, at)
     if row.family == mma.FAMILY:
         return mma_rules.violations(mma_request.request_of(row, immediates), target, at)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):

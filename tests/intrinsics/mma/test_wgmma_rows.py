@@ -15,7 +15,7 @@ from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.axes import NoSuchRow
 from nvbackend.intrinsics.row.row import Effect, RegisterClass, Row
 from nvbackend.intrinsics.row.types import b1, bf16, e4m3, e5m2, f16, f32, s4, s8, s32, tf32, u8
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest, request_of
+from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
 from nvbackend.isel.target.target import Target
 from tests.support.process import python_output
 from tests.support.ptxas import assemble

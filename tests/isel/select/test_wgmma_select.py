@@ -29,8 +29,10 @@ from nvbackend.intrinsics.row.types import (
     u4,
     u8,
 )
-from nvbackend.isel.select.wgmma.rules import GATES, WgmmaRequest, request_of, violations
+from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
+from nvbackend.isel.select.wgmma.rules import GATES
 from nvbackend.isel.select.wgmma.select import select_wgmma
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wgmma_text import DECLARATIONS, instruction
@@ -103,7 +105,7 @@ def disagreements(requests: Sequence[WgmmaRequest], target: Target = HOPPER) -> 
     )
     faults = []
     for request, message in zip(requests, said, strict=True):
-        broken = [found.rule_id for found in violations(request, target)]
+        broken = [found.rule_id for found in why_not(GATES, request, target)]
         if bool(broken) != bool(message):
             faults.append(
                 f"{instruction(request)}\n  ptxas: {message or 'takes it'}\n  selector: {broken or 'takes it'}"
@@ -113,8 +115,8 @@ def disagreements(requests: Sequence[WgmmaRequest], target: Target = HOPPER) -> 
 
 def sampled(requests: Sequence[WgmmaRequest], legal: int, illegal: int) -> list[WgmmaRequest]:
     """A seeded sample, with so many that the selector takes and so many that it refuses."""
-    taken = [request for request in requests if not violations(request, HOPPER)]
-    refused = [request for request in requests if violations(request, HOPPER)]
+    taken = [request for request in requests if not why_not(GATES, request, HOPPER)]
+    refused = [request for request in requests if why_not(GATES, request, HOPPER)]
     chooser = random.Random(len(requests))
     return chooser.sample(taken, legal) + chooser.sample(refused, illegal)
 
@@ -143,7 +145,7 @@ def test_a_sample_of_verdicts_is_that_of_ptxas_on_every_target(target: Target) -
 @pytest.mark.parametrize("neighbourhood", [every_n, every_type_and_k, every_modifier])
 def test_every_verdict_is_that_of_ptxas(neighbourhood, target: Target) -> None:
     requests = neighbourhood()
-    assert any(not violations(request, HOPPER) for request in requests)
+    assert any(not why_not(GATES, request, HOPPER) for request in requests)
     assert disagreements(requests, target) == []
 
 
@@ -252,10 +254,10 @@ def test_one_broken_rule(rule: str, request_: WgmmaRequest, message: str, fix: s
     ],
 )
 def test_ptx_version(request_: WgmmaRequest, version: tuple[int, int], message: str) -> None:
-    (found,) = violations(request_, Target.parse("sm_90a", version))
+    (found,) = why_not(GATES, request_, Target.parse("sm_90a", version))
     assert found.rule_id == "wgmma.ptx-version"
     assert message in found.message
-    assert violations(request_, Target.parse("sm_90a", (version[0], version[1] + 1))) == []
+    assert why_not(GATES, request_, Target.parse("sm_90a", (version[0], version[1] + 1))) == []
 
 
 def test_every_rule_has_a_request_that_breaks_it() -> None:
@@ -284,7 +286,7 @@ def test_an_n_that_is_no_integer_is_told_so(n: object) -> None:
 
 def test_the_request_of_a_row_selects_it_again() -> None:
     for kind in legal_kinds():
-        if not violations(kind, HOPPER):
+        if not why_not(GATES, kind, HOPPER):
             assert request_of(select_wgmma(kind, HOPPER)) == kind
     asked = WgmmaRequest(256, 32, f16, f16, f16, sparse=True, selector=1, trans_a=1, negate_b=True)
     row: Row = select_wgmma(asked, HOPPER)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nvbackend import ElementType, Major, SmemDescriptor, f16, f32
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from tests.support.descriptor_cases import CONFIGURATIONS, REGION, Operand
 from tests.support.descriptor_kernel import descriptor_kernel
 from tests.support.smem_addresses import address

@@ -22,7 +22,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, pred, s32, u32, u64
 from nvbackend.isel.machine.facts import SCALE_D
 from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma
 
 

@@ -19,7 +19,7 @@ from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape, contiguous, register_count, spelled_shape
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, f64, s32, u32, u64
 from nvbackend.isel.machine import facts
-from nvbackend.isel.select.wgmma.shape_names import shape_extents
+from nvbackend.isel.select.shapes import shape_extents
 from nvbackend.isel.select.wmma import operand_rules as wmma_operand_rules
 from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
 from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move

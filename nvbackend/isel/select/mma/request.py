@@ -10,7 +10,7 @@ from nvbackend.intrinsics.mma.form import MmaInstruction
 from nvbackend.intrinsics.mma.mma import instruction_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.isel.select.wgmma.shape_names import shape_extents
+from nvbackend.isel.select.shapes import shape_extents
 
 
 @user_facing

@@ -1,17 +1,17 @@
-"""A wgmma instruction as asked for, and the form of the rules on it."""
+"""A wgmma instruction as asked for, and how people write one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.diagnostics import Rule
-from nvbackend.intrinsics.mma import wgmma
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.mma import wgmma as table
 from nvbackend.intrinsics.mma.wgmma import Multiplicands, multiplicands_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.select.shapes import shape_extents
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class WgmmaRequest:
     """One `wgmma.mma_async` as asked for: D (m x n) = A (m x k) * B (k x n) + D, sizes in elements.
 
     `trans_a` and `trans_b` are 1 where the operand is MN-major in shared memory; `negate_a`, `negate_b` its sign;
-    `selector` the sparsity selector; `popc` the bit operation of b1. Nothing is checked here: `violations` does.
+    `selector` the sparsity selector; `popc` the bit operation of b1. Nothing is checked here: `select_wgmma` does.
     """
 
     n: int
@@ -30,19 +30,52 @@ class WgmmaRequest:
     a_in_registers: bool = False
     sparse: bool = False
     satfinite: bool = False
-    m: int = wgmma.M
+    m: int = table.M
     trans_a: int = 0
     trans_b: int = 0
     negate_a: bool = False
     negate_b: bool = False
     selector: int = 0
-    popc: str = wgmma.POPC_OPERATION
+    popc: str = table.POPC_OPERATION
 
     @property
     def multiplicands(self) -> Multiplicands | None:
         """The set that A and B are both of, None where wgmma does not multiply them."""
         found = multiplicands_of(self.a)
         return found if found is not None and self.b in found.types else None
+
+
+@user_facing
+def wgmma(
+    shape: str,
+    a: ElementType,
+    b: ElementType,
+    d: ElementType,
+    *,
+    a_in_registers: bool = False,
+    sparse: bool = False,
+    satfinite: bool = False,
+    negate_a: bool = False,
+    negate_b: bool = False,
+) -> WgmmaRequest:
+    """A wgmma instruction by the name of its shape, "m64n256k16", and its element types (mma.shape for another text).
+
+    Selection tells whether it exists on a target.
+    """
+    m, n, k = shape_extents(shape)
+    return WgmmaRequest(
+        n=n,
+        k=k,
+        d=d,
+        a=a,
+        b=b,
+        m=m,
+        a_in_registers=a_in_registers,
+        sparse=sparse,
+        satfinite=satfinite,
+        negate_a=negate_a,
+        negate_b=negate_b,
+    )
 
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRequest:
@@ -61,19 +94,3 @@ def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRe
         negate_b=given.get("scale_b") == -1,
         selector=given.get("selector", 0),
     )
-
-
-Values = dict[str, Any]
-"""Values for the texts of a rule, by name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A rule, whether a request keeps it, and the values for its texts where it does not.
-
-    A gate holds where another one already says why its question has no answer.
-    """
-
-    rule: Rule
-    holds: Callable[[WgmmaRequest, Target], bool]
-    values: Callable[[WgmmaRequest, Target], Values]

@@ -1,11 +1,13 @@
-"""The selector: from a typed request and the exact target to the row, or to every reason against one."""
+"""The selector of wgmma: from a request and the exact target to the row, or to every reason against one."""
 
 from __future__ import annotations
 
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.isel.select.wgmma.rules import WgmmaRequest, violations
+from nvbackend.isel.select.wgmma.request import WgmmaRequest
+from nvbackend.isel.select.wgmma.rules import GATES
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target
 
 
@@ -15,11 +17,11 @@ def select_wgmma(request: WgmmaRequest, target: Target) -> Row:
 
     Raises every broken rule of the request together (ids `wgmma.*`), at the caller's line.
     """
-    raise_all(violations(request, target))
-    return wgmma_row(request)
+    raise_all(why_not(GATES, request, target))
+    return row_of(request)
 
 
-def wgmma_row(request: WgmmaRequest) -> Row:
+def row_of(request: WgmmaRequest) -> Row:
     """The row of a request that breaks no rule."""
     return wgmma.mma_async(
         request.n,

@@ -9,7 +9,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, f32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.isel.select.wgmma.shape_names import SHAPE_TEXT
+from nvbackend.isel.select.shapes import SHAPE_TEXT
 from nvbackend.signature import Parameter, Pointer
 
 INSTRUCTION = nvb.wgmma("m64n64k16", f16, f16, f32)

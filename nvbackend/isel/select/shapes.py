@@ -1,0 +1,25 @@
+"""The shape of an instruction by its name, as requests take it: "m64n256k16"."""
+
+from __future__ import annotations
+
+import re
+
+from nvbackend.diagnostics import Rule
+
+SHAPE_TEXT = Rule(
+    id="mma.shape",
+    message="{given!r} is not the name of an instruction shape",
+    fix='write it as PTX does: "m64n256k16"',
+    why="Nothing can be selected for it.",
+    reference="PTX ISA 9.7.14.1 (mma shapes), 9.7.15.2 (wgmma shapes)",
+)
+_SHAPE = re.compile(r"m([0-9]{1,9})n([0-9]{1,9})k([0-9]{1,9})")
+
+
+def shape_extents(shape: str) -> tuple[int, int, int]:
+    """M, N and K of a shape by its name, "m64n256k16" (mma.shape for another text)."""
+    found = _SHAPE.fullmatch(shape) if isinstance(shape, str) else None
+    if found is None:
+        SHAPE_TEXT.fail(given=shape)
+    m, n, k = (int(extent) for extent in found.groups())
+    return m, n, k
