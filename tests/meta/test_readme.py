@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.meta.test_guide import BLOCK
 from tests.support.process import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+TEXT = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
+CARETS = re.compile(r"^ *[~^]+\n", re.MULTILINE)
+"""What Python puts under the lines of a traceback, which differs from version to version."""
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
@@ -39,11 +46,24 @@ def test_the_block_installs_extras_that_exist() -> None:
     assert described == extras.keys()
 
 
-def test_places_that_it_names_exist() -> None:
-    places = re.findall(r"^\| `(\w+/[\w/]*)` \|", README, re.MULTILINE)
-    links = re.findall(r"\]\(([\w./]+)\)", README)
-    assert len(places) > 4
-    assert [place for place in [*places, *links] if not (ROOT / place).exists()] == []
+def test_the_kernel_prints_what_the_readme_says(tmp_path: Path) -> None:
+    (code,) = BLOCK.findall(README)
+    report, error = TEXT.findall(README)
+    made = _run(tmp_path, code)
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith(report)
+    assert code.count("in_flight=0") == 1
+    refused = _run(tmp_path, code.replace("in_flight=0", "in_flight=1"))
+    assert refused.returncode == 1
+    said = refused.stderr.replace(f"{tmp_path}/", "")
+    assert CARETS.sub("", said) == CARETS.sub("", error)
+
+
+def _run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
+    program = folder / "gemm.py"
+    program.write_text(code, encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=environment, check=False)
 
 
 def test_the_core_needs_llvmlite_and_numpy_alone() -> None:
