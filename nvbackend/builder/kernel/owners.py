@@ -273,7 +273,7 @@ def _taken(module: ir.Module) -> list[ir.Function]:
                 given = instr.args if isinstance(instr, ir.CallInstr) else instr.operands
                 named.update(dict.fromkeys(one for one in given if isinstance(one, ir.Function)))
     held = [str(one.initializer) for one in module.global_values if getattr(one, "initializer", None) is not None]
-    return [one for one in module.functions if one.blocks and (one in named or any(_names(text, one) for text in held))]
+    return [one for one in module.functions if one in named or any(_names(text, one) for text in held)]
 
 
 def _is_call(instr: ir.Instruction) -> bool:

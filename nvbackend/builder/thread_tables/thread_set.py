@@ -64,7 +64,7 @@ class ThreadSet:
     @cached_property
     def is_exact(self) -> bool:
         """Whether they are the same threads whichever lane is elected."""
-        return len(self.present) == 1 or bool((self.present == self.present[:1]).all())
+        return bool((self.present == self.present[:1]).all())
 
     @property
     def is_one_lane(self) -> bool:

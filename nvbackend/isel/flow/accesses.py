@@ -108,7 +108,7 @@ class Run:
         places = {
             (touch.offset, touch.symbol): (touch, _counted(site.instr, touch))
             for site, touch in self.accesses
-            if touch.offset is not None and symbol_terms(touch.symbol) == _stage_terms(touch)
+            if symbol_terms(touch.symbol) == _stage_terms(touch)
         }
         sizes: dict[Part | None, int] = {}
         ends: dict[str, int] = {}
@@ -181,7 +181,7 @@ def _barrier(instr: MachineInstr) -> MemoryObject | None:
 
 def _part(touch: MemoryTouch) -> Part | None:
     size = touch.object.element_bytes
-    if size <= _TILE_BYTES or touch.offset is None:
+    if size <= _TILE_BYTES:
         return None
     return touch.offset // size, _stage_terms(touch)
 
@@ -215,13 +215,11 @@ def _shape(row: Row) -> tuple[int, int, int]:
 
 def _meet(instr: MachineInstr, touch: MemoryTouch, other_instr: MachineInstr, other: MemoryTouch) -> bool | None:
     """Whether two accesses share a byte; None where that is not known."""
-    if touch.offset is None or other.offset is None or touch.symbol != other.symbol:
+    if touch.symbol != other.symbol:
         return None if _part(touch) is None or _part(other) is None else _same_part(touch, other)
     if touch.offset == other.offset:
         return True
     (instr, lower), higher = ((instr, touch), other) if touch.offset < other.offset else ((other_instr, other), touch)
-    assert lower.offset is not None
-    assert higher.offset is not None
     if lower.bytes is None:
         return None
     if lower.offset + lower.bytes <= higher.offset:

@@ -79,15 +79,15 @@ class MemoryTouch:
     """One access of one instruction to an allocation.
 
     The access starts at `offset` plus the value of `symbol` (names, defining blocks and factors, by
-    `isel.flow.memory_uses`): equal symbols are equal run-time values while their definition is not executed again, ""
-    is empty, and an `offset` of None says that nothing is known of the place. `bytes` is the extent, None where it is
-    not known. `operand` is the row's operand that holds the address.
+    `isel.flow.memory_uses`): equal symbols are equal run-time values while their definition is not executed again, and
+    "" is empty. `bytes` is the extent, None where it is not known. `operand` is the row's operand that holds the
+    address.
     """
 
     object: MemoryObject
     use: MemoryUse = field(hash=False)
     operand: str = ""
-    offset: int | None = 0
+    offset: int = 0
     symbol: str = ""
     bytes: int | None = None
 

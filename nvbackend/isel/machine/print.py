@@ -84,7 +84,7 @@ def _touch(touch: Touch) -> str:
 
 
 def _memory(touch: MemoryTouch) -> str:
-    offset = "" if touch.offset == 0 and touch.symbol else "?" if touch.offset is None else str(touch.offset)
+    offset = "" if touch.offset == 0 and touch.symbol else str(touch.offset)
     place = " + ".join(filter(None, (offset, touch.symbol)))
     unit = "columns" if touch.object.space == TMEM else "bytes"
     extent = "" if touch.bytes is None else f", {touch.bytes} {unit}"

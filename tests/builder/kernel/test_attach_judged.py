@@ -183,15 +183,37 @@ def test_a_loop_of_the_owner_around_our_blocks():
     assert said(k) == []
 
 
-def test_a_function_that_another_calls_is_no_kernel():
-    k, builder, out, n = attached()
-    race(k, out, n)
-    builder.ret_void()
-    caller = ir.Function(builder.module, k.function.function_type, "caller")
+def called_by_another(function):
+    caller = ir.Function(function.module, function.function_type, "caller")
     place = ir.IRBuilder(caller.append_basic_block("entry"))
-    place.call(k.function, caller.args)
+    place.call(function, caller.args)
     place.ret_void()
-    assert said(k) == []
+
+
+def given_to_another(function):
+    caller = ir.Function(function.module, ir.FunctionType(VOID, [function.type.as_pointer()]), "caller")
+    place = ir.IRBuilder(caller.append_basic_block("entry"))
+    place.store(function, caller.args[0])
+    place.ret_void()
+
+
+@pytest.mark.parametrize("linkage", ["", "external", "internal", "private"])
+@pytest.mark.parametrize("returns", [VOID, I32])
+@pytest.mark.parametrize("known_to", [None, called_by_another, given_to_another])
+def test_judged_as_a_kernel_only_where_it_can_be_nothing_else(linkage, returns, known_to):
+    """Others see a kernel, it returns nothing, and no function of its module calls it or has its address."""
+    module = ir.Module("owner")
+    module.triple = TRIPLE
+    function = ir.Function(module, ir.FunctionType(returns, [ir.PointerType(addrspace=1), I32]), "own")
+    function.linkage = linkage
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    k = nvb.attach(builder, "sm_90a", threads=128)
+    race(k, k.global_address(function.args[0], f32, 16), k.value(function.args[1], i32))
+    builder.ret_void() if returns is VOID else builder.ret(ir.Constant(I32, 0))
+    if known_to is not None:
+        known_to(function)
+    can_be_one = linkage in ("", "external") and returns is VOID and known_to is None
+    assert said(k) == (["shared.missing-barrier"] if can_be_one else [])
 
 
 # -- after the end --------------------------------------------------------------------------------------------------

@@ -251,6 +251,37 @@ def test_a_callee_by_an_indirect_call(how, base):
             assert k.verify() == ()
 
 
+@pytest.mark.parametrize("known_as", ["an argument", "stored", "in a table", "called", "declared", "nothing"])
+def test_an_indirect_call_reaches_what_has_an_address(known_as):
+    """Only a function whose address is somewhere: in an instruction or a table, but not as the callee of a call."""
+    owner = module()
+    callee, caller, other = function(owner, "callee"), function(owner, "caller", kernel=True), function(owner, "other")
+    outer, inner = attach(caller), attach(callee)
+    fill(outer, 128)
+    fill(inner, 256)
+    if known_as == "an argument":
+        taking = ir.Function(owner, ir.FunctionType(ir.VoidType(), [callee.function.type]), "taking")
+        other.call(taking, [callee.function])
+    elif known_as == "stored":
+        other.store(callee.function, other.alloca(callee.function.type))
+    elif known_as == "in a table":
+        table = ir.GlobalVariable(owner, ir.ArrayType(callee.function.type, 1), "table")
+        table.initializer = ir.Constant(table.value_type, [callee.function])
+    elif known_as == "called":
+        other.call(callee.function, [])
+    elif known_as == "declared":
+        declared = ir.Function(owner, VOID, "declared")
+        other.store(declared, other.alloca(declared.type))
+    caller.call(caller.inttoptr(ir.Constant(ir.IntType(64), 64), callee.function.type), [])
+    for one in (callee, caller, other):
+        one.ret_void()
+    for k in (inner, outer):
+        if known_as in ("an argument", "stored", "in a table"):
+            assert broken(k) == ["attach.shared"]
+        else:
+            assert k.verify() == ()
+
+
 def test_an_indirect_call_reaches_no_function_of_another_type():
     owner = module()
     caller = function(owner, "caller", kernel=True)

@@ -198,7 +198,7 @@ class LifeAnalysis:
 
     def _writes(self, state: Life, site: Site) -> Iterator[LifeFinding]:
         for touch in site.instr.memory:
-            if touch.use not in WRITES or touch.offset is None or touch.symbol:
+            if touch.use not in WRITES or touch.symbol:
                 continue
             end = None if touch.bytes is None else touch.offset + touch.bytes
             for use in self._of(state.live & self._inside.get(touch.object, 0)):

@@ -185,13 +185,13 @@ class Transactions:
         total = 0
         for use in uses:
             for source in self._reaches.ranks:
-                times = self._reaches.times_in_all(use, source)
-                one = _bytes(use)
-                if times and (one is None or not self._reaches.is_even(use, Scope.CLUSTER)):
+                times, one = self._reaches.times_in_all(use, source), _bytes(use)
+                if times == 0:
+                    continue
+                even = self._reaches.is_even(use, Scope.CLUSTER)
+                if times is None or one is None or not even or is_spread(self._values, use, times):
                     return None
-                if times is None or is_spread(self._values, use, times):
-                    return None
-                total += times * (one or 0)
+                total += times * one
         return total
 
 

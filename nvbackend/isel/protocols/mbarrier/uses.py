@@ -231,4 +231,4 @@ def barrier_touch(instr: MachineInstr) -> MemoryTouch | None:
 def _chosen_at_run_time(sites: Iterable[Site]) -> set[MemoryObject]:
     """The allocations of which some access does not say which mbarrier it is."""
     touches = (touch for site in sites for touch in site.instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
-    return {touch.object for touch in touches if touch.offset is None or touch.symbol}
+    return {touch.object for touch in touches if touch.symbol}

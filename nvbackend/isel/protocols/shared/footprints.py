@@ -101,8 +101,8 @@ class Footprints:
         if key not in self._found:
             found: dict[Terms, list[Access]] = {}
             for site, touch in run.accesses[:_MOST]:
-                place = None if touch.offset is None or self._values is None else self._offset(touch.symbol)
-                if place is not None and touch.offset is not None:
+                place = None if self._values is None else self._offset(touch.symbol)
+                if place is not None:
                     numbers, terms = place
                     starts = [touch.offset + number for number in numbers]
                     found.setdefault(terms, []).extend(_accesses(site.instr, touch, starts, crew))

@@ -251,7 +251,7 @@ def _outside(whole: _Whole) -> Iterator[Finding]:
     """Accesses that leave their allocation, whatever the state."""
     for site in whole.sites.values():
         for touch in columns(site.instr):
-            if touch.use is MemoryUse.DECLARE or touch.offset is None or touch.symbol:
+            if touch.use is MemoryUse.DECLARE or touch.symbol:
                 continue
             if touch.offset + (touch.bytes or 1) > touch.object.bytes:
                 yield Finding(BOUNDS, site, Fact(Known.OPEN, object=touch.object), touch)

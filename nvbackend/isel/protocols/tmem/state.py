@@ -129,7 +129,7 @@ def columns(instr: MachineInstr) -> list[MemoryTouch]:
 
 def overlap(one: MemoryTouch, other: MemoryTouch) -> bool:
     """Whether two accesses certainly share a column; places that a run-time value decides are left alone."""
-    if one.object != other.object or one.symbol or other.symbol or one.offset is None or other.offset is None:
+    if one.object != other.object or one.symbol or other.symbol:
         return False
     return one.offset < other.offset + (other.bytes or 1) and other.offset < one.offset + (one.bytes or 1)
 
@@ -274,7 +274,7 @@ def _may_meet(one: MemoryTouch, other: MemoryTouch) -> bool:
 
 def is_placed(touch: MemoryTouch) -> bool:
     """Whether it is known which columns an access is to."""
-    return touch.offset is not None and touch.bytes is not None and not touch.symbol
+    return touch.bytes is not None and not touch.symbol
 
 
 def _commit(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001

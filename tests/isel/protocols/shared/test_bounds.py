@@ -46,6 +46,54 @@ def test_said_exactly_where_some_thread_leaves(extent, factors, first, rounds, i
     assert (RULE in rules(walk.build)) is leaves
 
 
+@settings(max_examples=40, deadline=None)
+@given(count=st.integers(1, 70), factor=st.integers(-2, 2), first=st.integers(-4, 70), inside=st.integers(1, THREADS))
+def test_mbarriers_of_an_array(count, factor, first, inside) -> None:
+    """`inside` threads arrive at barrier first + factor*thread of `count`, each at one that is there."""
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def walk(k):
+        full, thread = k.mbarrier.array(count, 1), k.thread_id()
+        k.mbarrier.ready()
+        with k.if_(thread < inside):
+            k.mbarrier.arrive(full + thread * factor + first)
+
+    places = [first + factor * thread for thread in range(inside)]
+    leaves = min(places) < 0 or max(places) >= count
+    assert (RULE in rules(walk.build)) is (leaves and factor != 0)
+    assert factor != 0 or ("mbarrier.uninitialised" in rules(walk.build)) is leaves
+
+
+@settings(max_examples=40, deadline=None)
+@given(extent=st.integers(1, 80), factor=st.integers(-2, 2), first=st.integers(-20, 100), warp=st.integers(0, 1))
+def test_one_thread_of_a_warp_is_any_of_its_lanes(extent, factor, first, warp) -> None:
+    """Whichever lane is elected: it leaves for certain only where each of the 32 would."""
+
+    @nvb.kernel("sm_90a", threads=THREADS)
+    def walk(k):
+        words = k.shared(u32, extent)
+        with k.one_thread(warp):
+            words[k.thread_id() * factor + first] = 1
+
+    places = [first + factor * thread for thread in range(32 * warp, 32 * warp + 32)]
+    assert (RULE in rules(walk.build)) is all(not 0 <= place < extent for place in places)
+
+
+@pytest.mark.parametrize("peer", [False, True])
+@pytest.mark.parametrize("index", [63, 64, -1])
+def test_memory_of_this_cta_and_of_a_peer(index: int, peer: bool) -> None:
+    @nvb.kernel("sm_90a", threads=THREADS, cluster=2)
+    def walk(k):
+        words = k.shared(u32, 64)
+        mapped = k.cluster.map_shared_rank(words, k.cluster.peer_rank()) if peer else words
+        k.cluster.sync()
+        with k.if_(k.thread_id() == 0):
+            mapped[k.thread_id() + index] = 1
+        k.cluster.sync()
+
+    assert rules(walk.build) == [RULE] * (index != 63)
+
+
 def of(index):
     """A kernel that writes where `index(k, n)` says, in 64 words."""
 

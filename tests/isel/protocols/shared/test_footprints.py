@@ -133,7 +133,7 @@ def access(chance: random.Random) -> tuple[MachineInstr, MemoryTouch]:
     names = chance.sample([*NUMBERS, *NUMBERS, *NUMBERS, SAME, UNKNOWN], chance.randint(0, 2))
     uniform = {name: factor for name, factor in ((SAME, 1024), ("warp", 64)) if chance.random() < 0.3}
     terms = {name: chance.choice((4, 4, 16)) for name in names} if chance.random() < 0.5 else uniform
-    offset = None if chance.random() < 0.02 else chance.choice((0, 0, 0, 0, 0, 4, 64))
+    offset = chance.choice((0, 0, 0, 0, 0, 4, 64))
     operands = {GUARD: "%p"} if chance.random() < 0.03 else {}
     touch = MemoryTouch(BUFFER, use, operand, offset, symbol_text(terms), size)
     return MachineInstr(opcode, row, operands=operands, memory=(touch,)), touch
@@ -150,7 +150,7 @@ def crew(chance: random.Random) -> Crew:
 def accessed(instr: MachineInstr, touch: MemoryTouch, by: Crew) -> Iterator[tuple[int, range, int | None]]:
     """Threads of which one accesses these bytes, from what is the same for all of them on."""
     terms = dict(_terms(touch.symbol))
-    if UNKNOWN in terms or touch.offset is None or instr.operands:
+    if UNKNOWN in terms or instr.operands:
         return
     base = terms.get(SAME)
     own = {name: factor for name, factor in terms.items() if name != SAME}
