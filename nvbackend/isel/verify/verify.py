@@ -211,7 +211,7 @@ def _family_gates(row: Row, target: Target, immediates: Mapping[str, int], at: L
     if row.opcode == MMA_ASYNC:
         return why_not(WGMMA_GATES, request_of(row, immediates), target, at)
     if row.family == mma.FAMILY:
-        return mma_rules.violations(mma_request.request_of(row, immediates), target, at)
+        return why_not(mma_rules.GATES, mma_request.request_of(row, immediates), target, at)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
         return tcgen05_rules.violations(tcgen05_request.request_of(row), target, at)
     if row.family == wmma.FAMILY:

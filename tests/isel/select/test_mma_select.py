@@ -33,8 +33,9 @@ from nvbackend.intrinsics.row.types import (
     ue8m0,
 )
 from nvbackend.isel.select.mma.request import MmaRequest, mma, request_of
-from nvbackend.isel.select.mma.rules import AXIS_RULES, violations
+from nvbackend.isel.select.mma.rules import AXIS_RULES, GATES
 from nvbackend.isel.select.mma.select import select_mma
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
 from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_undocumented
 from tests.support.ptxas import refusals, witnessed
@@ -115,7 +116,7 @@ def disagreements(requests: Sequence[MmaRequest], target: Target) -> list[str]:
     )
     faults = []
     for request, message in zip(requests, said, strict=True):
-        broken = [found.rule_id for found in violations(request, target)]
+        broken = [found.rule_id for found in why_not(GATES, request, target)]
         if bool(broken) != bool(message) and not (not message and is_undocumented(request, target)):
             faults.append(f"{target}: {instruction(request)}\n  {message or 'ptxas takes it'}\n  selector: {broken}")
     return faults
@@ -125,8 +126,8 @@ def sampled(requests: Sequence[MmaRequest], count: int, target: Target) -> list[
     """A seeded sample, half of it legal as far as there is so much."""
     chooser = random.Random(len(requests))
     drawn = chooser.sample(requests, min(len(requests), 60 * count))
-    taken = [request for request in drawn if not violations(request, target)][: count // 2]
-    refused = [request for request in drawn if violations(request, target)][: count - len(taken)]
+    taken = [request for request in drawn if not why_not(GATES, request, target)][: count // 2]
+    refused = [request for request in drawn if why_not(GATES, request, target)][: count - len(taken)]
     return taken + refused
 
 
@@ -190,7 +191,7 @@ def test_every_ptx_version_gate_is_that_of_ptxas(name: str) -> None:
 )
 def test_what_nothing_documents_is_left_out_though_ptxas_takes_it(given: MmaRequest, target: str) -> None:
     assert refusals([instruction(given)], DECLARATIONS, target, "9.0") == [""]
-    assert violations(given, Target.parse(target))
+    assert why_not(GATES, given, Target.parse(target))
     assert sum(stands(given, Target.parse(target)) for stands in UNDOCUMENTED.values()) == 1
 
 
@@ -228,7 +229,7 @@ MESSAGES = [
 
 @pytest.mark.parametrize(("given", "rule", "message", "fix"), MESSAGES)
 def test_a_mistake_is_told_with_what_is_legal(given: MmaRequest, rule: str, message: str, fix: str) -> None:
-    found = [one for one in violations(given, Target.parse("sm_120a")) if one.rule_id == rule]
+    found = [one for one in why_not(GATES, given, Target.parse("sm_120a")) if one.rule_id == rule]
     assert len(found) == 1
     assert message in found[0].message
     assert fix in found[0].fix
@@ -237,8 +238,8 @@ def test_a_mistake_is_told_with_what_is_legal(given: MmaRequest, rule: str, mess
 @pytest.mark.parametrize(
     ("target", "advice"),
     [
-        ("sm_120", "compile for sm_120a or sm_120f or sm_121a or sm_121f"),
-        ("sm_90a", "compile for sm_120a or sm_120f or sm_121a or sm_121f"),
+        ("sm_120", "compile for one of sm_120a, sm_120f, sm_121a, sm_121f"),
+        ("sm_90a", "compile for one of sm_120a, sm_120f, sm_121a, sm_121f"),
     ],
 )
 def test_a_target_that_lacks_it_is_told_which_have_it(target: str, advice: str) -> None:
@@ -251,18 +252,18 @@ def test_a_target_that_lacks_it_is_told_which_have_it(target: str, advice: str) 
 
 
 def test_a_floor_is_told_as_one() -> None:
-    (found,) = violations(mma("m16n8k32", e4m3, e5m2, f32), Target.parse("sm_88"))
+    (found,) = why_not(GATES, mma("m16n8k32", e4m3, e5m2, f32), Target.parse("sm_88"))
     assert found.fix.startswith("compile for sm_89 or later")
 
 
 def test_an_old_ptx_version_is_told() -> None:
-    (found,) = violations(mma("m16n8k32", e4m3, e5m2, f16), Target.parse("sm_90a", (8, 6)))
+    (found,) = why_not(GATES, mma("m16n8k32", e4m3, e5m2, f16), Target.parse("sm_90a", (8, 6)))
     assert (found.rule_id, found.values["needed"], found.values["given"]) == ("mma.ptx-version", "8.7", "8.6")
 
 
 def test_all_mistakes_are_told_together() -> None:
     given = mma("m16n8k10", f16, f16, s32, sparsity="sp", satfinite=True, a_layout="col")
-    ids = [found.rule_id for found in violations(given, Target.parse("sm_75"))]
+    ids = [found.rule_id for found in why_not(GATES, given, Target.parse("sm_75"))]
     assert ids == ["mma.extent", "mma.accumulators", "mma.layouts", "mma.satfinite", "mma.target"]
 
 

@@ -9,12 +9,12 @@ from llvmlite import ir
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.ops.matrix import mma_operands
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, f32, s32, tf32, u32
-from nvbackend.isel.select.mma import operand_rules as mma_operand_rules
 from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.isel.select.mma.rules import IMMEDIATES
 from nvbackend.isel.select.mma.select import select_mma
@@ -90,8 +90,8 @@ class Mma(Noun):
         optional = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
         raise_all(
             [
-                *mma_operand_rules.fragment_violations(row, {name: len(one) for name, one in fragments.items()}),
-                *mma_operand_rules.optional_violations(row, {name: one is not None for name, one in optional.items()}),
+                *mma_operands.fragment_violations(row, {name: len(one) for name, one in fragments.items()}),
+                *mma_operands.optional_violations(row, {name: one is not None for name, one in optional.items()}),
             ]
         )
         one = request.instruction
@@ -106,12 +106,12 @@ class Mma(Noun):
         legal = {operand.name for operand in row.immediates}
         operands.update({name: getattr(request, name) for name in IMMEDIATES if name in legal})
         results = self._k.emit(row, operands)
-        kind = s32 if one.d is s32 else mma_operand_rules.register_type(row, "d")
+        kind = s32 if one.d is s32 else mma_operands.register_type(row, "d")
         return [self._k.wrap(register, kind) for register in results["d"]]
 
     def _register(self, row: Row, operand: str, element: ElementType, given: Operand) -> ir.Value:
         """A register of a fragment: tf32 may come as the f32 that it is cut from, s32 as itself."""
-        kind = mma_operand_rules.register_type(row, operand)
+        kind = mma_operands.register_type(row, operand)
         own = {tf32: f32, s32: s32}.get(element)
         if kind is u32 and own is not None and (not isinstance(given, Arithmetic) or given.type is own):
             return as_value(self._k, given, own).bitcast(u32).ir

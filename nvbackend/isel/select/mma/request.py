@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.mma.form import MmaInstruction
-from nvbackend.intrinsics.mma.mma import instruction_of
+from nvbackend.intrinsics.mma.form import MmaInstruction, Narrowing, narrow
+from nvbackend.intrinsics.mma.mma import FORMS, instruction_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.select.shapes import shape_extents
 
 
 @user_facing
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MmaRequest:
     """One mma with its immediates: the sparsity selector, and which bytes of which threads are scale factors.
 
-    Nothing is checked here: `rules.violations` does.
+    Nothing is checked here: `select_mma` does.
     """
 
     instruction: MmaInstruction
@@ -27,6 +28,11 @@ class MmaRequest:
     thread_id_a: int = 0
     byte_id_b: int = 0
     thread_id_b: int = 0
+
+    @cached_property
+    def narrowed(self) -> Narrowing:
+        """How the legal forms narrow to the instruction's."""
+        return narrow(FORMS, self.instruction)
 
 
 @user_facing

@@ -1,22 +1,18 @@
-"""What an mma.sync instruction may be: a rule for each axis of the choice, for selector and verifier alike.
+"""What an mma.sync instruction may be: every rule and its gate, for selector and verifier alike.
 
-The legal values are in the forms of `intrinsics.mma.mma`; nothing here repeats one.
+The legal values are in the forms of `intrinsics.mma`; nothing here repeats one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
 
-from nvbackend.diagnostics import Diagnostic, Location, Rule
-from nvbackend.intrinsics.mma import mma
-from nvbackend.intrinsics.mma.form import Form, MmaInstruction, narrow
-from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Role, Row
+from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.mma.form import Form, MmaInstruction
+from nvbackend.intrinsics.mma.mma import mma
 from nvbackend.isel.select.mma.request import MmaRequest
-from nvbackend.isel.target.gates import Values
-from nvbackend.isel.target.target import Target, dotted, target_names
+from nvbackend.isel.target.gates import Gate, Values, targets_with
+from nvbackend.isel.target.target import Target, dotted
 
 TYPES = Rule(
     id="mma.types",
@@ -104,14 +100,6 @@ IMMEDIATE = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AxisRule:
-    """The rule that an axis of the choice breaks where no form that is left has its value, and the legal values."""
-
-    rule: Rule
-    legal: Callable[[MmaInstruction, Sequence[Form]], Iterable[str]]
-
-
 def _distinct(texts: Iterable[str]) -> str:
     """Choices for people, each once and in order."""
     return " or ".join(dict.fromkeys(texts))
@@ -187,38 +175,46 @@ def _no_text(_: MmaInstruction, __: Sequence[Form]) -> Iterator[str]:
     return iter(())
 
 
-AXIS_RULES: dict[str, AxisRule] = {
-    "types": AxisRule(TYPES, _types),
-    "kind": AxisRule(KIND, _kinds),
-    "sparsity": AxisRule(SPARSITY, _sparsities),
-    "operation": AxisRule(OPERATION, _operations),
-    "shape": AxisRule(EXTENT, _shapes),
-    "accumulators": AxisRule(ACCUMULATORS, _accumulators),
-    "layouts": AxisRule(LAYOUTS, _layouts),
-    "scaling": AxisRule(SCALE, _scales),
-    "satfinite": AxisRule(SATFINITE, _no_text),
+Legal = Callable[[MmaInstruction, Sequence[Form]], Iterable[str]]
+"""What an axis may be for an instruction, in words: what the forms have that fit its axes before."""
+AXIS_RULES: dict[str, tuple[Rule, Legal]] = {
+    "types": (TYPES, _types),
+    "kind": (KIND, _kinds),
+    "sparsity": (SPARSITY, _sparsities),
+    "operation": (OPERATION, _operations),
+    "shape": (EXTENT, _shapes),
+    "accumulators": (ACCUMULATORS, _accumulators),
+    "layouts": (LAYOUTS, _layouts),
+    "scaling": (SCALE, _scales),
+    "satfinite": (SATFINITE, _no_text),
 }
-"""By the name of the axis in `mma.form.AXES`, in its order."""
+"""By the name of the axis in `mma.form.AXES`, in its order: the rule of an axis that no form has, and what is legal."""
+IMMEDIATES = ("selector", "byte_id_a", "thread_id_a", "byte_id_b", "thread_id_b")
+"""The immediates of a request; one that the instruction does not have is 0."""
 
 
-def violations(request: MmaRequest, target: Target, at: Location | None = None) -> list[Diagnostic]:
-    """Every rule that `request` breaks on `target`, at `at` or else at the caller's line.
+def _axis(axis: str, rule: Rule, legal: Legal) -> Gate[MmaRequest]:
+    def breach(request: MmaRequest, _: Target) -> Values | None:
+        found, one = request.narrowed, request.instruction
+        if axis not in found.misses:
+            return None
+        return {**_values(one), "legal": _distinct(legal(one, found.before[axis]))}
 
-    First the axes that fit no form of the instruction, in their order, then the target, then the immediates.
-    """
-    one = request.instruction
-    found = narrow(mma.FORMS, one)
-    values = _values(one)
-    broken = [
-        AXIS_RULES[axis].rule.diagnose(
-            at=at, **values, legal=_distinct(AXIS_RULES[axis].legal(one, found.before[axis]))
-        )
-        for axis in found.misses
-    ]
-    broken += _target_violations(found.forms, target, values, at)
-    if not found.misses:
-        broken += _immediate_violations(request, mma.mma(one), values, at)
-    return broken
+    return Gate(rule, breach)
+
+
+def _immediate(name: str) -> Gate[MmaRequest]:
+    def breach(request: MmaRequest, _: Target) -> Values | None:
+        if request.narrowed.misses:
+            return None
+        row, given = mma(request.instruction), getattr(request, name)
+        allowed = row.operand(name).values or () if row.has_operand(name) else (0,)
+        if given in allowed and not isinstance(given, bool):
+            return None
+        legal = _distinct(map(str, allowed))
+        return {**_values(request.instruction), "name": name.replace("_", "-"), "given": given, "legal": legal}
+
+    return Gate(IMMEDIATE, breach)
 
 
 def _values(one: MmaInstruction) -> Values:
@@ -245,48 +241,29 @@ def product(one: MmaInstruction) -> str:
     return f"{kind}{_shape(one.shape)} {sparse}{one.a} x {one.b} -> {one.d}"
 
 
-def _target_violations(
-    forms: Sequence[Form], target: Target, values: Values, at: Location | None
-) -> Iterator[Diagnostic]:
-    there = [form for form in forms if target.has(form.requires)]
-    if not there:
-        targets = _targets(tuple(dict.fromkeys(form.requires for form in forms)))
-        yield TARGET.diagnose(at=at, product=values["product"], target=target, targets=targets)
-    elif all(target.ptx_version < form.ptx_version for form in there):
-        yield PTX_VERSION.diagnose(
-            at=at,
-            product=values["product"],
-            target=target,
-            needed=dotted(min(form.ptx_version for form in there)),
-            given=dotted(target.ptx_version),
-        )
+def _other_target(request: MmaRequest, target: Target) -> Values | None:
+    forms = request.narrowed.forms
+    if any(target.has(form.requires) for form in forms):
+        return None
+    targets = targets_with(*dict.fromkeys(form.requires for form in forms))
+    return {"product": product(request.instruction), "target": target, "targets": targets}
 
 
-@cache
-def _targets(requirements: tuple[Feature, ...]) -> str:
-    """The targets that have all of one of `requirements`, in words."""
-    every = [Target.parse(name) for name in target_names()]
-    having = [target for target in every if any(target.has(features) for features in requirements)]
-    if having == every[every.index(having[0]) :]:
-        return f"{having[0]} or later"
-    return _distinct(target.name for target in having)
+def _old_ptx(request: MmaRequest, target: Target) -> Values | None:
+    versions = [form.ptx_version for form in request.narrowed.forms if target.has(form.requires)]
+    if not versions or target.ptx_version >= min(versions):
+        return None
+    needed, given = dotted(min(versions)), dotted(target.ptx_version)
+    return {"product": product(request.instruction), "target": target, "needed": needed, "given": given}
 
 
-def _immediate_violations(request: MmaRequest, row: Row, values: Values, at: Location | None) -> Iterator[Diagnostic]:
-    legal = {operand.name: operand.values or () for operand in row.operands if operand.role is Role.IMMEDIATE}
-    for name in IMMEDIATES:
-        given, allowed = getattr(request, name), legal.get(name, (0,))
-        if isinstance(given, bool) or given not in allowed:
-            yield IMMEDIATE.diagnose(
-                at=at,
-                product=values["product"],
-                name=name.replace("_", "-"),
-                given=given,
-                legal=_distinct(map(str, allowed)),
-            )
+GATES = (
+    *(_axis(axis, rule, legal) for axis, (rule, legal) in AXIS_RULES.items()),
+    *(Gate(TARGET, _other_target), Gate(PTX_VERSION, _old_ptx)),
+    *map(_immediate, IMMEDIATES),
+)
+"""Every gate: the axes that fit no form, in their order, the target, the immediates.
 
-
-IMMEDIATES = ("selector", "byte_id_a", "thread_id_a", "byte_id_b", "thread_id_b")
-"""The immediates of a request; one that the instruction does not have is 0."""
-RULES: tuple[Rule, ...] = (*(axis.rule for axis in AXIS_RULES.values()), TARGET, PTX_VERSION, IMMEDIATE)
-"""Every rule. A request that breaks none has a row that ptxas takes for the target."""
+A request that breaks none has a row that ptxas takes for the target.
+"""
+RULES: tuple[Rule, ...] = tuple(dict.fromkeys(gate.rule for gate in GATES))
