@@ -62,6 +62,15 @@ def up_to_less(k):
     k.setmaxnreg.inc(128)  # keeps
 
 
+@kernel("setmaxnreg.largest", threads=384)
+def more_than_any_warpgroup_asks_for(k):
+    with k.if_(k.warpgroup_id() == 0):
+        k.setmaxnreg.dec(40)  # breaks
+        k.setmaxnreg.dec(24)  # keeps
+    with k.else_():
+        k.setmaxnreg.inc(32)
+
+
 @kernel("setmaxnreg.pool", threads=384)
 def more_than_a_share_for_all(k):
     with k.if_(k.warpgroup_id() == 0):  # keeps

@@ -160,6 +160,13 @@ def up_to_less_than_any_way_that_comes_down_has(k, n, a):
     k.setmaxnreg.inc(80)  # broken
 
 
+def kept_back_above_what_any_warpgroup_asks_for(k, n, a):
+    with k.if_(k.warpgroup_id() == 0):
+        k.setmaxnreg.dec(40)  # broken
+    with k.else_():
+        k.setmaxnreg.inc(24)
+
+
 def up_to_more_than_there_is(k, n, a):
     k.setmaxnreg.inc(232)  # broken
 
@@ -196,6 +203,7 @@ BROKEN = [
     (down_in_a_loop_to_more_than_the_launch_gives, "setmaxnreg.order", {"threads": 1024}),
     (up_in_a_loop_to_less, "setmaxnreg.order", {}),
     (up_to_less_than_any_way_that_comes_down_has, "setmaxnreg.order", {}),
+    (kept_back_above_what_any_warpgroup_asks_for, "setmaxnreg.largest", {"threads": 384}),
     (up_to_more_than_there_is, "setmaxnreg.pool", {"threads": 384}),
     (a_part_of_a_warpgroup, "setmaxnreg.warpgroup", {"threads": 160}),
 ]

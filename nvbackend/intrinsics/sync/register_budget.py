@@ -7,6 +7,7 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Row, immediate
 
 REGISTER_COUNTS = range(24, 257, 8)
@@ -18,9 +19,14 @@ REGISTER_FILE = 65536
 """32-bit registers of an SM (CUDA C++ Programming Guide, compute capabilities)."""
 
 
-def launch_share(threads: int) -> int:
-    """Registers that a thread of a CTA of `threads` has at most when the CTA is launched."""
-    return REGISTER_FILE // threads // REGISTER_COUNTS.step * REGISTER_COUNTS.step
+def launch_share(threads: int, ctas: int = 1) -> int:
+    """Registers that a thread has at most when `ctas` CTAs of `threads` are launched on an SM.
+
+    Each quarter of an SM has a quarter of the registers and runs whole warps, so the warps count in fours.
+    """
+    warps = -(-threads // WARP_SIZE) * ctas
+    fours = -(-warps * WARP_SIZE // WARPGROUP_SIZE)
+    return REGISTER_FILE // (fours * WARPGROUP_SIZE) // REGISTER_COUNTS.step * REGISTER_COUNTS.step
 
 
 def launch_limit(threads: int, min_ctas: int | None, max_registers: int | None) -> int:
@@ -32,7 +38,7 @@ def launch_limit(threads: int, min_ctas: int | None, max_registers: int | None) 
     if max_registers is not None:
         limits.append(max_registers)
     if max_registers is None or min_ctas is not None:
-        limits.append(launch_share(threads * (min_ctas or 1)))
+        limits.append(launch_share(threads, min_ctas or 1))
     return min(limits)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.mma import mma, wmma
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, tf32, u4, u8
 from nvbackend.intrinsics.sync.register_budget import REGISTER_FILE, launch_limit
@@ -110,5 +111,5 @@ def check_register_room(function: MachineFunction) -> Iterator[Diagnostic]:
                 needed=needed,
                 threads=threads,
                 limit=limit,
-                most=REGISTER_FILE // (-(-needed // 8) * 8),
+                most=REGISTER_FILE // (-(-needed // 8) * 8) // WARPGROUP_SIZE * WARPGROUP_SIZE,
             )

@@ -57,6 +57,13 @@ REGISTERS_ORDER = Rule(
     why="Behaviour is undefined: registers in use are given away, or the wait for registers never ends.",
     reference="PTX ISA 9.7.19 (setmaxnreg)",
 )
+REGISTERS_LARGEST = Rule(
+    id="setmaxnreg.largest",
+    message="setmaxnreg.dec to {count} registers, and no setmaxnreg.inc of the kernel goes above {largest}",
+    fix="let the setmaxnreg.inc ask for {count} or more, or use {largest} or fewer here",
+    why="A thread needs no more registers than the largest setmaxnreg.inc says: ptxas refuses to keep more (C7406).",
+    reference="ptxas 13.5 (C7406)",
+)
 REGISTERS_WHOLE = Rule(
     id="setmaxnreg.warpgroup",
     message="{instruction} is executed by whole warpgroups of {warpgroup} threads, and all of the kernel's {threads} "
@@ -82,6 +89,7 @@ RULES = (
     CLUSTER_DIVERGENT,
     CLUSTER_SKIPPED,
     REGISTERS_ORDER,
+    REGISTERS_LARGEST,
     REGISTERS_WHOLE,
     REGISTERS_POOL,
 )

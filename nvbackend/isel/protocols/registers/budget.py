@@ -7,7 +7,7 @@ in a loop, what a setmaxnreg would leave does not make the same one right in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
@@ -50,16 +50,19 @@ class RegisterBudget:
 
 
 def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
-    """What is wrong with the setmaxnreg of `function`: setmaxnreg.order, setmaxnreg.warpgroup, setmaxnreg.pool."""
+    """What is wrong with the setmaxnreg of `function`: setmaxnreg.order, .largest, .warpgroup, .pool."""
     threads = function.attributes.get("threads")
-    if not isinstance(threads, int) or not any(_is_budget(instr) for instr in function.instructions()):
+    budgets = [instr for instr in function.instructions() if _is_budget(instr)]
+    if not isinstance(threads, int) or not budgets:
         return []
     launched = function.attributes.get(LAUNCH_REGISTERS)
     share = min(launch_share(threads), launched) if isinstance(launched, int) else launch_share(threads)
     divergence = divergence_of(function)
-    found: list[Diagnostic] = []
-    for site, state in solve(function, RegisterBudget(share), lambda site: _is_budget(site.instr)).visit():
-        found += _order(site.instr, state, share)
+    solved = list(solve(function, RegisterBudget(share), lambda site: _is_budget(site.instr)).visit())
+    found = [each for site, state in solved for each in _order(site.instr, state, share)]
+    if not found and not function.attributes.get("attached"):
+        found += _largest(budgets)
+    for site, _ in solved:
         together = not divergence.is_parted(site.block, Scope.CTA)
         found += _pool(site.instr, threads, all_together=together)
         if threads % WARPGROUP_SIZE and together:
@@ -109,6 +112,19 @@ def _order(instr: MachineInstr, present: Counts, share: int) -> Iterator[Diagnos
             other=_OPPOSITE[action],
             relation="up to" if action == "dec" else "from",
         )
+
+
+def _largest(budgets: Sequence[MachineInstr]) -> Iterator[Diagnostic]:
+    """Each dec that leaves more than any inc asks for; ptxas looks at all of them, whatever way leads there."""
+    largest = max((instr for instr in budgets if _action(instr) == "inc"), key=_count, default=None)
+    for instr in budgets if largest is not None else ():
+        if _action(instr) == "dec" and _count(instr) > _count(largest):
+            yield rules.REGISTERS_LARGEST.diagnose(
+                at=instr.location,
+                notes=(("the largest setmaxnreg.inc", largest.location),),
+                count=_count(instr),
+                largest=_count(largest),
+            )
 
 
 def _pool(instr: MachineInstr, threads: int, *, all_together: bool) -> Iterator[Diagnostic]:
