@@ -53,6 +53,8 @@ MOST_BYTES = 6 << 30
 SILENT_S = 120
 MODULE = "tests.support.number_sweep"
 SAMPLES = ("hopper_gemm", "blackwell_gemm", "ampere_gemm", "ada_gemm", "consumer_blackwell_gemm", "turing_gemm")
+_USERS = (ROOT / "tests/corpus", ROOT / "samples")
+"""Where the kernels are written."""
 _NUMERIC = ("int", "float", "Operand", "Number")
 
 
@@ -227,7 +229,10 @@ def rules_of(scene: str) -> frozenset[str]:
 
 
 def verdict(site: Site, value: object) -> tuple[str, str]:
-    """What becomes of the kernel with the number in it: ("refused", rule), ("ptx", text) or ("failed", why)."""
+    """What becomes of the kernel with the number in it: ("refused", rule), ("ptx", text) or ("failed", why).
+
+    ("own", why) for an exception of the kernel's own lines: with another number of values, say, its `zip` may fail.
+    """
     calls, before = Calls(site, value), rules_of(site.scene)
     k = None
     try:
@@ -243,8 +248,15 @@ def verdict(site: Site, value: object) -> tuple[str, str]:
             return "failed", "the call was not made again"
         return "ptx", compile_ir(kernel_text(k.module, k), k.target).ptx
     except Exception as error:  # noqa: BLE001 (that there is none is what is tested)
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        return "failed", f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+        return _blamed(error)
+
+
+def _blamed(error: Exception) -> tuple[str, str]:
+    """Whose exception it is, by the frame that raised it: "own" is that of a line of the corpus or of a sample."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    file = Path(frame.filename)
+    users = any(folder in file.parents for folder in _USERS)
+    return "own" if users else "failed", f"{type(error).__name__}: {error} ({file.name}:{frame.lineno})"
 
 
 # -- the process that does the work, and the one that watches ------------------------------------------------------

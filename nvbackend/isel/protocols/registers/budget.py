@@ -116,8 +116,11 @@ def _order(instr: MachineInstr, present: Counts, share: int) -> Iterator[Diagnos
 
 def _largest(budgets: Sequence[MachineInstr]) -> Iterator[Diagnostic]:
     """Each dec that leaves more than any inc asks for; ptxas looks at all of them, whatever way leads there."""
-    largest = max((instr for instr in budgets if _action(instr) == "inc"), key=_count, default=None)
-    for instr in budgets if largest is not None else ():
+    asked = [instr for instr in budgets if _action(instr) == "inc"]
+    if not asked:
+        return
+    largest = max(asked, key=_count)
+    for instr in budgets:
         if _action(instr) == "dec" and _count(instr) > _count(largest):
             yield rules.REGISTERS_LARGEST.diagnose(
                 at=instr.location,
