@@ -11,7 +11,9 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import SCOPES, Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, PtxVersion, RegisterClass, Row, operand
+from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy, Semantics, writes
 
 STORED: dict[str, RegisterClass] = {
     **dict.fromkeys(("b32", "u32", "s32"), RegisterClass.B32),
@@ -52,6 +54,25 @@ _EFFECTS = Effect.ASYNC | Effect.WRITES_MEMORY
 _BYTE_STATEMENT = "{{ .reg .b8 byte; cvt.u8.u16 byte, {value}; {ptx} [{destination}], byte; }}"
 
 
+def _into_cluster(bytes: int) -> Semantics:
+    return Semantics(
+        mbarrier=MbarrierUse.COMPLETE,
+        issues=Completion.BYTES,
+        releases=Scope.CLUSTER,
+        memory=(writes(_DESTINATION.name, bytes),),
+        proxy=Proxy.ASYNC,
+    )
+
+
+def _to_global(element: str, scope: str) -> Semantics:
+    return Semantics(
+        issues=Completion.NOTHING,
+        releases=SCOPES[scope],
+        memory=(writes("destination", int(element[1:]) // 8),),
+        proxy=Proxy.ASYNC,
+    )
+
+
 @cache
 def store(element: str, count: int = 1) -> Row:
     """st.async: write `count` values to shared memory of the cluster; their bytes complete on `barrier`.
@@ -71,6 +92,7 @@ def store(element: str, count: int = 1) -> Row:
         requires=Feature.SM_90,
         ptx_version=_PTX,
         effects=_EFFECTS,
+        semantics=_into_cluster(count * bits // 8),
         section="9.7.9 (st.async)",
         summary="Writes values to shared memory of the cluster without waiting.",
         axes={"space": "shared::cluster", "element": element, "count": count},
@@ -93,6 +115,7 @@ def store_global(element: str, scope: str, *, mmio: bool = False) -> Row:
         requires=Feature.SM_100,
         ptx_version=_GLOBAL_PTX,
         effects=_EFFECTS,
+        semantics=_to_global(element, scope),
         section="9.7.9 (st.async)",
         summary="Writes a value to global memory without waiting.",
         axes={"space": "global", "element": element, "scope": scope, "mmio": mmio},
@@ -113,6 +136,7 @@ def reduce(operation: str, element: str) -> Row:
         requires=Feature.SM_90,
         ptx_version=_PTX,
         effects=_EFFECTS | Effect.READS_MEMORY,
+        semantics=_into_cluster(int(element[1:]) // 8),
         section="9.7.13 (red.async)",
         summary="Combines a value with shared memory of the cluster without waiting.",
         axes={"operation": operation, "element": element},
@@ -134,6 +158,7 @@ def add_global(element: str, scope: str, *, mmio: bool = False) -> Row:
         requires=Feature.SM_100,
         ptx_version=_GLOBAL_PTX,
         effects=_EFFECTS | Effect.READS_MEMORY,
+        semantics=_to_global(element, scope),
         section="9.7.13 (red.async)",
         summary="Adds a value to global memory without waiting.",
         axes={"space": "global", "operation": "add", "element": element, "scope": scope, "mmio": mmio},

@@ -22,6 +22,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
     output,
 )
+from nvbackend.intrinsics.row.semantics import Semantics, writes
 
 PREFETCHED: dict[str | None, tuple[str, ...]] = {
     None: ("L1", "L2"),
@@ -192,6 +193,7 @@ def clear_bulk(*, shared: bool = True) -> Row:
         requires=Feature.SM_100,
         ptx_version=(8, 6),
         effects=Effect.WRITES_MEMORY,
+        semantics=Semantics(memory=(writes("address", "bytes"),)),
         section="9.7.9 (st.bulk)",
         summary="Clears shared memory.",
         axes={"shared": shared},

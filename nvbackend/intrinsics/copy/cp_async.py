@@ -23,6 +23,7 @@ from nvbackend.intrinsics.row.row import (
     immediate,
     operand,
 )
+from nvbackend.intrinsics.row.semantics import Completion, Semantics, reads, writes
 
 SIZES: dict[str, tuple[int, ...]] = {"ca": (4, 8, 16), "cg": (16,)}
 """Cache operator (ca: all levels, cg: L2 only) and the bytes that one copy can have."""
@@ -44,6 +45,7 @@ _HINT_PTX: PtxVersion = (7, 4)
 _IGNORE_PTX: PtxVersion = (7, 5)
 _DESTINATION = operand("destination", RegisterClass.SHARED, meaning="shared memory, aligned to the size")
 _SOURCE = operand("source", RegisterClass.GLOBAL, meaning="global memory, aligned to the size")
+_GROUPS = Completion.COPY_GROUP
 _POLICY = operand("cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy")
 
 
@@ -77,6 +79,7 @@ def copy(
         requires=Feature.SM_80,
         ptx_version=_IGNORE_PTX if fill == "ignore" else _HINT_PTX if hinted else _FIRST_PTX,
         effects=Effect.ASYNC | Effect.READS_MEMORY | Effect.WRITES_MEMORY,
+        semantics=Semantics(issues=_GROUPS, memory=(writes(_DESTINATION.name, size), reads(_SOURCE.name, size))),
         section=_SECTION,
         summary=f"Copies {size} bytes from global to shared memory without waiting.",
         axes={
@@ -89,7 +92,7 @@ def copy(
     )
 
 
-def _group(action: str, operands: tuple[Operand, ...], summary: str) -> Row:
+def _group(action: str, operands: tuple[Operand, ...], semantics: Semantics, summary: str) -> Row:
     return Row(
         family="cp_async",
         opcode=f"cp.async.{action}",
@@ -99,6 +102,7 @@ def _group(action: str, operands: tuple[Operand, ...], summary: str) -> Row:
         requires=Feature.SM_80,
         ptx_version=_FIRST_PTX,
         effects=Effect.ORDERS,
+        semantics=semantics,
         section=_SECTION,
         summary=summary,
     )
@@ -107,20 +111,20 @@ def _group(action: str, operands: tuple[Operand, ...], summary: str) -> Row:
 @cache
 def commit_group() -> Row:
     """cp.async.commit_group: this thread's copies since the last one become a group."""
-    return _group("commit_group", (), "Closes a group of asynchronous copies.")
+    return _group("commit_group", (), Semantics(commits=_GROUPS), "Closes a group of asynchronous copies.")
 
 
 @cache
 def wait_group() -> Row:
     """cp.async.wait_group: wait until at most `pending` of this thread's newest groups are not complete."""
     pending = immediate("pending", PENDING_GROUPS, meaning="groups that may stay in flight")
-    return _group("wait_group", (pending,), "Waits for groups of asynchronous copies.")
+    return _group("wait_group", (pending,), Semantics(awaits=_GROUPS), "Waits for groups of asynchronous copies.")
 
 
 @cache
 def wait_all() -> Row:
     """cp.async.wait_all: wait until every copy of this thread is complete."""
-    return _group("wait_all", (), "Waits for all asynchronous copies.")
+    return _group("wait_all", (), Semantics(commits=_GROUPS, awaits=_GROUPS), "Waits for all asynchronous copies.")
 
 
 def rows() -> Iterator[Row]:

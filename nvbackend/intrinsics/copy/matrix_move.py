@@ -14,13 +14,14 @@ from functools import cache
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.semantics import Semantics, reads, writes
 
 MATRIX_COUNTS = (1, 2, 4)
 """8x8 matrices that one ldmatrix or stmatrix moves."""
 
 _SECTION = "9.7.14"
-ROW_BYTES = 16
-"""Of a row of a matrix, and what its address is a multiple of."""
+ROWS, ROW_BYTES = 8, 16
+"""Rows of a matrix, and bytes of one, which its address is a multiple of. Each lane gives one of them."""
 _ADDRESS = operand("address", RegisterClass.SHARED, meaning="this lane's row of one of the matrices, 16-byte aligned")
 
 
@@ -68,6 +69,11 @@ def _move(opcode: str, found: MatrixShape, count: int, transposed: bool) -> tupl
     return f"{opcode}.{shape}.shared.{found.element}", f"llvm.nvvm.{opcode}.{shape}.{found.element}.p{space}"
 
 
+def _lanes(found: MatrixShape, count: int) -> int | None:
+    """The lanes whose addresses are used, of which other shapes than those of 16-bit elements say nothing here."""
+    return ROWS * count if found is HALVES else None
+
+
 @cache
 def ldmatrix(count: int, transposed: bool = False, shape: str = HALVES.name, element: str = HALVES.element) -> Row:
     """ldmatrix: `count` matrices from shared memory into `fragment`, one register a matrix (two for m16n16).
@@ -88,6 +94,7 @@ def ldmatrix(count: int, transposed: bool = False, shape: str = HALVES.name, ele
         requires=Feature.SM_75 if found is HALVES else _NARROW,
         ptx_version=(6, 5) if found is HALVES else _NARROW_PTX,
         effects=Effect.CONVERGENT | Effect.READS_MEMORY,
+        semantics=Semantics(memory=(reads(_ADDRESS.name, ROW_BYTES, _lanes(found, count)),)),
         section=f"{_SECTION} (ldmatrix)",
         summary=f"Loads {shape} matrices of {element} elements from shared memory, a warp together.",
         axes={"count": count, "transposed": transposed, "shape": shape, "element": element},
@@ -111,6 +118,7 @@ def stmatrix(count: int, transposed: bool = False, shape: str = HALVES.name, ele
         requires=Feature.SM_90 if found is HALVES else _NARROW,
         ptx_version=(7, 8) if found is HALVES else _NARROW_PTX,
         effects=Effect.CONVERGENT | Effect.WRITES_MEMORY,
+        semantics=Semantics(memory=(writes(_ADDRESS.name, ROW_BYTES, _lanes(found, count)),)),
         section=f"{_SECTION} (stmatrix)",
         summary=f"Stores {shape} matrices of {element} elements to shared memory, a warp together.",
         axes={"count": count, "transposed": transposed, "shape": shape, "element": element},

@@ -14,7 +14,9 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Operand, PtxVersion, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.semantics import Semantics, reads, writes
 
 FAMILY = "multimem"
 SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -159,6 +161,7 @@ def _row(
         effects=(Effect.WRITES_MEMORY if opcode != _LOAD else Effect.NONE)
         | (Effect.READS_MEMORY if opcode != _STORE else Effect.NONE)
         | (Effect.ORDERS if strong else Effect.NONE),
+        semantics=_SEMANTICS[opcode],
         section="9.7.9 (multimem)",
         summary=_SUMMARIES[opcode],
         axes={"element": element, "vector": vector, "order": order, **axes},
@@ -166,6 +169,11 @@ def _row(
 
 
 _LOAD, _STORE, _REDUCE = "multimem.ld_reduce", "multimem.st", "multimem.red"
+_SEMANTICS = {
+    _LOAD: Semantics(acquires=Scope.GRID, memory=(reads("address"),)),
+    _STORE: Semantics(releases=Scope.GRID, memory=(writes("address"),)),
+    _REDUCE: Semantics(releases=Scope.GRID, memory=(writes("address"), reads("address"))),
+}
 _SUMMARIES = {
     _LOAD: "Combines what every GPU of a multicast object holds at an address.",
     _STORE: "Writes to an address in the memory of every GPU of a multicast object.",

@@ -13,6 +13,8 @@ from functools import cache
 from nvbackend.intrinsics.copy.tma_parts import BULK_PTX, FAMILY, TENSOR_MAP
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import SCOPES as REACHED
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -24,6 +26,7 @@ from nvbackend.intrinsics.row.row import (
     immediate,
     operand,
 )
+from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Semantics, reads, writes
 
 TENSOR_MAP_BYTES = 128
 SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -121,6 +124,7 @@ def replace(field: str, space: str = "shared::cta") -> Row:
         requires=Feature.SM_90 | Feature.FAMILY_CONDITIONAL | found.requires,
         ptx_version=found.ptx_version,
         effects=Effect.READS_MEMORY | Effect.WRITES_MEMORY,
+        semantics=Semantics(memory=(writes("tensor_map", TENSOR_MAP_BYTES), reads("tensor_map", TENSOR_MAP_BYTES))),
         section="9.7.9 (tensormap.replace)",
         summary="Changes a field of a tensor map.",
         axes={"field": field, "space": space},
@@ -150,6 +154,10 @@ def copy_and_publish(scope: str) -> Row:
         requires=Feature.SM_90,
         ptx_version=_PTX,
         effects=Effect.CONVERGENT | Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS,
+        semantics=Semantics(
+            releases=REACHED[scope],
+            memory=(reads(source.name, TENSOR_MAP_BYTES), writes(destination.name, TENSOR_MAP_BYTES)),
+        ),
         section="9.7.13 (tensormap.cp_fenceproxy)",
         summary="Copies a tensor map to global memory and releases it to the tensor map proxy.",
         axes={"scope": scope},
@@ -179,6 +187,11 @@ def fence(semantics: str, scope: str) -> Row:
         requires=Feature.SM_90,
         ptx_version=_PTX,
         effects=Effect.ORDERS,
+        semantics=Semantics(
+            fence=Fence(FenceOf.OTHER_PROXY),
+            acquires=REACHED[scope] if acquires else Scope.THREAD,
+            releases=Scope.THREAD if acquires else REACHED[scope],
+        ),
         section="9.7.13 (fence.proxy)",
         summary="Orders accesses to a tensor map by the generic and the tensor map proxy.",
         axes={"semantics": semantics, "scope": scope},

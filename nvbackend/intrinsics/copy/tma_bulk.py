@@ -19,17 +19,22 @@ from nvbackend.intrinsics.copy.tma_parts import (
     GLOBAL_DESTINATION,
     GLOBAL_SOURCE,
     LOCAL_DESTINATION,
+    PREFETCHES,
     REMOTE_BARRIER,
     SHARED_CTA_PTX,
     SHARED_SOURCE,
     copy_row,
+    counted,
+    grouped,
     options,
 )
 from nvbackend.intrinsics.copy.tma_tensor import DESTINATIONS
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, RegisterClass, Row, immediate, operand
+from nvbackend.intrinsics.row.semantics import Completion, Semantics, reads, writes
 
+_MOVED = (writes("destination", BYTES.name), reads("source", BYTES.name))
 _BYTE_MASK = operand("byte_mask", RegisterClass.B16, meaning="bit i: byte i of every 16 is written")
 _INTEGERS = ("u32", "s32", "u64", "s64")
 _BITS = ("b32", "b64")
@@ -75,6 +80,7 @@ def load_bulk(multicast: bool = False, cache_hint: bool = False, destination: st
             ("destination", "barrier", "source", "bytes", *optional.arguments),
         ),
         "Copies bytes from global to shared memory.",
+        counted(*_MOVED, multicast=multicast, peers=not in_cta),
         ptx_version=SHARED_CTA_PTX if in_cta else BULK_PTX,
         direction="load",
         destination=destination,
@@ -101,6 +107,7 @@ def store_bulk(cache_hint: bool = False, byte_mask: bool = False) -> Row:
             ("destination", "source", "bytes", *optional.arguments, *argument),
         ),
         "Copies bytes from shared to global memory.",
+        grouped(*_MOVED),
         requires=Feature.SM_100 if byte_mask else Feature.NONE,
         ptx_version=SHARED_CTA_PTX if byte_mask else BULK_PTX,
         direction="store",
@@ -121,6 +128,7 @@ def copy_bulk() -> Row:
         (DESTINATION, SHARED_SOURCE, BYTES, REMOTE_BARRIER),
         Asm("{ptx} [{destination}], [{source}], {bytes}, [{barrier}];"),
         "Copies bytes between the shared memories of a cluster.",
+        counted(*_MOVED),
         direction="copy",
     )
 
@@ -147,6 +155,7 @@ def reduce_bulk(space: str, operation: str, element: str, cache_hint: bool = Fal
         (*operands, *(() if to_global else (REMOTE_BARRIER,)), *optional.operands),
         Asm("{ptx} [{destination}], [{source}], {bytes}" + (policy if to_global else ", [{barrier}];")),
         "Combines bytes of shared memory with those of global memory or of another CTA.",
+        grouped(*_MOVED) if to_global else counted(*_MOVED),
         direction="reduce",
         space=space,
         operation=operation,
@@ -168,6 +177,7 @@ def prefetch_bulk(cache_hint: bool = False) -> Row:
         (GLOBAL_SOURCE, BYTES, *optional.operands),
         Intrinsic("llvm.nvvm.cp.async.bulk.prefetch.L2", ("source", "bytes", *optional.arguments)),
         "Brings bytes to the L2 cache.",
+        PREFETCHES,
         direction="prefetch",
         cache_hint=cache_hint,
     )
@@ -178,7 +188,8 @@ def commit_group() -> Row:
     """cp.async.bulk.commit_group: this thread's stores since the last one become a bulk group."""
     opcode = "cp.async.bulk.commit_group"
     lowering = Intrinsic("llvm.nvvm.cp.async.bulk.commit.group")
-    return copy_row(opcode, opcode, (), lowering, "Closes a bulk group.", effects=Effect.ORDERS)
+    semantics = Semantics(commits=Completion.BULK_GROUP)
+    return copy_row(opcode, opcode, (), lowering, "Closes a bulk group.", semantics, effects=Effect.ORDERS)
 
 
 @cache
@@ -195,6 +206,7 @@ def wait_group(read: bool = False) -> Row:
         (immediate("pending", PENDING_GROUPS, meaning="groups that may stay in flight"),),
         Intrinsic(spelled("llvm.nvvm.cp.async.bulk.wait.group", qualifier), ("pending",)),
         "Waits for bulk groups.",
+        Semantics(awaits=Completion.BULK_GROUP),
         effects=Effect.ORDERS,
     )
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from nvbackend.intrinsics.row.axes import spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, operand
+from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, MemoryOperand, Proxy, Semantics
 
 FAMILY = "tma"
 BULK_ALIGNMENT = 16
@@ -77,12 +78,28 @@ def options(**used: bool) -> Options:
     )
 
 
+def counted(*memory: MemoryOperand, multicast: bool = False, peers: bool = False) -> Semantics:
+    """What a copy is whose bytes complete on an mbarrier."""
+    use = MbarrierUse.COMPLETE
+    return Semantics(use, issues=Completion.BYTES, memory=memory, proxy=Proxy.ASYNC, multicast=multicast, peers=peers)
+
+
+def grouped(*memory: MemoryOperand) -> Semantics:
+    """What a copy is that is in a bulk group."""
+    return Semantics(issues=Completion.BULK_GROUP, memory=memory, proxy=Proxy.ASYNC)
+
+
+PREFETCHES = Semantics(issues=Completion.NOTHING, proxy=Proxy.ASYNC)
+"""What a prefetch is, for which nothing waits."""
+
+
 def copy_row(
     opcode: str,
     ptx: str,
     operands: tuple[Operand, ...],
     lowering: Asm | Intrinsic,
     summary: str,
+    semantics: Semantics,
     *,
     requires: Feature = Feature.NONE,
     ptx_version: PtxVersion = BULK_PTX,
@@ -100,6 +117,7 @@ def copy_row(
         requires=Feature.SM_90 | multicast | requires,
         ptx_version=ptx_version,
         effects=effects,
+        semantics=semantics,
         section=f"9.7.9 ({opcode})",
         summary=summary,
         axes=axes,

@@ -16,16 +16,20 @@ from nvbackend.intrinsics.copy.tma_parts import (
     COMPLETES,
     DESTINATION,
     LOCAL_DESTINATION,
+    PREFETCHES,
     SHARED_CTA_PTX,
     SHARED_SOURCE,
     TENSOR_MAP,
     Options,
     copy_row,
+    counted,
+    grouped,
     options,
 )
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Intrinsic, Operand, RegisterClass, Row, operand
+from nvbackend.intrinsics.row.semantics import reads, writes
 
 RANKS = range(1, 6)
 """Dimensions a tensor map can have."""
@@ -191,6 +195,7 @@ def load_tensor(
         (LOCAL_DESTINATION if in_cta else DESTINATION, TENSOR_MAP, place[0], BARRIER, *place[1:], *optional.operands),
         _load_lowering(found, rank, in_cta, cta_group, _names(place), optional),
         "Copies a box of a tensor from global to shared memory.",
+        counted(writes(DESTINATION.name), multicast=multicast, peers=not in_cta),
         requires=needs,
         ptx_version=BULK_PTX if not in_cta and needs is Feature.NONE else SHARED_CTA_PTX,
         rank=rank,
@@ -240,6 +245,7 @@ def store_tensor(rank: int, mode: str = "tile", *, cache_hint: bool = False) -> 
             ("source", "tensor_map", *_names(place), *optional.arguments),
         ),
         "Copies a box from shared memory to a tensor in global memory.",
+        grouped(reads(SHARED_SOURCE.name)),
         requires=found.requires,
         ptx_version=SHARED_CTA_PTX if found.requires else BULK_PTX,
         rank=rank,
@@ -268,6 +274,7 @@ def reduce_tensor(rank: int, operation: str, mode: str = "tile", *, cache_hint: 
             ("source", "tensor_map", *_names(place), *optional.arguments),
         ),
         "Combines a box of shared memory with a tensor in global memory.",
+        grouped(reads(SHARED_SOURCE.name)),
         rank=rank,
         direction="reduce",
         mode=mode,
@@ -291,6 +298,7 @@ def prefetch_tensor(rank: int, mode: str = "tile", *, cache_hint: bool = False) 
             ("tensor_map", *_names(place), *optional.arguments),
         ),
         "Brings a box of a tensor to the L2 cache.",
+        PREFETCHES,
         requires=found.requires,
         ptx_version=SHARED_CTA_PTX if found.requires else BULK_PTX,
         rank=rank,

@@ -32,6 +32,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
     output,
 )
+from nvbackend.intrinsics.row.semantics import Semantics
 from nvbackend.intrinsics.row.types import ElementType, b1, f16, f32, f64
 
 FORMS: tuple[Form, ...] = (*mma_dense.FORMS, *mma_sparse.FORMS, *mma_block_scale.FORMS)
@@ -57,6 +58,7 @@ def mma(instruction: MmaInstruction) -> Row:
         requires=form.requires,
         ptx_version=form.ptx_version,
         effects=Effect.CONVERGENT,
+        semantics=Semantics(multiplies=True),
         section="9.7.14.5.14" if instruction.sparsity is None else "9.7.14.6.3",
         summary=_summary(instruction),
         axes={one.name: getattr(instruction, one.name) for one in fields(instruction)},

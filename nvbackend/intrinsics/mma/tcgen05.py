@@ -18,6 +18,7 @@ from functools import cache
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Role, Row, operand
+from nvbackend.intrinsics.row.semantics import Completion, Proxy, Semantics, reads, writes
 
 FAMILY = "tcgen05"
 MMA = "tcgen05.mma"
@@ -162,9 +163,24 @@ def mma(
         requires=of.needs(sparse, scale_vector) | (_SCALES_D if scale_input_d else Feature.NONE),
         ptx_version=of.first_ptx(scale_vector),
         effects=Effect.READS_MEMORY | Effect.ASYNC,
+        semantics=_multiplying(operands, cta_group),
         section="9.7.16.10.9.1 (tcgen05.mma)",
         summary="Multiplies A with B into tensor memory.",
         axes=axes,
+    )
+
+
+_READ = ("a", "a_desc", "b_desc", "metadata", "scale_a", "scale_b")
+"""Operands that say where an mma reads."""
+
+
+def _multiplying(operands: tuple[Operand, ...], cta_group: int) -> Semantics:
+    return Semantics(
+        issues=Completion.COMMIT,
+        memory=(writes("d"), *(reads(one.name) for one in operands if one.name in _READ)),
+        proxy=Proxy.ASYNC,
+        multiplies=True,
+        cta_group=cta_group,
     )
 
 
@@ -218,6 +234,7 @@ def mma_ws(
         requires=of.needs(sparse, None),
         ptx_version=of.ptx_version,
         effects=Effect.READS_MEMORY | Effect.ASYNC,
+        semantics=_multiplying(operands, group),
         section="9.7.16.10.9.3 (tcgen05.mma.ws)",
         summary="Multiplies A with B into tensor memory; B stays in the tensor core for the next.",
         axes={

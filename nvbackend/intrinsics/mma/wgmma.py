@@ -15,7 +15,7 @@ from functools import cache
 from nvbackend.intrinsics.fragments.warpgroup import A_REGISTERS
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE, Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -28,6 +28,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
     output,
 )
+from nvbackend.intrinsics.row.semantics import Completion, Fence, FenceOf, Proxy, Semantics, reads
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e4m3, e5m2, f16, f32, s8, s32, tf32, u8
 
 M = 64
@@ -153,6 +154,7 @@ def mma_async(
         ptx_version=lowest_ptx_version(a, b, sparse),
         # Shared memory is read after the issue: no load or store may move across it.
         effects=Effect.CONVERGENT | Effect.READS_MEMORY | Effect.ASYNC,
+        semantics=_multiplying(n, a_in_registers, sparse),
         section="9.7.15.6.3" if sparse else "9.7.15.5.2",
         summary="Multiplies a sparse A with B into registers." if sparse else "Multiplies A with B into registers.",
         axes={
@@ -164,6 +166,19 @@ def mma_async(
             "sparse": sparse,
             "satfinite": satfinite,
         },
+    )
+
+
+def _multiplying(n: int, a_in_registers: bool, sparse: bool) -> Semantics:
+    """K_BITS of each row of A are read, of which a sparse one has as many as a dense one, and of each column of B."""
+    line = K_BITS // 8
+    a, b = reads("a_desc", M * line), reads("b_desc", n * line * (2 if sparse else 1))
+    return Semantics(
+        issues=Completion.MMA_GROUP,
+        memory=(b,) if a_in_registers else (a, b),
+        proxy=Proxy.ASYNC,
+        multiplies=True,
+        together=Scope.WARPGROUP,
     )
 
 
@@ -242,14 +257,16 @@ def fence(registers: RegisterBlocks = ()) -> Row:
     With `registers`, the blocks pass through it as `block0`, `block1`, ..., so that LLVM cannot move a write of theirs
     below it. PTX ISA 9.7.15.7.1.
     """
-    name = "wgmma.fence"
-    return _protocol(name, "9.7.15.7.1", "Orders register accesses before wgmma.mma_async.", registers)
+    semantics = Semantics(fence=Fence(FenceOf.REGISTERS), together=Scope.WARPGROUP)
+    summary = "Orders register accesses before wgmma.mma_async."
+    return _protocol("wgmma.fence", "9.7.15.7.1", summary, semantics, registers)
 
 
 @cache
 def commit_group() -> Row:
     """wgmma.commit_group: close the group of all wgmma issued since the last commit. PTX ISA 9.7.15.7.2."""
-    return _protocol("wgmma.commit_group", "9.7.15.7.2", "Makes a group of the wgmma issued so far.")
+    semantics = Semantics(commits=Completion.MMA_GROUP, together=Scope.WARPGROUP)
+    return _protocol("wgmma.commit_group", "9.7.15.7.2", "Makes a group of the wgmma issued so far.", semantics)
 
 
 @cache
@@ -260,11 +277,17 @@ def wait_group(registers: RegisterBlocks = ()) -> Row:
     PTX ISA 9.7.15.7.3.
     """
     pending = immediate("pending", tuple(PENDING_GROUPS), meaning="groups that may stay in flight")
-    return _protocol("wgmma.wait_group", "9.7.15.7.3", "Waits for groups of wgmma.", registers, pending)
+    semantics = Semantics(awaits=Completion.MMA_GROUP, together=Scope.WARPGROUP)
+    return _protocol("wgmma.wait_group", "9.7.15.7.3", "Waits for groups of wgmma.", semantics, registers, pending)
 
 
 def _protocol(
-    opcode: str, section: str, summary: str, registers: RegisterBlocks = (), pending: Operand | None = None
+    opcode: str,
+    section: str,
+    summary: str,
+    semantics: Semantics,
+    registers: RegisterBlocks = (),
+    pending: Operand | None = None,
 ) -> Row:
     ptx = f"{opcode}.sync.aligned"
     blocks = (output(f"block{place}", *block, tied=True) for place, block in enumerate(registers))
@@ -284,6 +307,7 @@ def _protocol(
         requires=Feature.SM_90 | Feature.WGMMA,
         ptx_version=_PTX,
         effects=Effect.CONVERGENT | Effect.ORDERS,
+        semantics=semantics,
         section=section,
         summary=summary,
         axes={"registers": registers},

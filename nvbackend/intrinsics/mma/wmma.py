@@ -18,6 +18,8 @@ from nvbackend.intrinsics.fragments.wmma import (
     LAYOUTS,
     MULTIPLICANDS,
     Shape,
+    contiguous,
+    extent,
     register_class,
     register_count,
     spelled_shape,
@@ -25,6 +27,7 @@ from nvbackend.intrinsics.fragments.wmma import (
 from nvbackend.intrinsics.row.axes import NoSuchRow, chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.semantics import Matrix, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 
 _ALIGNED_PTX: PtxVersion = (6, 3)
@@ -163,6 +166,9 @@ def _move(
     register = SPACES[chosen("space", space, SPACES)]
     opcode = f"wmma.{operation}.{fragment}"
     count = register_count(fragment, shape, element)
+    rows, columns = extent(fragment, shape)
+    line = contiguous(fragment, shape, layout)
+    matrix = Matrix(rows * columns // line, line, element.bits)
     address = operand("address", register, meaning="the matrix's first element, aligned to the fragment's bytes")
     make = output if operation == "load" else operand
     values = make("fragment", register_class(element), count, meaning=_OPAQUE)
@@ -186,6 +192,7 @@ def _move(
         requires=features,
         ptx_version=ptx_version,
         effects=Effect.CONVERGENT | (Effect.READS_MEMORY if operation == "load" else Effect.WRITES_MEMORY),
+        semantics=Semantics(memory=((reads if operation == "load" else writes)(address.name, matrix),)),
         section=section,
         summary=f"A warp {operation}s its fragment {fragment.upper()} of a matrix.",
         axes={
@@ -241,6 +248,7 @@ def mma(
         requires=features,
         ptx_version=ptx_version,
         effects=Effect.CONVERGENT,
+        semantics=Semantics(multiplies=True),
         section="9.7.14.4.5",
         summary="A warp multiplies its fragments A and B, and adds C.",
         axes={

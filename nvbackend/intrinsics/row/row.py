@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
 
 PtxVersion = tuple[int, int]
 Legal = tuple[int, ...] | range
@@ -128,7 +129,8 @@ class Row:
     """One machine instruction variant.
 
     `ptx` is the full spelling with all qualifiers; `opcode` the part that names the operation; `axes` the typed choice
-    that leads here (shape, element types, ...), by which the selector finds it; `section` the PTX ISA section.
+    that leads here (shape, element types, ...), by which the selector finds it; `semantics` what it is to the analyses;
+    `section` the PTX ISA section.
     """
 
     family: str
@@ -139,6 +141,7 @@ class Row:
     requires: Feature = Feature.NONE
     ptx_version: PtxVersion = (6, 0)
     effects: Effect = Effect.NONE
+    semantics: Semantics = NOTHING
     section: str = ""
     summary: str = ""
     axes: Mapping[str, object] = field(default_factory=dict, hash=False)

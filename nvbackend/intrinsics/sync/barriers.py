@@ -11,8 +11,9 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.hierarchy import SCOPES, WARP_SIZE, Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Semantics, ThreadBarrier
 
 BARRIER_IDS = range(16)
 """The named barriers of a CTA."""
@@ -56,6 +57,10 @@ def barrier_arrive(*, aligned: bool = True) -> Row:
     return _barrier("arrive", "count", aligned)
 
 
+_MEETS = Semantics(barrier=ThreadBarrier(Scope.CTA), acquires=Scope.CTA, releases=Scope.CTA)
+_ARRIVES = Semantics(barrier=ThreadBarrier(Scope.CTA, waits=False), releases=Scope.CTA)
+
+
 def _barrier(action: str, participants: str, aligned: bool) -> Row:
     opcode = f"bar.{action}" if aligned else f"barrier.{action}"
     operands = (_ID, _THREADS) if participants == "count" else (_ID,)
@@ -69,6 +74,7 @@ def _barrier(action: str, participants: str, aligned: bool) -> Row:
             tuple(given.name for given in operands),
         ),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
+        semantics=_MEETS if action == "sync" else _ARRIVES,
         section="9.7.13.1",
         summary="Waits at a barrier of the CTA." if action == "sync" else "Arrives at a barrier of the CTA.",
         axes={"counted": participants == "count", "aligned": aligned},
@@ -100,6 +106,7 @@ def barrier_reduce(operation: str, *, counted: bool = False, aligned: bool = Tru
             tuple(given.name for given in operands),
         ),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
+        semantics=_MEETS,
         section="9.7.13.1",
         summary="Waits at a barrier of the CTA and reduces a predicate.",
         axes={"operation": operation, "counted": counted, "aligned": aligned},
@@ -116,12 +123,30 @@ def warp_sync() -> Row:
         operands=(_MASK,),
         lowering=Intrinsic("llvm.nvvm.bar.warp.sync", ("mask",)),
         effects=Effect.CONVERGENT | Effect.ORDERS,
+        semantics=Semantics(barrier=ThreadBarrier(Scope.WARP), acquires=Scope.WARP, releases=Scope.WARP),
         section="9.7.13.2",
         summary="Waits for the named lanes of the warp.",
     )
 
 
-def _fence(ptx: str, lowering: Asm | Intrinsic, requires: Feature, ptx_version: PtxVersion, **axes: object) -> Row:
+def ordering(of: FenceOf, semantics: str, scope: str) -> Semantics:
+    """What a fence with these `semantics` is, as PTX spells them and their `scope`."""
+    reached, one_way = SCOPES[scope], semantics in _ONE_WAY
+    return Semantics(
+        fence=Fence(of),
+        acquires=Scope.THREAD if one_way and semantics != "acquire" else reached,
+        releases=Scope.THREAD if one_way and semantics != "release" else reached,
+    )
+
+
+def _fence(
+    ptx: str,
+    lowering: Asm | Intrinsic,
+    requires: Feature,
+    ptx_version: PtxVersion,
+    said: Semantics,
+    **axes: object,
+) -> Row:
     return Row(
         family="sync",
         opcode=ptx.partition(".")[0],
@@ -131,6 +156,7 @@ def _fence(ptx: str, lowering: Asm | Intrinsic, requires: Feature, ptx_version: 
         requires=requires,
         ptx_version=ptx_version,
         effects=Effect.ORDERS,
+        semantics=said,
         section="9.7.13 (membar, fence)",
         summary="Orders this thread's memory accesses.",
         axes=axes,
@@ -147,6 +173,7 @@ def fence(semantics: str, scope: str) -> Row:
         Asm("{ptx};"),
         Feature.SM_90 if cluster or one_way else Feature.NONE,
         _ONE_WAY_PTX if one_way else (7, 8) if cluster else (6, 0),
+        ordering(FenceOf.MEMORY, semantics, scope),
         semantics=semantics,
         scope=scope,
     )
@@ -172,6 +199,7 @@ def fence_shared(semantics: str, *, proxy: bool = False) -> Row:
         Intrinsic(f"llvm.nvvm.{name}.{semantics}.sync_restrict.{llvm}.scope.cluster"),
         Feature.SM_90,
         _ONE_WAY_PTX,
+        ordering(FenceOf.ASYNC_PROXY if proxy else FenceOf.MEMORY, semantics, "cluster"),
         semantics=semantics,
         space=space,
         proxy=proxy,
@@ -181,21 +209,23 @@ def fence_shared(semantics: str, *, proxy: bool = False) -> Row:
 @cache
 def fence_proxy_alias() -> Row:
     """fence.proxy.alias: order accesses to the same memory through different virtual addresses."""
-    return _fence("fence.proxy.alias", Intrinsic("llvm.nvvm.fence.proxy.alias"), Feature.NONE, (7, 5))
+    said = ordering(FenceOf.OTHER_PROXY, "acq_rel", "sys")
+    return _fence("fence.proxy.alias", Intrinsic("llvm.nvvm.fence.proxy.alias"), Feature.NONE, (7, 5), said)
 
 
 @cache
 def membar(level: str) -> Row:
     """membar.{cta,gl,sys}: the older spelling of a sequentially consistent fence."""
     chosen("level", level, MEMBAR_LEVELS)
-    return _fence(f"membar.{level}", Intrinsic(f"llvm.nvvm.membar.{level}"), Feature.NONE, (6, 0), level=level)
+    said = ordering(FenceOf.MEMORY, "sc", level)
+    return _fence(f"membar.{level}", Intrinsic(f"llvm.nvvm.membar.{level}"), Feature.NONE, (6, 0), said, level=level)
 
 
 @cache
 def fence_mbarrier_init() -> Row:
     """fence.mbarrier_init: make this thread's mbarrier.init visible to the cluster and to the async proxy."""
     ptx = "fence.mbarrier_init.release.cluster"
-    return _fence(ptx, Intrinsic(f"llvm.nvvm.{ptx}"), Feature.SM_90, (8, 0))
+    return _fence(ptx, Intrinsic(f"llvm.nvvm.{ptx}"), Feature.SM_90, (8, 0), Semantics(fence=Fence(FenceOf.INIT)))
 
 
 @cache
@@ -207,6 +237,7 @@ def fence_proxy_async(space: str | None = None) -> Row:
         Intrinsic(spelled("llvm.nvvm.fence.proxy.async", PROXY_SPACES[space])),
         Feature.SM_90,
         (8, 0),
+        Semantics(fence=Fence(FenceOf.ASYNC_PROXY, shared=space != "global")),
         space=space,
     )
 
@@ -245,6 +276,7 @@ def griddepcontrol(action: str) -> Row:
         requires=Feature.SM_90,
         ptx_version=(7, 8),
         effects=Effect.ORDERS,
+        semantics=Semantics(acquires=Scope.GRID) if action == "wait" else Semantics(releases=Scope.GRID),
         section="9.7.13 (griddepcontrol)",
         summary="Controls the overlap of dependent grids.",
         axes={"action": action},

@@ -10,7 +10,9 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.semantics import Semantics, ThreadBarrier
 
 PORTABLE_SIZES = range(1, 9)
 """Clusters that every chip with clusters can launch, in CTAs."""
@@ -40,6 +42,9 @@ def barrier_arrive(semantics: str | None = None, *, aligned: bool = True) -> Row
         requires=Feature.SM_90,
         ptx_version=(8, 0) if semantics else (7, 8),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
+        semantics=Semantics(
+            barrier=ThreadBarrier(Scope.CLUSTER, waits=False, relaxed=semantics == "relaxed"), releases=Scope.CLUSTER
+        ),
         section="9.7.13 (barrier.cluster)",
         summary="Marks this thread's arrival at the cluster barrier without waiting.",
         axes={"semantics": semantics, "aligned": aligned},
@@ -61,6 +66,7 @@ def barrier_wait(semantics: str | None = None, *, aligned: bool = True) -> Row:
         requires=Feature.SM_90,
         ptx_version=(8, 0) if semantics else (7, 8),
         effects=(Effect.CONVERGENT if aligned else Effect.NONE) | Effect.ORDERS,
+        semantics=Semantics(barrier=ThreadBarrier(Scope.CLUSTER, arrives=False), acquires=Scope.CLUSTER),
         section="9.7.13 (barrier.cluster)",
         summary="Waits until all threads of the cluster have arrived.",
         axes={"semantics": semantics, "aligned": aligned},

@@ -22,6 +22,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
     output,
 )
+from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy, Semantics, writes
 
 ANSWER_BYTES = 16
 """Size and alignment of an answer, and the bytes that complete on the mbarrier."""
@@ -57,6 +58,13 @@ def try_cancel(*, multicast: bool = False) -> Row:
         requires=Feature.SM_100 | (Feature.FAMILY_CONDITIONAL if multicast else Feature.NONE),
         ptx_version=_PTX,
         effects=Effect.ASYNC | Effect.WRITES_MEMORY,
+        semantics=Semantics(
+            mbarrier=MbarrierUse.COMPLETE,
+            issues=Completion.BYTES,
+            memory=(writes("destination", ANSWER_BYTES),),
+            proxy=Proxy.ASYNC,
+            multicast=multicast,
+        ),
         section=_SECTION,
         summary="Asks for the work of a cluster that has not started yet.",
         axes={"multicast": multicast},

@@ -12,6 +12,7 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -23,6 +24,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
     output,
 )
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Semantics
 
 ARRIVAL_COUNTS = range(1, 1 << 20)
 """What mbarrier.init takes as its count of expected arrivals."""
@@ -71,6 +73,7 @@ def init() -> Row:
         requires=Feature.SM_80,
         ptx_version=(7, 0),
         effects=Effect.WRITES_MEMORY | Effect.ORDERS,
+        semantics=Semantics(mbarrier=MbarrierUse.INIT),
         section=_SECTION,
         summary="Initialises an mbarrier in shared memory.",
     )
@@ -88,9 +91,24 @@ def inval() -> Row:
         requires=Feature.SM_80,
         ptx_version=(7, 0),
         effects=Effect.WRITES_MEMORY,
+        semantics=Semantics(mbarrier=MbarrierUse.INVAL),
         section=_SECTION,
         summary="Invalidates an mbarrier.",
     )
+
+
+@cache
+def arrival(*, drop: bool = False, expect_tx: bool = False) -> Semantics:
+    """What an arrival is: any thread of the cluster may wait for it, whatever scope it spells."""
+    use = MbarrierUse.ARRIVE
+    use |= MbarrierUse.RECOUNT if drop else MbarrierUse(0)
+    return Semantics(mbarrier=use | MbarrierUse.EXPECT if expect_tx else use, releases=Scope.CLUSTER)
+
+
+WAITS = Semantics(mbarrier=MbarrierUse.WAIT, acquires=Scope.CLUSTER)
+"""What an instruction is that returns when the phase has completed."""
+POLLS = Semantics(mbarrier=MbarrierUse.POLL, acquires=Scope.CLUSTER)
+"""What one is that says whether it has."""
 
 
 @cache
@@ -105,6 +123,7 @@ def arrive_state() -> Row:
         requires=Feature.SM_80,
         ptx_version=(7, 0),
         effects=_ARRIVES,
+        semantics=arrival(),
         section=_SECTION,
         summary="Arrives once on an mbarrier of this CTA and returns the phase state.",
     )
@@ -141,6 +160,7 @@ def arrive(
         requires=Feature.SM_90 if of_cluster else Feature.SM_80,
         ptx_version=version if qualifiers or space == "cluster" or expect_tx else _SHARED_CTA_PTX,
         effects=_ARRIVES,
+        semantics=arrival(drop=drop, expect_tx=expect_tx),
         section=_SECTION,
         summary=f"Arrives on an mbarrier of {'this CTA' if space == 'cta' else 'any CTA of the cluster'}.",
         axes={
@@ -176,6 +196,7 @@ def _poll(opcode: str, intrinsic: str, time_hint: bool, requires: Feature, ptx_v
         requires=requires,
         ptx_version=ptx_version,
         effects=Effect.READS_MEMORY | Effect.ORDERS,
+        semantics=POLLS,
         section=_SECTION,
         summary="Tells whether the phase of the given parity has completed; does not block forever.",
         axes={"time_hint": time_hint, "blocking": False},
@@ -212,6 +233,7 @@ def wait_parity() -> Row:
         requires=Feature.SM_90,
         ptx_version=_SHARED_CTA_PTX,
         effects=Effect.READS_MEMORY | Effect.ORDERS,
+        semantics=WAITS,
         section=_SECTION,
         summary="Waits until the phase of the given parity has completed.",
         axes={"time_hint": False, "blocking": True},

@@ -10,6 +10,7 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -21,6 +22,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
     output,
 )
+from nvbackend.intrinsics.row.semantics import NOTHING, Completion, MbarrierUse, Semantics
 from nvbackend.intrinsics.sync import mbarrier
 
 WAIT_QUALIFIERS: tuple[tuple[str, str] | None, ...] = (
@@ -59,6 +61,7 @@ def _row(
     lowering: Asm | Intrinsic,
     gate: tuple[Feature, PtxVersion],
     effects: Effect,
+    said: Semantics,
     summary: str,
     **axes: object,
 ) -> Row:
@@ -71,6 +74,7 @@ def _row(
         requires=gate[0],
         ptx_version=gate[1],
         effects=effects,
+        semantics=said,
         section="9.7.13.15",
         summary=summary,
         axes=axes,
@@ -103,6 +107,7 @@ def arrive_state(
         _arrive_lowering(opcode, qualifiers, argument),
         (Feature.SM_80 if simple else Feature.SM_90, _explicit(qualifiers, plain)),
         effects,
+        mbarrier.arrival(drop=drop, expect_tx=expect_tx),
         "Arrives on an mbarrier of this CTA and returns the phase state.",
         space="cta",
         semantics=qualifiers[0] if qualifiers else None,
@@ -144,6 +149,7 @@ def arrive_no_complete(qualifiers: tuple[str, str] | None = None, *, drop: bool 
         Intrinsic(name, ("barrier", "count")) if qualifiers is None else Asm("{ptx} {state}, [{barrier}], {count};"),
         (Feature.SM_80, _explicit(qualifiers, _FIRST_PTX)),
         _MEMORY | Effect.ORDERS,
+        mbarrier.arrival(drop=drop),
         "Arrives on an mbarrier without completing its phase.",
         drop=drop,
         semantics=qualifiers[0] if qualifiers else None,
@@ -162,8 +168,13 @@ def pending_count() -> Row:
         Intrinsic("llvm.nvvm.mbarrier.pending.count", ("state",)),
         (Feature.SM_80, _FIRST_PTX),
         Effect.NONE,
+        NOTHING,
         "Reads the pending arrivals out of a phase state.",
     )
+
+
+_EXPECTS = Semantics(mbarrier=MbarrierUse.EXPECT, releases=Scope.CLUSTER)
+_COMPLETES = Semantics(mbarrier=MbarrierUse.COMPLETE, releases=Scope.CLUSTER)
 
 
 @cache
@@ -184,6 +195,7 @@ def transaction(operation: str, space: str = "cta", scope: str | None = None) ->
         Intrinsic(name, ("barrier", "bytes")) if scope else Asm("{ptx} [{barrier}], {bytes};"),
         (Feature.SM_90, _EXPLICIT_PTX),
         _MEMORY,
+        _EXPECTS if operation == "expect_tx" else _COMPLETES,
         "Changes the transaction count of an mbarrier.",
         operation=operation,
         space=space,
@@ -222,6 +234,7 @@ def wait(
         _wait_lowering(kind, phase.name, qualifiers, time_hint),
         (Feature.SM_80 if early else Feature.SM_90, _explicit(qualifiers, plain)),
         Effect.READS_MEMORY if relaxed else Effect.READS_MEMORY | Effect.ORDERS,
+        mbarrier.POLLS,
         "Tells whether a phase has completed; does not block forever.",
         kind=kind,
         awaited=awaited,
@@ -261,6 +274,11 @@ def copy_arrive(*, no_increment: bool = False) -> Row:
         Intrinsic(spelled(f"llvm.nvvm.{opcode}", suffix, "shared"), ("barrier",)),
         (Feature.SM_80, _FIRST_PTX),
         _MEMORY | Effect.ASYNC,
+        Semantics(
+            mbarrier=MbarrierUse.ARRIVE if no_increment else MbarrierUse.ARRIVE | MbarrierUse.RECOUNT,
+            tracks=Completion.COPY_GROUP,
+            releases=Scope.CLUSTER,
+        ),
         "Arrives on an mbarrier when this thread's asynchronous copies have completed.",
         no_increment=no_increment,
     )

@@ -7,8 +7,9 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE, Scope
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Row, immediate
+from nvbackend.intrinsics.row.semantics import Budget, Semantics
 
 REGISTER_COUNTS = range(24, 257, 8)
 """Registers a thread that setmaxnreg takes."""
@@ -58,6 +59,7 @@ def setmaxnreg(action: str) -> Row:
         requires=Feature.SETMAXNREG,
         ptx_version=(8, 0),
         effects=Effect.CONVERGENT | Effect.ORDERS,
+        semantics=Semantics(budget=Budget(action), together=Scope.WARPGROUP),
         section="9.7.19 (setmaxnreg)",
         summary="Takes registers from the CTA's pool, or gives them back.",
         axes={"action": action},

@@ -11,8 +11,9 @@ from functools import cache
 
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.semantics import Semantics
 
 SHUFFLE_MODES = ("idx", "up", "down", "bfly")
 ALL_LANES = (1 << WARP_SIZE) - 1
@@ -128,6 +129,7 @@ def activemask() -> Row:
         lowering=Intrinsic("llvm.nvvm.activemask"),
         ptx_version=(6, 2),
         effects=Effect.CONVERGENT | Effect.READS_MEMORY,
+        semantics=Semantics(together=Scope.THREAD),
         section="9.7.13 (activemask)",
         summary="Gives the lanes that are active here.",
     )

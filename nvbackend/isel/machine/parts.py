@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nvbackend.diagnostics import Location
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
+from nvbackend.isel.machine.pseudo import PSEUDO
 
 
 class Access(enum.Enum):
@@ -92,17 +95,6 @@ class MemoryTouch:
     bytes: int | None = None
 
 
-class Scope(enum.IntEnum):
-    """A group of threads that agree on something, from the smallest to the largest."""
-
-    THREAD = 0
-    WARP = 1
-    WARPGROUP = 2
-    CTA = 3
-    CLUSTER = 4
-    GRID = 5
-
-
 @dataclass(frozen=True, slots=True)
 class Branch:
     """How a block with two successors chooses: all threads of one `uniform` scope go the same way.
@@ -144,6 +136,7 @@ class MachineInstr:
     asynchronous instructions use as well, `memory` those to allocations. `facts` are numbers known at build time that
     are not operands, by the names of `isel.machine.facts`; `sources` the mutable variables that an operand is computed
     from, where all of them are known. `reach` is there where the mbarrier may be that of another CTA of a cluster.
+    `semantics` are those of the row, or of the pseudo-instruction.
     """
 
     opcode: str
@@ -158,6 +151,11 @@ class MachineInstr:
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reach: Reach | None = None
     location: Location | None = None
+    semantics: Semantics = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        said = PSEUDO.get(self.opcode, NOTHING) if self.row is None else self.row.semantics
+        object.__setattr__(self, "semantics", said)
 
 
 @dataclass(frozen=True, slots=True)

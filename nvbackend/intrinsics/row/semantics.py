@@ -1,0 +1,227 @@
+"""What an instruction is to the analyses: its part in the protocols of barriers, groups, proxies and memory.
+
+A row says it (`Row.semantics`), from the same axes that make its spelling, and analyses ask for nothing else: a new
+instruction of a known kind needs no edit of theirs. What it does not do is None, or empty.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from nvbackend.intrinsics.row.hierarchy import Scope
+
+BARRIER = "barrier"
+"""The operand with the address of the mbarrier that an instruction uses."""
+
+
+class _Word(enum.Enum):
+    """Words whose `repr` is their name."""
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class MbarrierUse(enum.Flag):
+    """What an instruction does with the mbarrier in its operand `barrier`."""
+
+    INIT = enum.auto()
+    INVAL = enum.auto()
+    ARRIVE = enum.auto()
+    EXPECT = enum.auto()
+    COMPLETE = enum.auto()  # bytes of an asynchronous copy
+    WAIT = enum.auto()  # until the phase has completed
+    POLL = enum.auto()  # asks whether it has
+    RECOUNT = enum.auto()  # an arrival that changes how many arrivals a phase takes
+
+    __hash__ = object.__hash__  # quick: Flag's own is written in Python
+
+
+class Proxy(_Word):
+    """The path by which memory is accessed (PTX ISA, Memory Consistency Model: proxies)."""
+
+    GENERIC = "generic"
+    ASYNC = "async"
+
+
+class Completion(_Word):
+    """By what it is known that an asynchronous operation is done."""
+
+    MMA_GROUP = "groups of wgmma"
+    COPY_GROUP = "groups of cp.async"
+    BULK_GROUP = "bulk groups"
+    BYTES = "bytes that complete on an mbarrier"
+    COMMIT = "an arrival of tcgen05.commit on an mbarrier"
+    LOAD_WAIT = "tcgen05.wait::ld"
+    STORE_WAIT = "tcgen05.wait::st"
+    NOTHING = "nothing: no one can wait for it"
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadBarrier:
+    """A barrier of threads of a `scope`: `arrives`, `waits` or both; `relaxed` orders no memory access."""
+
+    scope: Scope
+    arrives: bool = True
+    waits: bool = True
+    relaxed: bool = False
+
+
+class FenceOf(_Word):
+    """What a fence orders."""
+
+    MEMORY = "this thread's memory accesses"
+    INIT = "its mbarrier.init, for the cluster and the async proxy"
+    ASYNC_PROXY = "accesses of the generic and the async proxy"
+    OTHER_PROXY = "accesses of the generic and another proxy"
+    REGISTERS = "registers and shared memory with wgmma"
+    BEFORE_SYNC = "tcgen05 operations before what synchronises threads"
+    AFTER_SYNC = "tcgen05 operations after what synchronises threads"
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """A fence; `shared` tells whether shared memory is among what it orders."""
+
+    of: FenceOf
+    shared: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """`lines` of a matrix, each of `line` elements of so many `bits`; the operand `stride`, if any, is between them."""
+
+    lines: int
+    line: int
+    bits: int
+
+    def extent(self, stride: int) -> int:
+        """The bytes from the first element to the end of the last."""
+        return ((self.lines - 1) * stride + self.line) * self.bits // 8
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of all elements."""
+        return self.lines * self.line * self.bits // 8
+
+
+Extent = int | str | Matrix | None
+"""How much is accessed at an operand: bytes (columns of tensor memory), the operand that counts them, or a matrix."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOperand:
+    """Memory that an instruction reads or, if it `writes`, changes: where its operand says, in that register's space.
+
+    An operand of 64 bits is a descriptor of shared memory. `lanes` of a warp each give an address, where not all do
+    and their number is known.
+    """
+
+    name: str
+    writes: bool
+    extent: Extent = None
+    lanes: int | None = None
+
+    def __repr__(self) -> str:
+        given = [self.name, *(repr(one) for one in (self.extent, self.lanes) if one is not None)]
+        return f"{'writes' if self.writes else 'reads'}({', '.join(given)})"
+
+
+def reads(name: str, extent: Extent = None, lanes: int | None = None) -> MemoryOperand:
+    """The instruction reads where operand `name` says."""
+    return MemoryOperand(name, False, extent, lanes)
+
+
+def writes(name: str, extent: Extent = None, lanes: int | None = None) -> MemoryOperand:
+    """The instruction writes where operand `name` says."""
+    return MemoryOperand(name, True, extent, lanes)
+
+
+class TensorMemory(_Word):
+    """What an instruction does with the allocation of tensor memory."""
+
+    ALLOCATE = enum.auto()
+    FREE = enum.auto()
+    RELINQUISH = enum.auto()
+
+
+class Budget(_Word):
+    """How an instruction changes the registers of a thread."""
+
+    RAISE = "inc"
+    LOWER = "dec"
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """All of it. `repr` shows what differs from an instruction that only computes.
+
+    Of asynchronous operations that complete in one way it `issues` one, `commits` those issued so far to a group,
+    `awaits` all groups but `pending`, or `tracks` those issued so far: it arrives on an mbarrier when they are done.
+    A thread may go on by it after what others did in the scope that it `acquires` in, and others after what it did in
+    the one that it `releases` in; relaxed forms count. `memory` is accessed through `proxy`. `together`: the threads
+    that execute a convergent instruction as one, THREAD for any lanes that are there. `multicast`: it concerns the same
+    place of several CTAs. `peers`: its address may be that of another CTA although its register is for the own ones.
+    `cta_group`: the CTAs that share the tensor memory that it works on. `atomic`: it reads and writes in one step.
+    `exits`: the thread ends.
+    """
+
+    mbarrier: MbarrierUse | None = None
+    barrier: ThreadBarrier | None = None
+    fence: Fence | None = None
+    issues: Completion | None = None
+    commits: Completion | None = None
+    awaits: Completion | None = None
+    tracks: Completion | None = None
+    acquires: Scope = Scope.THREAD
+    releases: Scope = Scope.THREAD
+    memory: tuple[MemoryOperand, ...] = ()
+    proxy: Proxy = Proxy.GENERIC
+    multiplies: bool = False
+    tensor_memory: TensorMemory | None = None
+    cta_group: int | None = None
+    budget: Budget | None = None
+    together: Scope = Scope.WARP
+    multicast: bool = False
+    peers: bool = False
+    atomic: bool = False
+    exits: bool = False
+
+    @cached_property
+    def completion(self) -> Completion | None:
+        """By what the asynchronous operations complete that it is a step of."""
+        return self.issues or self.commits or self.awaits or self.tracks
+
+    def accesses(self, name: str) -> MemoryOperand | None:
+        """How it accesses memory where operand `name` says, None if it does not."""
+        for one in self.memory:
+            if one.name == name:
+                return one
+        return None
+
+    def said(self) -> Iterator[tuple[str, object]]:
+        """What it says, by the names of the fields."""
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if value != part.default:
+                yield part.name, value
+
+    def __repr__(self) -> str:
+        return f"Semantics({', '.join(f'{name}={_shown(value)}' for name, value in self.said())})"
+
+    def __hash__(self) -> int:
+        return self._hash  # quick, since much is looked up by it
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, part.name) for part in fields(self)))
+
+
+def _shown(value: object) -> str:
+    return str(value.name) if isinstance(value, enum.Enum) else repr(value)
+
+
+NOTHING = Semantics()
+"""An instruction that only computes."""

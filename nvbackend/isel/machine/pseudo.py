@@ -1,0 +1,36 @@
+"""Pseudo-instructions: what the builder records of ordinary code, and what each is to the analyses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from nvbackend.intrinsics.row.semantics import Semantics, reads, writes
+
+RETURN = "ret"
+"""Ends a kernel's thread."""
+LOAD_SHARED = "ld.shared"
+STORE_SHARED = "st.shared"
+ATOMIC_SHARED = "atom.shared"
+"""Record what ordinary code reads and writes in shared memory."""
+ATOMIC_GLOBAL = "atom.global"
+"""Records an atomic of global memory: threads may wait for one another by it."""
+IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
+"""The same of the shared memory of the cluster's other CTAs."""
+READ_REGISTERS = "registers.read"
+WRITE_REGISTERS = "registers.write"
+"""Record what ordinary code does to registers that asynchronous instructions also touch."""
+
+_ADDRESS = "address"
+_OF_SHARED = {
+    LOAD_SHARED: Semantics(memory=(reads(_ADDRESS),)),
+    STORE_SHARED: Semantics(memory=(writes(_ADDRESS),)),
+    ATOMIC_SHARED: Semantics(memory=(reads(_ADDRESS), writes(_ADDRESS)), atomic=True),
+}
+PSEUDO: Mapping[str, Semantics] = {
+    RETURN: Semantics(exits=True),
+    ATOMIC_GLOBAL: Semantics(atomic=True),
+    **_OF_SHARED,
+    **{IN_CLUSTER[name]: replace(said, peers=True) for name, said in _OF_SHARED.items()},
+}
+"""By name; those that are not here say nothing but their touches."""
