@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.isel.machine.parts import (
     Access,
     Branch,
@@ -21,7 +22,6 @@ from nvbackend.isel.machine.parts import (
     Reach,
     RegisterBlock,
     RunTimeValues,
-    Scope,
     Touch,
     Update,
 )
