@@ -11,10 +11,11 @@ import itertools
 from collections.abc import Iterator
 from functools import cache
 
+from nvbackend.intrinsics.copy import tcgen05_semantics as semantics
+from nvbackend.intrinsics.copy.tcgen05_semantics import FENCES, WAITS
 from nvbackend.intrinsics.mma.tcgen05 import CTA_GROUPS, FAMILY, PTX
 from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -27,20 +28,8 @@ from nvbackend.intrinsics.row.row import (
     operand,
     output,
 )
-from nvbackend.intrinsics.row.semantics import (
-    Completion,
-    Fence,
-    FenceOf,
-    MbarrierUse,
-    Proxy,
-    Semantics,
-    TensorMemory,
-    reads,
-    writes,
-)
+from nvbackend.intrinsics.row.semantics import Semantics, TensorMemory
 
-COLUMN_BITS = 32
-"""Bits of a column in one lane."""
 COLUMNS = 512
 """Columns of tensor memory a CTA has."""
 ALLOCATIONS = (32, 64, 128, 256, COLUMNS)
@@ -79,7 +68,7 @@ def _row(
     summary: str,
     *operands: Operand,
     effects: Effect,
-    semantics: Semantics,
+    said: Semantics,
     requires: Feature = Feature.NONE,
     ptx_version: PtxVersion = PTX,
     **axes: object,
@@ -93,20 +82,13 @@ def _row(
         requires=Feature.TMEM | requires,
         ptx_version=ptx_version,
         effects=effects,
-        semantics=semantics,
+        semantics=said,
         section=section,
         summary=summary,
         axes=axes,
     )
 
 
-def _managing(what: TensorMemory, cta_group: int) -> Semantics:
-    written = (writes("address", _ADDRESS_BYTES),) if what is TensorMemory.ALLOCATE else ()
-    return Semantics(memory=written, tensor_memory=what, cta_group=cta_group)
-
-
-_ADDRESS_BYTES = 4
-"""What an allocation writes to shared memory."""
 _TMEM = operand("tmem", RegisterClass.TMEM, meaning="address in tensor memory")
 _COLUMNS = operand("columns", RegisterClass.B32, meaning="a power of two from 32 to 512")
 _ALLOCATION = "9.7.16.7.1 (tcgen05.alloc, dealloc, relinquish_alloc_permit)"
@@ -130,7 +112,7 @@ def alloc(cta_group: int = 1) -> Row:
         operand("address", RegisterClass.SHARED, meaning="where the tensor-memory address is written"),
         _COLUMNS,
         effects=_WARP_WIDE | Effect.WRITES_MEMORY,
-        semantics=_managing(TensorMemory.ALLOCATE, cta_group),
+        said=semantics.managing(TensorMemory.ALLOCATE, cta_group),
         cta_group=cta_group,
         space="shared::cta",
     )
@@ -149,7 +131,7 @@ def alloc_generic(cta_group: int = 1) -> Row:
         operand("address", RegisterClass.GENERIC, meaning="where the tensor-memory address is written"),
         _COLUMNS,
         effects=_WARP_WIDE | Effect.WRITES_MEMORY,
-        semantics=_managing(TensorMemory.ALLOCATE, cta_group),
+        said=semantics.managing(TensorMemory.ALLOCATE, cta_group),
         cta_group=cta_group,
         space=None,
     )
@@ -168,7 +150,7 @@ def dealloc(cta_group: int = 1) -> Row:
         _TMEM,
         _COLUMNS,
         effects=_WARP_WIDE,
-        semantics=_managing(TensorMemory.FREE, cta_group),
+        said=semantics.managing(TensorMemory.FREE, cta_group),
         cta_group=cta_group,
     )
 
@@ -184,7 +166,7 @@ def relinquish_alloc_permit(cta_group: int = 1) -> Row:
         _ALLOCATION,
         "Gives up the right to allocate tensor memory.",
         effects=_WARP_WIDE,
-        semantics=_managing(TensorMemory.RELINQUISH, cta_group),
+        said=semantics.managing(TensorMemory.RELINQUISH, cta_group),
         cta_group=cta_group,
     )
 
@@ -207,25 +189,6 @@ _HALF_SPLIT = Operand(
     values=range(COLUMNS),
     meaning="columns from the first half to the second",
 )
-
-
-def _columns(shape: str, count: int, packed: bool) -> int:
-    """The columns of a load or store, of each half where it has two.
-
-    Packed or unpacked, each half of a register has a column of its own. PTX ISA 9.7.16.2.3.
-    """
-    bits = COLUMN_BITS if shape == SPLIT_SHAPE else int(shape.partition("x")[2].rstrip("b"))
-    return bits // COLUMN_BITS * count * (2 if packed else 1)
-
-
-def _loading(shape: str, count: int, packed: bool) -> Semantics:
-    return Semantics(issues=Completion.LOAD_WAIT, memory=(reads(_TMEM.name, _columns(shape, count, packed)),))
-
-
-def _copied(shape: str) -> int:
-    """The bytes of shared memory that a copy reads: lanes times bits, padding of narrow elements included."""
-    lanes, _, bits = shape.rstrip("b").partition("x")
-    return int(lanes) * int(bits) // 8
 
 
 def _moved(shape: str, count: int) -> int:
@@ -256,7 +219,7 @@ def ld(shape: str, count: int, *, pack: bool = False) -> Row:
         _TMEM,
         *((_HALF_SPLIT,) if split else ()),
         effects=Effect.CONVERGENT | Effect.ASYNC,
-        semantics=_loading(shape, count, pack),
+        said=semantics.loading(shape, count, packed=pack),
         shape=shape,
         count=count,
         pack=pack,
@@ -296,9 +259,7 @@ def ld_red(
         _TMEM,
         *((_HALF_SPLIT,) if split else ()),
         effects=Effect.CONVERGENT | Effect.ASYNC,
-        semantics=Semantics(
-            issues=Completion.LOAD_WAIT, memory=(reads(_TMEM.name, _columns(shape, count, packed=False)),)
-        ),
+        said=semantics.loading(shape, count),
         requires=Feature.TMEM_REDUCE,
         ptx_version=REDUCE_PTX,
         shape=shape,
@@ -327,7 +288,7 @@ def st(shape: str, count: int, *, unpack: bool = False) -> Row:
         *split[1],
         operand("values", RegisterClass.B32, registers),
         effects=Effect.CONVERGENT | Effect.ASYNC,
-        semantics=Semantics(issues=Completion.STORE_WAIT, memory=(writes(_TMEM.name, _columns(shape, count, unpack)),)),
+        said=semantics.storing(shape, count, packed=unpack),
         shape=shape,
         count=count,
         unpack=unpack,
@@ -336,8 +297,6 @@ def st(shape: str, count: int, *, unpack: bool = False) -> Row:
 
 RegisterBlocks = tuple[tuple[RegisterClass, int], ...]
 """Register blocks of a thread: the class and the number of registers of each."""
-_WAITED = {"ld": Completion.LOAD_WAIT, "st": Completion.STORE_WAIT}
-WAITS = tuple(_WAITED)
 
 
 @cache
@@ -357,7 +316,7 @@ def wait(of: str, registers: RegisterBlocks = ()) -> Row:
         "Waits for loads from, or stores to, tensor memory.",
         *blocks,
         effects=_WARP_WIDE,
-        semantics=Semantics(awaits=_WAITED[of]),
+        said=semantics.waiting(of),
         of=of,
         registers=registers,
     )
@@ -384,12 +343,7 @@ def cp(shape: str, repeat: str | None = None, *, unpack: str | None = None, cta_
         _TMEM,
         operand("source", RegisterClass.B64, meaning="shared-memory descriptor"),
         effects=Effect.READS_MEMORY | Effect.ASYNC,
-        semantics=Semantics(
-            issues=Completion.COMMIT,
-            memory=(reads("source", _copied(shape)), writes(_TMEM.name)),
-            proxy=Proxy.ASYNC,
-            cta_group=cta_group,
-        ),
+        said=semantics.copying(shape, cta_group),
         shape=shape,
         repeat=repeat,
         unpack=unpack,
@@ -409,12 +363,7 @@ def shift(cta_group: int = 1) -> Row:
         "Shifts rows of tensor memory down.",
         _TMEM,
         effects=Effect.ASYNC,
-        semantics=Semantics(
-            issues=Completion.COMMIT,
-            memory=(writes(_TMEM.name), reads(_TMEM.name)),
-            proxy=Proxy.ASYNC,
-            cta_group=cta_group,
-        ),
+        said=semantics.shifting(cta_group),
         requires=Feature.ARCH_CONDITIONAL,
         cta_group=cta_group,
     )
@@ -452,21 +401,11 @@ def commit(cta_group: int = 1, *, multicast: bool = False, space: str | None = "
         operand("barrier", RegisterClass.SHARED if cluster else RegisterClass.GENERIC),
         *(mask if multicast else ()),
         effects=Effect.ORDERS | Effect.WRITES_MEMORY | Effect.ASYNC,
-        semantics=Semantics(
-            mbarrier=MbarrierUse.ARRIVE,
-            tracks=Completion.COMMIT,
-            releases=Scope.CLUSTER,
-            multicast=multicast,
-            peers=cluster,
-            cta_group=cta_group,
-        ),
+        said=semantics.committing(cta_group, multicast=multicast, peers=cluster),
         cta_group=cta_group,
         multicast=multicast,
         space=space,
     )
-
-
-FENCES = ("before", "after")
 
 
 @cache
@@ -480,7 +419,7 @@ def fence(side: str) -> Row:
         "9.7.16.11.1 (tcgen05.fence)",
         "Orders asynchronous tcgen05 operations with what synchronises threads.",
         effects=Effect.ORDERS,
-        semantics=Semantics(fence=Fence(FenceOf.BEFORE_SYNC if side == "before" else FenceOf.AFTER_SYNC)),
+        said=semantics.fencing(side),
         side=side,
     )
 
