@@ -58,11 +58,6 @@ def caller_frame() -> FrameType | None:
     return frame
 
 
-def location_of(frame: FrameType) -> Location:
-    """The line that `frame` is at, without its callers."""
-    return Location(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
-
-
 def error_location(error: BaseException) -> Location | None:
     """The user's line that raised `error` itself; None if it came from inside this package."""
     calls: list[_Call] = []

@@ -60,14 +60,13 @@ def no_gpu_reason() -> str | None:
         return f"{error.name or 'cuda.bindings'} is not installed"
     try:
         status = driver.cuInit(0)[0]
-        count = driver.cuDeviceGetCount()[1] if status == driver.CUresult.CUDA_SUCCESS else 0
+        if status != driver.CUresult.CUDA_SUCCESS:
+            return f"the CUDA driver does not start ({status.name})"
+        if not driver.cuDeviceGetCount()[1]:
+            return "there is no GPU"
     except (OSError, RuntimeError):
         # How cuda.bindings says that it finds no libcuda depends on its version.
         return "there is no CUDA driver"
-    if status != driver.CUresult.CUDA_SUCCESS:
-        return f"the CUDA driver does not start ({status.name})"
-    if not count:
-        return "there is no GPU"
     return _missing_packages()
 
 

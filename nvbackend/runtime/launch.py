@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from nvbackend.diagnostics import Diagnostic, Location, user_facing
-from nvbackend.diagnostics.location import caller_frame, location_of
+from nvbackend.diagnostics.location import caller_frame
 from nvbackend.launch_calls import NoLaunches
 from nvbackend.runtime.device import Configuration, CudaDevice, Device
 from nvbackend.runtime.driver import DriverError, driver_errors
@@ -147,12 +147,11 @@ class Launches:
     def record(self, grid: tuple[int, int, int]) -> LaunchRecord:
         """The launch by the user's current line."""
         frame = caller_frame()
-        code = None if frame is None else frame.f_code
-        key = (grid, code and code.co_filename, code and code.co_name, frame and frame.f_lineno)
-        found = self._records.get(key)
+        place = frame and (frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        found = self._records.get((grid, place))
         if found is None:
-            found = LaunchRecord(self._signature.name, grid, None if frame is None else location_of(frame))
-            _remember(self._records, key, found)
+            found = LaunchRecord(self._signature.name, grid, place and Location(*place))
+            _remember(self._records, (grid, place), found)
         return found
 
     def order(self, streams: Iterable[int], handle: int, record: LaunchRecord) -> None:

@@ -138,6 +138,5 @@ def _bfloat_bits(number: float) -> int | Misfit:
         return sign | 0x7F80
     # Scaling by a power of two is exact; round() is to nearest even. 2**-133 is the smallest subnormal bfloat16.
     exponent = max(((double >> 52) & 0x7FF) - 1023, -126)
-    significand = round(magnitude / 2.0 ** (exponent - 7)) if exponent < 128 else 1 << 9
-    bits = ((exponent + 126) << 7) + significand
+    bits = ((exponent + 126) << 7) + round(magnitude / 2.0 ** (exponent - 7))
     return sign | bits if bits < 0x7F80 else Misfit.RANGE

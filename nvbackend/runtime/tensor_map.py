@@ -169,11 +169,10 @@ def check_tensor_map(name: str, parameter: TensorMap) -> Iterator[Diagnostic]:
     elif not 1 <= len(box) <= MAX_RANK:
         yield RANK.diagnose(name=name, expected=len(box), box=box, given="any", shape="any", most=MAX_RANK)
         return
-    packed = _packed(element)
     for dimension, extent in enumerate(_stored(box, element)):
         most = MAX_PIXELS if parameter.im2col is not None and dimension == 0 else MAX_BOX
         if not 1 <= extent <= most:
-            unit = " bytes" if packed > 1 and dimension == len(box) - 1 else ""
+            unit = " bytes" if element.bits < 8 and dimension == len(box) - 1 else ""
             yield BOX.diagnose(name=name, extent=extent, dimension=dimension, box=box, most=most, unit=unit)
     row_bits = box[-1] * element.bits
     if row_bits % (8 * ALIGNMENT):
@@ -293,13 +292,9 @@ def encode(name: str, planned: TensorMapPlan) -> Any:
         ENCODING_FAILED.fail(name=name, plan=planned, error=error)
 
 
-def _packed(element: ElementType) -> int:
-    """Elements to a stored element: several to a byte where they are narrower."""
-    return max(1, 8 // element.bits)
-
-
 def _stored(box: tuple[int, ...], element: ElementType) -> tuple[int, ...]:
-    return (*box[:-1], -(-box[-1] // _packed(element)))
+    """The box in stored elements, which are bytes where several elements share one."""
+    return (*box[:-1], element.bytes_for(box[-1])) if element.bits < 8 else box
 
 
 def _plain_strides(array: DeviceArray) -> tuple[int, ...]:

@@ -98,6 +98,12 @@ def test_only_memory_of_a_device_has_one() -> None:
         assert read(Exported(numpy.zeros(4), True, device)).device is None
 
 
+@pytest.mark.parametrize("kind", range(20))
+def test_memory_that_no_kernel_reaches_is_of_the_host(kind: int) -> None:
+    """dlpack.h, DLDeviceType: kDLCUDA is 2, kDLCUDAHost 3, kDLCUDAManaged 13."""
+    assert (read(Exported(numpy.zeros(4), True, (kind, 0))).host == "") == (kind in (2, 3, 13))
+
+
 def test_dlpack_capsule_is_left_unconsumed_and_owned() -> None:
     owned = read(Exported(numpy.arange(4), False)).owner
     assert isinstance(owned, tuple)
@@ -106,9 +112,26 @@ def test_dlpack_capsule_is_left_unconsumed_and_owned() -> None:
 
 @pytest.mark.parametrize(
     ("code", "bits", "name"),
-    [(4, 16, "bfloat16"), (10, 8, "float8_e4m3fn"), (12, 8, "float8_e5m2"), (14, 8, "float8_e8m0fnu")],
+    [
+        (4, 16, "bfloat16"),
+        (7, 8, "float8_e3m4"),
+        (8, 8, "float8_e4m3"),
+        (9, 8, "float8_e4m3b11fnuz"),
+        (10, 8, "float8_e4m3fn"),
+        (11, 8, "float8_e4m3fnuz"),
+        (12, 8, "float8_e5m2"),
+        (13, 8, "float8_e5m2fnuz"),
+        (14, 8, "float8_e8m0fnu"),
+        (15, 6, "float6_e2m3fn"),
+        (16, 6, "float6_e3m2fn"),
+        (17, 4, "float4_e2m1fn"),
+    ],
 )
 def test_dlpack_types_that_numpy_lacks(code: int, bits: int, name: str) -> None:
+    """dlpack.h, DLDataTypeCode; the names are those of ml_dtypes."""
+    assert numpy.dtype(getattr(ml_dtypes, name)).name == name
+    size = -(-bits // 8)
+
     class Managed(ctypes.Structure):
         # DLManagedTensor, transcribed from dlpack.h: a DLTensor first.
         _fields_ = (
@@ -133,9 +156,9 @@ def test_dlpack_types_that_numpy_lacks(code: int, bits: int, name: str) -> None:
     capsule = make(ctypes.addressof(managed), ctypes.addressof(label), None)
     exporter = SimpleNamespace(__dlpack_device__=lambda: (2, 1), __dlpack__=lambda **_: capsule)
     array = read(exporter)
-    assert (array.dtype, array.item_bytes, array.shape) == (name, bits // 8, (4, 6))
+    assert (array.dtype, array.item_bytes, array.shape) == (name, size, (4, 6))
     assert (array.pointer, array.device) == (0x1000 + 32, 1), "byte_offset counts"
-    assert array.strides == (6 * bits // 8, bits // 8), "no strides means row-major"
+    assert array.strides == (6 * size, size), "no strides means row-major"
     tensor = dlpack.read(capsule)
     assert (tensor.device_type, tensor.readonly) == (2, False)
 

@@ -97,7 +97,10 @@ def test_only_x_is_counted_in_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch)
     kernel = runtime.load(FakeCompiled(signature(cluster=4)))
     kernel.launch((8, 3, 5))
-    assert rules(lambda: kernel.launch((6, 4, 8))) == ["launch.grid"]
+    [diagnostic] = broken(lambda: kernel.launch((6, 4, 8)))
+    assert diagnostic.rule_id == "launch.grid"
+    assert "x = 6 is not a multiple of the cluster of 4 CTAs" in diagnostic.message
+    assert "round it up to 8 " in diagnostic.fix
 
 
 @pytest.mark.parametrize("shared", [0, 1, 49_152, 49_153, 200_000])

@@ -90,6 +90,15 @@ def test_no_pixel_between_the_corners() -> None:
     assert found(im2col(4, 2, -4), SHAPES[4]) == []
 
 
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_a_walk_along_w_asks_nothing_of_the_other_dimensions(rank: int) -> None:
+    """Its corners are of W alone, whose extent is 64 here; all other extents are too small for them."""
+    shape = (2, *(1, 1, 64)[5 - rank :], 32)
+    for upper, expected in ((-60, []), (-61, []), (-62, ["im2col-area"])):
+        walk = TensorMap(types.f16, (64, 32), 64, Im2col(rank, (2,), (upper,), "w"))
+        assert found(walk, shape) == expected
+
+
 def test_another_rank_of_the_array() -> None:
     assert found(im2col(4, 0, 0), SHAPES[5]) == ["rank"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import weakref
 from dataclasses import replace
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from nvbackend import runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime import arguments, tensor_map
 from nvbackend.runtime.arrays import read_array
-from nvbackend.runtime.launch import KNOWN_LAUNCHES
+from nvbackend.runtime.launch import KNOWN_LAUNCHES, REMEMBERED_LAUNCHES
 from nvbackend.signature import Pointer, Scalar, TensorMap
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, broken, rules, signature
 
@@ -423,3 +424,22 @@ def test_a_launch_is_named_by_its_own_line() -> None:
     assert all(place is not None and place.file == __file__ for place in places)
     assert len({place.line for place in places if place}) == 3
     assert [place.source for place in places if place] == ["kernel.launch(1)", "kernel.launch(1)", "kernel.launch(2)"]
+
+
+def test_lines_that_differ_in_anything_are_told_apart() -> None:
+    """File, function, line and grid: each of them alone makes another launch."""
+    kernel, device = loaded()
+    places = list(itertools.product(("a.py", "b.py"), ("f", "g"), (1, 2), (3, 4)))
+    expected = []
+    for _ in range(2):
+        for file, function, line, grid in places:
+            names: dict[str, Any] = {"launch": kernel.launch, "__name__": "users"}
+            text = "\n" * (line - 1) + f"def {function}(): launch({grid})"
+            exec(compile(text, file, "exec"), names)
+            names[function]()
+            expected.append((f"launched: k (grid {(grid, 1, 1)})", file, line, function))
+    device.failing = "synchronize"
+    [diagnostic] = broken(kernel.synchronize)
+    found = [(note, place.file, place.line, place.function) for note, place in diagnostic.notes if place]
+    assert found == expected[-REMEMBERED_LAUNCHES:]
+    assert len(places) == REMEMBERED_LAUNCHES

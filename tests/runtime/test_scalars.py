@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -62,6 +63,37 @@ def test_bfloat_rounds_once() -> None:
     assert stored(scalar_argument(types.bf16, 1 + 2**-8 + 2**-40)) == (0x3F81).to_bytes(2, "little")
     assert stored(scalar_argument(types.bf16, 1 + 2**-8)) == (0x3F80).to_bytes(2, "little")
     assert stored(scalar_argument(types.bf16, -(2.0**-133))) == (0x8001).to_bytes(2, "little")
+
+
+def _nearest(value: float, fraction_bits: int, lowest: int, highest: int) -> Fraction | None:
+    """The nearest number with so many bits after the first and an exponent in this range, ties to even; None past it.
+
+    Exact: the definition of rounding, in fractions (IEEE 754, 4.3.1).
+    """
+    exact = Fraction(value)
+    exponent = max(math.frexp(value)[1] - 1, lowest)
+    step = Fraction(2) ** (exponent - fraction_bits)
+    rounded = round(exact / step) * step  # of a Fraction: to nearest, ties to even
+    return None if abs(rounded) >= Fraction(2) ** (highest + 1) else rounded
+
+
+@pytest.mark.parametrize(
+    ("element", "fraction_bits", "lowest", "highest"),
+    [(types.f16, 10, -14, 15), (types.bf16, 7, -126, 127), (types.f32, 23, -126, 127)],
+    ids=str,
+)
+def test_doubles_of_every_exponent_are_rounded_once(
+    element: types.ElementType, fraction_bits: int, lowest: int, highest: int
+) -> None:
+    for exponent in range(-1074, 1024):
+        for significand in (1.0, 1.5, 1 + 2.0**-fraction_bits, 1 + 2.0 ** -(fraction_bits + 1), 2 - 2.0**-52):
+            for value in (math.ldexp(significand, exponent), -math.ldexp(significand, exponent)):
+                got, expected = scalar_argument(element, value), _nearest(value, fraction_bits, lowest, highest)
+                if expected is None:
+                    assert got is Misfit.RANGE
+                else:
+                    assert Fraction(float(numpy.frombuffer(stored(got), FLOATS[element])[0])) == expected
+                    assert stored(got)[-1] >> 7 == (value < 0), "zeros keep their sign"
 
 
 @pytest.mark.parametrize("element", [types.f16, types.bf16, types.f32], ids=str)

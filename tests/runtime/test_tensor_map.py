@@ -117,6 +117,24 @@ def test_each_requirement(parameter: TensorMap, given_array: DeviceArray, expect
 
 
 @pytest.mark.parametrize(
+    ("element", "inner", "unit"),
+    [(types.e2m1, 1024, " bytes"), (types.b1, 4096, " bytes"), (types.e4m3, 512, ""), (types.f16, 512, "")],
+    ids=str,
+)
+def test_a_box_says_what_it_is_counted_in(element: types.ElementType, inner: int, unit: str) -> None:
+    """The map of types narrower than a byte counts bytes along the innermost dimension, and elements along others."""
+    told = [one.message for one in tensor_map.check_tensor_map("a", TensorMap(element, (300, inner), 0))]
+    assert [one.rpartition("of box ")[2] for one in told] == [
+        f"(300, {inner}) is not in 1 to 256",
+        f"(300, {inner}) is not in 1 to 256{unit}",
+    ]
+    assert [one.partition("of dimension")[0] for one in told] == [
+        "tensor map a: extent 300 ",
+        "tensor map a: extent 512 ",
+    ]
+
+
+@pytest.mark.parametrize(
     ("parameter", "given_array"),
     [
         (TensorMap(types.f16, (256, 64), 128), array((1 << 32, 64))),

@@ -35,7 +35,10 @@ class View:
 
     @classmethod
     def from_cuda_array_interface(cls, given: Any, stream_ptr: int) -> View:
-        return cls(given.__cuda_array_interface__, stream_ptr)
+        interface = given.__cuda_array_interface__
+        if interface["version"] < 3:
+            raise BufferError("only CUDA Array Interface v3 or above is supported")  # as cuda.core
+        return cls(interface, stream_ptr)
 
     def as_tensor_map(
         self, box_dim: tuple[int, ...], *, data_type: Any, swizzle: Any, l2_promotion: Any, oob_fill: Any

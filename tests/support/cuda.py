@@ -55,7 +55,11 @@ class CUevent_flags(enum.IntEnum):
     CU_EVENT_DISABLE_TIMING = 2
 
 
-ENUMS = (CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUevent_flags)
+class CUevent_wait_flags(enum.IntEnum):
+    CU_EVENT_WAIT_DEFAULT = 0
+
+
+ENUMS = (CUresult, CUdevice_attribute, CUfunction_attribute, CUpointer_attribute, CUevent_flags, CUevent_wait_flags)
 
 
 class FakeCUDAError(Exception):
@@ -152,8 +156,9 @@ class FakeCuda:
 
         return call
 
-    def _cuInit(self, _flags: int) -> tuple[Any, ...]:
-        return (self.init,)
+    def _cuInit(self, flags: int) -> tuple[Any, ...]:
+        # "Currently, the Flags parameter must be 0."
+        return (CUresult.CUDA_ERROR_INVALID_VALUE if flags else self.init,)
 
     def _cuDeviceGetCount(self) -> tuple[Any, ...]:
         return CUresult.CUDA_SUCCESS, self.count
@@ -195,7 +200,9 @@ class FakeCuda:
         self.extras.setdefault("recorded", {})[event] = stream
         return (CUresult.CUDA_SUCCESS if event in self.events else CUresult.CUDA_ERROR_INVALID_VALUE,)
 
-    def _cuStreamWaitEvent(self, stream: int, event: int, _flags: int) -> tuple[Any, ...]:
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> tuple[Any, ...]:
+        if flags != CUevent_wait_flags.CU_EVENT_WAIT_DEFAULT:  # the other one is for streams that are captured
+            return (CUresult.CUDA_ERROR_INVALID_VALUE,)
         # An event that was not recorded is waited for by nobody.
         if event in self.extras.get("recorded", {}):
             self.order.append((stream, self.extras["recorded"][event]))

@@ -157,6 +157,24 @@ def test_ctas_load_quarters():
     assert copy.coordinates_of(copy.at(2), (512, 128)) == (128, 576)
 
 
+@pytest.mark.parametrize("ctas", [1, 2, 4, 8, 16, 32])
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_a_box_is_cut_along_its_outermost_dimension(rows, ctas):
+    """A row of 64 elements is cut as well, where it is the only dimension, into runs of no less than 16 bytes."""
+    layout = Layout((rows, 64), (64, 1))
+    if ctas > (rows if rows > 1 else 64 * 2 // 16):
+        with pytest.raises(DiagnosticError) as caught:
+            make_tma_copy(f16, GLOBAL[Major.K], layout, multicast=ctas)
+        (found,) = caught.value.diagnostics
+        assert found.rule.id == "copy.multicast"
+        assert f"its outermost extent, {rows if rows > 1 else 64}, cannot be cut into {ctas}" in found.message
+        return
+    copy = make_tma_copy(f16, GLOBAL[Major.K], layout, multicast=ctas)
+    assert copy.map_box == ((rows // ctas, 64) if rows > 1 else (1, 64 // ctas))
+    assert copy.count == ctas
+    assert arrived(copy, copy.boxes()) == wanted(layout)
+
+
 K_TILE = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64))
 REFUSED = {
     "the other major": (lambda: make_tma_copy(f16, GLOBAL[Major.MN], K_TILE), "copy.box", "1 of f16"),
