@@ -46,7 +46,8 @@ if TYPE_CHECKING:
         Tcgen05Ctrl as Tcgen05Ctrl,
     )
     from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
-    from nvbackend.intrinsics.words.smem_layout import Major as Major, SmemLayout as SmemLayout
+    from nvbackend.intrinsics.words.majors import Major as Major
+    from nvbackend.layout.descriptors.smem_layout import SmemLayout as SmemLayout
     from nvbackend.intrinsics.words.tcgen05_descriptor import (
         InstructionDescriptor as InstructionDescriptor,
         Tcgen05SmemDescriptor as Tcgen05SmemDescriptor,
@@ -123,7 +124,8 @@ _NAMES: dict[str, str] = {
         "nvbackend.tileiras.operand_b": "SeedOperandB seed_operand_b",
         "nvbackend.intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
         "nvbackend.intrinsics.words.smem_descriptor": "SmemDescriptor Swizzle",
-        "nvbackend.intrinsics.words.smem_layout": "Major SmemLayout",
+        "nvbackend.intrinsics.words.majors": "Major",
+        "nvbackend.layout.descriptors.smem_layout": "SmemLayout",
         "nvbackend.intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
         "nvbackend.intrinsics.row.types": _TYPES,
         "nvbackend.isel.select.mma.request": "MmaRequest mma",

@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, f64
-from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.layout import Layout
 from nvbackend.layout.drawing.svg import Picture
 from nvbackend.layout.pictures.pictures import CTAS

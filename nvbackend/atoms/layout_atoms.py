@@ -7,8 +7,8 @@ import re
 from nvbackend.atoms.cpp_types import CPP_TYPES, cpp_type
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
-from nvbackend.intrinsics.words.smem_layout import Major
 from nvbackend.layout import ComposedLayout, gmma_atom
 
 _SWIZZLES = {"INTER": Swizzle.NONE, "SW32": Swizzle.B32, "SW64": Swizzle.B64, "SW128": Swizzle.B128}

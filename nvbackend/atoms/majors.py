@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.atoms.rules import BLAS
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.majors import Major
 
 _A = {"N": Major.MN, "T": Major.K}
 _B = {"N": Major.K, "T": Major.MN}

@@ -20,7 +20,7 @@ from nvbackend.atoms.wgmma_names import cute_name, unwrapped
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.mma import mma, tcgen05
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 
 _WGMMA = "wgmma.mma_async"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from nvbackend.intrinsics.fragments.mma import QUAD, chunk_width, metadata_threads
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.words.smem_layout import CORE_ROWS, Major
+from nvbackend.intrinsics.words.majors import CORE_ROWS, Major
 from nvbackend.layout import IntTuple, Layout
 
 _REGISTER_BITS = 32

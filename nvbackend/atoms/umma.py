@@ -12,7 +12,7 @@ from nvbackend.intrinsics.maps.tcgen05_operands import factors
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.mma.form import SP
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.shapes import shape_faults

@@ -15,7 +15,7 @@ from nvbackend.intrinsics.mma.form import ORDERED, Form, MmaInstruction, narrow
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.types import f16
-from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.majors import Major
 
 _TIERS = (
     (Feature.BLOCK_SCALED_MMA, 120),

@@ -14,7 +14,7 @@ from nvbackend.intrinsics.mma.form import SP
 from nvbackend.intrinsics.mma.wgmma import Multiplicands
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.majors import Major
 
 _TIER = 90
 _SPARSE_NAMES = "SM90::GMMA::SPARSE::GMMA_"

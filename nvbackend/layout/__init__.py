@@ -30,7 +30,7 @@ from nvbackend.layout.algebra.swizzle import Swizzle
 from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
 from nvbackend.layout.descriptors.canonical import FORMS, CanonicalForm
 from nvbackend.layout.descriptors.descriptor import make_gmma_desc, make_umma_desc, smem_desc
-from nvbackend.layout.descriptors.gmma import gmma_atom, smem_tile
+from nvbackend.layout.descriptors.gmma import gmma_atom
 from nvbackend.layout.descriptors.iterator import DescriptorIterator
 from nvbackend.layout.descriptors.layout import desc_layout
 from nvbackend.layout.descriptors.tile_atoms import check_tile
@@ -81,7 +81,6 @@ __all__ = [
     "right_inverse",
     "size",
     "smem_desc",
-    "smem_tile",
     "tile_to_shape",
     "tiled_divide",
     "tiled_product",

@@ -19,7 +19,7 @@ from nvbackend.intrinsics.maps.matrix import rows_of
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_layout import CORE_ROWS
+from nvbackend.intrinsics.words.majors import CORE_ROWS
 from nvbackend.layout import Layout, recast_layout, size
 from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.banks.conflicts import ACCESS_BYTES, ROW_BYTES

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.mma import wgmma
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
-from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.isel.select.wgmma.request import request_of
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
 from tests.gpu.test_wgmma_sparse_numbers import metadata_registers, sparse_matrix
 

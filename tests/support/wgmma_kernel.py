@@ -11,9 +11,10 @@ import dataclasses
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
 from nvbackend.intrinsics.row.types import u32
-from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.target.target import Target
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer
 
 THREADS = 128

@@ -14,7 +14,7 @@ from nvbackend.diagnostics import Diagnostic, raise_all
 from nvbackend.intrinsics.copy.tma import RANKS
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
-from nvbackend.intrinsics.words.smem_layout import TMA_BOX_LIMIT
+from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT
 from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
 
 TENSOR_MAP_BYTES = 128

@@ -11,10 +11,11 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.scopes.rules import TILE_INDEX
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import UNIT
-from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
-from nvbackend.intrinsics.words.smem_layout_rules import BOUNDS
-from nvbackend.layout import ComposedLayout, Swizzle, smem_tile
+from nvbackend.layout import ComposedLayout, Swizzle
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
+from nvbackend.layout.descriptors.smem_layout_rules import BOUNDS
 
 
 @user_facing
@@ -32,7 +33,7 @@ class SharedTile:
     @property
     def cute(self) -> ComposedLayout:
         """(M or N, K) of its rows, to elements from its address on: CuTe's sA or sB."""
-        return smem_tile(self.layout, self.view)
+        return self.layout.layout if self.view is None else self.layout.first_rows(self.view)
 
     def at(self, row: Operand, column: Operand) -> Address:
         """The address of element (row, column), found by the layout. Raises layout.bounds for numbers outside.

@@ -6,7 +6,7 @@ from nvbackend.builder.core.memory import Memory
 from nvbackend.builder.core.tile import SharedTiles
 from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import u8
-from nvbackend.intrinsics.words.smem_layout import SmemLayout
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 
 def lay_out_tiles(memory: Memory, layout: SmemLayout, count: int, name: str) -> SharedTiles:

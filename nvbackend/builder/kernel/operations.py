@@ -25,12 +25,12 @@ from nvbackend.builder.tiles.tiled_copy import Part, copy_part
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_layout import SmemLayout
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout import AnyLayout, IntTuple, Layout
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import CopyAtom, TiledCopy, TiledMMA, TmaCopy
 from nvbackend.tiled.permutation import Permutation
 from nvbackend.tiled.tiled_mma import AtomLayout

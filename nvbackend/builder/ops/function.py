@@ -43,8 +43,8 @@ from nvbackend.builder.scopes.naming import name_or
 from nvbackend.builder.values.values import Operand, Value, constant
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_layout import SmemLayout
 from nvbackend.isel.machine.function import MemoryTouch, Touch
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 
 class FunctionBuilder:

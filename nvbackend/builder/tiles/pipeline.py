@@ -20,8 +20,8 @@ from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import s32, u32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, mbarrier
-from nvbackend.intrinsics.words.smem_layout import SmemLayout
 from nvbackend.isel.machine import facts
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.words.majors import CORE_ROWS, Major
 from nvbackend.intrinsics.words.smem_descriptor import UNIT
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle as SwizzleMode
-from nvbackend.intrinsics.words.smem_layout import CORE_ROWS, Major
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05Swizzle
 from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.layout import Layout

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
-from nvbackend.intrinsics.words.smem_layout import Major
-from nvbackend.intrinsics.words.smem_layout_rules import ALIGNMENT
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.layout.algebra.composed import AnyLayout, ComposedLayout
 from nvbackend.layout.algebra.layout import Layout, joined
@@ -23,6 +22,7 @@ from nvbackend.layout.descriptors.canonical import CanonicalForm, Stride
 from nvbackend.layout.descriptors.iterator import Descriptor, DescriptorIterator
 from nvbackend.layout.descriptors.operand import Operand, operand_of
 from nvbackend.layout.descriptors.rules import PATTERN
+from nvbackend.layout.descriptors.smem_layout_rules import ALIGNMENT
 
 BASE_OFFSET_UNIT = 128
 """What the base offset counts, bytes: it is bits 7-9 of an address."""

@@ -1,20 +1,17 @@
 """The eight canonical shared-memory atoms of wgmma, for every element width, as CuTe's layouts.
 
-CuTe calls them `GMMA::Layout_MN_SW128_Atom<T>` and so on. `intrinsics.words.smem_layout` computes the same addresses
-without the algebra; `smem_tile` is the layout of what it describes.
+CuTe calls them `GMMA::Layout_MN_SW128_Atom<T>` and so on; `SmemLayout` tiles them over an operand.
 """
 
 from __future__ import annotations
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.majors import CORE_ROWS, Major
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_SHIFT, UNIT
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle as SwizzleMode
-from nvbackend.intrinsics.words.smem_layout import CORE_ROWS, Major, SmemLayout
 from nvbackend.layout.algebra.composed import BYTE_BITS, ComposedLayout, SmemPtr
-from nvbackend.layout.algebra.composition import composition
 from nvbackend.layout.algebra.layout import Layout
-from nvbackend.layout.algebra.product import tile_to_shape
 from nvbackend.layout.algebra.recast import upcast
 from nvbackend.layout.algebra.swizzle import Swizzle
 
@@ -40,19 +37,3 @@ def gmma_atom(major: Major, swizzle: SwizzleMode, element: ElementType | int) ->
     modes = (rows, columns) if major is Major.K else (columns, rows)
     plain = Layout(tuple(mode.shape for mode in modes), tuple(mode.stride for mode in modes))
     return upcast(ComposedLayout(swizzle_function(swizzle), SmemPtr(1), plain), bits)
-
-
-@user_facing
-def smem_tile(tile: SmemLayout, rows: int | None = None) -> ComposedLayout:
-    """(M or N, K) of `tile`, or of its first `rows` rows, to elements: atoms over the strided dimension, then panels.
-
-    `smem_tile(SmemLayout(Major.K, Swizzle.B128, f16, 128, 64))` is
-    `Sw<3,4,3> o smem_ptr o ((_8,_16),(_64,_1)):((_64,_512),(_1,_0))`. Raises layout-algebra.composition for rows that
-    are not a whole number of core matrices.
-    """
-    order = (1, 2) if tile.major is Major.K else (2, 1)
-    atom = gmma_atom(tile.major, tile.swizzle, tile.element)
-    whole = tile_to_shape(atom, (tile.rows, tile.columns), order)
-    if rows in (None, tile.rows):
-        return whole
-    return whole.with_layout(lambda inner: composition(inner, (rows, tile.columns)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
-from nvbackend.intrinsics.words.smem_layout import Major
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.layout.algebra.composed import BYTE_BITS, ComposedLayout
 from nvbackend.layout.algebra.layout import Layout

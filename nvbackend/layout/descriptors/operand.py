@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.majors import Major, element_faults
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
-from nvbackend.intrinsics.words.smem_layout import Major, element_faults
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.layout.algebra.composed import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
 from nvbackend.layout.algebra.divide import logical_divide

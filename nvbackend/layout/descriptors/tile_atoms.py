@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.majors import Major, element_faults
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle as SwizzleMode
-from nvbackend.intrinsics.words.smem_layout import Major, element_faults
 from nvbackend.layout.algebra.layout import size
 from nvbackend.layout.descriptors.gmma import gmma_atom
 

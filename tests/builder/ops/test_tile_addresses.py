@@ -10,7 +10,6 @@ import nvbackend as nvb
 from nvbackend import Major, SmemLayout, Swizzle, f16, tf32
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.layout import smem_tile
 from tests.support.ir_addresses import evaluate, instructions, pointer_of
 
 LAYOUTS = [SmemLayout(major, swizzle, f16, 128, 64) for major in Major for swizzle in Swizzle]
@@ -25,7 +24,7 @@ def tile_of(layout: SmemLayout) -> tuple[KernelBuilder, SharedTile]:
 
 @pytest.mark.parametrize("layout", [*LAYOUTS, *EIGHT_BITS], ids=str)
 def test_the_layout_is_that_of_the_bytes(layout):
-    cute, size = smem_tile(layout), layout.element.bytes_for(1)
+    cute, size = tile_of(layout)[1].cute, layout.element.bytes_for(1)
     for row, column in itertools.product(range(0, layout.rows, 3), range(0, layout.columns, 5)):
         assert cute(row, column) * size == layout.offset(row, column)
 

@@ -313,7 +313,6 @@ MADE_OF_CASES = {
     "ldmatrix_conflicts": "test_banks.py",
     "make_gmma_desc": "test_descriptor.py: every form, width and shape",
     "make_umma_desc": "test_descriptor.py: every form, width and shape",
-    "smem_tile": "test_swizzle.py: every tile that wgmma reads",
     "smem_desc": "test_descriptor_iterator.py",
     "check_tile": "test_tile_atoms.py: every atom and width",
 }

@@ -22,10 +22,10 @@ from nvbackend.layout import (
     logical_divide,
     recast_layout,
     right_inverse,
-    smem_tile,
     tile_to_shape,
     upcast,
 )
+from tests.support.smem_addresses import address
 
 SWIZZLES = st.tuples(st.integers(0, 3), st.integers(0, 4), st.integers(-4, 4)).filter(lambda s: abs(s[2]) >= s[0])
 WIDTHS: tuple[ElementType, ...] = (b1, s8, e4m3, f16, bf16, tf32)
@@ -63,21 +63,25 @@ def test_a_swizzle_of_narrower_elements_moves_their_runs(
 @pytest.mark.parametrize("element", WIDTHS, ids=str)
 @pytest.mark.parametrize("major", Major, ids=str)
 def test_the_canonical_atoms_lie_where_wgmma_reads(major: Major, mode: Mode, element: ElementType) -> None:
-    """Every element of a tile of several atoms; PTX's table of the tile is `SmemLayout`, which knows no algebra."""
+    """Every element of a tile of several atoms, by the formulas that were measured."""
     if major is Major.MN and element.bits != 16:
         with pytest.raises(DiagnosticError):
             SmemLayout(major, mode, element, 1024, 1024)
         return
     panel, mma_k = mode.bytes * 8 // element.bits, 256 // element.bits
     rows, columns = (24, max(2 * panel, mma_k)) if major is Major.K else (2 * panel, 48)
-    expected = SmemLayout(major, mode, element, rows, columns)
+    described = SmemLayout(major, mode, element, rows, columns)
+    lbo, sbo = described.leading_byte_offset, described.stride_byte_offset
     atom = gmma_atom(major, mode, element)
     tile = tile_to_shape(atom, (rows, columns), "left" if major is Major.K else "right")
-    described = smem_tile(expected)
+    reach = panel if major is Major.K and mode.mask else columns
     sample = (range(rows), range(0, columns, 1 if columns < 256 else 37))
     for row, column in itertools.product(*sample):
-        assert tile(row, column) * element.bits // 8 == expected.offset(row, column)
-        assert described(row, column) == tile(row, column)
+        start = column // reach * rows * mode.bytes
+        place = (row, column % reach)
+        wanted = address(major is Major.K, mode.name, element.bits, place, start, lbo, sbo)
+        assert tile(row, column) * element.bits // 8 == described.offset(row, column) == wanted
+        assert described.layout(row, column) == tile(row, column)
     assert sorted(tile.offsets()) == list(range(rows * columns))
 
 

@@ -23,7 +23,7 @@ from nvbackend.diagnostics import Rule, raise_all, user_facing
 from nvbackend.intrinsics.copy import tensormap, tma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
-from nvbackend.intrinsics.words.smem_layout import Major
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.isel.machine import facts
 from nvbackend.isel.select import family_rules
 from nvbackend.isel.select.tma.place_rules import place_faults

@@ -14,8 +14,9 @@ from nvbackend.diagnostics import Diagnostic, Rule, raise_all
 from nvbackend.intrinsics.mma.wgmma import N_STEP, N_VALUES
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, s32
-from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 ACCUMULATOR_TYPES = (f16, f32, s32)
 FRAGMENT_REGISTERS = 4

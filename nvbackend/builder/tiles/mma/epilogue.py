@@ -18,8 +18,9 @@ from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import bf16, f16, f32, s32
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
-from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 
 MATRICES = 4

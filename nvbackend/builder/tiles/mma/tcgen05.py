@@ -18,8 +18,8 @@ from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragmen
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
-from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.intrinsics.words.tcgen05_descriptor import K96, InstructionDescriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
@@ -27,6 +27,7 @@ from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.target.target import Target
 from nvbackend.layout import ComposedLayout, Layout, logical_divide, make_layout
 from nvbackend.layout.algebra.inttuple import leaves
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import Fragment, Issue, TiledMMA, gemm
 from nvbackend.tiled.operand import Operand as Which
 from nvbackend.tiled.tensor_memory import tmem_cell

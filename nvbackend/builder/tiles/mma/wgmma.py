@@ -31,12 +31,13 @@ from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import u32
+from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
-from nvbackend.intrinsics.words.smem_layout import Major, SmemLayout
 from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
 from nvbackend.isel.select.wgmma.select import select_wgmma
 from nvbackend.isel.target.target import Target
 from nvbackend.layout import Layout, size
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.layout.descriptors.tile_atoms import check_tile, tile_faults
 from nvbackend.tiled import Fragment as TiledFragment
 from nvbackend.tiled import Issue, TiledMMA, gemm, split_k

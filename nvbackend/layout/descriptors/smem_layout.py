@@ -1,33 +1,38 @@
-"""The eight canonical shared-memory layouts of a wgmma operand: K-major or MN-major, with one of four swizzles.
+"""Operand tiles in shared memory: the eight canonical layouts, K-major or MN-major, with one of four swizzles.
 
-All eight come out of one picture. The contiguous dimension (K in a K-major tile, M or N in an MN-major one) is cut into
-panels as wide as a row of the swizzle pattern: 16 bytes without swizzle, else 32, 64 or 128. A panel holds all indices
-of the other, strided dimension, a row each, and the panels lie one after another. Within a panel the swizzle permutes
-16-byte chunks. One TMA copy whose inner extent is the panel's width fills one panel.
+The contiguous dimension (K in a K-major tile, M or N in an MN-major one) is cut into panels as wide as a row of the
+swizzle pattern: 16 bytes without swizzle, else 32, 64 or 128. A panel holds all indices of the other, strided
+dimension, a row each, and the panels lie one after another. One TMA copy whose inner extent is the panel's width fills
+one panel. Where an element lies is what the layout says (`SmemLayout.layout`).
 
 PTX ISA 9.7.15.5.1.2 (shared memory matrix layout), 9.7.15.5.1.2.1 (strides); all eight measured on an H200.
 """
 
 from __future__ import annotations
 
-import enum
 import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.mma.wgmma import K_BITS
 from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.words.majors import CORE_ROWS, Major, element_faults
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, UNIT, SmemDescriptor, Swizzle
-from nvbackend.intrinsics.words.smem_layout_rules import (
+from nvbackend.layout.algebra.composed import BYTE_BITS, ComposedLayout
+from nvbackend.layout.algebra.composition import composition
+from nvbackend.layout.algebra.product import tile_to_shape
+from nvbackend.layout.algebra.recast import upcast
+from nvbackend.layout.descriptors.canonical import CHUNK_BITS, FORMS, Stride
+from nvbackend.layout.descriptors.gmma import gmma_atom
+from nvbackend.layout.descriptors.smem_layout_rules import (
     ALIGNMENT,
     ARRAY,
     BOUNDS,
     COLUMNS,
-    ELEMENT,
-    MAJOR,
     ORIGIN,
     ROWS,
     SIZE,
@@ -39,30 +44,8 @@ if TYPE_CHECKING:
     import numpy
     import numpy.typing
 
-CORE_ROWS = 8
-"""Rows of a core matrix, each of 16 bytes; also the rows of a swizzle pattern."""
 TMA_BOX_LIMIT = 256
 """The most elements of a dimension that one TMA copy moves (CUDA driver API, cuTensorMapEncodeTiled)."""
-_WIDTHS = (1, 8, 16, 32)
-_TRANSPOSABLE_BITS = 16
-
-
-class Major(enum.Enum):
-    """The dimension whose neighbours are neighbours in memory: K, or the other one (M of A, N of B)."""
-
-    K = "K"
-    MN = "MN"
-
-    def __str__(self) -> str:
-        return f"{self.value}-major"
-
-
-def element_faults(major: Major, element: ElementType) -> Iterator[Diagnostic]:
-    """Why wgmma reads no `major` operand of `element` from shared memory, if it does not."""
-    if element.bits not in _WIDTHS:
-        yield ELEMENT.diagnose(element=element, bits=element.bits, known=", ".join(map(str, _WIDTHS)))
-    elif major is Major.MN and element.bits != _TRANSPOSABLE_BITS:
-        yield MAJOR.diagnose(element=element, bits=element.bits, needed=_TRANSPOSABLE_BITS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +113,20 @@ class SmemLayout:
         return panel, math.lcm(CORE_ROWS, mma_k)
 
     def _elements_in(self, bytes: int) -> int:
-        return bytes * 8 // self.element.bits
+        return bytes * BYTE_BITS // self.element.bits
 
-    # The picture: contiguous and strided dimension, panels.
+    @property
+    def layout(self) -> ComposedLayout:
+        """(M or N, K) to elements, CuTe's sA or sB: atoms over the strided dimension, then panels.
+
+        That of `SmemLayout(Major.K, Swizzle.B128, f16, 128, 64)` is
+        `Sw<3,4,3> o smem_ptr o ((_8,_16),(_64,_1)):((_64,_512),(_1,_0))`.
+        """
+        return _layout(self)
+
+    def first_rows(self, rows: int) -> ComposedLayout:
+        """`layout` of the first `rows` rows. Raises layout-algebra.composition unless they are whole core matrices."""
+        return self.layout.with_layout(lambda inner: composition(inner, (rows, self.columns)))
 
     @property
     def _contiguous(self) -> int:
@@ -179,10 +173,10 @@ class SmemLayout:
         """What the tile's address must be a multiple of, in bytes: the swizzle's period, 16 for none."""
         return self.swizzle.period
 
-    def _linear(self, strided: int, contiguous: int) -> int:
+    def _linear(self, row: int, column: int) -> int:
         """The byte, before the swizzle, that holds an element."""
-        panel, byte = divmod(contiguous * self.element.bits // 8, self.pitch)
-        return panel * self.panel_bytes + strided * self.pitch + byte
+        index: int = self.layout.layout_b(row, column)
+        return index * self.element.bits // BYTE_BITS
 
     def _oriented(self, row: int, column: int) -> tuple[int, int]:
         return (row, column) if self.major is Major.K else (column, row)
@@ -191,9 +185,12 @@ class SmemLayout:
         """The byte, counted from the tile's start, in which element (row, column) begins. Raises layout.bounds."""
         if not (0 <= row < self.rows and 0 <= column < self.columns):
             BOUNDS.fail(row=row, column=column, rows=self.rows, columns=self.columns)
-        return self.swizzle.apply(self._linear(*self._oriented(row, column)))
+        return self.swizzle.apply(self._linear(row, column))
 
-    # What the instruction's descriptor says.
+    def _stride(self, of: Stride) -> int:
+        """What the form of this majorness and swizzle has in one of the descriptor's offsets, in bytes."""
+        form = next(form for form in FORMS if (form.major, form.gmma) == (self.major, self.swizzle))
+        return {form.along: self.panel_bytes, form.across: form.lines * self.pitch}.get(of, UNIT)
 
     @property
     def leading_byte_offset(self) -> int:
@@ -201,16 +198,12 @@ class SmemLayout:
 
         A swizzled K-major operand does not use it; PTX ISA gives it 1 unit there.
         """
-        if self.major is Major.K:
-            return UNIT if self.swizzle.mask else self.panel_bytes
-        return self.panel_bytes if self.swizzle.mask else CORE_ROWS * UNIT
+        return self._stride(Stride.LBO)
 
     @property
     def stride_byte_offset(self) -> int:
         """SBO in bytes: from eight rows of a panel to the next eight, or from panel to panel (MN-major, no swizzle)."""
-        if self.major is Major.MN and not self.swizzle.mask:
-            return self.panel_bytes
-        return CORE_ROWS * self.pitch
+        return self._stride(Stride.SBO)
 
     def descriptor(self, start_address: int = 0) -> SmemDescriptor:
         """The descriptor of the tile at shared address `start_address`, in bytes.
@@ -244,16 +237,15 @@ class SmemLayout:
         row_step, column_step = self._oriented(CORE_ROWS, self._elements_in(UNIT))
         if row % row_step or column % column_step:
             ORIGIN.fail(row=row, column=column, row_step=row_step, column_step=column_step, layout=self._name)
-        strided, contiguous = self._oriented(row, column)
-        self._check_straddle(contiguous, (columns if self.major is Major.K else rows) or 1)
-        return self._linear(strided, contiguous)
+        self._check_straddle(self._oriented(row, column)[1], (columns if self.major is Major.K else rows) or 1)
+        return self._linear(row, column)
 
     def reach(self, row: int, column: int, rows: int, columns: int) -> int:
         """Bytes from the `origin` of an operand of `rows` by `columns` to where what it reads ends, gaps included."""
-        strided, contiguous = self._oriented(row, column)
         lines, wide = self._oriented(rows, columns)
-        last_panel = self._linear(0, contiguous + wide - 1) // self.panel_bytes
-        return last_panel * self.panel_bytes + (strided + lines) * self.pitch - self._linear(strided, contiguous)
+        strided, contiguous = self._oriented(row, column)
+        last_panel = (contiguous + wide - 1) // self.panel_extent
+        return last_panel * self.panel_bytes + (strided + lines) * self.pitch - self._linear(row, column)
 
     def _check_straddle(self, start: int, extent: int) -> None:
         """Strides lead out of a panel only along M or N, from its beginning; without swizzle from everywhere."""
@@ -309,8 +301,6 @@ class SmemLayout:
     def _name(self) -> str:
         return f"{self.major} tile of {self.rows} x {self.columns} {self.element} with {self.swizzle} swizzle"
 
-    # What fills the tile.
-
     @property
     def tma_box(self) -> tuple[int, int]:
         """The box of the tensor map that fills the tile, in elements and as the map takes it: contiguous extent last.
@@ -325,11 +315,12 @@ class SmemLayout:
     def tma_copies(self) -> tuple[TmaCopy, ...]:
         """The copies of `tma_box` that fill the tile, in the order of their addresses."""
         part, across = self.tma_box
-        return tuple(
-            TmaCopy(panel, self._linear(strided, panel * across), *self._oriented(strided, panel * across))
+        starts = (
+            (panel, *self._oriented(strided, panel * across))
             for panel in range(self.panels)
             for strided in range(0, self._strided, part)
         )
+        return tuple(TmaCopy(panel, self._linear(row, column), row, column) for panel, row, column in starts)
 
     def arrange(self, matrix: numpy.ndarray[Any, Any]) -> numpy.typing.NDArray[numpy.uint8]:
         """The tile's bytes when it holds `matrix`, of shape (rows, columns) with the element's size an item.
@@ -367,12 +358,18 @@ class SmemLayout:
 
     def _chunks(self) -> list[int]:
         """For each 16-byte chunk of the stored matrix, in its order, the chunk of the tile it lies in."""
-        starts = range(0, self._contiguous, self._elements_in(UNIT))
-        linear = (self._linear(strided, start) for strided in range(self._strided) for start in starts)
-        return [self.swizzle.apply(byte) // UNIT for byte in linear]
+        chunks = upcast(self.layout, CHUNK_BITS // self.element.bits)
+        along = self._contiguous // self._elements_in(UNIT)
+        return [chunks(*self._oriented(line, chunk)) for line in range(self._strided) for chunk in range(along)]
 
     def _check_array(
         self, what: str, shape: tuple[int, ...], item: int, wanted: tuple[int, ...], wanted_item: int
     ) -> None:
         if shape != wanted or item != wanted_item:
             ARRAY.fail(what=what, shape=shape, item=item, wanted=wanted, wanted_item=wanted_item, layout=self._name)
+
+
+@cache
+def _layout(tile: SmemLayout) -> ComposedLayout:
+    order = (1, 2) if tile.major is Major.K else (2, 1)
+    return tile_to_shape(gmma_atom(tile.major, tile.swizzle, tile.element), (tile.rows, tile.columns), order)

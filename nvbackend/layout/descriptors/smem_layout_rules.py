@@ -7,20 +7,6 @@ from nvbackend.diagnostics import Rule
 _LAYOUTS = "PTX ISA 9.7.15.5.1.2 (shared memory matrix layout); measured on an H200"
 _DESCRIPTOR = "PTX ISA 9.7.15.5.1.2.2 (matrix descriptor)"
 
-ELEMENT = Rule(
-    id="layout.element",
-    message="a shared-memory tile of {element}: wgmma reads no elements of {bits} bits from shared memory",
-    fix="use a type of {known} bits",
-    why="No instruction reads such elements by descriptor, so the tile would be read as another type.",
-    reference=_LAYOUTS,
-)
-MAJOR = Rule(
-    id="layout.major",
-    message="an MN-major tile of {element}, which has {bits} bits: only {needed}-bit operands can be read MN-major",
-    fix="store the operand K-major (Major.K), or use f16 or bf16",
-    why="wgmma has transpose immediates for f16 and bf16 alone; other types are always taken as K-major.",
-    reference="PTX ISA 9.7.15.5.2 (wgmma.mma_async: imm-trans-a, imm-trans-b)",
-)
 SIZE = Rule(
     id="layout.size",
     message="a tile of {rows} x {columns} {element} takes {bytes} bytes; a descriptor reaches {most}",
