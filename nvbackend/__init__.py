@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     from nvbackend.isel.select.tcgen05.request import Tcgen05Request as Tcgen05Request
     from nvbackend.isel.select.tcgen05.select import select_tcgen05 as select_tcgen05
     from nvbackend.isel.select.tma.request import TmaRequest as TmaRequest
-    from nvbackend.isel.select.tma.rules import select_tma as select_tma
+    from nvbackend.isel.select.tma.select import select_tma as select_tma
     from nvbackend.isel.select.wgmma.request import WgmmaRequest as WgmmaRequest
     from nvbackend.isel.select.wmma.request import WmmaMoveRequest as WmmaMoveRequest, WmmaRequest as WmmaRequest
     from nvbackend.isel.select.wmma.select import select_wmma as select_wmma, select_wmma_move as select_wmma_move
@@ -133,7 +133,7 @@ _NAMES: dict[str, str] = {
         "nvbackend.isel.select.tcgen05.request": "Tcgen05Request",
         "nvbackend.isel.select.tcgen05.select": "select_tcgen05",
         "nvbackend.isel.select.tma.request": "TmaRequest",
-        "nvbackend.isel.select.tma.rules": "select_tma",
+        "nvbackend.isel.select.tma.select": "select_tma",
         "nvbackend.isel.select.wgmma.request": "WgmmaRequest wgmma",
         "nvbackend.isel.select.wmma.request": "WmmaMoveRequest WmmaRequest",
         "nvbackend.isel.select.wmma.select": "select_wmma select_wmma_move",

@@ -8,7 +8,6 @@ from nvbackend.intrinsics.fragments import warpgroup as fragments
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import register_budget, special_registers
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.select.family_rules import check_ldmatrix_target, check_stmatrix_target
 from nvbackend.isel.verify.verify import check_row, verify
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
@@ -85,18 +84,6 @@ def cluster_of_sixteen():
 def cluster_before_hopper():
     nvb.KernelBuilder("k", "sm_89", threads=128, cluster=2)  # breaks
     nvb.KernelBuilder("k", "sm_90", threads=128, cluster=2)  # keeps
-
-
-@program("ldmatrix.target")
-def matrices_before_turing():
-    check_ldmatrix_target(Target.parse("sm_72"))  # breaks
-    check_ldmatrix_target(Target.parse("sm_75"))  # keeps
-
-
-@program("stmatrix.target")
-def matrices_stored_before_hopper():
-    check_stmatrix_target(Target.parse("sm_89"))  # breaks
-    check_stmatrix_target(Target.parse("sm_90"))  # keeps
 
 
 @kernel("instruction.variant")

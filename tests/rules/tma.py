@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, bf16, f16, f32, i32, u8, u64
-from nvbackend.isel.select.family_rules import check_tma_multicast_target
 from nvbackend.isel.select.tma.request import TmaRequest
-from nvbackend.isel.select.tma.rules import select_tma
+from nvbackend.isel.select.tma.rules import check_multicast_target
+from nvbackend.isel.select.tma.select import select_tma
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER, load_parts
 
@@ -145,8 +145,8 @@ def multicast_into_one_cta():
 
 @program("tma.multicast-target")
 def multicast_before_hopper():
-    check_tma_multicast_target(Target.parse("sm_89"))  # breaks
-    check_tma_multicast_target(Target.parse("sm_90a"))  # keeps
+    check_multicast_target(Target.parse("sm_89"))  # breaks
+    check_multicast_target(Target.parse("sm_90a"))  # keeps
 
 
 @program("tma.cta-group")

@@ -17,7 +17,7 @@ import nvbackend as nvb
 from nvbackend.builder.values.values import as_value
 from nvbackend.intrinsics.row.types import BY_NAME, u16
 from nvbackend.isel.select.tma.request import TmaRequest
-from nvbackend.isel.select.tma.rules import select_tma
+from nvbackend.isel.select.tma.select import select_tma
 from nvbackend.signature import Im2col, Parameter, TensorMap
 from tests.support.numbers_kernel import words
 from tests.support.process import run_python

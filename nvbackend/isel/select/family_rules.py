@@ -1,7 +1,7 @@
-"""Rules on immediates, shapes and targets of the general families: TMA, mbarrier, barriers, clusters, register budgets.
+"""Rules on single numbers, names and targets of bulk copies, mbarriers, barriers, clusters and register budgets.
 
-Each rule comes with its predicate (`is_...`), over what is visible at the call, and a `check_...` that raises the
-rule's diagnostic at the user's line. The legal values themselves are with the rows.
+Each rule comes with a `check_...`, over what is visible at the call, that raises its diagnostic at the user's line. The
+legal values themselves are with the rows.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 
 from nvbackend.diagnostics import Diagnostic, Rule, Severity
-from nvbackend.intrinsics.copy import matrix_move, tma
+from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, mbarrier, register_budget, special_registers
-from nvbackend.isel.target.target import Target, dotted, target_names
+from nvbackend.isel.target.gates import targets_with
+from nvbackend.isel.target.target import Target, dotted
 
 
 def is_available(row: Row, target: Target) -> bool:
@@ -24,46 +25,8 @@ def is_available(row: Row, target: Target) -> bool:
 
 def _check_target(rule: Rule, row: Row, target: Target) -> None:
     if not is_available(row, target):
-        rule.fail(instruction=row.ptx, target=f"{target} at PTX {dotted(target.ptx_version)}", instead=_instead(row))
-
-
-def _instead(row: Row) -> str:
-    names = [name for name in target_names() if Target.parse(name).has(row.requires)]
-    return f"one of {', '.join(names)}, PTX {dotted(row.ptx_version)} or later"
-
-
-TMA_RANK = Rule(
-    id="tma.rank",
-    message="TMA rank must be in the range 1..5",
-    fix="give a tensor map of 1 to 5 dimensions and one coordinate for each; {rank} were given",
-    why="The instruction exists for these ranks only, and the rank is part of its spelling.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
-)
-
-
-def is_tma_rank(rank: int) -> bool:
-    """Whether a tensor copy has this many dimensions."""
-    return rank in tma.RANKS
-
-
-def check_tma_rank(rank: int) -> None:
-    """Raises tma.rank unless a tensor copy of `rank` dimensions exists."""
-    if not is_tma_rank(rank):
-        TMA_RANK.fail(rank=rank)
-
-
-TMA_MULTICAST_TARGET = Rule(
-    id="tma.multicast-target",
-    message="cluster multicast TMA requires a compatible SM target",
-    fix="load without multicast, or compile for {instead}; {target} has no {instruction}",
-    why="LLVM ends the process where it cannot select the instruction.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
-)
-
-
-def check_tma_multicast_target(target: Target) -> None:
-    """Raises tma.multicast-target unless `target` can load one box into several CTAs of a cluster."""
-    _check_target(TMA_MULTICAST_TARGET, tma.load_bulk(multicast=True), target)
+        instead = f"{targets_with(row.requires)}, PTX {dotted(row.ptx_version)} or later"
+        rule.fail(instruction=row.ptx, target=f"{target} at PTX {dotted(target.ptx_version)}", instead=instead)
 
 
 TMA_BULK_SIZE = Rule(
@@ -75,14 +38,9 @@ TMA_BULK_SIZE = Rule(
 )
 
 
-def is_bulk_size(size: int) -> bool:
-    """Whether a bulk copy can move this many bytes."""
-    return size > 0 and size % tma.BULK_ALIGNMENT == 0
-
-
 def check_bulk_size(size: int) -> None:
     """Raises tma.bulk-size unless `size` bytes can be copied by one cp.async.bulk."""
-    if not is_bulk_size(size):
+    if size <= 0 or size % tma.BULK_ALIGNMENT:
         step = tma.BULK_ALIGNMENT
         TMA_BULK_SIZE.fail(step=step, size=size, rounded=max(step, -(-size // step) * step))
 
@@ -96,14 +54,9 @@ SETMAXNREG_RANGE = Rule(
 )
 
 
-def is_register_count(registers: int) -> bool:
-    """Whether setmaxnreg takes this count."""
-    return registers in register_budget.REGISTER_COUNTS
-
-
 def check_register_count(registers: int) -> None:
     """Raises setmaxnreg.range unless setmaxnreg takes `registers` a thread."""
-    if not is_register_count(registers):
+    if registers not in register_budget.REGISTER_COUNTS:
         legal = register_budget.REGISTER_COUNTS
         SETMAXNREG_RANGE.fail(
             lowest=legal[0],
@@ -137,14 +90,9 @@ BARRIER_ID = Rule(
 )
 
 
-def is_barrier_id(number: int) -> bool:
-    """Whether a CTA has a barrier of this number."""
-    return number in sync.BARRIER_IDS
-
-
 def check_barrier_id(number: int) -> None:
     """Raises barrier.id unless `number` is one of the CTA's named barriers."""
-    if not is_barrier_id(number):
+    if number not in sync.BARRIER_IDS:
         BARRIER_ID.fail(lowest=sync.BARRIER_IDS[0], highest=sync.BARRIER_IDS[-1], given=number)
 
 
@@ -157,14 +105,9 @@ BARRIER_THREADS = Rule(
 )
 
 
-def is_barrier_threads(threads: int) -> bool:
-    """Whether this many threads, whole warps, can meet at a barrier."""
-    return 0 < threads <= sync.MAX_CTA_THREADS and threads % WARP_SIZE == 0
-
-
 def check_barrier_threads(threads: int) -> None:
     """Raises barrier.threads unless `threads` can take part in a counted barrier."""
-    if not is_barrier_threads(threads):
+    if not 0 < threads <= sync.MAX_CTA_THREADS or threads % WARP_SIZE:
         BARRIER_THREADS.fail(threads=threads, warp=WARP_SIZE, most=sync.MAX_CTA_THREADS)
 
 
@@ -192,14 +135,9 @@ MBARRIER_COUNT = Rule(
 )
 
 
-def is_arrival_count(count: int) -> bool:
-    """Whether an mbarrier can expect this many arrivals."""
-    return count in mbarrier.ARRIVAL_COUNTS
-
-
 def check_arrival_count(count: int) -> None:
     """Raises mbarrier.count unless a barrier can be initialised to `count` arrivals."""
-    if not is_arrival_count(count):
+    if count not in mbarrier.ARRIVAL_COUNTS:
         legal = mbarrier.ARRIVAL_COUNTS
         MBARRIER_COUNT.fail(lowest=legal[0], highest=legal[-1], count=count)
 
@@ -213,14 +151,9 @@ MBARRIER_EXPECT_TX = Rule(
 )
 
 
-def is_transaction_count(count: int) -> bool:
-    """Whether an mbarrier's transaction count can hold this many bytes."""
-    return count in mbarrier.TRANSACTION_BYTES
-
-
 def check_transaction_count(count: int) -> None:
     """Raises mbarrier.expect-tx unless one expect_tx can announce `count` bytes."""
-    if not is_transaction_count(count):
+    if count not in mbarrier.TRANSACTION_BYTES:
         legal = mbarrier.TRANSACTION_BYTES
         MBARRIER_EXPECT_TX.fail(lowest=legal[0], highest=legal[-1], count=count)
 
@@ -234,14 +167,9 @@ MBARRIER_PARITY = Rule(
 )
 
 
-def is_parity(parity: int) -> bool:
-    """Whether it is the parity of a phase."""
-    return parity in mbarrier.PARITIES
-
-
 def check_parity(parity: int) -> None:
     """Raises mbarrier.parity unless `parity` is 0 or 1."""
-    if not is_parity(parity):
+    if parity not in mbarrier.PARITIES:
         MBARRIER_PARITY.fail(parity=parity)
 
 
@@ -254,14 +182,9 @@ SPECIAL_REGISTER = Rule(
 )
 
 
-def is_special_register(name: str) -> bool:
-    """Whether there is a row that reads it."""
-    return name in special_registers.NAMES
-
-
 def check_special_register(name: str) -> None:
     """Raises register.name unless `name` is a special register that has a row."""
-    if not is_special_register(name):
+    if name not in special_registers.NAMES:
         nearest = difflib.get_close_matches(str(name), special_registers.NAMES, n=1)
         SPECIAL_REGISTER.fail(given=name, nearest=f"; the nearest is {nearest[0]}" if nearest else "")
 
@@ -283,23 +206,13 @@ CLUSTER_PORTABLE_SIZE = Rule(
 )
 
 
-def is_cluster_size(size: int) -> bool:
-    """Whether some chip launches clusters of this many CTAs."""
-    return size in cluster.SIZES
-
-
-def is_portable_cluster_size(size: int) -> bool:
-    """Whether every chip with clusters launches this many CTAs a cluster."""
-    return size in cluster.PORTABLE_SIZES
-
-
 def check_cluster_size(size: int) -> tuple[Diagnostic, ...]:
     """Raises cluster.size unless some chip launches clusters of `size` CTAs; returns the warning where not all do."""
-    if not is_cluster_size(size):
+    if size not in cluster.SIZES:
         CLUSTER_SIZE.fail(
             lowest=cluster.SIZES[0], highest=cluster.SIZES[-1], portable=cluster.PORTABLE_SIZES[-1], size=size
         )
-    if is_portable_cluster_size(size):
+    if size in cluster.PORTABLE_SIZES:
         return ()
     return (CLUSTER_PORTABLE_SIZE.diagnose(size=size, portable=cluster.PORTABLE_SIZES[-1]),)
 
@@ -318,39 +231,12 @@ def check_cluster_target(target: Target) -> None:
     _check_target(CLUSTER_TARGET, cluster.barrier_wait(), target)
 
 
-LDMATRIX_TARGET = Rule(
-    id="ldmatrix.target",
-    message="{target} has no {instruction}",
-    fix="load the fragments with ordinary shared loads, or compile for {instead}",
-    why="LLVM ends the process where it cannot select the instruction.",
-    reference="PTX ISA 9.7.14 (ldmatrix)",
-)
-STMATRIX_TARGET = Rule(
-    id="stmatrix.target",
-    message="{target} has no {instruction}",
-    fix="store the fragments with ordinary shared stores, or compile for {instead}",
-    why="LLVM ends the process where it cannot select the instruction.",
-    reference="PTX ISA 9.7.14 (stmatrix)",
-)
-
-
-def check_ldmatrix_target(target: Target) -> None:
-    """Raises ldmatrix.target unless `target` has ldmatrix."""
-    _check_target(LDMATRIX_TARGET, matrix_move.ldmatrix(1), target)
-
-
-def check_stmatrix_target(target: Target) -> None:
-    """Raises stmatrix.target unless `target` has stmatrix."""
-    _check_target(STMATRIX_TARGET, matrix_move.stmatrix(1), target)
-
-
 RULES: tuple[Rule, ...] = (
-    *(TMA_RANK, TMA_MULTICAST_TARGET, TMA_BULK_SIZE),
+    TMA_BULK_SIZE,
     *(SETMAXNREG_RANGE, SETMAXNREG_TARGET),
     *(BARRIER_ID, BARRIER_THREADS, BARRIER_CROWD),
     *(MBARRIER_COUNT, MBARRIER_EXPECT_TX, MBARRIER_PARITY),
     SPECIAL_REGISTER,
     *(CLUSTER_SIZE, CLUSTER_PORTABLE_SIZE, CLUSTER_TARGET),
-    *(LDMATRIX_TARGET, STMATRIX_TARGET),
 )
 """Every rule of this module, for documentation and meta-tests."""

@@ -15,7 +15,6 @@ from nvbackend.isel.select.tcgen05 import request as tcgen05_request
 from nvbackend.isel.select.tcgen05.select import tcgen05_row
 from nvbackend.isel.select.tma import request as tma_request
 from nvbackend.isel.select.wgmma import request as wgmma_request
-from nvbackend.isel.select.wgmma.select import row_of
 from nvbackend.isel.select.wmma import request as wmma_request
 from nvbackend.isel.select.wmma.select import wmma_row
 
@@ -54,14 +53,14 @@ def row_faults(row: Row, at: Location | None = None) -> Iterator[Diagnostic]:
 
 def _selected(row: Row) -> Row | None:
     if row.opcode == MMA_ASYNC:
-        return row_of(wgmma_request.request_of(row))
+        return wgmma_request.row_of(wgmma_request.request_of(row))
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
         return tcgen05_row(tcgen05_request.request_of(row))
     if row.family == mma.FAMILY:
-        return mma.mma(mma_request.request_of(row).instruction)
+        return mma_request.row_of(mma_request.request_of(row))
     if row.family == wmma.FAMILY:
         return wmma_row(wmma_request.request_of(row))
     if row.family == tma_parts.FAMILY:
         copied = tma_request.request_of(row)
-        return copied.row() if copied is not None else None
+        return tma_request.row_of(copied) if copied is not None else None
     return None

@@ -19,6 +19,7 @@ from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.packed_words import decoder
 from nvbackend.isel.machine.register_room import check_register_room
+from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_masks
 from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.groups.threads import check_group_threads
@@ -45,7 +46,6 @@ from nvbackend.isel.select.tcgen05 import rules as tcgen05_rules
 from nvbackend.isel.select.tcgen05.word_rules import word_faults
 from nvbackend.isel.select.tma import request as tma_request
 from nvbackend.isel.select.tma import rules as tma_rules
-from nvbackend.isel.select.tma.multicast_masks import check_multicast_masks
 from nvbackend.isel.select.tma.place_rules import check_places
 from nvbackend.isel.select.wgmma.request import request_of
 from nvbackend.isel.select.wgmma.rules import GATES as WGMMA_GATES
@@ -218,7 +218,7 @@ def _family_gates(row: Row, target: Target, immediates: Mapping[str, int], at: L
         return wmma_rules.row_violations(row, target, at)
     if row.family == tma_parts.FAMILY:
         copied = tma_request.request_of(row)
-        return tma_rules.violations(copied, target, at) if copied is not None else ()
+        return why_not(tma_rules.GATES, copied, target, at) if copied is not None else ()
     return ()
 
 

@@ -13,7 +13,7 @@ from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.select.tma.place_rules import RULES, check_places
 from nvbackend.isel.select.tma.request import TmaRequest
-from nvbackend.isel.select.tma.rules import select_tma
+from nvbackend.isel.select.tma.select import select_tma
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.barriers import barrier_of_somebody

@@ -8,8 +8,10 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tensormap, tma_bulk, tma_tensor
-from nvbackend.isel.select.tma.request import TmaRequest, request_of
-from nvbackend.isel.select.tma.rules import GATES, select_tma, violations
+from nvbackend.isel.select.tma.request import TmaRequest, request_of, row_of
+from nvbackend.isel.select.tma.rules import GATES
+from nvbackend.isel.select.tma.select import select_tma
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
 from nvbackend.isel.verify.verify import gates, row_gates
 from tests.support.ptxas import refusals, witnessed
@@ -27,7 +29,7 @@ def disagreements(requests: list[TmaRequest], target: Target) -> list[str]:
     said = refusals([instruction(each) for each in requests], DECLARATIONS, target.name, dotted(target.ptx_version))
     faults = []
     for request, refusal in zip(requests, said, strict=True):
-        legal = not violations(request, target)
+        legal = not why_not(GATES, request, target)
         if legal == bool(refusal) and (legal or (request.direction, request.mode) not in UNDOCUMENTED):
             faults.append(f"{target}: {instruction(request)} legal={legal}, ptxas: {refusal}")
     return faults
@@ -36,7 +38,7 @@ def disagreements(requests: list[TmaRequest], target: Target) -> list[str]:
 @pytest.mark.parametrize("target", witnessed(), ids=str)
 def test_the_verdict_is_that_of_ptxas_on_a_sample(target: Target) -> None:
     requests = list(neighbourhood())
-    legal = [request for request in requests if not violations(request, target)]
+    legal = [request for request in requests if not why_not(GATES, request, target)]
     chooser = random.Random(target.name)
     chosen = chooser.sample(requests, SAMPLE) + chooser.sample(legal, min(len(legal), SAMPLE))
     assert disagreements(chosen, target) == []
@@ -52,7 +54,7 @@ def test_a_selected_row_is_spelled_as_the_request_says() -> None:
     count = 0
     for target in (Target.parse("sm_90a"), Target.parse("sm_100a"), Target.parse("sm_120a")):
         for request in neighbourhood():
-            if not violations(request, target):
+            if not why_not(GATES, request, target):
                 count += 1
                 assert instruction(request).startswith(select_tma(request, target).ptx + " [")
     assert count > 400
@@ -114,7 +116,7 @@ def test_a_ptx_version_that_is_too_old_is_named() -> None:
 
 def test_everything_wrong_is_told_at_once() -> None:
     request = TmaRequest(2, mode="im2col::w", destination="cta", multicast=True, cta_group=2)
-    assert [each.rule_id for each in violations(request, Target.parse("sm_90a"))] == [
+    assert [each.rule_id for each in why_not(GATES, request, Target.parse("sm_90a"))] == [
         "tma.im2col-rank",
         "tma.multicast-form",
         "tma.wide-im2col-target",
@@ -124,7 +126,7 @@ def test_everything_wrong_is_told_at_once() -> None:
 
 def test_a_target_without_tma_is_told_of_multicast_as_well() -> None:
     """Every chip that has TMA has multicast."""
-    found = violations(TmaRequest(2, multicast=True), Target.parse("sm_89"))
+    found = why_not(GATES, TmaRequest(2, multicast=True), Target.parse("sm_89"))
     assert [one.rule_id for one in found] == ["tma.target", "tma.multicast-target"]
     assert found[1].message == "cluster multicast TMA requires a compatible SM target"
 
@@ -139,10 +141,10 @@ def test_the_verifier_asks_what_the_selector_asks() -> None:
     for row in tma_tensor.rows():
         request = request_of(row)
         assert request is not None
-        assert request.row() == row
+        assert row_of(request) == row
         for target in TARGETS:
             told = list(gates(row, target, {}))
-            assert [each.rule_id for each in told] == [each.rule_id for each in violations(request, target)]
+            assert [each.rule_id for each in told] == [each.rule_id for each in why_not(GATES, request, target)]
             assert bool(told) == bool(list(row_gates(row, target, {}))), f"{row.ptx} on {target}"
 
 

@@ -19,6 +19,7 @@ from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
 from nvbackend.isel.select import family_rules, memory_rules
 from nvbackend.isel.select.tma.place_rules import ALIGNMENT
+from nvbackend.isel.select.tma.rules import check_multicast_target
 from nvbackend.isel.target.variants import VARIANT, variant
 
 
@@ -51,7 +52,7 @@ class Bulk(Noun):
         """
         many = multicast_mask is not None
         if many:
-            family_rules.check_tma_multicast_target(self._k.target)
+            check_multicast_target(self._k.target)
         row = variant("cp.async.bulk", tma_bulk.load_bulk, many, cache_policy is not None, space)
         given = {
             **self._bytes(destination, source, size),

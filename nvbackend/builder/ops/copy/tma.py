@@ -25,10 +25,10 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
 from nvbackend.intrinsics.words.majors import Major
 from nvbackend.isel.machine import facts
-from nvbackend.isel.select import family_rules
 from nvbackend.isel.select.tma.place_rules import place_faults
 from nvbackend.isel.select.tma.request import TmaRequest
-from nvbackend.isel.select.tma.rules import select_tma
+from nvbackend.isel.select.tma.rules import check_multicast_target
+from nvbackend.isel.select.tma.select import select_tma
 from nvbackend.signature import TensorMap
 
 _FOUR_ROWS = {"tile::gather4": 4, "tile::scatter4": 4}
@@ -85,7 +85,7 @@ class Tma(Noun):
         tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
         """
         if multicast:
-            family_rules.check_tma_multicast_target(self._k.target)
+            check_multicast_target(self._k.target)
         instead = f"k.tma.load_box(address, {source.name}, coordinates, barrier)"
         share = self._boxes_a_panel(tile, source, "k.tma.load", instead)
         operands: dict[str, object] = {"barrier": mbarrier_address(self._k, barrier).ir, "tensor_map": source.address}

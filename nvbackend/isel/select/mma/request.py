@@ -1,4 +1,4 @@
-"""An mma.sync instruction as asked for, and how people write one."""
+"""An mma.sync instruction as asked for, how people write one, and the way to its row and back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.mma import mma as table
 from nvbackend.intrinsics.mma.form import MmaInstruction, Narrowing, narrow
-from nvbackend.intrinsics.mma.mma import FORMS, instruction_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.select.shapes import shape_extents
@@ -32,7 +32,7 @@ class MmaRequest:
     @cached_property
     def narrowed(self) -> Narrowing:
         """How the legal forms narrow to the instruction's."""
-        return narrow(FORMS, self.instruction)
+        return narrow(table.FORMS, self.instruction)
 
 
 @user_facing
@@ -82,4 +82,9 @@ def mma(
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> MmaRequest:
     """The request that selects `row` of the family mma, with the instruction's `immediates` where they are known."""
-    return MmaRequest(instruction_of(row), **(immediates or {}))
+    return MmaRequest(table.instruction_of(row), **(immediates or {}))
+
+
+def row_of(request: MmaRequest) -> Row:
+    """The row of a request that breaks no rule."""
+    return table.mma(request.instruction)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import raise_all, user_facing
-from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.isel.select.mma.request import MmaRequest
+from nvbackend.isel.select.mma.request import MmaRequest, row_of
 from nvbackend.isel.select.mma.rules import GATES
 from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target
@@ -19,8 +18,3 @@ def select_mma(request: MmaRequest, target: Target) -> Row:
     """
     raise_all(why_not(GATES, request, target))
     return row_of(request)
-
-
-def row_of(request: MmaRequest) -> Row:
-    """The row of a request that breaks no rule."""
-    return mma.mma(request.instruction)

@@ -1,8 +1,9 @@
-"""A TMA tensor copy as asked for."""
+"""A TMA tensor copy as asked for, and the way to its row and back."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import tma_tensor
@@ -26,7 +27,7 @@ class TmaRequest:
 
     `direction` is one of DIRECTIONS and `mode` one of its modes, in PTX's words; `operation` what a reduction does.
     Loads alone have a `destination` ("cluster" or "cta"), `multicast` and a `cta_group` (1 or 2). Nothing is checked
-    here: `rules.violations` does.
+    here: `select_tma` does.
     """
 
     rank: int
@@ -52,28 +53,28 @@ class TmaRequest:
             return Feature.NONE
         return mode.requires_in_cta if (self.direction, self.destination) == ("load", "cta") else mode.requires
 
-    def row(self) -> Row:
-        """The row that does it. Raises NoSuchRow without one."""
-        if self.direction == "load":
-            return tma_tensor.load_tensor(
-                self.rank,
-                self.mode,
-                self.destination,
-                multicast=self.multicast,
-                cta_group=self.cta_group,
-                cache_hint=self.cache_hint,
-            )
-        if self.direction == "reduce":
-            return tma_tensor.reduce_tensor(self.rank, str(self.operation), self.mode, cache_hint=self.cache_hint)
-        factory = tma_tensor.store_tensor if self.direction == "store" else tma_tensor.prefetch_tensor
-        return factory(self.rank, self.mode, cache_hint=self.cache_hint)
-
 
 def request_of(row: Row) -> TmaRequest | None:
     """The request that a row answers, however it is spelled; None for a row of TMA that copies no box of a tensor."""
     if "rank" not in row.axes:
         return None
-    return TmaRequest(**{name: row.axes[name] for name in _AXES if name in row.axes})  # type: ignore[arg-type]
+    axes: dict[str, Any] = {one.name: row.axes[one.name] for one in fields(TmaRequest) if one.name in row.axes}
+    return TmaRequest(**axes)
 
 
-_AXES = tuple(one.name for one in fields(TmaRequest))
+def row_of(request: TmaRequest) -> Row:
+    """The row of a request that breaks no rule."""
+    if request.direction == "load":
+        return tma_tensor.load_tensor(
+            request.rank,
+            request.mode,
+            request.destination,
+            multicast=request.multicast,
+            cta_group=request.cta_group,
+            cache_hint=request.cache_hint,
+        )
+    if request.direction == "reduce":
+        operation = str(request.operation)
+        return tma_tensor.reduce_tensor(request.rank, operation, request.mode, cache_hint=request.cache_hint)
+    factory = tma_tensor.store_tensor if request.direction == "store" else tma_tensor.prefetch_tensor
+    return factory(request.rank, request.mode, cache_hint=request.cache_hint)

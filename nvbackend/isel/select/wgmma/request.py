@@ -1,4 +1,4 @@
-"""A wgmma instruction as asked for, and how people write one."""
+"""A wgmma instruction as asked for, how people write one, and the way to its row and back."""
 
 from __future__ import annotations
 
@@ -93,4 +93,17 @@ def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRe
         negate_a=given.get("scale_a") == -1,
         negate_b=given.get("scale_b") == -1,
         selector=given.get("selector", 0),
+    )
+
+
+def row_of(request: WgmmaRequest) -> Row:
+    """The row of a request that breaks no rule."""
+    return table.mma_async(
+        request.n,
+        request.d,
+        request.a,
+        request.b,
+        a_in_registers=request.a_in_registers,
+        sparse=request.sparse,
+        satfinite=request.satfinite,
     )

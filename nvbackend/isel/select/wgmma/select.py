@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import raise_all, user_facing
-from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.isel.select.wgmma.request import WgmmaRequest
+from nvbackend.isel.select.wgmma.request import WgmmaRequest, row_of
 from nvbackend.isel.select.wgmma.rules import GATES
 from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target
@@ -19,16 +18,3 @@ def select_wgmma(request: WgmmaRequest, target: Target) -> Row:
     """
     raise_all(why_not(GATES, request, target))
     return row_of(request)
-
-
-def row_of(request: WgmmaRequest) -> Row:
-    """The row of a request that breaks no rule."""
-    return wgmma.mma_async(
-        request.n,
-        request.d,
-        request.a,
-        request.b,
-        a_in_registers=request.a_in_registers,
-        sparse=request.sparse,
-        satfinite=request.satfinite,
-    )

@@ -8,7 +8,7 @@ from nvbackend.intrinsics.copy import tma_bulk
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.parts import Reach
-from nvbackend.isel.select.tma.multicast_masks import check_multicast_masks
+from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_masks
 from nvbackend.isel.target.target import Target
 
 ROW = tma_bulk.load_bulk(multicast=True)

@@ -1,0 +1,20 @@
+"""The selector of tensor copies: from a request and the exact target to the row, or to every reason against one."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.select.tma.request import TmaRequest, row_of
+from nvbackend.isel.select.tma.rules import GATES
+from nvbackend.isel.target.gates import why_not
+from nvbackend.isel.target.target import Target
+
+
+@user_facing
+def select_tma(request: TmaRequest, target: Target) -> Row:
+    """The row of the tensor copy that does `request` on `target`.
+
+    Raises every broken rule of the request together (ids `tma.*`), at the caller's line.
+    """
+    raise_all(why_not(GATES, request, target))
+    return row_of(request)
