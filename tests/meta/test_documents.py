@@ -8,8 +8,6 @@ import re
 from functools import cache
 from typing import Any, get_type_hints
 
-import pytest
-
 import nvbackend
 from tests.meta.test_divergences import ROWS
 from tests.support.process import ROOT
@@ -76,30 +74,34 @@ def found(name: str) -> Any:
     return here
 
 
-@pytest.mark.parametrize("line", ARTEFACTS + TEXTS, ids=lambda line: line[0][:60])
-def test_every_name_and_every_test_exists(line: list[str]) -> None:
-    names, tests = quoted(line[1]), quoted(line[2])
-    assert names
-    assert tests
-    for name in names:
-        if name.startswith("rule:"):
-            assert name.removeprefix("rule:") in rule_ids(), name
-        else:
-            assert found(name) is not None
-    for test in tests:
-        place, _, function = test.partition("::")
-        assert function in names_in(place), test
+def test_every_line_names_something_and_a_test_of_it() -> None:
+    assert [line[0] for line in ARTEFACTS + TEXTS if not quoted(line[1]) or not quoted(line[2])] == []
 
 
-@pytest.mark.parametrize("line", TEXTS, ids=lambda line: line[0][:60])
-def test_a_diagnostic_stands_in_its_test_letter_by_letter(line: list[str]) -> None:
-    places = [test.partition("::")[0] for test in quoted(line[2])]
-    assert any(line[0] in text for place in places for text in strings_in(place))
+def test_every_name_exists() -> None:
+    names = dict.fromkeys(name for line in ARTEFACTS + TEXTS for name in quoted(line[1]))
+    rules = [name.removeprefix("rule:") for name in names if name.startswith("rule:")]
+    assert [rule for rule in rules if rule not in rule_ids()] == []
+    assert [name for name in names if not name.startswith("rule:") and found(name) is None] == []
 
 
-@pytest.mark.parametrize("line", [one for one in ARTEFACTS if one[3]], ids=lambda line: line[0][:60])
-def test_a_difference_has_its_row(line: list[str]) -> None:
-    assert [row[0] for row in ROWS if row[0].startswith(line[3])], line[3]
+def test_every_test_exists() -> None:
+    tests = dict.fromkeys(test for line in ARTEFACTS + TEXTS for test in quoted(line[2]))
+    places = [(test, *test.split("::")) for test in tests]
+    assert [test for test, place, function in places if function not in names_in(place)] == []
+
+
+def test_diagnostics_are_in_their_tests_letter_by_letter() -> None:
+    places = {line[0]: [test.partition("::")[0] for test in quoted(line[2])] for line in TEXTS}
+    missing = [
+        said for said, among in places.items() if not any(said in text for place in among for text in strings_in(place))
+    ]
+    assert missing == []
+
+
+def test_every_difference_has_its_row() -> None:
+    differences = [line[3] for line in ARTEFACTS if line[3]]
+    assert [one for one in differences if not any(row[0].startswith(one) for row in ROWS)] == []
 
 
 def test_the_page_is_of_all_five_documents() -> None:
