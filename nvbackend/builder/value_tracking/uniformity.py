@@ -122,7 +122,7 @@ class _Analysis:
         asked = self._asked[name]
         known = self._known[self._graph.numbers[id(asked)]]
         fixed = known is not None and known.is_whole
-        alone = known is not None and asked is condition and known.is_one_lane(self._cta.threads)
+        alone = known is not None and known.is_one_lane(self._cta.threads)
         choice = self._choices.get(name)
         return Branch(self.scope(asked), alone, fixed, self._described(condition), choice.location if choice else None)
 

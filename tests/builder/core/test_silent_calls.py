@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import nvbackend as nvb
@@ -69,6 +71,17 @@ def test_dynamic_memory_is_aligned_as_its_base_is():
     assert rule_of(lambda: k.shared(u8, 1, align=2048)) == "shared.alignment"
     k.shared_static(u8, 1, align=2048)
     assert f"align {SHARED_BASE_ALIGNMENT}" in k.finish().ir
+
+
+@pytest.mark.parametrize("sizes", [(1,), (5, 3), (4096, 100 * 1024)])
+def test_dynamic_memory_is_one_array_without_a_size(sizes):
+    """PTX ISA 5.1.7: `.extern .shared` without a size is what the launch gives, and all of it begins at one address."""
+    k = builder()
+    for size in sizes:
+        k.shared(u8, size)[k.thread_id() % size] = 1
+    text = k.finish().compile(assemble=False).ptx
+    assert re.findall(r"^\.extern \.shared \.align 1024 \.b8 (\w+)\[\];$", text, re.M) == ["kernel__dynamic_shared"]
+    assert text.count(".extern") == 1
 
 
 # -- stages ---------------------------------------------------------------------------------------------------------

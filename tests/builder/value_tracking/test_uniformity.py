@@ -232,6 +232,27 @@ def test_a_condition_over_indices_has_the_scope_that_its_numbers_have(name, left
         if all(len(set(numbers[start : start + size])) == 1 for start in range(0, THREADS, size)):
             largest = scope
     found = min(branch.uniform, Scope.CTA)
+    alone = all(sum(numbers[start : start + 32]) <= 1 for start in range(0, THREADS, 32))
     assert found <= largest
+    assert alone or not branch.one_thread
     if "parameter" not in text:
         assert found == largest
+        assert branch.one_thread is alone
+
+
+@example(("tid",), ("const", 1))
+@example(("const", 1), ("op", "//", ("tid",), ("const", 31)))
+@example(("const", 0), ("op", "%", ("tid",), ("const", 32)))
+@settings(max_examples=50, deadline=None)
+@given(values, values)
+def test_one_thread_runs_a_loop_where_the_others_have_no_rounds(start, stop):
+    builder = Builder()
+    with builder.k.range(builder.value(start), builder.value(stop)):
+        builder.k.fence.proxy_async()
+    machine = builder.k.finish().machine
+    [branch] = [block.branch for block in machine.blocks.values() if block.branch is not None]
+    runs = [Thread(index, []).value(start) < Thread(index, []).value(stop) for index in range(THREADS)]
+    alone = all(sum(runs[first : first + 32]) <= 1 for first in range(0, THREADS, 32))
+    assert alone or not branch.one_thread
+    if "parameter" not in repr((start, stop)):
+        assert branch.one_thread is alone

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llvmlite import ir
 
 from nvbackend import KernelBuilder, attach, f16, f32, i32, u8, u32, u64, wgmma
-from nvbackend.builder.value_tracking.addresses.places import symbol_name
+from nvbackend.builder.value_tracking.addresses.places import Place, Places, symbol_name
 from nvbackend.intrinsics.words.majors import Major
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
@@ -52,6 +54,29 @@ def test_allocations_are_objects_in_order() -> None:
         (3, "three", "shared", 24, 8),
         (4, "four", "shared", 16384, 8192),
     ]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=12))
+def test_each_allocation_and_each_of_a_peer_is_an_object_of_its_own(steps: list[tuple[bool, int]]) -> None:
+    """What is allocated, and what of it is mapped, in any order; a mapped one has one twin, and is mapped no further."""
+    places = Places()
+    own = [places.allocate(f"{number}", 64, 4) for number in range(2)]
+    mapped: dict[int, Place] = {}
+    for maps, number in steps:
+        if not maps:
+            own.append(places.allocate(f"{len(own)}", 64, 4))
+            continue
+        chosen = own[number % len(own)]
+        there = places.of_peer(replace(chosen, offset=4 * number))
+        assert there is not None
+        assert (there.offset, there.terms, there.object.twin) == (4 * number, {}, chosen.object.id)
+        assert there.object.space != chosen.object.space
+        assert places.of_peer(there) is there
+        first = mapped.setdefault(chosen.object.id, there)
+        assert first.object is there.object
+    objects = [one.object for one in (*own, *mapped.values())]
+    assert len({one.id for one in objects}) == len(objects)
+    assert places.of_peer(None) is None
 
 
 def test_ordinary_accesses() -> None:
