@@ -119,7 +119,7 @@ def check_policy_range(primary_bytes: int, total_bytes: int) -> None:
 
 def check_cleared(size: int, align: int) -> None:
     """Raises cache.cleared unless st.bulk clears `size` bytes at a multiple of `align` bytes."""
-    if size < 0 or size % CLEARED_UNIT or align % CLEARED_UNIT:
+    if size % CLEARED_UNIT or align % CLEARED_UNIT:
         CLEARED.fail(unit=CLEARED_UNIT, given=size, align=align)
 
 

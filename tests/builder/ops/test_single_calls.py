@@ -131,6 +131,17 @@ def test_what_completes_on_a_barrier_wants_one(call):
         assert broken(lambda at=place: call(u, at)) == "mbarrier.address"
 
 
+@pytest.mark.parametrize("size", range(-16, 33))
+def test_what_st_bulk_clears(size):
+    """PTX ISA 9.7.9 (st.bulk): a multiple of 8 bytes, of which 0 is one for ptxas."""
+    u = Using("sm_100a")
+    if size < 0 or size % 8:
+        rule = "value.constant" if size < 0 else "cache.cleared"
+        assert broken(lambda: u.k.bulk.clear_shared(u.shared, size)) == rule
+    else:
+        u.k.bulk.clear_shared(u.shared, size)
+
+
 def test_what_can_not_be_is_told_by_its_rule():
     u = Using("sm_100a")
     k = u.k

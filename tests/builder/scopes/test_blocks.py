@@ -118,6 +118,17 @@ def endless_inside(k, out, a):
         k.break_if(a > 0)
 
 
+def endless_after_a_helper(k, out, a):
+    opened = k.loop()
+    opened.__enter__()
+    out[0] = 1
+    closed_elsewhere(opened)
+
+
+def closed_elsewhere(opened) -> None:
+    opened.__exit__(None, None, None)
+
+
 def finished_inside(k, out, a):
     with k.if_(a > 0):
         k.finish()
@@ -195,6 +206,15 @@ def test_misuse_is_a_diagnostic_at_the_line(broken: Callable[..., None], rules: 
         broken(*builder())
     assert [one.rule_id for one in caught.value.diagnostics] == rules
     assert all(one.location is not None and one.location.file == __file__ for one in caught.value.diagnostics)
+
+
+def test_an_endless_loop_is_told_at_the_line_that_opens_it() -> None:
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        endless_after_a_helper(*builder())
+    [found] = caught.value.diagnostics
+    assert found.rule_id == "control.endless"
+    assert found.location is not None
+    assert found.location.source == "opened.__enter__()"
 
 
 def test_what_was_not_entered_is_told_at_its_own_line() -> None:

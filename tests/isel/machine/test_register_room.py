@@ -55,7 +55,8 @@ def test_the_least_limit_is_that_of_ptxas() -> None:
 
 
 SMALL_PRODUCTS = [row for row in (*mma.rows(), *wmma.rows()) if row.opcode == wmma.MMA or row.family == mma.FAMILY]
-CHIPS = ("sm_75", "sm_80", "sm_120a")
+CHIPS = ("sm_75", "sm_80", "sm_100a", "sm_120a")
+"""The first chips of each way to expand them, and one with kinds of its own."""
 
 
 def limited(ptx: str, registers: int) -> str:

@@ -322,6 +322,17 @@ ONE_RULE = [
 ]
 
 
+@pytest.mark.parametrize("shape", [(16, 16, 16), (16, 16, 8), (8, 32, 16), (16, 16, 4), (8, 8, 8), (8, 4, 4)])
+def test_what_ptxas_makes_nothing_of_is_said_only_of_that(shape: tuple[int, int, int]) -> None:
+    """Two shapes of f64 assemble to no multiplication; the others are refused (the shapes as ptxas 13.5 takes them)."""
+    for element in (f64, f16, tf32):
+        request = WmmaRequest(shape, element, element, *[f64 if element is f64 else f32] * 2)
+        found = [one for one in mma_violations(request, HOPPER) if one.rule_id == "wmma.shape"]
+        silent = element is f64 and shape in ((16, 16, 16), (16, 16, 8))
+        assert ["emits no multiplication" in one.message for one in found] == [silent] * len(found)
+        assert found or not silent
+
+
 def found_by(request: AnyRequest, target: Target):
     with pytest.raises(DiagnosticError) as caught:
         select_wmma(request, target) if isinstance(request, WmmaRequest) else select_wmma_move(request, target)

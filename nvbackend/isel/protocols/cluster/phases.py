@@ -60,8 +60,6 @@ class Phases:
 
     def join(self, left: Phase, right: Phase, /) -> Phase:
         """What may have been passed on either way."""
-        if left == right:
-            return left
         released, passed = left.released.joined(right.released), left.passed.joined(right.passed)
         return Phase(released, passed, left.pending | right.pending)
 

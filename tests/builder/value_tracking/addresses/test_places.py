@@ -58,7 +58,7 @@ def test_allocations_are_objects_in_order() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 4)), max_size=12))
 def test_each_allocation_and_each_of_a_peer_is_an_object_of_its_own(steps: list[tuple[bool, int]]) -> None:
-    """What is allocated, and what of it is mapped, in any order; a mapped one has one twin, and is mapped no further."""
+    """What is allocated and what of it is mapped, in any order; a mapped one has one twin, and is mapped no further."""
     places = Places()
     own = [places.allocate(f"{number}", 64, 4) for number in range(2)]
     mapped: dict[int, Place] = {}

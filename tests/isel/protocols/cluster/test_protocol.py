@@ -222,6 +222,18 @@ def a_peer_signalled_twice_at_the_end(k, a, n):
         k.mbarrier.arrive(done, rank=k.cluster.peer_rank(), when=k.thread_id() == 0)  # broken
 
 
+def a_later_multicast_that_nobody_waits_for(k, a, n):
+    tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
+    k.mbarrier.ready()
+    with k.if_(k.thread_id() == 0):
+        k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
+        k.tma.load(tile, a, (0, 0), full, multicast=True)
+    k.mbarrier.wait(full, 0)
+    with k.if_((k.cluster.id() < n) & (k.thread_id() == 0)):
+        k.mbarrier.arrive(full, expect_tx=LAYOUT.bytes)
+        k.tma.load(tile, a, (0, 0), full, multicast=True)  # broken
+
+
 def a_multicast_that_one_cta_waits_for(k, a, n):
     tile, full = k.shared_tiles(LAYOUT, 1).at(0), k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
@@ -294,6 +306,7 @@ BROKEN = [
     ("cluster.exit-before-peers", a_ring_that_is_not_finished, 2),
     ("cluster.exit-before-peers", a_peer_signalled_at_the_end, 2),
     ("cluster.exit-before-peers", a_peer_signalled_twice_at_the_end, 2),
+    ("cluster.exit-before-peers", a_later_multicast_that_nobody_waits_for, 2),
     ("cluster.exit-before-peers", a_multicast_that_one_cta_waits_for, 2),
     ("cluster.exit-before-peers", a_cta_that_returns_before_the_bytes_of_its_peer, 2),
     ("cluster.rank", a_rank_past_the_last, 2),

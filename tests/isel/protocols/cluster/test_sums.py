@@ -383,13 +383,20 @@ def test_a_multicast_of_a_pair_completes_in_one_cta_of_it(mask, brought, leader,
         (lambda k, n: n + k.thread_id(), []),
     ],
 )
-def test_rounds_are_compared_where_all_ctas_run_as_many(rounds, found):
-    """Each round of both CTAs announces 64 bytes in CTA 0, and brings it 32 of each round of CTA 1 alone."""
+@pytest.mark.parametrize("another", [False, True])
+def test_rounds_are_compared_where_all_ctas_run_as_many(rounds, found, another):
+    """Each round of both CTAs announces 64 bytes in CTA 0, and brings it 32 of each round of CTA 1 alone.
+
+    `another` loop, which each CTA runs as often as its rank says, has nothing to do with it.
+    """
 
     def kernel(k, x: Pointer(u32, 16), n: i32):
         full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
         k.mbarrier.ready()
         rank, phase = k.cluster.rank(), k.var(0)
+        if another:
+            with k.range(rank + k.thread_id()):
+                k.fence.thread()
         with k.range(rounds(k, n)):
             with k.if_(k.thread_id() == 0):
                 with k.if_(rank == 0):

@@ -117,6 +117,22 @@ def test_the_branch_is_named_with_its_condition_and_its_line():
     assert place.source == "with k.if_(k.thread_id() % 4 == k.arguments[0]):"
 
 
+@pytest.mark.parametrize("number", range(3))
+def test_of_several_branches_the_one_around_it_is_named(number):
+    """Before and after it others part the same threads, which have met again by then."""
+    k = KernelBuilder("kernel", "sm_90a", threads=256)
+    for place in range(3):
+        with k.if_(k.thread_id() % 4 == place):
+            if place == number:
+                k.elect()
+            else:
+                k.fence.thread()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.finish()
+    (diagnostic,) = caught.value.diagnostics
+    assert f"on `(tid.x & 3) == {number}` parts them" in diagnostic.message
+
+
 # -- machine forms that nobody's builder has made -------------------------------------------------------------------
 
 

@@ -76,6 +76,17 @@ class TestRefills:
         p.k.core.link()
         assert [one.rule_id for one in check_refills(p.k.machine)] == ["proxy.refill"]
 
+    def test_a_multiply_of_some_kernels_says_nothing(self) -> None:
+        """Without a loop, after a branch: whether anybody has multiplied is not known where the tile is filled."""
+        p = Program()
+        acc = p.accumulator()
+        with p.k.if_(p.n > 0), p.k.wgmma.group(in_flight=0):
+            p.mma(acc)
+        p.load()
+        p.k.return_()
+        p.k.core.link()
+        assert check_refills(p.k.machine) == []
+
     def test_a_thread_of_another_role_says_nothing(self) -> None:
         """The consumer never goes the producer's way, though the graph has a way from one to the other."""
         p = Program()

@@ -45,6 +45,8 @@ CASES = {
     "all but one warp": (lambda k: k.warp_id() < 3, everybody, True),
     "those that read": (lambda k: k.warp_id() < 2, lambda k: k.warp_id() < 2, False),
     "those that do not": (lambda k: k.warp_id() < 2, lambda k: k.warp_id() >= 2, True),
+    "another thread": (lambda k: k.thread_id() == 41, lambda k: k.thread_id() == 40, True),
+    "the thread that reads": (lambda k: k.thread_id() == 40, lambda k: k.thread_id() == 40, False),
     "more than read": (lambda k: k.warp_id() < 3, lambda k: k.warp_id() < 2, False),
 }
 
