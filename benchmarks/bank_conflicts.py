@@ -18,11 +18,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvbackend import Major, Pointer, Swizzle, f16, u32
-from nvbackend.builder.core.memory import Address
-from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
+import nvbackend as nvb
+from nvbackend import Major, Parameter, Pointer, Swizzle, f16, u32
 from nvbackend.layout import BankAccess, Layout, bank_conflicts, gmma_atom, ldmatrix_conflicts, tile_to_shape
-from nvbackend.signature import Parameter
 
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
 CONFLICTS = "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum"
@@ -62,12 +60,12 @@ def patterns() -> Iterator[Pattern]:
             yield Pattern(f"pairs{bit}_bytes{size}", bank_conflicts(shared, access_bytes=size), judged=False)
 
 
-def build(pattern: Pattern) -> FinishedKernel:
+def build(pattern: Pattern) -> nvb.FinishedKernel:
     """The kernel of one load; lane L reads at byte `addresses[L]` of shared memory."""
     parameters = [Parameter("addresses", Pointer(u32)), Parameter("out", Pointer(u32))]
-    k = KernelBuilder(PREFIX + pattern.name, "sm_90a", threads=32, parameters=parameters)
+    k = nvb.KernelBuilder(PREFIX + pattern.name, "sm_90a", threads=32, parameters=parameters)
     addresses, out = k.arguments
-    assert isinstance(addresses, Address) and isinstance(out, Address)
+    assert isinstance(addresses, nvb.Address) and isinstance(out, nvb.Address)
     lane = k.thread_id()
     shared = k.shared(u32, SHARED_BYTES // WORD_BYTES, align=128)
     place = shared.byte_offset(addresses[lane], align=pattern.access.bytes)

@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, i32
@@ -26,7 +26,7 @@ MOST_MICROSECONDS = 15.0
 """What the project promises of a launch with three tensor maps."""
 SIZE = 4096
 GRID = (132, 1, 1)
-MATRIX = nvb.TensorMap(f16, box=(64, 64))
+MATRIX = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(64, 64))]
 
 
 @nvb.kernel("sm_90a", threads=128)

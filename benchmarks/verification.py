@@ -19,14 +19,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from unittest import mock
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.builder.core import core
-from nvbackend.builder.kernel.definition import KernelDefinition
-from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.value_tracking import uniformity
 from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.verify.verify import PROTOCOLS, verify
@@ -44,13 +42,13 @@ LEAST_PART = 0.02
 UNIFORMITY, VERIFY = "uniformity", "verify"
 CHAIN, ROW = "chain", "row"
 Result = TypeVar("Result")
-MATRIX = nvb.TensorMap(f16, box=(64, 64))
+MATRIX = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(64, 64))]
 
 
 @nvb.kernel("sm_90a", threads=128)
-def chain(k: KernelBuilder, a: MATRIX, b: MATRIX, c: nvb.Pointer(f32), steps: i32, *, loops: int = LOOPS) -> None:
+def chain(k: nvb.KernelBuilder, a: MATRIX, b: MATRIX, c: nvb.Pointer[f32], steps: i32, *, loops: int = LOOPS) -> None:
     """`loops` products one after another, each summed in a loop of its own and stored."""
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     tile_a, tile_b = k.shared_tile(mma.smem_a(64), name="a"), k.shared_tile(mma.smem_b(64), name="b")
     full = k.mbarrier.array(1, arrivals=1, name="full")
     k.mbarrier.ready()
@@ -72,7 +70,7 @@ def chain(k: KernelBuilder, a: MATRIX, b: MATRIX, c: nvb.Pointer(f32), steps: i3
 
 
 @nvb.kernel("sm_90a", threads=128)
-def row(k: KernelBuilder, c: nvb.Pointer(f32), *, barriers: int = BARRIERS) -> None:
+def row(k: nvb.KernelBuilder, c: nvb.Pointer[f32], *, barriers: int = BARRIERS) -> None:
     """`barriers` mbarriers, each waited for by itself, in a branch of its own."""
     cells = k.mbarrier.array(barriers, arrivals=1, name="cells")
     k.mbarrier.ready()
@@ -104,7 +102,7 @@ class Measured:
         self.parts[part] = min(self.parts.get(part, float("inf")), time.process_time() - start)
         return result
 
-    def again(self, definition: KernelDefinition, constants: dict[str, Any], *, to_ptx: bool) -> None:
+    def again(self, definition: nvb.KernelDefinition, constants: dict[str, Any], *, to_ptx: bool) -> None:
         """Measure once more."""
         branches = uniformity.branches
         start = time.process_time()
@@ -125,7 +123,7 @@ class Measured:
 
 def measure(repeats: int) -> list[Measured]:
     """The samples, and the chain and the row in every size, in turns."""
-    builds: list[tuple[Measured, KernelDefinition, dict[str, Any]]] = [
+    builds: list[tuple[Measured, nvb.KernelDefinition, dict[str, Any]]] = [
         (Measured(sample.__name__.rpartition(".")[2].removesuffix("_gemm")), sample.gemm, {}) for sample in SAMPLES
     ]
     builds += [(Measured(f"{CHAIN} {size}x"), chain, {"loops": LOOPS * size}) for size in SIZES]

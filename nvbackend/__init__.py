@@ -1,7 +1,8 @@
 """nvbackend builds NVIDIA tensor-core kernels from Python and compiles them through llvmlite's NVPTX target.
 
-Everything a user needs is a name of this package; each is imported on first use, so that `import nvbackend` loads
-neither LLVM nor CUDA.
+Everything a user needs is a name of this package or of its packages `atoms`, `codegen`, `layout`, `ptx`, `runtime`,
+`tiled` and `tileiras`: docs/api.md lists them. Each is imported on first use, so that `import nvbackend` loads neither
+LLVM nor CUDA.
 """
 
 from __future__ import annotations
@@ -14,47 +15,14 @@ if TYPE_CHECKING:
         atoms as atoms,
         codegen as codegen,
         layout as layout,
+        ptx as ptx,
         runtime as runtime,
         tiled as tiled,
         tileiras as tileiras,
     )
-    from nvbackend.builder.values.accumulator import Accumulator as Accumulator
-    from nvbackend.builder.kernel.attach import attach as attach
-    from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
-    from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
-    from nvbackend.builder.ops.sync.mbarrier_handle import (
-        MbarrierHandle as MbarrierHandle,
-        MbarrierKind as MbarrierKind,
-    )
-    from nvbackend.codegen.cache import Cache as Cache
-    from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
-    from nvbackend.diagnostics import (
-        Diagnostic as Diagnostic,
-        DiagnosticError as DiagnosticError,
-        Rule as Rule,
-        Severity as Severity,
-    )
-    from nvbackend.tileiras.block_scale import (
-        BlockScaledAtom as BlockScaledAtom,
-        block_scaled_atom as block_scaled_atom,
-    )
-    from nvbackend.tileiras.descriptor import TileirasDescriptor as TileirasDescriptor
-    from nvbackend.tileiras.operand_b import SeedOperandB as SeedOperandB, seed_operand_b as seed_operand_b
-    from nvbackend.intrinsics.words.tcgen05_control import (
-        SeedCollector as SeedCollector,
-        Tcgen05Collector as Tcgen05Collector,
-        Tcgen05Ctrl as Tcgen05Ctrl,
-    )
-    from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
-    from nvbackend.intrinsics.words.majors import Major as Major
-    from nvbackend.layout.descriptors.smem_layout import SmemLayout as SmemLayout
-    from nvbackend.intrinsics.words.tcgen05_descriptor import (
-        InstructionDescriptor as InstructionDescriptor,
-        Tcgen05SmemDescriptor as Tcgen05SmemDescriptor,
-        Tcgen05Swizzle as Tcgen05Swizzle,
-    )
-    from nvbackend.intrinsics.row.types import (
-        ElementType as ElementType,
+    from nvbackend.annotations import (
+        Pointer as Pointer,
+        TensorMap as TensorMap,
         b1 as b1,
         bf16 as bf16,
         e2m1 as e2m1,
@@ -82,79 +50,146 @@ if TYPE_CHECKING:
         ue4m3 as ue4m3,
         ue8m0 as ue8m0,
     )
+    from nvbackend.requests import (
+        mma as mma,
+        tcgen05 as tcgen05,
+        tma as tma,
+        wgmma as wgmma,
+        wmma as wmma,
+    )
+    from nvbackend.builder.core.memory import Address as Address
+    from nvbackend.builder.core.parameters import TensorMapParameter as TensorMapParameter
+    from nvbackend.builder.core.tile import SharedTile as SharedTile, SharedTiles as SharedTiles
+    from nvbackend.builder.core.variables import Variable as Variable
+    from nvbackend.builder.kernel.attach import AttachedBuilder as AttachedBuilder, attach as attach
+    from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
+    from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
+    from nvbackend.builder.ops.matrix.tcgen05 import TensorLoad as TensorLoad
+    from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns as TmemColumns
+    from nvbackend.builder.ops.matrix.wmma import WmmaAccumulator as WmmaAccumulator, WmmaFragment as WmmaFragment
+    from nvbackend.builder.ops.sync.mbarrier_handle import (
+        MbarrierHandle as MbarrierHandle,
+        MbarrierKind as MbarrierKind,
+    )
+    from nvbackend.builder.tiles.copy_ring import CopyRing as CopyRing, CopyStage as CopyStage
+    from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue as TmaEpilogue
+    from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05 as TiledTcgen05
+    from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma as TiledWarpMma
+    from nvbackend.builder.tiles.mma.wgmma import TiledWgmma as TiledWgmma
+    from nvbackend.builder.tiles.pipeline import Ring as Ring, Stage as Stage
+    from nvbackend.builder.tiles.register_tensor import RegisterTensor as RegisterTensor
+    from nvbackend.builder.tiles.tensor import Coordinates as Coordinates, Inside as Inside, Tensor as Tensor
+    from nvbackend.builder.values.accumulator import Accumulator as Accumulator, Fragment as Fragment
+    from nvbackend.builder.values.values import Operand as Operand, Value as Value
+    from nvbackend.codegen.cache import Cache as Cache
+    from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
+    from nvbackend.diagnostics import (
+        Diagnostic as Diagnostic,
+        DiagnosticError as DiagnosticError,
+        Rule as Rule,
+        Severity as Severity,
+    )
+    from nvbackend.intrinsics.row.row import Row as Row
+    from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
+    from nvbackend.intrinsics.words.majors import Major as Major
+    from nvbackend.intrinsics.words.tcgen05_control import (
+        SeedCollector as SeedCollector,
+        Tcgen05Collector as Tcgen05Collector,
+        Tcgen05Ctrl as Tcgen05Ctrl,
+    )
+    from nvbackend.intrinsics.words.tcgen05_descriptor import (
+        InstructionDescriptor as InstructionDescriptor,
+        Tcgen05SmemDescriptor as Tcgen05SmemDescriptor,
+        Tcgen05Swizzle as Tcgen05Swizzle,
+    )
+    from nvbackend.isel.machine.function import MachineFunction as MachineFunction
+    from nvbackend.isel.machine.parts import MachineInstr as MachineInstr
     from nvbackend.isel.select.mma.request import MmaRequest as MmaRequest
-    from nvbackend.isel.select.mma.request import mma as mma
-    from nvbackend.isel.select.mma.select import select_mma as select_mma
     from nvbackend.isel.select.tcgen05.request import Tcgen05Request as Tcgen05Request
-    from nvbackend.isel.select.tcgen05.select import select_tcgen05 as select_tcgen05
     from nvbackend.isel.select.tma.request import TmaRequest as TmaRequest
-    from nvbackend.isel.select.tma.select import select_tma as select_tma
     from nvbackend.isel.select.wgmma.request import WgmmaRequest as WgmmaRequest
     from nvbackend.isel.select.wmma.request import WmmaMoveRequest as WmmaMoveRequest, WmmaRequest as WmmaRequest
-    from nvbackend.isel.select.wmma.select import select_wmma as select_wmma, select_wmma_move as select_wmma_move
-    from nvbackend.isel.select.wgmma.request import wgmma as wgmma
-    from nvbackend.isel.select.wgmma.select import select_wgmma as select_wgmma
     from nvbackend.isel.target.target import Target as Target
+    from nvbackend.isel.verify.verify import verify as verify
+    from nvbackend.layout.descriptors.smem_layout import SmemLayout as SmemLayout
     from nvbackend.signature import (
         Im2col as Im2col,
+        LaunchBounds as LaunchBounds,
         Parameter as Parameter,
-        Pointer as Pointer,
         Scalar as Scalar,
         Signature as Signature,
-        TensorMap as TensorMap,
     )
+    from nvbackend.intrinsics.row.types import ElementType as ElementType
+
+__version__ = "0.1.0"
+"""Read by pyproject.toml, too."""
 
 _TYPES = (
     "ElementType b1 bf16 e2m1 e2m3 e3m2 e4m3 e5m2 f16 f32 f64 i32 i64 pred s4 s8 s16 s32 s64 tf32 u4 u8 u16 u32 u64 "
     "ue4m3 ue8m0"
 )
 _NAMES: dict[str, str] = {
-    name: module
+    name: f"{__name__}.{module}"
     for module, names in {
-        "nvbackend.builder.values.accumulator": "Accumulator",
-        "nvbackend.builder.kernel.attach": "attach",
-        "nvbackend.builder.kernel.definition": "KernelDefinition kernel",
-        "nvbackend.builder.kernel.kernel": "FinishedKernel KernelBuilder",
-        "nvbackend.builder.ops.sync.mbarrier_handle": "MbarrierHandle MbarrierKind",
-        "nvbackend.codegen.cache": "Cache",
-        "nvbackend.codegen.compiled": "CompiledKernel compile_kernel",
-        "nvbackend.diagnostics": "Diagnostic DiagnosticError Rule Severity",
-        "nvbackend.tileiras.block_scale": "BlockScaledAtom block_scaled_atom",
-        "nvbackend.tileiras.descriptor": "TileirasDescriptor",
-        "nvbackend.tileiras.operand_b": "SeedOperandB seed_operand_b",
-        "nvbackend.intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
-        "nvbackend.intrinsics.words.smem_descriptor": "SmemDescriptor Swizzle",
-        "nvbackend.intrinsics.words.majors": "Major",
-        "nvbackend.layout.descriptors.smem_layout": "SmemLayout",
-        "nvbackend.intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
-        "nvbackend.intrinsics.row.types": _TYPES,
-        "nvbackend.isel.select.mma.request": "MmaRequest mma",
-        "nvbackend.isel.select.mma.select": "select_mma",
-        "nvbackend.isel.select.tcgen05.request": "Tcgen05Request",
-        "nvbackend.isel.select.tcgen05.select": "select_tcgen05",
-        "nvbackend.isel.select.tma.request": "TmaRequest",
-        "nvbackend.isel.select.tma.select": "select_tma",
-        "nvbackend.isel.select.wgmma.request": "WgmmaRequest wgmma",
-        "nvbackend.isel.select.wmma.request": "WmmaMoveRequest WmmaRequest",
-        "nvbackend.isel.select.wmma.select": "select_wmma select_wmma_move",
-        "nvbackend.isel.select.wgmma.select": "select_wgmma",
-        "nvbackend.isel.target.target": "Target",
-        "nvbackend.signature": "Im2col Parameter Pointer Scalar Signature TensorMap",
+        "builder.core.memory": "Address",
+        "builder.core.parameters": "TensorMapParameter",
+        "builder.core.tile": "SharedTile SharedTiles",
+        "builder.core.variables": "Variable",
+        "builder.kernel.attach": "AttachedBuilder attach",
+        "builder.kernel.definition": "KernelDefinition kernel",
+        "builder.kernel.kernel": "FinishedKernel KernelBuilder",
+        "builder.ops.matrix.tcgen05": "TensorLoad",
+        "builder.ops.matrix.tensor_memory": "TmemColumns",
+        "builder.ops.matrix.wmma": "WmmaAccumulator WmmaFragment",
+        "builder.ops.sync.mbarrier_handle": "MbarrierHandle MbarrierKind",
+        "builder.tiles.copy_ring": "CopyRing CopyStage",
+        "builder.tiles.mma.epilogue": "TmaEpilogue",
+        "builder.tiles.mma.tcgen05": "TiledTcgen05",
+        "builder.tiles.mma.warp_mma": "TiledWarpMma",
+        "builder.tiles.mma.wgmma": "TiledWgmma",
+        "builder.tiles.pipeline": "Ring Stage",
+        "builder.tiles.register_tensor": "RegisterTensor",
+        "builder.tiles.tensor": "Coordinates Inside Tensor",
+        "builder.values.accumulator": "Accumulator Fragment",
+        "builder.values.values": "Operand Value",
+        "codegen.cache": "Cache",
+        "codegen.compiled": "CompiledKernel compile_kernel",
+        "diagnostics": "Diagnostic DiagnosticError Rule Severity",
+        "intrinsics.row.row": "Row",
+        "intrinsics.words.smem_descriptor": "SmemDescriptor Swizzle",
+        "intrinsics.words.majors": "Major",
+        "intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
+        "intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
+        "isel.machine.function": "MachineFunction",
+        "isel.machine.parts": "MachineInstr",
+        "isel.select.mma.request": "MmaRequest",
+        "isel.select.tcgen05.request": "Tcgen05Request",
+        "isel.select.tma.request": "TmaRequest",
+        "isel.select.wgmma.request": "WgmmaRequest",
+        "isel.select.wmma.request": "WmmaMoveRequest WmmaRequest",
+        "isel.target.target": "Target",
+        "isel.verify.verify": "verify",
+        "layout.descriptors.smem_layout": "SmemLayout",
+        "signature": "Im2col LaunchBounds Parameter Pointer Scalar Signature TensorMap",
+        "intrinsics.row.types": _TYPES,
     }.items()
     for name in names.split()
 }
-_SUBPACKAGES = ("atoms", "codegen", "layout", "runtime", "tiled", "tileiras")
+_MODULES = {
+    name: f"{__name__}.{name}" for name in ("atoms", "codegen", "layout", "ptx", "runtime", "tiled", "tileiras")
+}
+_MODULES |= {name: f"{__name__}.requests.{name}" for name in ("mma", "tcgen05", "tma", "wgmma", "wmma")}
 
-__all__ = [*_NAMES, *_SUBPACKAGES]  # noqa: PLE0604
+__all__ = [*_NAMES, *_MODULES]  # noqa: PLE0604
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name not in _NAMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_NAMES[name]), name)
+    if name in _MODULES:
+        return importlib.import_module(_MODULES[name])
+    if name in _NAMES:
+        return getattr(importlib.import_module(_NAMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

@@ -14,12 +14,18 @@ class Scalar:
     element: ElementType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pointer:
-    """A kernel parameter that is a global-memory address of elements; `align` in bytes is promised by the caller."""
+    """A kernel parameter that is a global-memory address of elements; `align` in bytes is promised by the caller.
+
+    `Pointer[f32]` is `Pointer(f32)`, and what type checkers take for a type.
+    """
 
     element: ElementType
     align: int = 16
+
+    def __class_getitem__(cls, element: ElementType) -> Pointer:
+        return cls(element)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Im2col:
     wide: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TensorMap:
     """A kernel parameter that is a TMA tensor map (CUtensorMap, 128 bytes, passed by value).
 

@@ -11,27 +11,25 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import e4m3, f32, i32
-from nvbackend.builder.tiles.copy_ring import CopyStage
-from nvbackend.builder.values.values import Value
 from nvbackend.tiled import make_tiled_mma
 from samples import program
 from samples.warp_tiles import ROWS, THREADS, WARPS, Rows, columns, place_of_c, swizzled
 
 TILE_K, STAGES = columns(e4m3), 3
-A = B = nvb.Pointer(e4m3)
-C = nvb.Pointer(f32)
 MMA = make_tiled_mma("SM89_16x8x32_F32E4M3E4M3F32_TN", WARPS, (32, 64, 32))
 
 
 @nvb.kernel("sm_89", threads=THREADS, min_ctas=1)
-def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, m: i32, n8: i32, depth16: i32) -> None:
+def gemm(
+    k: nvb.KernelBuilder, a: nvb.Pointer[e4m3], b: nvb.Pointer[e4m3], c: nvb.Pointer[f32], m: i32, n8: i32, depth16: i32
+) -> None:
     n, depth = n8 * 8, depth16 * 16
     row, column = k.block_id("y"), k.block_id("x")
     rows_a, rows_b = Rows(k, a, row, m, depth), Rows(k, b, column, n, depth)
     mma = k.tiled_mma(MMA, tile=(ROWS, ROWS))
     acc = mma.accumulator()
 
-    def fetch(step: Value, stage: CopyStage) -> None:
+    def fetch(step: nvb.Value, stage: nvb.CopyStage) -> None:
         rows_a.fetch(step, stage["a"])
         rows_b.fetch(step, stage["b"])
 

@@ -11,27 +11,25 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from nvbackend.builder.tiles.copy_ring import CopyStage
-from nvbackend.builder.values.values import Value
 from nvbackend.tiled import make_tiled_mma
 from samples import program
 from samples.warp_tiles import ROWS, THREADS, WARPS, Rows, columns, place_of_c, swizzled
 
 TILE_K, STAGES = columns(f16), 4
-A = B = nvb.Pointer(f16)
-C = nvb.Pointer(f32)
 MMA = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", WARPS, (32, 64, 16))
 
 
 @nvb.kernel("sm_80", threads=THREADS, min_ctas=1)
-def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, m: i32, n8: i32, depth8: i32) -> None:
+def gemm(
+    k: nvb.KernelBuilder, a: nvb.Pointer[f16], b: nvb.Pointer[f16], c: nvb.Pointer[f32], m: i32, n8: i32, depth8: i32
+) -> None:
     n, depth = n8 * 8, depth8 * 8
     row, column = k.block_id("y"), k.block_id("x")
     rows_a, rows_b = Rows(k, a, row, m, depth), Rows(k, b, column, n, depth)
     mma = k.tiled_mma(MMA, tile=(ROWS, ROWS))
     acc = mma.accumulator()
 
-    def fetch(step: Value, stage: CopyStage) -> None:
+    def fetch(step: nvb.Value, stage: nvb.CopyStage) -> None:
         rows_a.fetch(step, stage["a"])
         rows_b.fetch(step, stage["b"])
 

@@ -7,7 +7,7 @@ random matrices and compares them with NumPy.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
@@ -20,17 +20,16 @@ PRODUCER, ISSUER = 4, 5  # warps; 0 to 3 have the 32 lanes each of the accumulat
 PANEL = 64  # columns of C whose f16 fill a row of the 128-byte swizzle
 CHUNK = 8  # columns of a 16-byte access
 
-A = nvb.TensorMap(f16, box=(TILE_M, TILE_K))
-B = nvb.TensorMap(f16, box=(TILE_N, TILE_K))
-C = nvb.TensorMap(f16, box=(TILE_M, PANEL))
+A = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_M, TILE_K))]
+B = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_N, TILE_K))]
+C = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_M, PANEL))]
 
-MMA = nvb.Tcgen05Request("f16")
-SHAPE = nvb.InstructionDescriptor(kind="f16", m=TILE_M, n=TILE_N, a=f16, b=f16, d=f32)
+MMA = nvb.tcgen05.mma(f"m{TILE_M}n{TILE_N}k16", f16, f16, f32)
 
 
 @nvb.kernel("sm_100a", threads=192, min_ctas=1)
 def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, steps: i32) -> None:
-    mma = k.tiled_mma(MMA, descriptor=SHAPE)
+    mma = k.tiled_mma(MMA)
     ring = k.pipeline(STAGES, consumers=1, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K))
     output = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, TILE_M, TILE_N), name="c")
     multiplied = k.mbarrier.array(1, arrivals=1, name="multiplied")

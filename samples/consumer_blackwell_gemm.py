@@ -11,10 +11,6 @@ from typing import Any
 
 import nvbackend as nvb
 from nvbackend import e4m3, f32, i32, ue8m0
-from nvbackend.builder.core.memory import Address
-from nvbackend.builder.tiles.copy_ring import CopyStage
-from nvbackend.builder.tiles.tensor import Inside, Tensor
-from nvbackend.builder.values.values import Value
 from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_mma
 from samples import program
@@ -24,16 +20,16 @@ TILE_K, STAGES = columns(e4m3), 3
 BLOCK = 32  # elements along K that share a factor
 BLOCKS = TILE_K // BLOCK
 
-A = B = nvb.Pointer(e4m3)
-SCALES = nvb.Pointer(ue8m0)
-C = nvb.Pointer(f32)
+Bytes = nvb.Pointer[e4m3]
+Scales = nvb.Pointer[ue8m0]
+Result = nvb.Pointer[f32]
 ATOM = "SM120_16x8x32_TN_VS<float_e4m3_t, float_e4m3_t, float, float_ue8m0_t, 32>"
 MMA = make_tiled_mma(ATOM, WARPS, (32, 64, 32))
 
 
 def factors(
-    k: nvb.KernelBuilder, scales: Address, block: Value, step: Value, steps: i32, count: i32
-) -> tuple[Tensor, Inside]:
+    k: nvb.KernelBuilder, scales: nvb.Address, block: nvb.Value, step: nvb.Value, steps: nvb.Value, count: nvb.Value
+) -> tuple[nvb.Tensor, nvb.Inside]:
     """The factors of a tile: those of `ROWS` rows, of which there are `count`, at `step` along K."""
     whole = k.tensor(scales, Layout((WITHOUT_END, WITHOUT_END), (steps * BLOCKS, 1)))
     at = k.identity_tensor((ROWS, BLOCKS), at=(block * ROWS, step * BLOCKS))
@@ -42,7 +38,7 @@ def factors(
 
 @nvb.kernel("sm_120a", threads=THREADS, min_ctas=1)
 def gemm(
-    k: nvb.KernelBuilder, a: A, b: B, scale_a: SCALES, scale_b: SCALES, c: C, m: i32, n8: i32, depth16: i32
+    k: nvb.KernelBuilder, a: Bytes, b: Bytes, scale_a: Scales, scale_b: Scales, c: Result, m: i32, n8: i32, depth16: i32
 ) -> None:
     n, depth = n8 * 8, depth16 * 16
     row, column = k.block_id("y"), k.block_id("x")
@@ -50,7 +46,7 @@ def gemm(
     mma = k.tiled_mma(MMA, tile=(ROWS, ROWS))
     acc = mma.accumulator()
 
-    def fetch(step: Value, stage: CopyStage) -> None:
+    def fetch(step: nvb.Value, stage: nvb.CopyStage) -> None:
         rows_a.fetch(step, stage["a"])
         rows_b.fetch(step, stage["b"])
 

@@ -7,7 +7,7 @@ matrices and compares them with NumPy.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
@@ -17,14 +17,14 @@ TILE_M, TILE_N, TILE_K = 128, 256, 64
 CLUSTER, STAGES, CONSUMERS = 2, 3, 2
 GROUP = 16  # tile rows that are walked together, so that their tiles of B stay in L2
 
-A = nvb.TensorMap(f16, box=(TILE_M, TILE_K))
-B = nvb.TensorMap(f16, box=(TILE_N // CLUSTER, TILE_K))
-C = nvb.TensorMap(f16, box=(64, 64))
+A = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_M, TILE_K))]
+B = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(TILE_N // CLUSTER, TILE_K))]
+C = Annotated[nvb.TensorMap, nvb.TensorMap(f16, box=(64, 64))]
 
 
 @nvb.kernel("sm_90a", threads=128 * (1 + CONSUMERS), cluster=CLUSTER, min_ctas=1)
 def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, steps: i32) -> None:
-    mma = k.tiled_mma(nvb.wgmma("m64n256k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n256k16", f16, f16, f32), warpgroups=(CONSUMERS, 1))
     ring = k.pipeline(STAGES, CONSUMERS, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K), multicast=True)
     output = k.tma_epilogue(c, TILE_N, CONSUMERS)
     k.tma.prefetch_maps(a, b, c)

@@ -7,12 +7,10 @@ matrices and compares them with NumPy.
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32, i64, u32
-from nvbackend.builder.core.memory import Address
-from nvbackend.builder.values.values import Value
 from samples import program
 
 TILE_M, TILE_N, TILE_K = 128, 128, 32
@@ -23,41 +21,40 @@ MMA, SIDE = "m16n16k16", 16
 CHUNK = 8  # elements of a 16-byte access
 PITCH = TILE_K + CHUNK  # elements from a row to the next in shared memory: the padding moves each to other banks
 
-A = B = nvb.Pointer(f16)
-C = nvb.Pointer(f32, align=32)
+C = Annotated[nvb.Pointer, nvb.Pointer(f32, align=32)]
 
 
-def my_chunks(k: nvb.KernelBuilder, rows: int) -> list[tuple[Value, Value]]:
+def my_chunks(k: nvb.KernelBuilder, rows: int) -> list[tuple[nvb.Value, nvb.Value]]:
     """Row and column of each 16 bytes that this thread copies of a tile."""
     chunks = TILE_K // CHUNK
     row, column = k.thread_id() // chunks, k.thread_id() % chunks * CHUNK
     return [(first + row, column) for first in range(0, rows, THREADS // chunks)]
 
 
-def index(row: Value, column: Value, pitch: Value) -> Value:
+def index(row: nvb.Value, column: nvb.Value, pitch: nvb.Value) -> nvb.Value:
     """The index of an element of a matrix of `pitch` elements a row, in 64 bits: it may pass 2^31."""
     return row.to(i64) * pitch.to(i64) + column.to(i64)
 
 
-def fetch(k: nvb.KernelBuilder, source: Address, rows: int, pitch: Value) -> list[list[Value]]:
+def fetch(k: nvb.KernelBuilder, source: nvb.Address, rows: int, pitch: nvb.Value) -> list[list[nvb.Value]]:
     """This thread's part of a tile that begins at `source`, in registers; `pitch` elements a row."""
     places = [source.byte_offset(index(row, column, pitch) * 2, align=16) for row, column in my_chunks(k, rows)]
     return [place.cast(u32).load(4) for place in places]
 
 
-def stage(k: nvb.KernelBuilder, tile: Address, rows: int, fetched: list[list[Value]]) -> None:
+def stage(k: nvb.KernelBuilder, tile: nvb.Address, rows: int, fetched: list[list[nvb.Value]]) -> None:
     """Write what was fetched to shared memory."""
     for (row, column), values in zip(my_chunks(k, rows), fetched, strict=True):
         tile.byte_offset((row * PITCH + column) * 2, align=16).cast(u32).store(*values)
 
 
-def place(matrix: Address, at: Value) -> Address:
+def place(matrix: nvb.Address, at: nvb.Value) -> nvb.Address:
     """The address of element number `at`, which a 16 x 16 fragment begins at."""
     return matrix.byte_offset(at.to(i64) * (matrix.element.bits // 8), align=32)
 
 
 @nvb.kernel("sm_75", threads=THREADS, min_ctas=1)
-def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, width: i32, depth: i32) -> None:
+def gemm(k: nvb.KernelBuilder, a: nvb.Pointer[f16], b: nvb.Pointer[f16], c: C, width: i32, depth: i32) -> None:
     tile_a, tile_b = (k.shared(f16, rows * PITCH, align=32, name=name) for rows, name in ((TILE_M, "a"), (TILE_N, "b")))
     row, column = k.block_id("y") * TILE_M, k.block_id("x") * TILE_N
     mine_m, mine_n = k.warp_id() // WARPS_N * WARP_M, k.warp_id() % WARPS_N * WARP_N

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import i32
-from nvbackend.builder.core.memory import Address
-from nvbackend.builder.tiles.tensor import Inside, Tensor
-from nvbackend.builder.values.values import Value
-from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import ComposedLayout, Layout, Swizzle
 from nvbackend.tiled import TiledCopy, cp_async_copy, make_tiled_copy
 
@@ -18,19 +13,19 @@ CHUNK = 16  # bytes that a thread copies at once
 WITHOUT_END = 1 << 30  # rows and columns of a matrix of which only the pitch is known
 
 
-def columns(element: ElementType) -> int:
+def columns(element: nvb.ElementType) -> int:
     """The columns of a tile."""
     return ROW_BYTES * 8 // element.bits
 
 
-def swizzled(element: ElementType) -> ComposedLayout:
+def swizzled(element: nvb.ElementType) -> ComposedLayout:
     """A tile in shared memory: chunks change places so that the 8 rows of an ldmatrix matrix meet all banks."""
     chunk = CHUNK * 8 // element.bits
     swizzle = Swizzle(3, chunk.bit_length() - 1, 3)
     return ComposedLayout(swizzle, 0, Layout((ROWS, columns(element)), (columns(element), 1)))
 
 
-def fill(element: ElementType) -> TiledCopy:
+def fill(element: nvb.ElementType) -> TiledCopy:
     """The copy of a tile to shared memory: eight neighbouring threads a row, 16 bytes each."""
     across = ROW_BYTES // CHUNK
     threads = Layout((THREADS // across, across), (across, 1))
@@ -40,11 +35,13 @@ def fill(element: ElementType) -> TiledCopy:
 class Rows:
     """A block of `ROWS` rows of a matrix, as tiles along K: those of `address` with `count` rows of `depth` columns."""
 
-    def __init__(self, k: nvb.KernelBuilder, address: Address, block: Value, count: i32, depth: i32) -> None:
+    def __init__(
+        self, k: nvb.KernelBuilder, address: nvb.Address, block: nvb.Value, count: nvb.Value, depth: nvb.Value
+    ) -> None:
         self.k, self.block, self.count, self.depth = k, block, count, depth
         self.matrix = k.tensor(address, Layout((WITHOUT_END, WITHOUT_END), (depth, 1)))
 
-    def fetch(self, step: Value, tile: Tensor) -> None:
+    def fetch(self, step: nvb.Value, tile: nvb.Tensor) -> None:
         """Start to copy the tile at `step` along K; what is outside of the matrix becomes zeros."""
         shape = ROWS, columns(tile.element)
         at = self.k.identity_tensor(shape, at=(self.block * ROWS, step * shape[1]))
@@ -52,7 +49,9 @@ class Rows:
         self.k.copy_tile(fill(tile.element), source, tile, where=at.below(self.count, self.depth))
 
 
-def place_of_c(k: nvb.KernelBuilder, c: Address, row: Value, column: Value, m: i32, n: i32) -> tuple[Tensor, Inside]:
+def place_of_c(
+    k: nvb.KernelBuilder, c: nvb.Address, row: nvb.Value, column: nvb.Value, m: nvb.Value, n: nvb.Value
+) -> tuple[nvb.Tensor, nvb.Inside]:
     """The CTA's tile of C, m x n, and what of it is inside."""
     tile = k.tensor(c, Layout((WITHOUT_END, WITHOUT_END), (n, 1))).tile((ROWS, ROWS), (row, column))
     return tile, k.identity_tensor((ROWS, ROWS), at=(row * ROWS, column * ROWS)).below(m, n)

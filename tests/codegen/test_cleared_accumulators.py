@@ -30,7 +30,7 @@ def ring_gemm(n: int, way: str, persistent: bool) -> KernelDefinition:
     maps = nvb.TensorMap(f16, box=(64, 64)), nvb.TensorMap(f16, box=(n, 64))
 
     def gemm(k: Any, a: Any, b: Any, c: Any, tiles: Any, steps: Any, start: Any) -> None:
-        mma = k.tiled_mma(nvb.wgmma(f"m64n{n}k16", f16, f16, f32))
+        mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{n}k16", f16, f16, f32))
         ring = k.pipeline(3, 1, a=A_TILE, b=b_tile)
         k.mbarrier.ready()
         count = tiles if persistent else k.const(1, i32)
@@ -51,7 +51,7 @@ def ring_gemm(n: int, way: str, persistent: bool) -> KernelDefinition:
 
     gemm.__annotations__ = {
         **dict(zip(("a", "b"), maps, strict=True)),
-        "c": nvb.Pointer(f32),
+        "c": nvb.Pointer[f32],
         "tiles": i32,
         "steps": i32,
         "start": f32,

@@ -22,12 +22,12 @@ from tests.support.runtime import broken
 
 
 @nvb.kernel("sm_90a", threads=64, cluster=2)
-def sample(k: Any, out: nvb.Pointer(f32), source: nvb.TensorMap(f16, box=(64, 64)), count: i32) -> None:
+def sample(k: Any, out: nvb.Pointer[f32], source: nvb.TensorMap(f16, box=(64, 64)), count: i32) -> None:
     out[0] = count.to(f32)
 
 
 @nvb.kernel("sm_90a", threads=100)
-def refused(k: Any, out: nvb.Pointer(f32)) -> None:
+def refused(k: Any, out: nvb.Pointer[f32]) -> None:
     out[k.thread_id()] = out
 
 
@@ -43,7 +43,7 @@ OBJECTS: dict[str, Any] = {
     "cache": nvb.Cache.default(),
     "layout": Layout((2, (3, 4)), (1, (2, 6))),
     "tile": SmemLayout(Major.K, Swizzle.B128, f16, 64, 64),
-    "request": nvb.wgmma("m64n64k16", f16, f16, f32),
+    "request": nvb.wgmma.mma_async("m64n64k16", f16, f16, f32),
     "map": nvb.TensorMap(f16, (64, 64), 128, Im2col(4, (0, 0), (1, 1))),
     "diagnostic": broken(lambda: nvb.Target.parse("sm_1"))[0],
     "warning": broken(lambda: refused.build())[0],  # noqa: PLW0108 (the line is the user's)

@@ -103,7 +103,7 @@ def test_llvm_ends_the_process_without_the_fences() -> None:
 
 
 @nvb.kernel("sm_90a", threads=1024)
-def reread(k, out: nvb.Pointer(i32), x: nvb.Pointer(f16, 16)):
+def reread(k, out: nvb.Pointer[i32], x: nvb.Pointer(f16, 16)):
     scratch = k.shared(f16, 1024, align=16)
     t, i = k.thread_id(), k.block_id() * 1024 + k.thread_id()
     scratch[t] = x[i]

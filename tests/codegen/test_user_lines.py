@@ -24,8 +24,8 @@ SOMEWHERE = (
 
 
 @nvb.kernel("sm_90a", threads=128)
-def two(k: nvb.KernelBuilder, out: nvb.Pointer(f32), n: i32) -> None:  # type: ignore[valid-type]
-    narrow = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+def two(k: nvb.KernelBuilder, out: nvb.Pointer[f32], n: i32) -> None:  # type: ignore[valid-type]
+    narrow = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     tile = k.shared_tile(narrow.smem_a(64))
     first, second = narrow.accumulator(), narrow.accumulator()
     with k.range(n), k.wgmma.group():
@@ -82,8 +82,8 @@ def test_a_remark_of_no_line_is_about_the_multiplies(compiled: CompiledKernel, l
 
 
 def test_registers_that_cannot_suffice_are_told_at_the_users_line() -> None:
-    def wide(k: nvb.KernelBuilder, out: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
-        mma = k.tiled_mma(nvb.wgmma("m64n256k16", f16, f16, f32))
+    def wide(k: nvb.KernelBuilder, out: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
+        mma = k.tiled_mma(nvb.wgmma.mma_async("m64n256k16", f16, f16, f32))
         a, b, acc = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64)), mma.accumulator()
         with k.wgmma.group():
             mma.accumulate(acc, a, b)  # 128 accumulators in 64 registers

@@ -8,7 +8,7 @@ from tests.corpus.parts import MATRIX, TILE, multiply
 
 VALUES = SmemLayout(Major.MN, Swizzle.B128, f16, 64, 64)
 WEIGHTED = nvb.WgmmaRequest(n=64, k=16, d=f32, a=f16, b=f16, a_in_registers=True, trans_b=1)
-OUT = nvb.Pointer(f32)
+OUT = nvb.Pointer[f32]
 LEAST = -1e30
 
 

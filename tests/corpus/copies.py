@@ -6,7 +6,7 @@ import nvbackend as nvb
 from nvbackend import f16, f32, i32, i64, u16, u32
 from tests.corpus.parts import MATRIX, TILE, multiply, store_chunks, warp_sum
 
-F32 = nvb.Pointer(f32)
+F32 = nvb.Pointer[f32]
 PIXELS = nvb.TensorMap(f16, box=(64, 64), im2col=nvb.Im2col(4, (-1, -1), (-1, -1)))
 QUARTER = nvb.TensorMap(f16, box=(16, 64))
 
@@ -116,7 +116,7 @@ def reduced_in_bulk(k, x: F32, y: F32, count: i32):
 
 
 @nvb.kernel("sm_90a", threads=128)
-def four_loaders(k, a: QUARTER, y: nvb.Pointer(f16), rounds: i32):
+def four_loaders(k, a: QUARTER, y: nvb.Pointer[f16], rounds: i32):
     """Each warp loads its quarter of the tile, on one barrier that all four expect their own bytes on."""
     tile = k.shared_tile(TILE)
     full = k.mbarrier.array(1, arrivals=4)
@@ -190,7 +190,7 @@ def convolution(k, x: PIXELS, w: MATRIX, y: F32):
 
 
 @nvb.kernel("sm_90a", threads=128)
-def maps_made_by_the_kernel(k, maps: nvb.Pointer(u32, align=128), bases: nvb.Pointer(i64), c: F32, groups: i32):
+def maps_made_by_the_kernel(k, maps: nvb.Pointer(u32, align=128), bases: nvb.Pointer[i64], c: F32, groups: i32):
     """Grouped: the map of each group is the first one with another address, A = B = the matrix there. One CTA."""
     scratch = k.shared(u32, 32, align=128, name="scratch")
     tile, full = k.shared_tile(TILE), k.mbarrier.array(1, arrivals=1)

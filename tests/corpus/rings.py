@@ -6,7 +6,7 @@ import nvbackend as nvb
 from nvbackend import f32, i32
 from tests.corpus.parts import MATRIX, TILE, multiply
 
-OUT = nvb.Pointer(f32)
+OUT = nvb.Pointer[f32]
 
 
 def _ring(k, stages, released_by, producers=1):

@@ -197,7 +197,7 @@ def work_from_a_counter(k, counter: I32, x: F32, count: i32):
 
 
 @nvb.kernel("sm_80", threads=128)
-def cp_async_and_fragments(k, a: nvb.Pointer(f16), b: nvb.Pointer(f16), c: F32, steps: i32):
+def cp_async_and_fragments(k, a: nvb.Pointer[f16], b: nvb.Pointer[f16], c: F32, steps: i32):
     """C (64 x 64) = A * B^T, 32 along K a step: three stages of cp.async, the next fragments loaded before the mma."""
     stages, depth = 3, steps * 32
     tiles = [k.shared(f16, stages * 64 * 32, align=128, name=name) for name in "ab"]
@@ -226,7 +226,7 @@ def cp_async_and_fragments(k, a: nvb.Pointer(f16), b: nvb.Pointer(f16), c: F32, 
         with k.if_(step < steps):
             fill(k.const(step, i32))
         k.cp_async.commit_group()
-    mma = nvb.mma("m16n8k16", f16, f16, f32)
+    mma = nvb.mma.sync("m16n8k16", f16, f16, f32)
     acc = [[k.var(0.0, f32) for _ in range(4)] for _ in range(8)]
     with k.range(steps) as step:
         k.cp_async.wait_group(stages - 2)

@@ -12,7 +12,7 @@ MATRIX = nvb.TensorMap(f16, box=(128, 64))
 PART = nvb.TensorMap(f16, box=(64, 64))
 MMA = nvb.Tcgen05Request("f16")
 SHAPE = nvb.InstructionDescriptor(kind="f16", m=128, n=128, a=f16, b=f16, d=f32)
-F32 = nvb.Pointer(f32)
+F32 = nvb.Pointer[f32]
 
 
 def _multiply(k, d, a, b, *, first, request=MMA, shape=SHAPE):

@@ -6,16 +6,15 @@ import types
 
 import pytest
 
-from nvbackend.builder.kernel.definition import KernelDefinition
-from nvbackend.codegen.cache import Cache
+import nvbackend as nvb
 from tests.corpus import attention, copies, rings, shared, tensor_memory
 
 THEMES = (rings, attention, shared, copies, tensor_memory)
 LEAST = 25
 
 
-def kernels(module: types.ModuleType) -> list[KernelDefinition]:
-    return [one for one in vars(module).values() if isinstance(one, KernelDefinition)]
+def kernels(module: types.ModuleType) -> list[nvb.KernelDefinition]:
+    return [one for one in vars(module).values() if isinstance(one, nvb.KernelDefinition)]
 
 
 CORPUS = [kernel for module in THEMES for kernel in kernels(module)]
@@ -25,7 +24,7 @@ CORPUS = [kernel for module in THEMES for kernel in kernels(module)]
 def test_nothing_is_said_about_a_right_kernel(kernel):
     finished = kernel.build()
     assert list(map(str, finished.diagnostics)) == []
-    compiled = finished.compile(cache=Cache.disabled())
+    compiled = finished.compile(cache=nvb.Cache.disabled())
     assert list(map(str, compiled.diagnostics)) == []
     assert compiled.cubin
 

@@ -39,7 +39,7 @@ def through(k: nvb.KernelBuilder, buffer: Address) -> Value:
 
 
 def test_the_chain_of_a_mistake_found_at_the_end() -> None:
-    def reverse(k: nvb.KernelBuilder, out: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
+    def reverse(k: nvb.KernelBuilder, out: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
         out[k.thread_id()] = through(k, k.shared(f32, 128))
 
     (found,) = build(reverse)
@@ -54,7 +54,7 @@ def test_the_chain_of_a_mistake_found_at_the_end() -> None:
 
 
 def test_the_chain_of_a_mistake_found_at_the_call() -> None:
-    def wide(k: nvb.KernelBuilder, x: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
+    def wide(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
         load_three(x)
 
     (found,) = build(wide)
@@ -66,7 +66,7 @@ def load_three(x: Address) -> list[Value]:
 
 
 def test_one_helper_called_twice_is_one_mistake_with_both_calls() -> None:
-    def twice(k: nvb.KernelBuilder, out: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
+    def twice(k: nvb.KernelBuilder, out: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
         out[0] = mirrored(k, k.shared(f32, 128), k.thread_id())
         out[1] = mirrored(k, k.shared(f32, 128), k.thread_id())
 
@@ -78,7 +78,7 @@ def test_one_helper_called_twice_is_one_mistake_with_both_calls() -> None:
 
 
 def test_a_note_shows_the_calls_of_its_own_place() -> None:
-    def apart(k: nvb.KernelBuilder, out: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
+    def apart(k: nvb.KernelBuilder, out: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
         buffer = k.shared(f32, 128)
         fill(k, buffer)
         out[k.thread_id()] = buffer[127 - k.thread_id()]
@@ -94,7 +94,7 @@ def fill(k: nvb.KernelBuilder, buffer: Address) -> None:
 
 
 def test_a_deep_recursion_shows_both_ends() -> None:
-    def nested(k: nvb.KernelBuilder, x: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
+    def nested(k: nvb.KernelBuilder, x: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
         descend(x, 100)
 
     (found,) = build(nested)

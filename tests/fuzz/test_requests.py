@@ -65,8 +65,14 @@ class Fuzz(Attempts):
         """Targets, shapes, layouts, packed words and fragments."""
         arguments = Arguments(self.rng)
         functions: tuple[Callable[..., Any], ...] = (
-            *(nvb.Target.parse, nvb.wgmma, nvb.SmemLayout, nvb.SmemDescriptor, nvb.TileirasDescriptor),
-            *(nvb.SmemDescriptor.decode, nvb.TileirasDescriptor.decode, nvb.KernelBuilder, nvb.kernel),
+            *(
+                nvb.Target.parse,
+                nvb.wgmma.mma_async,
+                nvb.SmemLayout,
+                nvb.SmemDescriptor,
+                nvb.tileiras.TileirasDescriptor,
+            ),
+            *(nvb.SmemDescriptor.decode, nvb.tileiras.TileirasDescriptor.decode, nvb.KernelBuilder, nvb.kernel),
             *(fragments.accumulator_position, fragments.a_position, fragments.metadata_chunk),
             *(fragments.metadata_counts, fragments.two_of_four, fragments.one_of_two, fragments.chunk_width),
         )
@@ -132,7 +138,7 @@ class Fuzz(Attempts):
     def _seeded(self, k: Any, other: Any, arguments: Arguments) -> None:
         """Things of both kernels that calls may meet."""
         layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, nvb.f16, 64, 64)
-        request = nvb.wgmma("m64n64k16", nvb.f16, nvb.f16, nvb.f32)
+        request = nvb.wgmma.mma_async("m64n64k16", nvb.f16, nvb.f16, nvb.f32)
         for kernel in (k, other) if self.rng.random() < 0.3 else (k,):
             for make in (
                 lambda kernel=kernel: kernel.const(3, nvb.s32),

@@ -82,8 +82,8 @@ def read_ptx(_: random.Random, text: str) -> Any:
 READERS: dict[str, tuple[Callable[[random.Random, str], Any], Sequence[str]]] = {
     "layouts": (read_layout, LAYOUTS),
     "targets": (spell_target, target_names()),
-    "shapes of wgmma": (lambda _, text: nvb.wgmma(text, f16, f16, f32), SHAPES),
-    "shapes of mma": (lambda _, text: nvb.mma(text, f16, f16, f32), SHAPES),
+    "shapes of wgmma": (lambda _, text: nvb.wgmma.mma_async(text, f16, f16, f32), SHAPES),
+    "shapes of mma": (lambda _, text: nvb.mma.sync(text, f16, f16, f32), SHAPES),
     "atoms": (lambda _, text: atom(text), tuple(one.name for one in known_atoms()[::40])),
     "ptx": (read_ptx, (PTX,)),
 }

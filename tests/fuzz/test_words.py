@@ -26,7 +26,7 @@ def instruction(rng: random.Random, word: Any) -> int:
 
 CODECS: dict[str, tuple[int, Callable[[random.Random, Any], int]]] = {
     "shared memory": (64, lambda _, word: nvb.SmemDescriptor.decode(word).encode()),
-    "the seed's descriptor": (64, lambda _, word: nvb.TileirasDescriptor.decode(word).encode()),
+    "the seed's descriptor": (64, lambda _, word: nvb.tileiras.TileirasDescriptor.decode(word).encode()),
     "shared memory for tcgen05": (64, lambda _, word: nvb.Tcgen05SmemDescriptor.decode(word).encode()),
     "the instruction's descriptor": (32, instruction),
     "the seed's control": (32, lambda _, word: Tcgen05Ctrl.decode(word).encode()),
@@ -76,7 +76,8 @@ def test_many_more_words(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [nvb.SmemDescriptor, nvb.TileirasDescriptor, nvb.Tcgen05SmemDescriptor, nvb.InstructionDescriptor]
+    "record",
+    [nvb.SmemDescriptor, nvb.tileiras.TileirasDescriptor, nvb.Tcgen05SmemDescriptor, nvb.InstructionDescriptor],
 )
 def test_records_of_random_fields(record: Any) -> None:
     """What a record of any fields encodes to decodes to the record."""

@@ -8,7 +8,7 @@ import importlib
 import pytest
 
 import nvbackend
-from tests.support.process import python_output
+from tests.support.process import ROOT, python_output
 from tests.support.source import PACKAGE, sources
 
 HEAVY = ("llvmlite", "numba", "cuda", "numpy", "ml_dtypes", "ctypes", "subprocess")
@@ -57,11 +57,19 @@ def test_star_and_dir_show_the_public_names() -> None:
 
 
 def test_type_checkers_see_the_names_that_programs_get() -> None:
+    """Those that annotate parameters are classes of a stub, which no program imports."""
     (source,) = (found for found in sources(PACKAGE) if found.module == PACKAGE)
+    stub = ast.parse((ROOT / PACKAGE / "annotations.pyi").read_text(encoding="utf-8"))
+    classes = {node.name for node in stub.body if isinstance(node, ast.ClassDef)}
+    aliases = {node.targets[0].id for node in stub.body if isinstance(node, ast.Assign)}  # type: ignore[attr-defined]
     seen: dict[str, object] = {}
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.module.startswith(PACKAGE):
             for alias in node.names:
+                if node.module == f"{PACKAGE}.annotations":
+                    assert alias.name in classes | aliases
+                    seen[alias.name] = getattr(nvbackend, alias.name)
+                    continue
                 module = importlib.import_module(node.module)
                 full = f"{node.module}.{alias.name}"
                 seen[alias.name] = getattr(module, alias.name, None) or importlib.import_module(full)

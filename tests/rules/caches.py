@@ -14,7 +14,7 @@ def line_at_16_bytes(k, wide: nvb.Pointer(u8, align=128)):
 
 
 @kernel("cache.policy-range")
-def more_than_the_whole(k, out: nvb.Pointer(u8)):
+def more_than_the_whole(k, out: nvb.Pointer[u8]):
     k.cache.policy_of_range(out, 256, 128, "L2::evict_last")  # breaks
     k.cache.policy_of_range(out, 128, 256, "L2::evict_last")  # keeps
 

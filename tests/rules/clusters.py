@@ -35,7 +35,7 @@ def end_while_a_signal_is_on_its_way(k):
 
 
 @kernel("cluster.access-before-start", cluster=2)
-def load_from_a_peer_that_may_not_have_started(k, out: nvb.Pointer(f32)):
+def load_from_a_peer_that_may_not_have_started(k, out: nvb.Pointer[f32]):
     peer = k.cluster.map_shared_rank(k.shared(f32, 128), k.cluster.peer_rank())
     k.cluster.sync()  # keeps
     out[0] = peer[0]
@@ -43,7 +43,7 @@ def load_from_a_peer_that_may_not_have_started(k, out: nvb.Pointer(f32)):
 
 
 @kernel("cluster.exit-before-access", cluster=2)
-def load_from_a_peer_that_may_have_ended(k, out: nvb.Pointer(f32)):
+def load_from_a_peer_that_may_have_ended(k, out: nvb.Pointer[f32]):
     peer = k.cluster.map_shared_rank(k.shared(f32, 128), k.cluster.peer_rank())
     k.cluster.sync()
     out[0] = peer[0]
@@ -51,7 +51,7 @@ def load_from_a_peer_that_may_have_ended(k, out: nvb.Pointer(f32)):
 
 
 @kernel("cluster.not-shared", cluster=2)
-def global_memory_of_a_peer(k, out: nvb.Pointer(f32)):
+def global_memory_of_a_peer(k, out: nvb.Pointer[f32]):
     own = k.shared(f32, 128)
     k.cluster.sync()
     peer = k.cluster.map_shared_rank(out, 1)  # breaks
@@ -61,7 +61,7 @@ def global_memory_of_a_peer(k, out: nvb.Pointer(f32)):
 
 
 @kernel("cluster.missing-barrier", cluster=2)
-def read_of_what_a_peer_may_not_have_written(k, out: nvb.Pointer(f32)):
+def read_of_what_a_peer_may_not_have_written(k, out: nvb.Pointer[f32]):
     own = k.shared(f32, 128)
     own[k.thread_id()] = 1.0
     k.cluster.arrive("relaxed")  # breaks
@@ -80,7 +80,7 @@ def copy_into_the_memory_of_a_peer(k, a: nvb.Pointer(f32, align=16)):
 
 
 @kernel("cluster.window", cluster=2)
-def address_from_a_table(k, table: nvb.Pointer(u32), out: nvb.Pointer(f32)):
+def address_from_a_table(k, table: nvb.Pointer[u32], out: nvb.Pointer[f32]):
     k.cluster.sync()
     value = k.shared_address(table[0], f32, 4)  # breaks
     value = k.shared_address(table[0], f32, 4, window="cluster")  # keeps

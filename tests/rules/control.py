@@ -10,7 +10,7 @@ from tests.rules.example import kernel, program
 
 
 @kernel("control.else")
-def else_far_from_its_if(k, out: nvb.Pointer(i32)):
+def else_far_from_its_if(k, out: nvb.Pointer[i32]):
     with k.if_(k.thread_id() == 0):
         out[0] = 1
     out[1] = 2  # breaks
@@ -19,7 +19,7 @@ def else_far_from_its_if(k, out: nvb.Pointer(i32)):
 
 
 @kernel("control.endless")
-def endless(k, flag: nvb.Pointer(i32)):
+def endless(k, flag: nvb.Pointer[i32]):
     with k.loop():
         seen = flag[0]
         k.break_if(seen == 1)  # keeps
@@ -27,7 +27,7 @@ def endless(k, flag: nvb.Pointer(i32)):
 
 
 @kernel("control.left")
-def return_of_python(k, out: nvb.Pointer(i32)):
+def return_of_python(k, out: nvb.Pointer[i32]):
     with k.if_(k.thread_id() != 0):  # breaks
         return  # breaks
     k.return_if(k.thread_id() != 0)  # keeps
@@ -35,7 +35,7 @@ def return_of_python(k, out: nvb.Pointer(i32)):
 
 
 @kernel("control.loop")
-def break_outside_of_a_loop(k, out: nvb.Pointer(i32), count: i32):
+def break_outside_of_a_loop(k, out: nvb.Pointer[i32], count: i32):
     k.break_if(count == 0)  # breaks
     with k.range(count) as i:
         k.break_if(i == 7)  # keeps
@@ -43,7 +43,7 @@ def break_outside_of_a_loop(k, out: nvb.Pointer(i32), count: i32):
 
 
 @kernel("control.not-entered")
-def if_without_with(k, out: nvb.Pointer(i32)):
+def if_without_with(k, out: nvb.Pointer[i32]):
     k.if_(k.thread_id() == 0)  # breaks
     out[0] = 1  # breaks
     with k.if_(k.thread_id() == 0):  # keeps
@@ -51,7 +51,7 @@ def if_without_with(k, out: nvb.Pointer(i32)):
 
 
 @kernel("control.entered-twice")
-def one_if_for_two_blocks(k, out: nvb.Pointer(i32)):
+def one_if_for_two_blocks(k, out: nvb.Pointer[i32]):
     first = k.if_(k.thread_id() == 0)
     with first:
         out[0] = 1
@@ -62,7 +62,7 @@ def one_if_for_two_blocks(k, out: nvb.Pointer(i32)):
 
 
 @kernel("control.one-thread")
-def barrier_in_one_thread(k, out: nvb.Pointer(i32)):
+def barrier_in_one_thread(k, out: nvb.Pointer[i32]):
     with k.one_thread():
         out[0] = 1
         k.barrier.sync()  # breaks
@@ -80,7 +80,7 @@ def finish_inside_a_block():
 
 
 @kernel("control.range-end")
-def counter_that_wraps(k, out: nvb.Pointer(i32)):
+def counter_that_wraps(k, out: nvb.Pointer[i32]):
     last = 2**31 - 1  # breaks
     last = 2**31 - 4  # keeps
     with k.range(0, last, 4) as i:
@@ -88,7 +88,7 @@ def counter_that_wraps(k, out: nvb.Pointer(i32)):
 
 
 @kernel("control.step")
-def count_down(k, out: nvb.Pointer(i32)):
+def count_down(k, out: nvb.Pointer[i32]):
     with k.range(8, 0, -1) as i:  # breaks
         out[i] = i  # breaks
     with k.range(8) as i:  # keeps
@@ -106,7 +106,7 @@ def exception_through_a_block():
 
 
 @kernel("control.unreachable")
-def code_behind_a_return(k, out: nvb.Pointer(i32)):
+def code_behind_a_return(k, out: nvb.Pointer[i32]):
     with k.if_(k.thread_id() == 0):
         k.return_()  # breaks
         out[0] = 1
@@ -114,7 +114,7 @@ def code_behind_a_return(k, out: nvb.Pointer(i32)):
 
 
 @kernel("control.with")
-def loop_of_python(k, out: nvb.Pointer(i32)):
+def loop_of_python(k, out: nvb.Pointer[i32]):
     for i in k.range(4):  # breaks
         out[i] = i  # breaks
     with k.range(4) as i:  # keeps

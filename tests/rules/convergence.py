@@ -16,7 +16,7 @@ def setmaxnreg_in_one_warp(k):
 
 
 @kernel("convergence.warp")
-def shuffle_in_some_lanes(k, out: nvb.Pointer(i32)):
+def shuffle_in_some_lanes(k, out: nvb.Pointer[i32]):
     number = k.thread_id()
     sum_of_two = number + k.warp.shuffle(number, "bfly", 1)  # keeps
     with k.if_(number < 40):
@@ -32,7 +32,7 @@ def barrier_in_one_warpgroup(k):
 
 
 @kernel("barrier.skipped")
-def barrier_behind_an_exit(k, out: nvb.Pointer(i32), count: i32):
+def barrier_behind_an_exit(k, out: nvb.Pointer[i32], count: i32):
     number = k.block_id() * 128 + k.thread_id()
     k.return_if(number >= count)  # breaks
     with k.if_(number < count):  # keeps
@@ -41,7 +41,7 @@ def barrier_behind_an_exit(k, out: nvb.Pointer(i32), count: i32):
 
 
 @kernel("cluster.divergent", cluster=2)
-def cluster_barrier_in_one_cta(k, out: nvb.Pointer(i32)):
+def cluster_barrier_in_one_cta(k, out: nvb.Pointer[i32]):
     with k.if_(k.cluster.rank() == 0):
         out[0] = 1
         k.cluster.sync()  # breaks

@@ -69,7 +69,7 @@ def one_box_for_two_ctas():
 
 
 @kernel("copy.operands", "sm_80")
-def into_registers_without_a_load(k, a: nvb.Pointer(f16)):
+def into_registers_without_a_load(k, a: nvb.Pointer[f16]):
     copy = make_tiled_copy(cp_async_copy(f16), Layout((16, 8), (8, 1)), Layout((1, 8)))  # breaks
     copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))  # keeps
     part = k.tensor(a, Layout((16, 64), (64, 1))).partition(copy.get_slice(k.thread_id()).partition_S)
@@ -104,7 +104,7 @@ def three_matrices():
 
 
 @kernel("copy.where", "sm_80")
-def an_end_in_the_middle_of_a_vector(k, a: nvb.Pointer(f16), n: i32):
+def an_end_in_the_middle_of_a_vector(k, a: nvb.Pointer[f16], n: i32):
     """Of n nothing is known; n * 8 is a multiple of the eight elements that a thread copies at once."""
     copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
     mine = copy.get_slice(k.thread_id())
@@ -116,7 +116,7 @@ def an_end_in_the_middle_of_a_vector(k, a: nvb.Pointer(f16), n: i32):
 
 
 @kernel("tensor.below", "sm_80")
-def the_bound_of_the_rows_alone(k, a: nvb.Pointer(f16), n: i32):
+def the_bound_of_the_rows_alone(k, a: nvb.Pointer[f16], n: i32):
     copy = make_tiled_copy(universal_copy(f16), Layout((16, 8), (8, 1)))
     mine = copy.get_slice(k.thread_id())
     part = k.tensor(a, Layout((16, 64), (64, 1))).partition(mine.partition_S)
@@ -148,7 +148,7 @@ def padding_that_was_not_allocated(k):
 
 
 @kernel("tensor.multiple", "sm_90a")
-def rows_that_promise_nothing(k, a: nvb.Pointer(f16), pitch: i32):
+def rows_that_promise_nothing(k, a: nvb.Pointer[f16], pitch: i32):
     k.tensor(a, Layout((64, 64), (pitch, 1)), multiple_of=0)  # breaks
     k.tensor(a, Layout((64, 64), (pitch, 1)), multiple_of=8)  # keeps
 
@@ -167,7 +167,7 @@ def a_matrix_in_one_thread(k):
 
 
 @kernel("tensor.register-index", "sm_90a")
-def a_register_by_its_number(k, out: nvb.Pointer(f32)):
+def a_register_by_its_number(k, out: nvb.Pointer[f32]):
     registers = k.register_tensor(f32, 4)
     with k.range(4) as i:  # breaks
         out[i] = registers[i]  # breaks
@@ -176,14 +176,14 @@ def a_register_by_its_number(k, out: nvb.Pointer(f32)):
 
 
 @kernel("tensor.coordinate", "sm_90a")
-def the_row_after_the_last(k, out: nvb.Pointer(f32)):
+def the_row_after_the_last(k, out: nvb.Pointer[f32]):
     matrix = k.tensor(out, Layout((8, 8), (8, 1)))
     matrix[8, 0] = 1.0  # breaks
     matrix[7, 0] = 1.0  # keeps
 
 
 @kernel("copy.tma-only", "sm_80")
-def threads_that_wait_at_an_mbarrier(k, a: nvb.Pointer(f16)):
+def threads_that_wait_at_an_mbarrier(k, a: nvb.Pointer[f16]):
     copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
     part = k.tensor(a, Layout((16, 64), (64, 1))).partition(copy.get_slice(k.thread_id()).partition_S)
     registers, full = k.register_tensor(f16, part.shape), k.mbarrier.array(1, 1)

@@ -9,7 +9,7 @@ from tests.rules.example import kernel
 
 
 @kernel("instruction.operands", cluster=2)
-def rank_left_out(k, out: nvb.Pointer(u32)):
+def rank_left_out(k, out: nvb.Pointer[u32]):
     here = k.generic_address(k.shared(u32, 1, align=16))
     k.instruction(cluster.mapa(None, 64), address=here)  # breaks
     k.instruction(cluster.mapa(None, 64), address=here, rank=1)  # keeps

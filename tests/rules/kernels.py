@@ -77,7 +77,7 @@ def pointer_with_an_odd_alignment():
 
 
 @kernel("kernel.warp")
-def thread_of_a_warp_that_is_not_there(k, out: nvb.Pointer(i32)):
+def thread_of_a_warp_that_is_not_there(k, out: nvb.Pointer[i32]):
     with k.one_thread(4):  # breaks
         out[0] = 1  # breaks
     with k.one_thread(3):  # keeps
@@ -123,7 +123,7 @@ def register_budget_without_the_suffix():
 
 
 @kernel("register.name")
-def special_register_that_is_none(k, out: nvb.Pointer(i32)):
+def special_register_that_is_none(k, out: nvb.Pointer[i32]):
     out[0] = k.special_register("tid.w")  # breaks
     out[0] = k.special_register("tid.z")  # keeps
 
@@ -228,7 +228,7 @@ def epilogue_of_another_width(k, c: nvb.TensorMap(f16, box=(64, 64))):
 
 
 @kernel("accumulator.overlap")
-def rows_on_one_another(k, out: nvb.Pointer(f32)):
+def rows_on_one_another(k, out: nvb.Pointer[f32]):
     acc = k.wgmma.accumulator(64)
     acc.fill(0.0)
     stride = 32  # breaks

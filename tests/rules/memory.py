@@ -14,25 +14,25 @@ def vector_at_one_float(k, x: nvb.Pointer(f32, align=4)):
 
 
 @kernel("memory.atomic")
-def greatest_of_floats(k, x: nvb.Pointer(f32)):
+def greatest_of_floats(k, x: nvb.Pointer[f32]):
     x.atomic("max", 1.0)  # breaks
     x.atomic("add", 1.0)  # keeps
 
 
 @kernel("memory.pointer")
-def address_of_an_address(k, x: nvb.Pointer(f32), address: nvb.i64):
+def address_of_an_address(k, x: nvb.Pointer[f32], address: nvb.i64):
     k.global_address(address.ir, f32, 4)  # breaks
     k.global_address(k.function.args[0], f32, 4)  # keeps
 
 
 @kernel("memory.sub-byte")
-def step_of_half_a_byte(k, x: nvb.Pointer(e2m1)):
+def step_of_half_a_byte(k, x: nvb.Pointer[e2m1]):
     x = x + 3  # breaks
     x = x + 4  # keeps
 
 
 @kernel("memory.element")
-def pair_of_nibbles(k, x: nvb.Pointer(s4), out: nvb.Pointer(s8)):
+def pair_of_nibbles(k, x: nvb.Pointer[s4], out: nvb.Pointer[s8]):
     low, high = x.load(2)  # breaks
     both = x.cast(s8)[0]  # keeps
     low, high = both.to(s4), (both >> 4).to(s4)  # keeps
@@ -91,7 +91,7 @@ def fewer_than_no_groups(k):
 
 
 @kernel("async-copy.policy", "sm_80")
-def no_policy(k, x: nvb.Pointer(u8)):
+def no_policy(k, x: nvb.Pointer[u8]):
     tile = k.shared(u8, 2048)
     policy = k.const(0, u64)  # breaks
     policy = k.cache.policy("L2::evict_last")  # keeps
@@ -99,7 +99,7 @@ def no_policy(k, x: nvb.Pointer(u8)):
 
 
 @kernel("async-copy.read-bytes", "sm_80")
-def more_than_is_copied(k, x: nvb.Pointer(u8)):
+def more_than_is_copied(k, x: nvb.Pointer[u8]):
     tile = k.shared(u8, 2048)
     k.cp_async.copy(tile + k.thread_id() * 16, x, 16, read_bytes=32)  # breaks
     k.cp_async.copy(tile + k.thread_id() * 16, x, 16, read_bytes=8)  # keeps

@@ -15,101 +15,101 @@ BLACKWELL_PC = Target.parse("sm_120a")
 
 @program("mma.shape")
 def shape_without_its_letters():
-    nvb.mma("16x8x16", f16, f16, f32)  # breaks
-    nvb.mma("m16n8k16", f16, f16, f32)  # keeps
+    nvb.mma.sync("16x8x16", f16, f16, f32)  # breaks
+    nvb.mma.sync("m16n8k16", f16, f16, f32)  # keeps
 
 
 @program("mma.types")
 def two_types_of_16_bits():
-    select_mma(nvb.mma("m16n8k16", f16, bf16, f32), HOPPER)  # breaks
-    select_mma(nvb.mma("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
+    select_mma(nvb.mma.sync("m16n8k16", f16, bf16, f32), HOPPER)  # breaks
+    select_mma(nvb.mma.sync("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
 
 
 @program("mma.extent")
 def square_shape():
-    select_mma(nvb.mma("m16n16k16", f16, f16, f32), HOPPER)  # breaks
-    select_mma(nvb.mma("m16n8k16", f16, f16, f32), HOPPER)  # keeps
+    select_mma(nvb.mma.sync("m16n16k16", f16, f16, f32), HOPPER)  # breaks
+    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), HOPPER)  # keeps
 
 
 @program("mma.accumulators")
 def bf16_into_f16():
-    select_mma(nvb.mma("m16n8k16", bf16, bf16, f16), HOPPER)  # breaks
-    select_mma(nvb.mma("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
+    select_mma(nvb.mma.sync("m16n8k16", bf16, bf16, f16), HOPPER)  # breaks
+    select_mma(nvb.mma.sync("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
 
 
 @program("mma.layouts")
 def a_by_columns():
-    select_mma(nvb.mma("m16n8k16", f16, f16, f32, a_layout="col"), HOPPER)  # breaks
-    select_mma(nvb.mma("m16n8k16", f16, f16, f32, a_layout="row"), HOPPER)  # keeps
+    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32, a_layout="col"), HOPPER)  # breaks
+    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32, a_layout="row"), HOPPER)  # keeps
 
 
 @program("mma.satfinite")
 def floats_that_saturate():
-    select_mma(nvb.mma("m16n8k16", f16, f16, f32, satfinite=True), HOPPER)  # breaks
-    select_mma(nvb.mma("m16n8k16", s8, s8, s32, satfinite=True), HOPPER)  # keeps
+    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32, satfinite=True), HOPPER)  # breaks
+    select_mma(nvb.mma.sync("m16n8k16", s8, s8, s32, satfinite=True), HOPPER)  # keeps
 
 
 @program("mma.sparsity")
 def sparse_doubles():
-    select_mma(nvb.mma("m16n8k16", f64, f64, f64, sparsity="sp"), HOPPER)  # breaks
-    select_mma(nvb.mma("m16n8k16", f64, f64, f64), HOPPER)  # keeps
+    select_mma(nvb.mma.sync("m16n8k16", f64, f64, f64, sparse=True), HOPPER)  # breaks
+    select_mma(nvb.mma.sync("m16n8k16", f64, f64, f64), HOPPER)  # keeps
 
 
 @program("mma.operation")
 def bits_without_an_operation():
-    select_mma(nvb.mma("m16n8k128", b1, b1, s32), AMPERE)  # breaks
-    select_mma(nvb.mma("m16n8k128", b1, b1, s32, operation="and"), AMPERE)  # keeps
+    select_mma(nvb.mma.sync("m16n8k128", b1, b1, s32), AMPERE)  # breaks
+    select_mma(nvb.mma.sync("m16n8k128", b1, b1, s32, popc="and"), AMPERE)  # keeps
 
 
 @program("mma.kind")
 def fp4_without_a_kind():
-    select_mma(nvb.mma("m16n8k32", e2m1, e2m1, f32), BLACKWELL_PC)  # breaks
-    select_mma(nvb.mma("m16n8k32", e2m1, e2m1, f32, kind="f8f6f4"), BLACKWELL_PC)  # keeps
+    select_mma(nvb.mma.sync("m16n8k32", e2m1, e2m1, f32), BLACKWELL_PC)  # breaks
+    select_mma(nvb.mma.sync("m16n8k32", e2m1, e2m1, f32, kind="f8f6f4"), BLACKWELL_PC)  # keeps
 
 
 @program("mma.scale")
 def factors_of_another_vector():
-    select_mma(nvb.mma("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=4), BLACKWELL_PC)  # breaks
-    select_mma(nvb.mma("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=2), BLACKWELL_PC)  # keeps
+    select_mma(nvb.mma.sync("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=4), BLACKWELL_PC)  # breaks
+    select_mma(nvb.mma.sync("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=2), BLACKWELL_PC)  # keeps
 
 
 @program("mma.immediate")
 def metadata_of_threads_that_have_none():
-    select_mma(nvb.mma("m16n8k32", s8, s8, s32, sparsity="sp", selector=2), HOPPER)  # breaks
-    select_mma(nvb.mma("m16n8k32", s8, s8, s32, sparsity="sp", selector=1), HOPPER)  # keeps
+    select_mma(nvb.mma.sync("m16n8k32", s8, s8, s32, sparse=True, selector=2), HOPPER)  # breaks
+    select_mma(nvb.mma.sync("m16n8k32", s8, s8, s32, sparse=True, selector=1), HOPPER)  # keeps
 
 
 @program("mma.target")
 def mma_of_a_later_chip():
     target = Target.parse("sm_75")  # breaks
     target = Target.parse("sm_80")  # keeps
-    select_mma(nvb.mma("m16n8k16", f16, f16, f32), target)
+    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), target)
 
 
 @program("mma.ptx-version")
 def fp8_in_old_ptx():
     target = Target.parse("sm_89", (8, 3))  # breaks
     target = Target.parse("sm_89", (8, 4))  # keeps
-    select_mma(nvb.mma("m16n8k32", e4m3, e4m3, f32), target)
+    select_mma(nvb.mma.sync("m16n8k32", e4m3, e4m3, f32), target)
 
 
 @kernel("mma.registers")
 def two_registers_of_a(k):
-    request = nvb.mma("m16n8k16", f16, f16, f32)
+    request = nvb.mma.sync("m16n8k16", f16, f16, f32)
     k.mma.sync(request, [0] * 2, [0] * 2, [0.0] * 4)  # breaks
     k.mma.sync(request, [0] * 4, [0] * 2, [0.0] * 4)  # keeps
 
 
 @kernel("mma.operands")
 def sparse_without_metadata(k):
-    request = nvb.mma("m16n8k32", f16, f16, f32, sparsity="sp")
+    request = nvb.mma.sync("m16n8k32", f16, f16, f32, sparse=True)
     k.mma.sync(request, [0] * 4, [0] * 4, [0.0] * 4)  # breaks
     k.mma.sync(request, [0] * 4, [0] * 4, [0.0] * 4, metadata=0x44444444)  # keeps
 
 
 @kernel("mma.tile")
 def tiles_of_different_k(k):
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     acc, a = mma.accumulator(), k.shared_tile(mma.smem_a(64))
     b = k.shared_tile(mma.smem_b(128))  # breaks
     b = k.shared_tile(mma.smem_b(64))  # keeps
@@ -119,19 +119,19 @@ def tiles_of_different_k(k):
 
 @kernel("mma.warpgroups", threads=256)
 def no_warpgroups_along_n(k):
-    k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 0))  # breaks
-    k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # keeps
+    k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=(2, 0))  # breaks
+    k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # keeps
 
 
 @kernel("mma.threads", threads=256)
 def sixteen_warpgroups(k):
-    k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(4, 4))  # breaks
-    k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # keeps
+    k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=(4, 4))  # breaks
+    k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # keeps
 
 
 @kernel("mma.warpgroup", threads=256)
 def warpgroup_behind_the_last(k):
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=(2, 1))
     acc, a, b = mma.accumulator(), k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
     with k.wgmma.group():
         mma.accumulate(acc, a, b, warpgroup=2)  # breaks
@@ -140,8 +140,8 @@ def warpgroup_behind_the_last(k):
 
 @kernel("mma.warpgroups-there", threads=256)
 def half_of_the_tile(k):
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # breaks
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=(1, 1))  # keeps
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=(2, 1))  # breaks
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=(1, 1))  # keeps
     a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
     with k.producer(40):
         pass
@@ -160,7 +160,7 @@ def atoms_laid_out_twice(k):
 
 @kernel("mma.tile-accumulators")
 def four_atoms_in_one_accumulator(k):
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), tile=(128, 128))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), tile=(128, 128))
     acc = mma.accumulator()  # breaks
     acc = mma.accumulators()  # keeps
     acc.clear()
@@ -168,7 +168,7 @@ def four_atoms_in_one_accumulator(k):
 
 @kernel("mma.tile-registers")
 def fragments_of_half_a_step(k):
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
     one = k.wgmma.fragment([0] * 4, f16)
     mma.make_fragment_A([one])  # breaks
     mma.make_fragment_A([one, one])  # keeps
@@ -176,8 +176,8 @@ def fragments_of_half_a_step(k):
 
 @kernel("mma.tile-parts")
 def sum_of_one_part(k):
-    acc = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32)).accumulators()  # breaks
-    acc = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32)).accumulators(parts=2)  # keeps
+    acc = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)).accumulators()  # breaks
+    acc = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)).accumulators(parts=2)  # keeps
     for one in acc:
         one.fill(0.0)
     acc.add_parts()

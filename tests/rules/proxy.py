@@ -58,7 +58,7 @@ def tile_that_slower_warps_still_multiply(k, matrix: MATRIX, steps: nvb.i32):
 
 
 @kernel("proxy.read-before-wait")
-def tile_that_may_not_have_come(k, matrix: MATRIX, out: nvb.Pointer(u32)):
+def tile_that_may_not_have_come(k, matrix: MATRIX, out: nvb.Pointer[u32]):
     tile, full = load_parts(k)
     with k.one_thread():
         k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)
@@ -69,7 +69,7 @@ def tile_that_may_not_have_come(k, matrix: MATRIX, out: nvb.Pointer(u32)):
 
 
 @kernel("async-copy.read-before-wait")
-def copy_of_a_group_that_is_left(k, x: nvb.Pointer(u32), out: nvb.Pointer(u32)):
+def copy_of_a_group_that_is_left(k, x: nvb.Pointer[u32], out: nvb.Pointer[u32]):
     buffer = k.shared(u32, 128)
     k.cp_async.copy(buffer + k.thread_id(), x + k.thread_id(), 4)
     k.cp_async.commit_group()

@@ -19,7 +19,7 @@ BLACKWELL = nvb.Target.parse("sm_100a")
 
 def wgmma_parts(k: nvb.KernelBuilder) -> tuple[TiledWgmma, Accumulator, SharedTile]:
     """An mma of one warpgroup, its accumulator, and a tile that serves as both operands."""
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     return mma, mma.accumulator(), k.shared_tile(mma.smem_a(64))
 
 

@@ -8,7 +8,7 @@ from tests.rules.example import kernel
 
 
 @kernel("shared.missing-barrier")
-def neighbour_that_may_not_have_written(k, x: nvb.Pointer(f32), out: nvb.Pointer(f32)):
+def neighbour_that_may_not_have_written(k, x: nvb.Pointer[f32], out: nvb.Pointer[f32]):
     buffer, thread = k.shared(f32, 128), k.thread_id()
     buffer[thread] = x[thread]
     k.barrier.sync()  # keeps
@@ -16,7 +16,7 @@ def neighbour_that_may_not_have_written(k, x: nvb.Pointer(f32), out: nvb.Pointer
 
 
 @kernel("shared.overwritten-early")
-def buffer_that_slower_threads_still_read(k, x: nvb.Pointer(f32), out: nvb.Pointer(f32), rounds: nvb.i32):
+def buffer_that_slower_threads_still_read(k, x: nvb.Pointer[f32], out: nvb.Pointer[f32], rounds: nvb.i32):
     buffer, thread = k.shared(f32, 128), k.thread_id()
     with k.range(rounds) as step:
         buffer[thread] = x[step * 128 + thread]
@@ -26,7 +26,7 @@ def buffer_that_slower_threads_still_read(k, x: nvb.Pointer(f32), out: nvb.Point
 
 
 @kernel("shared.bounds")
-def threads_past_the_end(k, x: nvb.Pointer(f32), out: nvb.Pointer(f32)):
+def threads_past_the_end(k, x: nvb.Pointer[f32], out: nvb.Pointer[f32]):
     buffer, thread = k.shared(f32, 64), k.thread_id()
     buffer[thread] = x[thread]  # breaks
     with k.if_(thread < 64):  # keeps

@@ -87,7 +87,7 @@ def cluster_before_hopper():
 
 
 @kernel("instruction.variant")
-def vote_of_no_kind(k, out: nvb.Pointer(i32)):
+def vote_of_no_kind(k, out: nvb.Pointer[i32]):
     k.warp.vote("most", k.lane_id() == 0)  # breaks
     k.warp.vote("any", k.lane_id() == 0)  # keeps
 
@@ -112,6 +112,6 @@ def fence_of_a_space_without_one():
 
 @kernel("row.emulated", "sm_90a")
 def mma_sync_in_fp8(k):
-    request = nvb.mma("m16n8k32", e4m3, e4m3, f32)  # breaks
-    request = nvb.mma("m16n8k16", f16, f16, f32)  # keeps
+    request = nvb.mma.sync("m16n8k32", e4m3, e4m3, f32)  # breaks
+    request = nvb.mma.sync("m16n8k16", f16, f16, f32)  # keeps
     k.mma.sync(request, [0] * 4, [0] * 2, [0.0] * 4)

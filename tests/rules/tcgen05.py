@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import nvbackend as nvb
 from nvbackend import InstructionDescriptor, Target, Tcgen05Request, e4m3, f16, f32, s8, s32
 from nvbackend.diagnostics import raise_all
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
@@ -183,3 +184,9 @@ def fp8_as_f16():
 def floats_that_saturate():
     InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32, saturate=True)  # breaks
     InstructionDescriptor(kind="i8", m=128, n=64, a=s8, b=s8, d=s32, saturate=True)  # keeps
+
+
+@program("tcgen05.k")
+def shape_with_too_long_a_k():
+    nvb.tcgen05.mma("m128n128k32", f16, f16, f32)  # breaks
+    nvb.tcgen05.mma("m128n128k16", f16, f16, f32)  # keeps

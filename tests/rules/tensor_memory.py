@@ -32,7 +32,7 @@ def load_of_three_repetitions(k):
 
 
 @kernel("tcgen05.read-before-wait", "sm_100a")
-def registers_read_too_early(k, out: Pointer(u32)):
+def registers_read_too_early(k, out: Pointer[u32]):
     with tensor_memory(k, 64) as tmem:
         load = k.tcgen05.ld(tmem, "32x32b", 1)
         k.tcgen05.wait_ld(load)  # keeps

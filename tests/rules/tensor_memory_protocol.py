@@ -61,7 +61,7 @@ def allocation_after_the_promise(k):
 
 
 @kernel("tcgen05.not-allocated", "sm_100a", threads=32)
-def columns_read_behind_their_end(k, out: nvb.Pointer(u32)):
+def columns_read_behind_their_end(k, out: nvb.Pointer[u32]):
     cell = k.shared(u32, 1)
     k.tcgen05.alloc(cell, 64)
     tmem = cell[0]
@@ -73,7 +73,7 @@ def columns_read_behind_their_end(k, out: nvb.Pointer(u32)):
 
 
 @kernel("tcgen05.bounds", "sm_100a")
-def load_behind_the_columns(k, out: nvb.Pointer(u32)):
+def load_behind_the_columns(k, out: nvb.Pointer[u32]):
     with tensor_memory(k, 64) as tmem:
         load = k.tcgen05.ld(tmem, "32x32b", 128)  # breaks
         load = k.tcgen05.ld(tmem, "32x32b", 64)  # keeps

@@ -74,7 +74,7 @@ def rows_for_half_an_atom():
 @program("epilogue.axpby-types")
 def floats_from_a_matrix_of_integers():
     k = nvb.KernelBuilder("k", "sm_90a", threads=128, parameters=[Parameter("d", Pointer(f32))])
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     c = k.arguments[0].cast(nvb.s32)  # breaks
     c = k.arguments[0].cast(nvb.bf16)  # keeps
     mma.axpby(1, mma.accumulator(), 1, k.arguments[0], 64, c=c)

@@ -85,7 +85,7 @@ def coordinates_of_another_rank(k, matrix: MATRIX):
 
 
 @kernel("tma.bulk-size")
-def forty_bytes(k, source: nvb.Pointer(f32)):
+def forty_bytes(k, source: nvb.Pointer[f32]):
     tile, full = load_parts(k)
     size = 40  # breaks
     size = 48  # keeps

@@ -10,7 +10,7 @@ from tests.rules.example import kernel, program
 
 
 @kernel("value.constant")
-def constant_cut_to_its_type(k, out: nvb.Pointer(u8)):
+def constant_cut_to_its_type(k, out: nvb.Pointer[u8]):
     out[0] = 256  # breaks
     out[0] = 255  # keeps
 
@@ -25,7 +25,7 @@ def value_of_another_kernel():
 
 
 @kernel("value.kind")
-def text_as_a_value(k, out: nvb.Pointer(i32)):
+def text_as_a_value(k, out: nvb.Pointer[i32]):
     out[0] = "1"  # breaks
     out[0] = 1  # keeps
 
@@ -39,13 +39,13 @@ def llvm_value_of_another_type():
 
 
 @kernel("value.operation")
-def remainder_of_floats(k, x: nvb.Pointer(f32)):
+def remainder_of_floats(k, x: nvb.Pointer[f32]):
     x[0] = x[0] % 2.0  # breaks
     x[0] = (x[0].to(i32) % 2).to(f32)  # keeps
 
 
 @kernel("value.scope")
-def value_behind_its_block(k, out: nvb.Pointer(i32), count: i32):
+def value_behind_its_block(k, out: nvb.Pointer[i32], count: i32):
     last = k.var(0)
     with k.range(count) as i:
         last.set(i)
@@ -54,7 +54,7 @@ def value_behind_its_block(k, out: nvb.Pointer(i32), count: i32):
 
 
 @kernel("value.truth")
-def python_if_on_a_value(k, out: nvb.Pointer(i32), count: i32):
+def python_if_on_a_value(k, out: nvb.Pointer[i32], count: i32):
     if count > 0:  # breaks
         out[0] = 1  # breaks
     with k.if_(count > 0):  # keeps
@@ -62,20 +62,20 @@ def python_if_on_a_value(k, out: nvb.Pointer(i32), count: i32):
 
 
 @kernel("value.type")
-def sum_of_two_types(k, x: nvb.Pointer(f32), count: i32):
+def sum_of_two_types(k, x: nvb.Pointer[f32], count: i32):
     x[0] = x[0] + count  # breaks
     x[0] = x[0] + count.to(f32)  # keeps
 
 
 @kernel("value.name")
-def name_with_a_line_break(k, out: nvb.Pointer(i32)):
+def name_with_a_line_break(k, out: nvb.Pointer[i32]):
     count = k.var(0, name="two\nlines")  # breaks
     count = k.var(0, name="one line")  # keeps
     out[0] = count
 
 
 @kernel("value.number")
-def loop_of_the_host_over_a_value(k, out: nvb.Pointer(i32), n: i32):
+def loop_of_the_host_over_a_value(k, out: nvb.Pointer[i32], n: i32):
     for i in range(n):  # breaks
         out[i] = i  # breaks
     with k.range(n) as i:  # keeps

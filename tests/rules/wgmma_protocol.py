@@ -39,7 +39,7 @@ def no_wait(k):
 
 
 @kernel("wgmma.read-in-flight")
-def read_too_early(k, out: nvb.Pointer(f32)):
+def read_too_early(k, out: nvb.Pointer[f32]):
     mma, acc, tile = wgmma_parts(k)
     with k.wgmma.group(in_flight=1):
         mma.accumulate(acc, tile, tile)
@@ -102,7 +102,7 @@ def fence_inside_a_group(k):
 
 
 @kernel("wgmma.unwritten")
-def stored_before_anything_was_multiplied(k, out: nvb.Pointer(f32)):
+def stored_before_anything_was_multiplied(k, out: nvb.Pointer[f32]):
     mma, acc, tile = wgmma_parts(k)
     out[k.thread_id()] = acc[0]  # breaks
     with k.wgmma.group():

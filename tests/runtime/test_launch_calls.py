@@ -15,7 +15,7 @@ from tests.support.runtime import FakeDevice
 
 
 @nvb.kernel("sm_90a", threads=96)
-def scale(k, x: nvb.Pointer(f32), n: i32):
+def scale(k, x: nvb.Pointer[f32], n: i32):
     x[0] = 1.0
 
 

@@ -16,5 +16,5 @@ def warpgroup_kernel(**parameters: nvb.Pointer | nvb.Scalar) -> nvb.KernelBuilde
 def product(k: nvb.KernelBuilder, n: int, d: nvb.ElementType = f32) -> tuple[TiledWgmma, nvb.Accumulator]:
     """One wgmma of 64 x `n`, of s8 where it sums in s32 and of f16 elsewhere, and an accumulator for it."""
     factor, k_extent = (s8, 32) if d is s32 else (f16, 16)
-    mma = k.tiled_mma(nvb.wgmma(f"m64n{n}k{k_extent}", factor, factor, d))
+    mma = k.tiled_mma(nvb.wgmma.mma_async(f"m64n{n}k{k_extent}", factor, factor, d))
     return mma, mma.accumulator()

@@ -13,7 +13,7 @@ import nvbackend as nvb
 from nvbackend import f32
 from nvbackend.builder.kernel.definition import KernelDefinition
 
-OUT = nvb.Pointer(f32)
+OUT = nvb.Pointer[f32]
 
 
 def compiled(definition: KernelDefinition, **options: Any) -> Any:
@@ -47,5 +47,5 @@ def in_module(text: str) -> types.ModuleType:
 
 
 HEAD = '@nvb.kernel("sm_80", threads=32)\n'
-BODY = HEAD + "def kernel(k, out: nvb.Pointer(f32)):\n    out[0] = "
+BODY = HEAD + "def kernel(k, out: nvb.Pointer[f32]):\n    out[0] = "
 """A kernel as text, up to the value that it stores."""

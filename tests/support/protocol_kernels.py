@@ -20,9 +20,9 @@ ROWS_OF_D = SmemLayout(Major.K, Swizzle.B128, f16, 128, 64)
 
 
 @nvb.kernel("sm_90a", threads=THREADS)
-def register_operand(k: KernelBuilder, a: nvb.Pointer(u32), b: MATRIX, c: nvb.Pointer(f32), steps: i32) -> None:
+def register_operand(k: KernelBuilder, a: nvb.Pointer[u32], b: MATRIX, c: nvb.Pointer[f32], steps: i32) -> None:
     """C = A * B with A in registers and B by TMA, one buffer of it."""
-    request = nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True)
+    request = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, a_in_registers=True)
     tile = k.shared_tile(TILE, name="b")
     full = k.mbarrier.array(1, arrivals=1, name="full")
     k.mbarrier.ready()
@@ -47,10 +47,10 @@ def register_operand(k: KernelBuilder, a: nvb.Pointer(u32), b: MATRIX, c: nvb.Po
 
 @nvb.kernel("sm_90a", threads=THREADS)
 def ordinary_stores(
-    k: KernelBuilder, a: nvb.Pointer(u32), b: nvb.Pointer(u32), c: nvb.Pointer(f32), steps: i32
+    k: KernelBuilder, a: nvb.Pointer[u32], b: nvb.Pointer[u32], c: nvb.Pointer[f32], steps: i32
 ) -> None:
     """C = A * B from tiles that ordinary stores fill, so that a proxy fence must stand in between."""
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     tile_a, tile_b = k.shared_tile(mma.smem_a(64), name="a"), k.shared_tile(mma.smem_b(64), name="b")
     acc = mma.accumulator()
     with k.range(steps) as step:
@@ -74,7 +74,7 @@ def _copy(k: KernelBuilder, source: Address, tile: SharedTile) -> None:
 
 
 @nvb.kernel("sm_100a", threads=THREADS)
-def tensor_memory(k: KernelBuilder, a: nvb.TensorMap(f16, box=(128, 64)), b: MATRIX, c: nvb.Pointer(u32)) -> None:
+def tensor_memory(k: KernelBuilder, a: nvb.TensorMap(f16, box=(128, 64)), b: MATRIX, c: nvb.Pointer[u32]) -> None:
     """C = A * B of one 128 x 64 tile on the fifth-generation tensor core."""
     cell = k.shared(u32, 1, name="cell")
     tile_a, tile_b = k.shared_tile(ROWS_OF_D, name="a"), k.shared_tile(TILE, name="b")

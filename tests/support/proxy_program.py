@@ -14,7 +14,7 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
 TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
-MMA = wgmma("m64n64k16", f16, f16, f32)
+MMA = wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 
 class Program:

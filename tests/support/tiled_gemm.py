@@ -18,14 +18,14 @@ from nvbackend.tiled import (
 )
 
 TILE = 64
-INSTRUCTION = nvb.mma("m16n8k16", f16, f16, f16)
+INSTRUCTION = nvb.mma.sync("m16n8k16", f16, f16, f16)
 MMA = make_tiled_mma("SM80_16x8x16_F16F16F16F16_TN", (2, 2, 1), (32, 32, 16))
 SWIZZLED = ComposedLayout(Swizzle(3, 3, 3), 0, Layout((TILE, TILE), (TILE, 1)))
 FILL = make_tiled_copy(cp_async_copy(f16, cache="cg"), Layout((16, 8), (8, 1)), Layout((1, 8)))
 DRAIN = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
 LOAD_A, LOAD_B = make_tiled_copy_A(ldmatrix_copy(f16), MMA), make_tiled_copy_B(ldmatrix_copy(f16), MMA)
 STORE = make_tiled_copy_C(stmatrix_copy(f16), MMA)
-Matrix = nvb.Pointer(f16)
+Matrix = nvb.Pointer[f16]
 
 
 @nvb.kernel("sm_90a", threads=128)

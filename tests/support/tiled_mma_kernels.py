@@ -108,12 +108,12 @@ def _load(k: KernelBuilder, mma: Any, rows: Any, source: Address, turn: Any, col
         rows[at] = own[at]
 
 
-F16 = nvb.wgmma("m64n32k16", nvb.f16, nvb.f16, nvb.f32)
-HALVES = nvb.wgmma("m64n32k16", nvb.f16, nvb.f16, nvb.f16)
-S8 = nvb.wgmma("m64n32k32", nvb.s8, nvb.s8, nvb.s32)
-TF32 = nvb.wgmma("m64n32k8", nvb.tf32, nvb.tf32, nvb.f32)
-RS = nvb.wgmma("m64n32k16", nvb.f16, nvb.f16, nvb.f32, a_in_registers=True)
-RS_S8 = nvb.wgmma("m64n32k32", nvb.s8, nvb.s8, nvb.s32, a_in_registers=True)
+F16 = nvb.wgmma.mma_async("m64n32k16", nvb.f16, nvb.f16, nvb.f32)
+HALVES = nvb.wgmma.mma_async("m64n32k16", nvb.f16, nvb.f16, nvb.f16)
+S8 = nvb.wgmma.mma_async("m64n32k32", nvb.s8, nvb.s8, nvb.s32)
+TF32 = nvb.wgmma.mma_async("m64n32k8", nvb.tf32, nvb.tf32, nvb.f32)
+RS = nvb.wgmma.mma_async("m64n32k16", nvb.f16, nvb.f16, nvb.f32, a_in_registers=True)
+RS_S8 = nvb.wgmma.mma_async("m64n32k32", nvb.s8, nvb.s8, nvb.s32, a_in_registers=True)
 _K, _MN, _NARROW = (Major.K, Swizzle.B128), (Major.MN, Swizzle.B64), (Major.MN, Swizzle.B32)
 _WIDE = {"warpgroups": (2, 1), "tile": (256, 64)}
 

@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
 from nvbackend.builder.scopes import rules
@@ -58,8 +58,10 @@ def kernel(
     """Decorate a function that builds a kernel.
 
     Its first parameter is the KernelBuilder; the others are the kernel's parameters, annotated with an element type
-    (`nvb.i32`), `nvb.Pointer(element)` or `nvb.TensorMap(element, box)`. Keyword-only parameters with a default are
-    build-time constants, which `build` and `compile` can set. Raises target.unknown at the decorated line.
+    (`nvb.i32`), `nvb.Pointer[element]`, or, where there is more to say, `Annotated[nvb.TensorMap,
+    nvb.TensorMap(element, box)]` and `Annotated[nvb.Pointer, nvb.Pointer(element, align=32)]`. Keyword-only parameters
+    with a default are build-time constants, which `build` and `compile` can set. Raises target.unknown at the decorated
+    line.
     """
     found = Target.parse(target)
 
@@ -255,9 +257,26 @@ def _check_function(function: Callable[..., None]) -> None:
             rules.KERNEL_FUNCTION.fail(kernel=name, problem=problem, advice=advice)
 
 
-def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType:
-    if isinstance(annotation, ElementType):
-        return Scalar(annotation)
-    if isinstance(annotation, (Scalar, Pointer, TensorMap)):
-        return annotation
-    rules.PARAMETER_TYPE.fail(name=name, kernel=kernel_name, given=annotation)
+def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType | ElementType:
+    """The type that an annotation is, or that `Annotated` adds to the class of what arrives in the body."""
+    is_annotated = get_origin(annotation) is Annotated
+    parts = annotation.__metadata__ if is_annotated else (annotation,)
+    types = [part for part in parts if isinstance(part, (ElementType, Scalar, Pointer, TensorMap))]
+    if len(types) != 1:
+        rules.PARAMETER_TYPE.fail(name=name, kernel=kernel_name, given=annotation)
+    if is_annotated:
+        _check_class(name, annotation, types[0])
+    return types[0]
+
+
+def _check_class(name: str, annotation: Any, found: ParameterType | ElementType) -> None:
+    """kernel.parameter-fact where type checkers would take the parameter for another class than what arrives."""
+    from nvbackend.builder.core.memory import Address
+    from nvbackend.builder.core.parameters import TensorMapParameter
+    from nvbackend.builder.values.values import Value
+
+    arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(found), Value)
+    if annotation.__origin__ not in (arrives, type(found), Any):
+        needs = f"{found} arrives as {arrives.__name__}"
+        advice = f"write Annotated[nvb.{arrives.__name__}, ...]"
+        rules.PARAMETER_FACT.fail(name=name, given=annotation, needs=needs, advice=advice)

@@ -171,7 +171,7 @@ class Operations(FunctionBuilder):
         self,
         instruction: Tcgen05Request,
         *,
-        descriptor: InstructionDescriptor,
+        descriptor: InstructionDescriptor | None = None,
         atom_layout: AtomLayout | None = None,
         permutation: Sequence[Permutation] | None = None,
         tile: tuple[int, int] | None = None,
@@ -200,9 +200,10 @@ class Operations(FunctionBuilder):
     ) -> Any:
         """`instruction` laid over the CTA's threads and over tiles: what multiplies them, and the layouts by which.
 
-        An instruction is a request (`nvb.wgmma(...)`, `nvb.mma(...)`, or `nvb.Tcgen05Request` with an instruction
-        `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M and N, of mma.sync warps, or over
-        `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes them; or a TiledMMA as it is. `tile`
+        An instruction is a request (`nvb.wgmma.mma_async(...)`, `nvb.mma.sync(...)`, `nvb.tcgen05.mma(...)`, or a
+        Tcgen05Request with an instruction `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M
+        and N, of mma.sync warps, or over `atom_layout` and `permutation` as `nvbackend.tiled.make_tiled_mma` takes
+        them; or a TiledMMA as it is. `tile`
         is (M, N) of what is multiplied together, by default what the threads take at once. Raises every broken rule of
         the instruction and of the atoms' contract (`nvbackend.atoms.check_atom`), mma.warpgroups, mma.tiled,
         warp-mma.atom, and what `make_tiled_mma` raises.

@@ -169,8 +169,8 @@ KERNEL_FUNCTION = Rule(
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",
     message="parameter {name!r} of kernel {kernel} has the annotation {given!r}, which is not a kernel parameter type",
-    fix="annotate it with an element type (nvb.i32), nvb.Pointer(element) or nvb.TensorMap(element, box); "
-    "give build-time constants a default and make them keyword-only",
+    fix="annotate it with an element type (nvb.i32), nvb.Pointer[element] or Annotated[nvb.TensorMap, "
+    "nvb.TensorMap(element, box)]; give build-time constants a default and make them keyword-only",
     why="The type decides how the argument is passed.",
     reference="PTX ISA 5.1.6.1 (kernel parameters)",
 )

@@ -28,7 +28,7 @@ def _named(name: str) -> ElementType:
     return BY_NAME[name]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ElementType:
     """An element type.
 
@@ -73,7 +73,7 @@ class ElementType:
         """The bytes that `count` consecutive elements take in memory, rounded up to a whole byte."""
         return -(-count * self.bits // 8)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.name
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all, told_once
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all, told_once, user_facing
 from nvbackend.intrinsics.copy import tma_parts
 from nvbackend.intrinsics.mma import mma, tcgen05, wmma
 from nvbackend.intrinsics.row.features import Feature
@@ -91,6 +91,7 @@ Check = Callable[[MachineInstr, Target], Iterable[Diagnostic]]
 Protocol = Callable[[MachineFunction], Iterable[Diagnostic]]
 
 
+@user_facing
 def verify(function: MachineFunction) -> list[Diagnostic]:
     """Everything that is wrong with `function`: its instructions in the order of the text, then its protocols.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.layout.algebra.inttuple import (
@@ -29,7 +29,6 @@ from nvbackend.layout.drawing.svg import check_size, table
 
 MOST_INDICES = 1 << 22
 """How many indices are listed: shared memory has fewer bits."""
-Strides: TypeAlias = "IntTuple | None"
 
 
 @user_facing
@@ -47,7 +46,7 @@ class Layout:
     shape: IntTuple
     stride: IntTuple
 
-    def __init__(self, shape: IntTuple, stride: Strides = None) -> None:
+    def __init__(self, shape: IntTuple, stride: Coordinate = None) -> None:
         shape = extents(shape, "a shape", least=1)
         if stride is None:
             stride = compact(shape)
@@ -245,7 +244,7 @@ def _number(place: Any, whole: Coordinate, domain: IntTuple) -> Any:
 
 
 @user_facing
-def make_layout(*parts: Any, stride: Strides = None) -> Layout:
+def make_layout(*parts: Any, stride: Coordinate = None) -> Layout:
     """CuTe's make_layout: of layouts, a layout with these as its modes; of a shape (and a stride), `Layout`.
 
     `make_layout((8, 4))` is compact; `make_layout((8, 4), (4, 1))` and `make_layout((8, 4), stride=(4, 1))` say the

@@ -13,7 +13,7 @@ from nvbackend.tiled.copy_atom import universal_copy
 
 
 def builder(cluster=1):
-    types = {"m": Pointer(i32), "h": Pointer(f16), "d": Pointer(f64), "a": TensorMap(f16, box=(64, 64), swizzle=128)}
+    types = {"m": Pointer[i32], "h": Pointer[f16], "d": Pointer[f64], "a": TensorMap(f16, box=(64, 64), swizzle=128)}
     parameters = [Parameter(name, kind) for name, kind in types.items()] + [Parameter("n", Scalar(i32))]
     return KernelBuilder("k", "sm_90a", threads=128, cluster=cluster, parameters=parameters)
 
@@ -61,7 +61,7 @@ def test_a_rank_without_a_cluster_asks_for_one() -> None:
 )
 def test_what_python_cannot_do_with_a_value(use, advice) -> None:
     @nvb.kernel("sm_90a", threads=32)
-    def kernel(k, out: Pointer(i32), n: i32):
+    def kernel(k, out: Pointer[i32], n: i32):
         out[0] = use(n)
 
     with pytest.raises(nvb.DiagnosticError) as caught:
@@ -112,7 +112,7 @@ def test_a_scalar_is_not_memory(use) -> None:
 
 
 @nvb.kernel("sm_90a", threads=32)
-def scaled(k, x: Pointer(f32), *, factor=2.0, optimize=1.0):
+def scaled(k, x: Pointer[f32], *, factor=2.0, optimize=1.0):
     x[0] = x[0] * factor + optimize
 
 

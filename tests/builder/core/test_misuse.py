@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row.axes import NoSuchRow
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.isel.select.wgmma.select import select_wgmma
 
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 
 def builder() -> KernelBuilder:

@@ -168,7 +168,7 @@ STEPS = ["wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16"] * 4
 
 def multiply(warpgroups, number):
     k = builder()
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), warpgroups=warpgroups)
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), warpgroups=warpgroups)
     a, b = k.shared_tile(mma.smem_a(64)), k.shared_tile(mma.smem_b(64))
     with k.producer(40):
         pass

@@ -26,7 +26,7 @@ def foreign(name="foreign"):
 
 def region(k, tile, acc):
     with k.wgmma.group():
-        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
 
 
 def test_calls_emit_where_the_owners_builder_stands():
@@ -55,7 +55,7 @@ def test_the_owners_control_flow_is_followed():
     tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
     acc = k.wgmma.accumulator(64)
     with k.wgmma.group(in_flight=1):
-        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     waits, done = function.append_basic_block("waits"), function.append_basic_block("done")
     builder.cbranch((k.value(function.args[1], i32) > 4).ir, waits, done)
     builder.position_at_end(waits)

@@ -17,7 +17,7 @@ def multiplied():
     tile = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
     acc = k.wgmma.accumulator(64)
     with k.wgmma.group(in_flight=1):
-        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma("m64n64k16", f16, f16, f32))
+        k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     k.wgmma.wait_group(0)
     place.ret_void()
     return k, acc, place

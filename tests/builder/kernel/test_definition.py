@@ -141,7 +141,7 @@ import nvbackend as nvb
 from nvbackend import f32, i32
 
 @nvb.kernel("sm_80", threads=32)
-def add(k, x: nvb.Pointer(f32), n: "i32"):
+def add(k, x: nvb.Pointer[f32], n: "i32"):
     x[n] = x[n] + 1.0
     if wrong:
         k.const(2**40, i32)

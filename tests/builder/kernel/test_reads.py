@@ -34,7 +34,7 @@ TEXTS = {
     "a helper's attribute": ("def h(): return h.x\nh.x = 1.0\n" + BODY + "h()", "h.x = 2.0"),
     "a helper's code": ("def h(): return 1.0\ndef g(): return 2.0\n" + BODY + "h()", "h.__code__ = g.__code__"),
     "an annotation that is an object": (
-        "def f(k, out: nvb.Pointer(f32)): out[0] = 1.0\nkernel = nvb.kernel('sm_80', threads=32)(f)",
+        "def f(k, out: nvb.Pointer[f32]): out[0] = 1.0\nkernel = nvb.kernel('sm_80', threads=32)(f)",
         "f.__annotations__['out'] = nvb.Pointer(nvb.f64)",
     ),
     "a list": ("L = [1.0]\n" + BODY + "L[0]", "L[0] = 2.0"),
@@ -111,15 +111,15 @@ TEXTS = {
     "a with-block's global": (
         "import contextlib\nN = 1.0\n@contextlib.contextmanager\ndef h():\n    yield N\n"
         + HEAD
-        + "def kernel(k, out: nvb.Pointer(f32)):\n    with h() as x:\n        out[0] = x",
+        + "def kernel(k, out: nvb.Pointer[f32]):\n    with h() as x:\n        out[0] = x",
         "N = 2.0",
     ),
     "a constant's default": (
-        HEAD + "def kernel(k, out: nvb.Pointer(f32), *, x=1.0):\n    out[0] = x",
+        HEAD + "def kernel(k, out: nvb.Pointer[f32], *, x=1.0):\n    out[0] = x",
         "kernel._function.__kwdefaults__['x'] = 2.0",
     ),
     "a constant's default's content": (
-        HEAD + "def kernel(k, out: nvb.Pointer(f32), *, x=[1.0]):\n    out[0] = x[0]",
+        HEAD + "def kernel(k, out: nvb.Pointer[f32], *, x=[1.0]):\n    out[0] = x[0]",
         "kernel._function.__kwdefaults__['x'][0] = 2.0",
     ),
     "an annotation": (
@@ -167,7 +167,7 @@ UNFOLLOWED = {
     "a pattern of a class": (
         CONFIG
         + HEAD
-        + "def kernel(k, out: nvb.Pointer(f32)):\n    match C:\n"
+        + "def kernel(k, out: nvb.Pointer[f32]):\n    match C:\n"
         + "        case types.ModuleType(N=n):\n            out[0] = n",
         "C.N = 2.0",
     ),

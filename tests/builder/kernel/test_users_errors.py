@@ -39,7 +39,7 @@ def missing_key(k, x):
 @pytest.mark.parametrize("call", ["build", "compile"])
 def test_an_error_of_the_users_code_shows_the_users_frames(function: Callable[..., None], call: str) -> None:
     @nvb.kernel("sm_90a", threads=32)
-    def broken(k, x: nvb.Pointer(f32)):
+    def broken(k, x: nvb.Pointer[f32]):
         function(k, x)
 
     with pytest.raises((AttributeError, ValueError, KeyError, RuntimeError)) as caught:
@@ -51,7 +51,7 @@ def test_an_error_of_the_users_code_shows_the_users_frames(function: Callable[..
 
 def test_what_python_said_of_a_value_is_not_shown_twice() -> None:
     @nvb.kernel("sm_90a", threads=32)
-    def broken(k, x: nvb.Pointer(f32), n: i32):
+    def broken(k, x: nvb.Pointer[f32], n: i32):
         [1, 2][n]
 
     with pytest.raises(nvb.DiagnosticError) as caught:
@@ -62,7 +62,7 @@ def test_what_python_said_of_a_value_is_not_shown_twice() -> None:
 
 def test_a_definition_is_not_launched() -> None:
     @nvb.kernel("sm_90a", threads=32)
-    def kernel(k, x: nvb.Pointer(f32)):
+    def kernel(k, x: nvb.Pointer[f32]):
         x[0] = 1.0
 
     with pytest.raises(nvb.DiagnosticError) as caught:
@@ -70,7 +70,7 @@ def test_a_definition_is_not_launched() -> None:
     assert caught.value.diagnostics[0].rule_id == "launch.call"
 
 
-def plain(k, x: nvb.Pointer(f32)):
+def plain(k, x: nvb.Pointer[f32]):
     x[0] = 1.0
 
 

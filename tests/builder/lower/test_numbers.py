@@ -86,7 +86,7 @@ def test_a_definition_takes_numpy_threads_and_leaves_constants_alone() -> None:
     seen = []
 
     @nvb.kernel("sm_90a", threads=np.int64(64), min_ctas=np.int32(1))
-    def definition(k, x: Pointer(i32), *, factor=None):
+    def definition(k, x: Pointer[i32], *, factor=None):
         seen.append(type(factor))
 
     definition.build(factor=np.float32(3))

@@ -12,7 +12,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.signature import Parameter, Pointer, Scalar
 
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 
 def builder(name="operands"):

@@ -12,7 +12,7 @@ from tests.support.barriers import barrier_of_somebody
 from tests.support.said import said
 
 LAYOUT = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 
 def builder(name="copies", box=(64, 64)):

@@ -245,7 +245,7 @@ CALLS = {
     "coordinates": lambda k: k.identity_tensor(((HUGE, 1), HUGE)).below(4, 4).torn(),
     "registers": lambda k: k.register_tensor(i32, Layout((4, HUGE), (1, 0))),
     "negative registers": lambda k: k.register_tensor(i32, Layout(4, -1)),
-    "warpgroups": lambda k: k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32), (HUGE, HUGE)),
+    "warpgroups": lambda k: k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), (HUGE, HUGE)),
     "atoms": lambda k: k.tiled_mma("SM80_16x8x16_F32F16F16F32_TN", atom_layout=Layout((HUGE, 1, 1))),
 }
 for name, call in CALLS.items():

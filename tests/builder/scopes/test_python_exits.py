@@ -117,7 +117,7 @@ def return_in_else(k, out, n):
 
 def built(function: Callable[..., None]) -> nvb.FinishedKernel:
     @nvb.kernel("sm_90a", threads=128)
-    def kernel(k, out: nvb.Pointer(i32), n: i32):
+    def kernel(k, out: nvb.Pointer[i32], n: i32):
         function(k, out, n)
 
     return kernel.build()

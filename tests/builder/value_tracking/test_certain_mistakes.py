@@ -17,7 +17,7 @@ def built(body, *, threads=128, cluster=1):
     """The rules that a kernel with this body breaks."""
 
     @nvb.kernel("sm_90a", threads=threads, cluster=cluster)
-    def whole(k, x: nvb.Pointer(f32), n: i32):
+    def whole(k, x: nvb.Pointer[f32], n: i32):
         body(k, x, n)
 
     return rules(whole.build)
@@ -86,7 +86,7 @@ def test_addresses_take_no_fractions(given) -> None:
 )
 def test_what_python_can_not_do_is_told_at_the_users_line(use) -> None:
     @nvb.kernel("sm_90a", threads=32)
-    def whole(k, x: nvb.Pointer(f32), n: i32):
+    def whole(k, x: nvb.Pointer[f32], n: i32):
         use(x, n)
 
     [found] = broken(whole.build)
@@ -163,7 +163,7 @@ def test_in_another_function() -> None:
 
 def test_a_stride_shorter_than_a_row() -> None:
     @nvb.kernel("sm_90a", threads=128)
-    def whole(k, x: nvb.Pointer(f16), n: i32):
+    def whole(k, x: nvb.Pointer[f16], n: i32):
         acc = k.wgmma.accumulator(32, f16)
         acc.fill(0)
         k.store_accumulator(acc, x, 16)

@@ -117,7 +117,7 @@ def test_a_block_sum_as_everybody_writes_it() -> None:
     from numba import cuda
 
     @nvb.kernel("sm_90a", threads=256)
-    def block_sum(k: nvb.KernelBuilder, x: nvb.Pointer(f32), out: nvb.Pointer(f32)) -> None:  # type: ignore[valid-type]
+    def block_sum(k: nvb.KernelBuilder, x: nvb.Pointer[f32], out: nvb.Pointer[f32]) -> None:  # type: ignore[valid-type]
         parts = k.shared(f32, 8)
         total = x[k.thread_id()]
         for distance in (16, 8, 4, 2, 1):

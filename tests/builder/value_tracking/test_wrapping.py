@@ -11,7 +11,7 @@ from nvbackend import DiagnosticError, i32, s4, u4, u8, u16, u32
 def arrivals(condition, count: int) -> None:
     """A kernel in which those of 128 threads arrive for which `condition` holds; the mbarrier expects `count`."""
 
-    def kernel(k, out: nvb.Pointer(u32)):
+    def kernel(k, out: nvb.Pointer[u32]):
         full = k.mbarrier.array(1, arrivals=count)
         k.mbarrier.ready()
         with k.if_(condition(k.thread_id())):
@@ -49,7 +49,7 @@ def test_arrivals_are_counted_with_numbers_that_wrap(condition, count: int) -> N
 )
 def test_indices_that_wrap_are_in_bounds(index, most: int) -> None:
     def load(elements: int) -> None:
-        def kernel(k, out: nvb.Pointer(u32)):
+        def kernel(k, out: nvb.Pointer[u32]):
             s = k.shared(u32, elements)
             out[k.thread_id()] = s[index(k.thread_id())]
 
@@ -61,7 +61,7 @@ def test_indices_that_wrap_are_in_bounds(index, most: int) -> None:
 
 
 def test_an_unsigned_step_back_is_in_bounds() -> None:
-    def kernel(k, out: nvb.Pointer(u32)):
+    def kernel(k, out: nvb.Pointer[u32]):
         s = k.shared(u32, 128)
         out[k.thread_id()] = (s + 5)[k.thread_id().to(u32) - 5]
 

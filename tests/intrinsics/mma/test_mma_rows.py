@@ -33,15 +33,13 @@ from nvbackend.intrinsics.row.types import (
     ue4m3,
     ue8m0,
 )
-from nvbackend.isel.select.mma.request import mma as request
 from nvbackend.isel.target.target import Target
+from nvbackend.requests.mma import sync as request
 from tests.support.mma_text import spelling
 from tests.support.process import python_output
 from tests.support.ptxas import assemble
 from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults
 from tests.support.rows import compile_batch, kernel_text
-
-ORDERED = "sp::ordered_metadata"
 
 
 def row(*arguments: object, **options: object) -> Row:
@@ -107,27 +105,27 @@ CONSTRAINTS = {
     "=r,=r,r,r,r,r": (
         row("m8n8k16", s8, u8, s32),
         row("m8n8k32", u4, s4, s32),
-        row("m8n8k128", b1, b1, s32, operation="xor"),
+        row("m8n8k128", b1, b1, s32, popc="xor"),
     ),
     "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r": (
         row("m16n8k32", u8, s8, s32, satfinite=True),
         row("m16n8k64", s4, s4, s32),
-        row("m16n8k256", b1, b1, s32, operation="and"),
+        row("m16n8k256", b1, b1, s32, popc="and"),
     ),
     "=f,=f,=f,=f,r,r,r,r,f,f,f,f,r,n": (
-        row("m16n8k16", f16, f16, f32, sparsity="sp"),
-        row("m16n8k8", tf32, tf32, f32, sparsity=ORDERED),
+        row("m16n8k16", f16, f16, f32, sparse=True),
+        row("m16n8k8", tf32, tf32, f32, ordered_metadata=True),
     ),
     "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r,r,r,r,n": (
-        row("m16n8k64", s8, s8, s32, sparsity="sp"),
-        row("m16n8k128", u4, u4, s32, sparsity=ORDERED),
+        row("m16n8k64", s8, s8, s32, sparse=True),
+        row("m16n8k128", u4, u4, s32, ordered_metadata=True),
     ),
     "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f,r,r,n,n,n,n": (
         row("m16n8k32", e4m3, e2m1, f32, kind="mxf8f6f4", scale=ue8m0),
         row("m16n8k64", e2m1, e2m1, f32, kind="mxf4nvf4", scale=ue4m3, scale_vec=4),
     ),
     "=f,=f,=f,=f,r,r,r,r,r,r,r,r,f,f,f,f,r,r,r,n,n,n,n,n": (
-        row("m16n8k128", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, sparsity=ORDERED),
+        row("m16n8k128", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, ordered_metadata=True),
     ),
 }
 
@@ -138,14 +136,14 @@ def test_constraint_strings(expected: str) -> None:
 
 
 LEGAL_IMMEDIATES = [
-    (row("m16n8k16", f16, f16, f32, sparsity="sp"), {"selector": (0, 1, 2, 3)}),
-    (row("m16n8k32", bf16, bf16, f32, sparsity="sp"), {"selector": (0, 1)}),
-    (row("m16n8k8", tf32, tf32, f32, sparsity="sp"), {"selector": (0, 1, 2, 3)}),
-    (row("m16n8k16", tf32, tf32, f32, sparsity="sp"), {"selector": (0, 1)}),
-    (row("m16n8k32", s8, s8, s32, sparsity="sp"), {"selector": (0, 1)}),
-    (row("m16n8k64", s8, s8, s32, sparsity="sp"), {"selector": (0,)}),
-    (row("m16n8k64", s4, s4, s32, sparsity="sp"), {"selector": (0, 1)}),
-    (row("m16n8k128", s4, s4, s32, sparsity="sp"), {"selector": (0,)}),
+    (row("m16n8k16", f16, f16, f32, sparse=True), {"selector": (0, 1, 2, 3)}),
+    (row("m16n8k32", bf16, bf16, f32, sparse=True), {"selector": (0, 1)}),
+    (row("m16n8k8", tf32, tf32, f32, sparse=True), {"selector": (0, 1, 2, 3)}),
+    (row("m16n8k16", tf32, tf32, f32, sparse=True), {"selector": (0, 1)}),
+    (row("m16n8k32", s8, s8, s32, sparse=True), {"selector": (0, 1)}),
+    (row("m16n8k64", s8, s8, s32, sparse=True), {"selector": (0,)}),
+    (row("m16n8k64", s4, s4, s32, sparse=True), {"selector": (0, 1)}),
+    (row("m16n8k128", s4, s4, s32, sparse=True), {"selector": (0,)}),
     (
         row("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0),
         {"byte_id_a": (0, 2), "thread_id_a": (0, 1), "byte_id_b": (0, 2), "thread_id_b": (0, 1, 2, 3)},
@@ -155,7 +153,7 @@ LEGAL_IMMEDIATES = [
         {"byte_id_a": (0,), "thread_id_a": (0, 1), "byte_id_b": (0,), "thread_id_b": (0, 1, 2, 3)},
     ),
     (
-        row("m16n8k64", e5m2, e2m1, f32, kind="mxf8f6f4", scale=ue8m0, scale_vec=1, sparsity=ORDERED),
+        row("m16n8k64", e5m2, e2m1, f32, kind="mxf8f6f4", scale=ue8m0, scale_vec=1, ordered_metadata=True),
         {
             "selector": (0,),
             "byte_id_a": (0, 1, 2, 3),
@@ -173,7 +171,7 @@ def test_legal_immediates(given: Row, legal: dict[str, tuple[int, ...]]) -> None
 
 
 def test_immediates_reach_the_instruction() -> None:
-    given = row("m16n8k128", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, sparsity=ORDERED)
+    given = row("m16n8k128", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, ordered_metadata=True)
     immediates = {"selector": 0, "byte_id_a": 2, "thread_id_a": 1, "byte_id_b": 0, "thread_id_b": 3}
     target = Target.parse("sm_120a")
     (compiled,) = compile_batch([(kernel_text(given, immediates=immediates), target)])

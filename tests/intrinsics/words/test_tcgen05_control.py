@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvbackend import InstructionDescriptor, SmemDescriptor, Tcgen05SmemDescriptor, TileirasDescriptor
+from nvbackend import InstructionDescriptor, SmemDescriptor, Tcgen05SmemDescriptor
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.mma.tcgen05 import KINDS
 from nvbackend.intrinsics.words.tcgen05_control import SEED_KINDS, SeedCollector, Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.tileiras import TileirasDescriptor
 
 controls = st.builds(Tcgen05Ctrl, st.integers(1, 3), st.integers(0, 6), st.integers(0, 2), st.booleans(), st.booleans())
 

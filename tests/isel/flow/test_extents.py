@@ -235,7 +235,7 @@ SENT = [store_all, reduce_all, copy_once, combine_once]
 
 
 def exchange(send: Callable, announced: int, *, waits: bool = True, fence: bool = True, barrier: bool = True):
-    def kernel(k, out: nvb.Pointer(u32)):
+    def kernel(k, out: nvb.Pointer[u32]):
         place, full = inbox(k, 128)
         source = k.shared(u32, 128, align=16, name="source")
         source[k.thread_id()] = k.thread_id().to(u32)
@@ -276,7 +276,7 @@ def test_what_is_sent_to_a_peer_is_fenced_and_behind_a_barrier(send):
 def test_bytes_that_not_all_ctas_wait_for_are_not_summed_up():
     """All CTAs announce what only one of them gets, and it alone waits."""
 
-    def kernel(k, out: nvb.Pointer(u32)):
+    def kernel(k, out: nvb.Pointer[u32]):
         place, full = inbox(k, 256)
         with k.one_thread():
             k.mbarrier.arrive(full, expect_tx=1024)
@@ -291,7 +291,7 @@ def test_bytes_that_not_all_ctas_wait_for_are_not_summed_up():
 
 @pytest.mark.parametrize("behind", [True, False])
 def test_clearing_and_readers_of_another_warp(behind):
-    def kernel(k, out: nvb.Pointer(u32)):
+    def kernel(k, out: nvb.Pointer[u32]):
         place = k.shared(u32, 128, align=16)
         with k.one_thread():
             k.bulk.clear_shared(place, 512)

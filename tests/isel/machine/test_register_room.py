@@ -103,7 +103,7 @@ def test_a_product_without_the_registers_is_refused_where_it_is_built() -> None:
     def multiplied(limit: int) -> FinishedKernel:
         k = KernelBuilder("k", "sm_80", threads=32, max_registers=limit, parameters=[Parameter("out", Pointer(f32))])
         word = k.thread_id().bitcast(u32)
-        product = k.mma.sync(nvb.mma("m16n8k16", f16, f16, f32), [word] * 4, [word] * 2, [0.0] * 4)
+        product = k.mma.sync(nvb.mma.sync("m16n8k16", f16, f16, f32), [word] * 4, [word] * 2, [0.0] * 4)
         for place, value in enumerate(product):
             k.arguments[0][place] = value
         return k.finish()

@@ -134,7 +134,7 @@ def test_a_commit_that_comes_before_does_not():
 @pytest.mark.parametrize(("group", "wrong"), [(0, False), (1, True)])
 def test_a_warpgroup_commits_its_own_multiplies(group, wrong):
     def program(k, a, p, n):
-        mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+        mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
         acc, tile = mma.accumulator(), k.shared_tile(mma.smem_a(64))
         with k.if_(k.warpgroup_id() == 0):
             k.wgmma.fence()

@@ -138,7 +138,7 @@ def test_a_cluster_sync_is_relaxed_where_it_is_told_to_be(relaxed):
 def test_each_of_several_races_is_told(together):
     """One barrier puts those right that lie around it; two with a barrier between are two mistakes."""
 
-    def kernel(k, out: nvb.Pointer(u32)):
+    def kernel(k, out: nvb.Pointer[u32]):
         one, other, thread = k.shared(u32, 128), k.shared(u32, 128), k.thread_id()
         one[thread] = 1
         if together:
@@ -158,7 +158,7 @@ def test_each_of_several_races_is_told(together):
 def test_a_barrier_of_half_the_threads_orders_those_alone(distance, is_race):
     """Both halves write, and the first alone meets: it may read what it wrote itself, and no more."""
 
-    def kernel(k, out: nvb.Pointer(u32)):
+    def kernel(k, out: nvb.Pointer[u32]):
         memory, thread = k.shared(u32, 128), k.thread_id()
         k.barrier.sync()
         memory[thread] = 1
@@ -172,7 +172,7 @@ def test_a_barrier_of_half_the_threads_orders_those_alone(distance, is_race):
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_write_that_other_warps_multiply_is_behind_a_barrier(ordered):
     def kernel(k):
-        mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+        mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
         acc, tile = mma.accumulator(), k.shared_tile(mma.smem_a(64))
         tile.address.cast(u32).byte_offset(k.thread_id() * 16, align=16).store(0, 0, 0, 0)
         k.fence.proxy_async()
@@ -280,7 +280,7 @@ def test_a_product_adds_to_what_was_copied(copied):
 
 @pytest.mark.parametrize("waits", [False, True])
 def test_a_wait_at_an_unknown_address_may_be_for_any_copy(waits):
-    def kernel(k, x: nvb.Pointer(u32, 16), out: nvb.Pointer(u32), barrier: u32):
+    def kernel(k, x: nvb.Pointer(u32, 16), out: nvb.Pointer[u32], barrier: u32):
         full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
         k.mbarrier.ready()
         with k.one_thread():

@@ -32,11 +32,12 @@ from nvbackend.intrinsics.row.types import (
     ue4m3,
     ue8m0,
 )
-from nvbackend.isel.select.mma.request import MmaRequest, mma, request_of
+from nvbackend.isel.select.mma.request import MmaRequest, request_of
 from nvbackend.isel.select.mma.rules import AXIS_RULES, GATES
 from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
+from nvbackend.requests.mma import sync as mma
 from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_undocumented
 from tests.support.ptxas import refusals, witnessed
 from tests.support.rows import PTX_VERSIONS
@@ -184,9 +185,9 @@ def test_every_ptx_version_gate_is_that_of_ptxas(name: str) -> None:
         (mma("m16n8k32", e4m3, e5m2, f32, kind="f8f6f4"), "sm_100a"),
         (mma("m16n8k16", e4m3, e5m2, f32, kind="f8f6f4"), "sm_120a"),
         (mma("m16n8k32", e4m3, e5m2, f32, kind="mxf4"), "sm_120a"),
-        (mma("m16n8k32", s4, u4, s32, operation="xor"), "sm_90a"),
-        (mma("m16n8k64", e4m3, e5m2, f16, sparsity="sp::ordered_metadata"), "sm_120a"),
-        (mma("m16n8k32", f16, f16, f32, sparsity="sp", selector=3), "sm_90a"),
+        (mma("m16n8k32", s4, u4, s32, popc="xor"), "sm_90a"),
+        (mma("m16n8k64", e4m3, e5m2, f16, ordered_metadata=True), "sm_120a"),
+        (mma("m16n8k32", f16, f16, f32, sparse=True, selector=3), "sm_90a"),
     ],
 )
 def test_what_nothing_documents_is_left_out_though_ptxas_takes_it(given: MmaRequest, target: str) -> None:
@@ -209,14 +210,14 @@ MESSAGES = [
     ),
     (mma("m16n8k16", f16, f16, f32, a_layout="col"), "mma.layouts", "not as col and col", "ldmatrix with .trans"),
     (mma("m16n8k16", f16, f16, f32, satfinite=True), "mma.satfinite", "has no .satfinite", "leave satfinite out"),
-    (mma("m16n8k16", f64, f64, f64, sparsity="sp"), "mma.sparsity", "a dense A; given: mma.sp", "use a dense A"),
+    (mma("m16n8k16", f64, f64, f64, sparse=True), "mma.sparsity", "a dense A; given: mma.sp", "use a dense A"),
     (
         mma("m16n8k64", e2m1, e2m1, f32, kind="mxf4nvf4", scale=ue8m0, scale_vec=4),
         "mma.scale",
         "ue8m0 factors and scale_vec::4X",
         "use ue8m0 factors and scale_vec::2X or ue4m3 factors and scale_vec::4X",
     ),
-    (mma("m16n8k32", s8, s8, s32, sparsity="sp", selector=2), "mma.immediate", "selector", "use 0 or 1"),
+    (mma("m16n8k32", s8, s8, s32, sparse=True, selector=2), "mma.immediate", "selector", "use 0 or 1"),
     (mma("m16n8k16", f16, f16, f32, selector=1), "mma.immediate", "is 0, not 1", "use 0"),
     (
         mma("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=2, scale_a_at=(1, 0)),
@@ -262,7 +263,7 @@ def test_an_old_ptx_version_is_told() -> None:
 
 
 def test_all_mistakes_are_told_together() -> None:
-    given = mma("m16n8k10", f16, f16, s32, sparsity="sp", satfinite=True, a_layout="col")
+    given = mma("m16n8k10", f16, f16, s32, sparse=True, satfinite=True, a_layout="col")
     ids = [found.rule_id for found in why_not(GATES, given, Target.parse("sm_75"))]
     assert ids == ["mma.extent", "mma.accumulators", "mma.layouts", "mma.satfinite", "mma.target"]
 

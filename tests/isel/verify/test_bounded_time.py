@@ -76,7 +76,7 @@ import nvbackend as nvb
 from nvbackend import u32
 
 
-def kernel(k, out: nvb.Pointer(u32), a: u32):
+def kernel(k, out: nvb.Pointer[u32], a: u32):
     x = k.thread_id().to(u32) * 8
     condition = k.thread_id() < 5
     for i in range(int(sys.argv[1])):

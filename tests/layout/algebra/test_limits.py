@@ -44,7 +44,7 @@ REFUSED = {
     "the name of an atom": "atoms.atom('SM90_64x' + '9' * 5000 + 'x16_F32F16F16_SS<Major::K, Major::K>')",
     "brackets in the name of an atom": "atoms.atom('SM90_64x64x16_F32F16F16_SS<' + 'a<' * 100_000)",
     "a long name of an atom": "atoms.atom('A' * 10_000_000)",
-    "the digits of a shape": "nvb.wgmma('m64n' + '9' * 5000 + 'k16', nvb.f16, nvb.f16, nvb.f32)",
+    "the digits of a shape": "nvb.wgmma.mma_async('m64n' + '9' * 5000 + 'k16', nvb.f16, nvb.f16, nvb.f32)",
 }
 
 PROGRAM = """

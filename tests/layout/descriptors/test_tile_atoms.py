@@ -78,7 +78,7 @@ def test_each_constraint_is_what_counting_says(major: Major, swizzle: Swizzle, e
 
 def test_the_builder_checks_both_where_it_makes_and_takes_tiles() -> None:
     k = KernelBuilder("tiles", "sm_90a", threads=128, parameters=[])
-    mma = k.tiled_mma(nvb.wgmma("m64n24k16", f16, f16, f32))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n24k16", f16, f16, f32))
     for make, rules in (
         (lambda: mma.smem_b(64, Major.MN, Swizzle.B128), ["tile.swizzle-atom"]),
         (lambda: mma.smem_a(40, Major.K, Swizzle.NONE), ["tile.mma-atom"]),

@@ -147,7 +147,7 @@ def wgmma(w: Writer, name: str) -> None:
     """Tiles by TMA, multiplied by a tiled wgmma in one region or several."""
     kind, total = w.rng.choice(PRODUCTS)
     element, n = BY_NAME[kind], w.one(8, 16, 64, 96, 128, 256, 0, 12)
-    request = w.call(nvb.wgmma, f"m64n{n}k{256 // element.bits}", element, element, BY_NAME[total])
+    request = w.call(nvb.wgmma.mma_async, f"m64n{n}k{256 // element.bits}", element, element, BY_NAME[total])
     given = kernel(w, name, *pointers("out"), ("n", nvb.Scalar(i32)), threads=w.one(128, 128, 256))
     if request is None or given is None:
         return
@@ -183,7 +183,7 @@ def ring(w: Writer, name: str) -> None:
     n, depth = w.one(64, 128, 256), 64
     consumers = w.one(1, 2)
     element = BY_NAME[w.one("f16", "bf16")]
-    request = nvb.wgmma(f"m64n{n}k16", element, element, f32)
+    request = nvb.wgmma.mma_async(f"m64n{n}k16", element, element, f32)
     boxes = [nvb.TensorMap(element, (rows, depth)) for rows in (64 * consumers, n)]
     cluster = w.one(1, 1, 2)
     parameters = [("a", boxes[0]), ("b", boxes[1]), *pointers("out"), ("steps", nvb.Scalar(i32))]

@@ -197,7 +197,7 @@ def matrices(w: Writer, name: str) -> None:
         words = words[:1] if moved is None else [moved]
     a_, b_, d = w.one(("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("s8", "u8", "s32"), ("e4m3", "e5m2", "f32"))
     shape = w.one("m16n8k16", "m16n8k8", "m16n8k32", "m8n8k4")
-    request = w.call(nvb.mma, shape, BY_NAME[a_], BY_NAME[b_], BY_NAME[d])
+    request = w.call(nvb.mma.sync, shape, BY_NAME[a_], BY_NAME[b_], BY_NAME[d])
     if request is not None:
         total = [k.const(0, BY_NAME[d]) for _ in range(4)]
         many = (words * 4)[:4]

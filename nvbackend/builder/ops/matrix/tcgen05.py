@@ -35,7 +35,7 @@ from nvbackend.isel.machine.tensor_memory_uses import tmem_uses
 from nvbackend.isel.select.tcgen05 import memory_rules
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
-from nvbackend.isel.select.tcgen05.shapes import shape_faults
+from nvbackend.isel.select.tcgen05.shapes import descriptor_of, shape_faults
 from nvbackend.isel.target.variants import variant
 
 _ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}
@@ -308,7 +308,7 @@ class Tcgen05(Noun):
         d: Operand,
         a: Operand | SharedTile,
         b: Operand | SharedTile,
-        descriptor: InstructionDescriptor,
+        descriptor: InstructionDescriptor | None = None,
         *,
         a_at: tuple[int, int] = (0, 0),
         b_at: tuple[int, int] = (0, 0),
@@ -325,11 +325,12 @@ class Tcgen05(Noun):
         `d`, `metadata`, `scale_a`, `scale_b` are tensor-memory addresses (u32), `b` a shared-memory descriptor (u64) or
         a tile (`b_at`: the element where the operand starts), `a` either as the request says. `output_lanes`: 4 words
         a CTA, a set bit keeps that lane of D; `scale_input_d` n (0 to 15): D is taken times 2 to the minus n;
-        `zero_column_mask` a u64. Shape and types are the descriptor's. Raises every broken rule of the request,
-        tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor, block-scale.atom, tcgen05.operand-tile, tcgen05.operands,
-        tcgen05.lane-words, layout.*. PTX ISA 9.7.16.10.9.
+        `zero_column_mask` a u64. Shape and types are the descriptor's, by default the request's own. Raises every
+        broken rule of the request, tcgen05.m, tcgen05.n, tcgen05.k96, tcgen05.descriptor, block-scale.atom,
+        tcgen05.operand-tile, tcgen05.operands, tcgen05.lane-words, layout.*. PTX ISA 9.7.16.10.9.
         """
         row = select_tcgen05(request, self._k.target)
+        descriptor = descriptor_of(request, descriptor)
         raise_all([*shape_faults(request, descriptor, self._k.target), *tile_faults(a, b, descriptor)])
         word = descriptor.encode()
         optional: dict[str, Operand | Sequence[Operand] | None] = {

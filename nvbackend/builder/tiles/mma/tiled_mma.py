@@ -31,6 +31,7 @@ from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
+from nvbackend.isel.select.tcgen05.shapes import descriptor_of
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma
 from nvbackend.isel.target.target import Target
@@ -109,13 +110,13 @@ def _atom(given: object, descriptor: InstructionDescriptor | None, target: Targe
     if isinstance(given, WgmmaRequest):
         return atom_of_request(given, target)
     if isinstance(given, Tcgen05Request):
-        return tiled_tcgen05.atom_of_request(given, descriptor, target)
+        return tiled_tcgen05.atom_of_request(given, descriptor or given.descriptor, target)
     found = given.atom if isinstance(given, TiledMMA) else given
     if not isinstance(found, MmaAtom):
         INSTRUCTION.fail(
             given=repr(given),
             problem="it is not an instruction",
-            instead="give a request such as nvb.wgmma(...), an atom, CuTe's name of one, or a TiledMMA",
+            instead="give a request such as nvb.wgmma.mma_async(...), an atom, CuTe's name of one, or a TiledMMA",
         )
     if found.d_residency is Residency.TENSOR_MEMORY:
         select_tcgen05(tiled_tcgen05.request_of_atom(found)[0], target)
@@ -134,7 +135,8 @@ def _tiled_tcgen05(
     if size(layouts.atom_layout_mnk) > 1:
         problem = "the threads of a CTA do not multiply: one issues all instructions"
         INSTRUCTION.fail(given=layouts, problem=problem, instead="make the tile larger: tile=(256, 256)")
-    if isinstance(given, Tcgen05Request) and descriptor is not None:
+    if isinstance(given, Tcgen05Request):
+        descriptor = descriptor_of(given, descriptor)
         return tiled_tcgen05.TiledTcgen05(k, given, descriptor, layouts, tile, any_major=True)
     request, described = tiled_tcgen05.request_of_atom(layouts.atom)
     return tiled_tcgen05.TiledTcgen05(k, request, described, layouts, tile, any_major=False)

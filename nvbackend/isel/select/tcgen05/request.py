@@ -9,6 +9,7 @@ from typing import Any
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.mma.tcgen05 import KINDS, MmaKind
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.target.target import Target
 
 
@@ -19,7 +20,8 @@ class Tcgen05Request:
 
     `block_scale` belongs to the mx kinds and to no other. `collector` is "a::fill" for A's, or "b0::fill" with
     `weight_stationary` for B's. `scale_input_d`, `disable_output_lane` and `zero_column_mask` say whether the
-    instruction has that operand. Nothing is checked here: `violations` does.
+    instruction has that operand. `descriptor` says the shape and types where they are known, for the calls that take
+    them from the request. Nothing is checked here: `violations` does.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Tcgen05Request:
     scale_input_d: bool = False
     disable_output_lane: bool = False
     zero_column_mask: bool = False
+    descriptor: InstructionDescriptor | None = None
 
     @property
     def of(self) -> MmaKind | None:

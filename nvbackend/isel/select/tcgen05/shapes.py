@@ -12,6 +12,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.words.control_words import scale_factors
 from nvbackend.intrinsics.words.scale_triples import factor_faults
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.isel.select.tcgen05.memory_rules import OPERANDS
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.target.target import Target, target_names
 
@@ -37,6 +38,13 @@ DESCRIPTOR = Rule(
     why="The bits of the descriptor have another meaning in another kind.",
     reference="PTX ISA 9.7.16.4.2 (instruction descriptor)",
 )
+K = Rule(
+    id="tcgen05.k",
+    message="{form} multiplies K = {legal} at a time, not {given}",
+    fix="use K = {legal} in the name of the shape, and more instructions for a larger K",
+    why="The kind decides how much of K an instruction takes: the rest would not be multiplied.",
+    reference=_REFERENCE,
+)
 K96 = Rule(
     id="tcgen05.k96",
     message="{target} has no tcgen05.mma of {form} with K = 96",
@@ -44,7 +52,7 @@ K96 = Rule(
     why="The bit of the descriptor that says so is reserved on other chips, and neither LLVM nor ptxas see it.",
     reference="CUTLASS 4, SM103MmaMXF4Op and SM103MmaMXF4NVF4Op; PTX ISA 9.7.16.4.2 (instruction descriptor)",
 )
-RULES = (M, N, DESCRIPTOR, K96)
+RULES = (M, N, K, DESCRIPTOR, K96)
 
 
 def legal_m(request: Tcgen05Request) -> tuple[int, ...]:
@@ -99,6 +107,22 @@ def _factor_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -
     k = descriptor.form.k
     vec_size = k // scale_factors(request.kind, request.scale_vector)
     yield from factor_faults(k, vec_size, descriptor.a, descriptor.b, descriptor.scale)
+
+
+def descriptor_of(request: Tcgen05Request, given: InstructionDescriptor | None) -> InstructionDescriptor:
+    """The descriptor beside a request, or else its own. Raises tcgen05.operands without one."""
+    found = given or request.descriptor
+    if found is None:
+        form = f"tcgen05.mma of kind::{request.kind}"
+        OPERANDS.fail(instruction=form, wanted="an instruction descriptor", given="none")
+    return found
+
+
+def check_k(descriptor: InstructionDescriptor, k: int) -> None:
+    """Raises tcgen05.k unless an instruction as in `descriptor` takes so much of K."""
+    if k != descriptor.k:
+        form = f"{'sparse' if descriptor.sparse else 'dense'} kind::{descriptor.kind}"
+        K.fail(form=form, legal=descriptor.k, given=k)
 
 
 def is_k_of(descriptor: InstructionDescriptor, target: Target) -> bool:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.mma import wgmma as table
+from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import Multiplicands, multiplicands_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.isel.select.shapes import shape_extents
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,52 +28,19 @@ class WgmmaRequest:
     a_in_registers: bool = False
     sparse: bool = False
     satfinite: bool = False
-    m: int = table.M
+    m: int = wgmma.M
     trans_a: int = 0
     trans_b: int = 0
     negate_a: bool = False
     negate_b: bool = False
     selector: int = 0
-    popc: str = table.POPC_OPERATION
+    popc: str = wgmma.POPC_OPERATION
 
     @property
     def multiplicands(self) -> Multiplicands | None:
         """The set that A and B are both of, None where wgmma does not multiply them."""
         found = multiplicands_of(self.a)
         return found if found is not None and self.b in found.types else None
-
-
-@user_facing
-def wgmma(
-    shape: str,
-    a: ElementType,
-    b: ElementType,
-    d: ElementType,
-    *,
-    a_in_registers: bool = False,
-    sparse: bool = False,
-    satfinite: bool = False,
-    negate_a: bool = False,
-    negate_b: bool = False,
-) -> WgmmaRequest:
-    """A wgmma instruction by the name of its shape, "m64n256k16", and its element types (mma.shape for another text).
-
-    Selection tells whether it exists on a target.
-    """
-    m, n, k = shape_extents(shape)
-    return WgmmaRequest(
-        n=n,
-        k=k,
-        d=d,
-        a=a,
-        b=b,
-        m=m,
-        a_in_registers=a_in_registers,
-        sparse=sparse,
-        satfinite=satfinite,
-        negate_a=negate_a,
-        negate_b=negate_b,
-    )
 
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRequest:

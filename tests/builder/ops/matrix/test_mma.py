@@ -14,9 +14,9 @@ from nvbackend.intrinsics.row.types import ue4m3
 from nvbackend.signature import Parameter, Pointer
 from tests.support.mma_kernel import mma_kernel
 
-F16 = nvb.mma("m16n8k16", f16, f16, f32)
-SPARSE = nvb.mma("m16n8k32", f16, f16, f32, sparsity="sp")
-SCALED = nvb.mma("m16n8k64", e2m1, e2m1, f32, kind="mxf4nvf4", scale=ue4m3, scale_vec=4, scale_b_at=(0, 2))
+F16 = nvb.mma.sync("m16n8k16", f16, f16, f32)
+SPARSE = nvb.mma.sync("m16n8k32", f16, f16, f32, sparse=True)
+SCALED = nvb.mma.sync("m16n8k64", e2m1, e2m1, f32, kind="mxf4nvf4", scale=ue4m3, scale_vec=4, scale_b_at=(0, 2))
 
 
 class Scene:
@@ -34,14 +34,14 @@ class Scene:
 
 KINDS = [
     (F16, "sm_80"),
-    (nvb.mma("m8n8k4", f16, f16, f32, c=f16, b_layout="row"), "sm_75"),
-    (nvb.mma("m16n8k16", bf16, bf16, f32), "sm_90a"),
-    (nvb.mma("m16n8k8", tf32, tf32, f32), "sm_90a"),
-    (nvb.mma("m16n8k8", f64, f64, f64), "sm_90a"),
-    (nvb.mma("m16n8k32", s8, s8, s32, satfinite=True), "sm_90a"),
-    (nvb.mma("m16n8k256", b1, b1, s32, operation="and"), "sm_90a"),
-    (nvb.mma("m8n8k128", b1, b1, s32, operation="xor"), "sm_75"),
-    (nvb.mma("m16n8k32", e4m3, e2m1, f16, kind="f8f6f4"), "sm_120f"),
+    (nvb.mma.sync("m8n8k4", f16, f16, f32, c=f16, b_layout="row"), "sm_75"),
+    (nvb.mma.sync("m16n8k16", bf16, bf16, f32), "sm_90a"),
+    (nvb.mma.sync("m16n8k8", tf32, tf32, f32), "sm_90a"),
+    (nvb.mma.sync("m16n8k8", f64, f64, f64), "sm_90a"),
+    (nvb.mma.sync("m16n8k32", s8, s8, s32, satfinite=True), "sm_90a"),
+    (nvb.mma.sync("m16n8k256", b1, b1, s32, popc="and"), "sm_90a"),
+    (nvb.mma.sync("m8n8k128", b1, b1, s32, popc="xor"), "sm_75"),
+    (nvb.mma.sync("m16n8k32", e4m3, e2m1, f16, kind="f8f6f4"), "sm_120f"),
     (SPARSE, "sm_90a"),
     (SCALED, "sm_120a"),
 ]
@@ -60,16 +60,18 @@ def test_every_kind_goes_from_registers_to_registers(request_, target):
 
 def test_results_are_values_of_the_accumulator():
     s = Scene()
-    integers = s.k.mma.sync(nvb.mma("m16n8k16", s8, s8, s32), [s.word] * 2, [s.word], [0, s.word.bitcast(s32), 1, 2])
+    integers = s.k.mma.sync(
+        nvb.mma.sync("m16n8k16", s8, s8, s32), [s.word] * 2, [s.word], [0, s.word.bitcast(s32), 1, 2]
+    )
     assert [value.type for value in integers] == [s32] * 4
     assert [value.type for value in s.mma()] == [f32] * 4
-    halves = s.k.mma.sync(nvb.mma("m16n8k8", f16, f16, f16), [s.word] * 2, [s.word], [s.word, s.word])
+    halves = s.k.mma.sync(nvb.mma.sync("m16n8k8", f16, f16, f16), [s.word] * 2, [s.word], [s.word, s.word])
     assert [value.type for value in halves] == [u32] * 2
 
 
 def test_tf32_comes_as_the_f32_that_it_is_cut_from():
     s = Scene()
-    request = nvb.mma("m16n8k4", tf32, tf32, f32)
+    request = nvb.mma.sync("m16n8k4", tf32, tf32, f32)
     d = s.k.mma.sync(request, [s.number, 1.0], [s.word], [0.0] * 4)
     s.numbers[0] = d[0]
     assert "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32" in s.k.compile().ptx
@@ -93,23 +95,23 @@ def bad_target(s):
 
 def bad_ptx_version(s):
     old = Scene(nvb.Target.parse("sm_89", (8, 3)))
-    old.mma(nvb.mma("m16n8k32", e4m3, e4m3, f32))
+    old.mma(nvb.mma.sync("m16n8k32", e4m3, e4m3, f32))
 
 
 def bad_shape_text(s):
-    s.mma(nvb.mma("16x8x16", f16, f16, f32))
+    s.mma(nvb.mma.sync("16x8x16", f16, f16, f32))
 
 
 def bad_extent(s):
-    s.mma(nvb.mma("m16n16k16", f16, f16, f32))
+    s.mma(nvb.mma.sync("m16n16k16", f16, f16, f32))
 
 
 def bad_types(s):
-    s.mma(nvb.mma("m16n8k16", f16, bf16, f32))
+    s.mma(nvb.mma.sync("m16n8k16", f16, bf16, f32))
 
 
 def bad_selector(s):
-    s.mma(nvb.mma("m16n8k32", f16, f16, f32, sparsity="sp", selector=2), metadata=s.word)
+    s.mma(nvb.mma.sync("m16n8k32", f16, f16, f32, sparse=True, selector=2), metadata=s.word)
 
 
 def too_few_registers(s):

@@ -12,8 +12,8 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.isel.select.shapes import SHAPE_TEXT
 from nvbackend.signature import Parameter, Pointer
 
-INSTRUCTION = nvb.wgmma("m64n64k16", f16, f16, f32)
-OTHER_SHAPE = nvb.wgmma("m64n32k16", f16, f16, f32)
+INSTRUCTION = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
+OTHER_SHAPE = nvb.wgmma.mma_async("m64n32k16", f16, f16, f32)
 
 
 class Scene:
@@ -247,14 +247,14 @@ def test_a_wait_count_out_of_range_is_refused():
 def test_an_illegal_instruction_is_refused_at_the_call(given, rule):
     scene = Scene()
     with pytest.raises(nvb.DiagnosticError) as caught:
-        scene.k.tiled_mma(nvb.wgmma(*given))
+        scene.k.tiled_mma(nvb.wgmma.mma_async(*given))
     assert rule in [one.rule_id for one in caught.value.diagnostics]
     assert all(one.location.file == __file__ for one in caught.value.diagnostics)
 
 
 def test_a_shape_that_is_no_name_is_refused():
     with pytest.raises(nvb.DiagnosticError) as caught:
-        nvb.wgmma("64x64x16", f16, f16, f32)
+        nvb.wgmma.mma_async("64x64x16", f16, f16, f32)
     assert caught.value.diagnostics[0].rule is SHAPE_TEXT
 
 
@@ -277,7 +277,7 @@ def test_tiles_of_different_k_are_refused():
 
 def test_operands_in_registers_become_four_registers_of_the_asm():
     scene = Scene()
-    instruction = nvb.wgmma("m64n8k16", f16, f16, f32, a_in_registers=True)
+    instruction = nvb.wgmma.mma_async("m64n8k16", f16, f16, f32, a_in_registers=True)
     acc = scene.k.wgmma.accumulator(8)
     fragment = scene.k.wgmma.fragment([scene.k.const(index, nvb.u32) for index in range(4)], f16)
     with scene.k.wgmma.group():

@@ -13,7 +13,7 @@ from nvbackend.signature import Parameter, Scalar
 from tests.support.said import said
 from tests.support.wgmma_kernel import wgmma_kernel
 
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 
 def builder(threads: int = 128) -> KernelBuilder:
@@ -44,7 +44,7 @@ MISUSES = {
     ),
     "as many registers, another type": (
         lambda k: multiply(
-            k, k.wgmma.accumulator(64, i32), request=nvb.wgmma("m64n128k16", f16, f16, f16), b=tile(k, 128)
+            k, k.wgmma.accumulator(64, i32), request=nvb.wgmma.mma_async("m64n128k16", f16, f16, f16), b=tile(k, 128)
         ),
         "wgmma.accumulator",
         "k.wgmma.accumulator(128, nvb.f16)",

@@ -21,7 +21,7 @@ from tests.support.cta_interpreter import Recorded
 
 SWIZZLES = {16: Swizzle.B32, 32: Swizzle.B64, 64: Swizzle.B128}
 """The widest for rows of so many f16."""
-WGMMA = nvb.wgmma("m64n16k16", f16, f16, f32)
+WGMMA = nvb.wgmma.mma_async("m64n16k16", f16, f16, f32)
 
 
 class Bench:
@@ -106,7 +106,7 @@ def test_tiles_of_wgmma(tile: tuple[int, int], columns: int, more: dict[str, Any
 
 @pytest.mark.parametrize(("sign", "flags"), [(-1, {"negate_a": True}), (-1, {"negate_b": True})])
 def test_a_negated_operand_of_several(sign: int, flags: dict[str, bool]) -> None:
-    found, expected = wgmma_of(nvb.wgmma("m64n16k16", f16, f16, f32, **flags), (64, 16), 32, plain)
+    found, expected = wgmma_of(nvb.wgmma.mma_async("m64n16k16", f16, f16, f32, **flags), (64, 16), 32, plain)
     assert np.array_equal(found, sign * expected)
 
 

@@ -104,7 +104,7 @@ def test_an_accumulator_in_flight_is_not_stored():
     a, b = k.shared_tile(layout), k.shared_tile(layout)
     acc = k.wgmma.accumulator(64)
     with k.wgmma.group(in_flight=1):
-        k.wgmma.mma_async(acc, a, b, nvb.wgmma("m64n64k16", f16, f16, f32))
+        k.wgmma.mma_async(acc, a, b, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
     k.store_accumulator(acc, out, 64)
     k.wgmma.wait_group(0)
     with pytest.raises(nvb.DiagnosticError) as caught:

@@ -13,7 +13,7 @@ from nvbackend.tiled import make_tiled_mma
 from tests.support.tiled_mma_kernels import CASES, build
 
 NAME = "SM90_64x64x16_F32F16F16_SS<Major::K, Major::K>"
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 
 def builder(threads: int = 128) -> KernelBuilder:
@@ -150,7 +150,7 @@ def test_fragments_print_as_in_the_notes():
 
 def test_registers_of_a_are_multiplied_step_by_step():
     k = builder()
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
     b = k.shared_tile(mma.smem_b(32, swizzle=Swizzle.B64))
     acc = mma.accumulators()
     given = [k.wgmma.fragment([k.const(index, nvb.u32)] * 4, f16, name=f"own.{index}") for index in range(4)]

@@ -14,7 +14,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout, desc_layout
 from tests.support.ir_addresses import condition_of, evaluate, instructions, pointer_of
 
-REQUEST = nvb.wgmma("m64n32k16", f16, f16, f32)
+REQUEST = nvb.wgmma.mma_async("m64n32k16", f16, f16, f32)
 K, TILE_K, STEP = 16, 64, 64
 
 

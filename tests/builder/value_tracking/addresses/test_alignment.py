@@ -33,7 +33,7 @@ def test_promises(declared, promised, factor, step, inside) -> None:
 @pytest.mark.parametrize("align", [0, -16, 48])
 def test_what_is_no_alignment(align: int) -> None:
     @nvb.kernel("sm_90a", threads=32)
-    def promise(k, x: nvb.Pointer(f32)):
+    def promise(k, x: nvb.Pointer[f32]):
         x.byte_offset(0, align=align)
 
     assert rules(promise.build) == [RULE]
@@ -55,7 +55,7 @@ def test_rows_of_matrices_and_copies(pitch: int, start: int, found: list[str]) -
 
 def _kernel(body):
     @nvb.kernel("sm_90a", threads=32)
-    def whole(k, x: nvb.Pointer(u8)):
+    def whole(k, x: nvb.Pointer[u8]):
         body(k, k.shared(u8, 4096, align=16), x)
 
     return whole

@@ -10,7 +10,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.isel.machine.function import MemoryUse
 
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, a_in_registers=True)
 HALF = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
 FIFTH = nvb.Tcgen05Request("f16")
 HOPPER = 1 << 62 | 64 << 32 | 1 << 16

@@ -150,6 +150,7 @@ def test_the_generic_address_of_a_peer():
 
 
 TILE = SmemLayout(Major.K, Swizzle.NONE, f16, 64, 64)
+PRODUCT = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 REFUSED = {
     "ldmatrix": lambda k, own, peer: k.mma.ldmatrix(peer, 1),
     "stmatrix": lambda k, own, peer: k.mma.stmatrix(peer, [k.const(0, u32)]),
@@ -157,7 +158,7 @@ REFUSED = {
     "cp.async": lambda k, own, peer: k.cp_async.copy(peer, k.arguments[0], 16),
     "map again": lambda k, own, peer: k.cluster.map_to_peer(peer.bytes, 1),
     "descriptor": lambda k, own, peer: k.wgmma.mma_async(
-        k.wgmma.accumulator(64), SharedTile(peer, TILE), SharedTile(own, TILE), nvb.wgmma("m64n64k16", f16, f16, f32)
+        k.wgmma.accumulator(64), SharedTile(peer, TILE), SharedTile(own, TILE), PRODUCT
     ),
     "bulk source": lambda k, own, peer: k.bulk.store(k.arguments[0], peer, 64),
 }

@@ -129,7 +129,7 @@ def test_descriptors_lead_to_their_tile() -> None:
     n, tiles, acc = k.arguments[1], k.shared_tiles(TILE, 4, name="tiles"), k.wgmma.accumulator(64)
     k.fence.proxy_async()
     with k.wgmma.group():
-        request = wgmma("m64n64k16", f16, f16, f32)
+        request = wgmma.mma_async("m64n64k16", f16, f16, f32)
         k.wgmma.mma_async(acc, tiles.at(1), tiles.at(n), request, b_at=(0, 16))
         advanced = k.wgmma.smem_descriptor(tiles.at(n)) + 4
         k.wgmma.mma_async(acc, advanced, advanced, request)

@@ -277,7 +277,7 @@ def test_arrivals_come_from_every_cta(cluster, count, arriving):
 def test_ranks_of_single_threads_are_those_of_the_cluster(access, coming):
     """Every thread computes an address, and those that access one must have that of a CTA that is there."""
 
-    def kernel(k, out: Pointer(u32)):
+    def kernel(k, out: Pointer[u32]):
         own, done, thread = k.shared(u32, 64), k.mbarrier.array(1, arrivals=2, name="done"), k.thread_id()
         k.mbarrier.ready()
         peers = k.cluster.map_shared_rank(own, thread)

@@ -17,7 +17,7 @@ def whole(*, waits, reads=lambda k: True, behind=lambda k, full: None, rounds=2)
     """Thread 0 fills a tile and the threads of `waits` wait; then, `behind` that, those of `reads` read it."""
 
     @nvb.kernel("sm_90a", threads=128)
-    def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16), n: i32):
+    def kernel(k, matrix: MATRIX, out: nvb.Pointer[f16], n: i32):
         tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarrier.array(1, 1, name="full")
         k.mbarrier.ready()
         with k.range(rounds) as turn:
@@ -67,7 +67,7 @@ def test_a_barrier_behind_the_wait(name: str) -> None:
 
 def test_threads_of_which_nothing_is_known() -> None:
     @nvb.kernel("sm_90a", threads=128)
-    def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16), n: i32):
+    def kernel(k, matrix: MATRIX, out: nvb.Pointer[f16], n: i32):
         tile, full = k.shared(f16, 64 * 64, align=128), k.mbarrier.array(1, 1)
         k.mbarrier.ready()
         with k.one_thread():
@@ -82,7 +82,7 @@ def test_threads_of_which_nothing_is_known() -> None:
 
 def test_the_tile_of_another_copy() -> None:
     @nvb.kernel("sm_90a", threads=128)
-    def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16)):
+    def kernel(k, matrix: MATRIX, out: nvb.Pointer[f16]):
         first, second = (k.shared(f16, 64 * 64, align=128, name=name) for name in ("first", "second"))
         full = k.mbarrier.array(2, 1)
         k.mbarrier.ready()
@@ -110,7 +110,7 @@ def test_reads_of_one_block_are_told_once() -> None:
     """What waits for the first of them waits for all; another block is another matter."""
 
     @nvb.kernel("sm_90a", threads=128)
-    def kernel(k, matrix: MATRIX, out: nvb.Pointer(f16)):
+    def kernel(k, matrix: MATRIX, out: nvb.Pointer[f16]):
         tile, full = k.shared(f16, 64 * 64, align=128, name="tile"), k.mbarrier.array(1, 1, name="full")
         k.mbarrier.ready()
         with k.one_thread():

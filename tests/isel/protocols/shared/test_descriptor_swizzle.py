@@ -14,7 +14,7 @@ from nvbackend.layout import ComposedLayout, Layout
 from nvbackend.layout import Swizzle as LayoutSwizzle
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32, a_in_registers=True)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, a_in_registers=True)
 NARROW, WIDE, PLAIN = ((f16, (64, 32), 64), (f16, (64, 32), 128), (f16, (64, 32), 0))
 
 

@@ -16,7 +16,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 MARK = "# broken"
-REQUEST = nvb.wgmma("m64n64k16", f16, f16, f32)
+REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 FROM_REGISTERS = dataclasses.replace(REQUEST, a_in_registers=True)
 
 
