@@ -11,7 +11,7 @@ from tests.support.process import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 STEP = re.compile(r"^\| [^|]+ \| `(\w+)` \| `(nvbackend/[\w/]+\.py)` \|$", re.MULTILINE)
-FIRST_OF_THE_CALL = ("nvbackend/isel/select/mma/request.py", "mma")
+FIRST_OF_THE_CALL = ("nvbackend/requests/mma.py", "sync")
 
 
 def _calls(code: str) -> list[tuple[str, str]]:
@@ -47,7 +47,7 @@ def test_the_instruction_takes_the_way_of_the_page(capsys) -> None:
 
 
 def test_the_check_of_the_way_sees_a_wrong_step() -> None:
-    called = _calls("import nvbackend as nvb\nnvb.mma('m16n8k16', nvb.f16, nvb.f16, nvb.f32)")
+    called = _calls("import nvbackend as nvb\nnvb.mma.sync('m16n8k16', nvb.f16, nvb.f16, nvb.f32)")
     assert FIRST_OF_THE_CALL in called
     assert ("nvbackend/isel/verify/verify.py", "verify") not in called
 
