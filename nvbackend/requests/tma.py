@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.isel.select.tma.request import TmaRequest
-from nvbackend.isel.select.tma.rules import select_tma as select
+from nvbackend.isel.select.tma.select import select_tma as select
 
 __all__ = ["load", "prefetch", "reduce", "select", "store"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.mma import mma as table
+from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.mma.form import MmaInstruction, Narrowing, narrow
 from nvbackend.intrinsics.row.row import Row
 
@@ -30,14 +30,14 @@ class MmaRequest:
     @cached_property
     def narrowed(self) -> Narrowing:
         """How the legal forms narrow to the instruction's."""
-        return narrow(table.FORMS, self.instruction)
+        return narrow(mma.FORMS, self.instruction)
 
 
 def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> MmaRequest:
     """The request that selects `row` of the family mma, with the instruction's `immediates` where they are known."""
-    return MmaRequest(table.instruction_of(row), **(immediates or {}))
+    return MmaRequest(mma.instruction_of(row), **(immediates or {}))
 
 
 def row_of(request: MmaRequest) -> Row:
     """The row of a request that breaks no rule."""
-    return table.mma(request.instruction)
+    return mma.mma(request.instruction)

@@ -63,7 +63,7 @@ def request_of(row: Row, immediates: Mapping[str, int] | None = None) -> WgmmaRe
 
 def row_of(request: WgmmaRequest) -> Row:
     """The row of a request that breaks no rule."""
-    return table.mma_async(
+    return wgmma.mma_async(
         request.n,
         request.d,
         request.a,
