@@ -39,7 +39,7 @@ class DropEveryWait(Mutation):
 class DropTheLastWait(Mutation):
     """drop the wait in front of the epilogue"""
 
-    found_by = ("wgmma.read-in-flight", "wgmma.write-in-flight")
+    found_by = ("wgmma.read-in-flight", "wgmma.write-in-flight", "pipeline.in-flight")
 
     def wgmma_wait_group(self, pending=0, drains=()):
         if drains:
@@ -51,7 +51,7 @@ class DropTheLastWait(Mutation):
 class WaitForOneTooFew(Mutation):
     """wait for one group too few"""
 
-    found_by = ("wgmma.read-in-flight", "wgmma.wait-leaves-group")
+    found_by = ("wgmma.read-in-flight", "wgmma.wait-leaves-group", "pipeline.in-flight")
 
     def wgmma_wait_group(self, pending=0, drains=()):
         self.change()

@@ -28,6 +28,22 @@ def tiles_in_groups_of_no_rows(k, columns: nvb.i32):
     k.grouped(k.block_id(), rows, columns, rows // 4)  # keeps
 
 
+@kernel("pipeline.in-flight", threads=256)
+def stage_given_back_while_it_is_multiplied(k, a: A, steps: nvb.i32):
+    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, nvb.f32))
+    ring = k.pipeline(3, 1, a=TILE)
+    k.mbarrier.ready()
+    with k.producer(40), k.range(steps), ring.fill() as stage:
+        k.tma.load(stage.a, a, (0, 0), stage.full)
+    with k.consumers(232):
+        acc = mma.accumulator()
+        in_flight = 0  # breaks
+        in_flight = 1  # keeps
+        with k.range(steps), ring.drain(in_flight) as stage, k.wgmma.group(in_flight=1):
+            mma.accumulate(acc, stage.a, stage.a)
+        k.wgmma.wait_group(0)
+
+
 @kernel("pipeline.left", threads=256)
 def loop_left_inside_of_a_stage(k, a: A, steps: nvb.i32):
     ring = k.pipeline(2, 1, a=TILE)

@@ -13,6 +13,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import pipeline_rules
 from nvbackend.builder.tiles.roles import Roles
+from nvbackend.builder.tiles.stage_uses import multiply_in_flight
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory
@@ -75,6 +76,8 @@ class Ring:
         self._index = k.var(0, s32, name="stage")
         self._phase = k.var(0, s32, name="phase")
         self._unreleased = k.var(0, s32, name="unreleased")
+        self._drained_from = 0
+        """How many instructions there were where the last drain began."""
 
     @with_block
     def fill(self) -> Iterator[Stage]:
@@ -93,8 +96,9 @@ class Ring:
     def drain(self, in_flight: int = 0) -> Iterator[Stage]:
         """For every thread of a consumer warpgroup: wait until the next stage is full and yield it to read.
 
-        Behind the block the stage is released, or with `in_flight` = 1 the one before it, whose mma the wait inside
-        the block has drained; `release` then gives back the last one.
+        After the block the stage is released, or with `in_flight` = 1 the one before it, whose mma the wait inside
+        the block has drained; `release` then gives back the last one. Raises pipeline.in-flight where no wait has
+        drained the mma of a stage that is filled again.
         """
         k = self._k
         if self._roles.consuming not in (None, self.consumers):
@@ -106,9 +110,11 @@ class Ring:
             )
         self._check_role("drain", "all threads of a consumer warpgroup", wrong=k.core.alone() is not None)
         index = self._index.value
+        self._drained_from = sum(1 for _ in k.machine.instructions())
         k.mbarrier.wait(self._full + index, self._phase)
         with holding(k.core, "drain"):
             yield self._stage(index)
+        self._check_drained(*_GIVEN_BACK[in_flight], rounds=1 + in_flight)
         if in_flight == 0:
             self._release(index, when=None)
         else:
@@ -120,7 +126,7 @@ class Ring:
     def feed(self) -> Iterator[Stage]:
         """For one thread that issues tcgen05.mma: wait until the next stage is full and yield it to multiply.
 
-        Behind the block the stage comes free when the mma of the block have read it: a tcgen05.commit arrives at the
+        After the block the stage comes free when the mma of the block have read it: a tcgen05.commit arrives at the
         `empty` barrier, of every CTA that the loads are multicast to. The ring has consumers=1.
         """
         k = self._k
@@ -145,8 +151,25 @@ class Ring:
             if instruction.opcode == mbarrier.init().opcode:
                 pipeline_rules.RING_NOT_READY.fail(call=call)
 
+    def _check_drained(self, call: str, stage: str, advice: str, rounds: int = 1) -> None:
+        """Raises pipeline.in-flight where a loop gives back a stage whose mma are certainly not waited for.
+
+        The stage is given back at the end of the last of `rounds` rounds, of which the first multiplies it.
+        """
+        k = self._k.core
+        if k.attached or not any(region.kind in _LOOPS for region in k.regions):
+            return
+        places = [k.places.of_address(tiles.first.bytes.ir) for tiles in self._tiles.values()]
+        instructions = list(k.machine.instructions())[self._drained_from :]
+        tiles = {place.object for place in places if place is not None}
+        reader = multiply_in_flight(instructions, instructions * (rounds - 1), tiles)
+        if reader is not None:
+            line = f" of line {reader.location.line}" if reader.location else ""
+            pipeline_rules.RING_IN_FLIGHT.fail(call=call, stage=stage, reader=reader.opcode, line=line, advice=advice)
+
     def release(self) -> None:
-        """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained."""
+        """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained (pipeline.in-flight)."""
+        self._check_drained("ring.release()", "the last stage", "put k.wgmma.wait_group(0) before this line")
         self._release(self._before(self._index.value), when=self._unreleased != 0)
         self._unreleased.set(0)
 
@@ -180,6 +203,13 @@ class Ring:
         self._index.set(self._k.select(wrapped, 0, following))
 
 
+_GIVEN_BACK = (
+    ("ring.drain()", "its stage", "use ring.drain(in_flight=1), or leave no group in flight"),
+    ("ring.drain(in_flight=1)", "the stage before", "let the wait in the block leave at most one group in flight"),
+)
+"""By how many groups stay in flight: the call, what it gives back, and what to do where that is still read."""
+_LOOPS = ("range", "loop")
+"""The kinds of blocks that run more than once."""
 _SYNCHRONISES = frozenset({sync.barrier_sync().opcode, cluster.barrier_wait().opcode})
 """What every thread of the CTA waits at, after which mbarriers that one thread has initialised are there for all."""
 

@@ -32,6 +32,13 @@ RING_ROLE = Rule(
     why="The arrivals would be counted wrongly, and the other side would wait forever or not at all.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
+RING_IN_FLIGHT = Rule(
+    id="pipeline.in-flight",
+    message="{call} gives back {stage}, which the {reader}{line} may still be reading: no wait drains its group",
+    fix="{advice}",
+    why="The producer fills the stage again while the tensor core reads it, and the sums have parts of another step.",
+    reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group), 9.7.13.15 (mbarrier phases)",
+)
 RING_NOT_READY = Rule(
     id="pipeline.not-ready",
     message="ring.{call}() waits at mbarriers that no barrier has made visible since they were initialised",
