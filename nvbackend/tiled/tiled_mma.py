@@ -132,18 +132,6 @@ class TiledMMA:
             return Layout(extent * size(self._thr_layout, place + 1))
         return Layout(given * extent // self.atom.shape[place])  # a sparse A has fewer columns
 
-    def thrfrg_A(self, layout: AnyLayout) -> AnyLayout:
-        """((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...))) of a layout (M,K,...). Raises tiled-mma.tile."""
-        return self.thrfrg(Operand.A, layout)
-
-    def thrfrg_B(self, layout: AnyLayout) -> AnyLayout:
-        """((ThrV,(ThrN,ThrK)),(FrgV,(RestN,RestK,...))) of a layout (N,K,...). Raises tiled-mma.tile."""
-        return self.thrfrg(Operand.B, layout)
-
-    def thrfrg_C(self, layout: AnyLayout) -> AnyLayout:
-        """((ThrV,(ThrM,ThrN)),(FrgV,(RestM,RestN,...))) of a layout (M,N,...). Raises tiled-mma.tile."""
-        return self.thrfrg(Operand.C, layout)
-
     def get_layoutA_TV(self) -> Layout:
         """(thread, value) to m + M * k of one `tile_size_mnk` of A; threads of the same rows have the same elements.
 
@@ -235,7 +223,7 @@ class TiledMMA:
         return self.partition(operand, Layout(shape), (0, 0, 0, 0)).shape
 
     def thrfrg(self, operand: Operand, layout: AnyLayout) -> AnyLayout:
-        """What `thrfrg_A`, `_B` and `_C` give, by operand. Raises tiled-mma.tile."""
+        """((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...))) of a layout (M,K,...); N for B and C. Raises tiled-mma.tile."""
         if isinstance(layout, ComposedLayout):
             return layout.with_layout(lambda inner: self._cut(operand, inner))
         return self._cut(operand, layout)

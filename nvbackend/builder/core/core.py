@@ -87,7 +87,6 @@ class Core:
         self.finished = False
         self.attached: Location | None = None
         """The line that attached the builder to somebody's function."""
-        self._allocas: ir.Block | None = None
 
     @property
     def in_cluster(self) -> bool:

@@ -66,11 +66,6 @@ class Mode:
         return rank - 2 if self.fixed_offsets is None else self.fixed_offsets
 
     @property
-    def is_wide(self) -> bool:
-        """Whether it is an im2col mode that walks along the width."""
-        return self.name.startswith("im2col::w")
-
-    @property
     def is_im2col(self) -> bool:
         """Whether it reads or writes patches instead of boxes."""
         return self.name.startswith("im2col")

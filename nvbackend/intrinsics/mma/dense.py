@@ -33,8 +33,6 @@ F8F6F4 = (*FP8, e2m3, e3m2, e2m1)
 F8F6F4_KIND = "f8f6f4"
 CONTAINER_BITS = 8
 """What an element of 8, 6 or 4 bits takes where these can mix: the low bits of 6, the middle ones of 4."""
-BIT_OPERATIONS = ("xor", "and")
-"""What b1 has in place of the product; the ones are counted."""
 
 TO_F16 = (f16, f16)
 TO_F32 = (f32, f32)

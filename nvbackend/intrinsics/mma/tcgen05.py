@@ -105,8 +105,6 @@ DENSE_KINDS = tuple(name for name, kind in KINDS.items() if not kind.block_scale
 """Kinds without block scale."""
 BLOCK_SCALED_KINDS = tuple(name for name, kind in KINDS.items() if kind.block_scale)
 """Kinds with block scale."""
-SCALE_VECTORS = tuple(dict.fromkeys(one for kind in KINDS.values() for one in kind.scale_vectors if one is not None))
-"""Every way to say the length of a scale vector."""
 
 
 def is_explicit(scale_vector: str | None) -> bool:

@@ -174,16 +174,6 @@ def arrive(
     )
 
 
-def arrive_remote(*, release_cluster: bool = False) -> Row:
-    """One arrival on a barrier anywhere in the cluster: the plain spelling, or `.release.cluster` (slow on Hopper)."""
-    return arrive("cluster", ("release", "cluster") if release_cluster else None)
-
-
-def arrive_expect_tx() -> Row:
-    """mbarrier.arrive.expect_tx on this CTA's barrier: add `bytes` (0 to 2^20 - 1) to the phase, then arrive once."""
-    return arrive(expect_tx=True)
-
-
 @cache
 def _poll(opcode: str, intrinsic: str, time_hint: bool, requires: Feature, ptx_version: PtxVersion) -> Row:
     extra = (_TIME_HINT,) if time_hint else ()

@@ -17,9 +17,6 @@ ATOMIC_GLOBAL = "atom.global"
 """Records an atomic of global memory: threads may wait for one another by it."""
 IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
 """The same of the shared memory of the cluster's other CTAs."""
-READ_REGISTERS = "registers.read"
-WRITE_REGISTERS = "registers.write"
-"""Record what ordinary code does to registers that asynchronous instructions also touch."""
 
 _ADDRESS = "address"
 _OF_SHARED = {

@@ -37,7 +37,7 @@ def _ptx(row: Row, addresses: dict[str, ir.Type], constants: dict[str, int], tim
 @pytest.mark.parametrize(
     ("row", "name", "instruction"),
     [
-        (mbarrier.arrive_remote(), "barrier", r"mbarrier\.arrive\.shared::cluster\.b64 _, \[%r\d+\]"),
+        (mbarrier.arrive("cluster"), "barrier", r"mbarrier\.arrive\.shared::cluster\.b64 _, \[%r\d+\]"),
         (mbarrier.inval(), "barrier", r"mbarrier\.inval\.shared\.b64 \s*\[%rd\d+\]"),
     ],
 )

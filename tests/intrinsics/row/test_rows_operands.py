@@ -24,12 +24,12 @@ EXPECTED: list[tuple[Row, str]] = [
     (mbarrier.arrive_state(), "mbarrier.arrive.shared.b64 state, [barrier]"),
     (mbarrier.arrive(), "mbarrier.arrive.shared::cta.b64 _, [barrier]"),
     (mbarrier.arrive(counted=True), "mbarrier.arrive.shared::cta.b64 _, [barrier], count"),
-    (mbarrier.arrive_remote(), "mbarrier.arrive.shared::cluster.b64 _, [barrier]"),
+    (mbarrier.arrive("cluster"), "mbarrier.arrive.shared::cluster.b64 _, [barrier]"),
     (
-        mbarrier.arrive_remote(release_cluster=True),
+        mbarrier.arrive("cluster", ("release", "cluster")),
         "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [barrier]",
     ),
-    (mbarrier.arrive_expect_tx(), "mbarrier.arrive.expect_tx.shared::cta.b64 _, [barrier], bytes"),
+    (mbarrier.arrive(expect_tx=True), "mbarrier.arrive.expect_tx.shared::cta.b64 _, [barrier], bytes"),
     (
         mbarrier.arrive("cluster", drop=True, expect_tx=True),
         "mbarrier.arrive_drop.expect_tx.shared::cluster.b64 _, [barrier], bytes",

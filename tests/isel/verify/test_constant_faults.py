@@ -19,7 +19,7 @@ from nvbackend.isel.verify.verify import verify
 from nvbackend.signature import Parameter, Pointer
 
 COUNTED = sync.barrier_sync(counted=True)
-EXPECT = mbarrier.arrive_expect_tx()
+EXPECT = mbarrier.arrive(expect_tx=True)
 CASES: list[tuple[Row, dict[str, int], str | None]] = [
     (mbarrier.init(), {"count": 0}, "mbarrier.count"),
     (mbarrier.init(), {"count": 1}, None),
