@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from nvbackend import bf16, s32, u32
+from nvbackend.intrinsics.row.guard import GUARD
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
 from tests.mutations.mutation import Mutation
 
@@ -173,8 +174,11 @@ class ForgetTheRelease(Mutation):
 
     found_by = ("mbarrier.no-arrival", "mbarrier.arrivals")
 
-    def mbarrier__arrive_peer(self, *operands):
+    def emit(self, row, operands, **recorded):
+        if GUARD not in operands:
+            return super().emit(row, operands, **recorded)
         self.change()
+        return {}
 
 
 class ArriveCountTooHigh(Mutation):

@@ -1,22 +1,92 @@
-"""Any row of the catalogue as a call, by the names of its operands: for spellings that have no call of their own."""
+"""The calls of rows: operands by name, each converted to what the row declares it to be, and checked by its rule."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
 
+from nvbackend.builder.core.addresses import check_barrier, check_line
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.lower.numbers import known_number
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.intrinsics.row.row import Operand as RowOperand
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
-from nvbackend.intrinsics.row.types import ElementType, f32, f64, pred, u16, u32, u64
+from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.select.row_operands import check_names, check_registers
+from nvbackend.isel.verify.constant_faults import check_number, checked_operands
 
 Given = Operand | Address
-_TYPES: dict[str, ElementType] = {"i1": pred, "i16": u16, "i32": u32, "i64": u64, "float": f32, "double": f64}
+Register: TypeAlias = "Given | ir.Value"
+"""What a call gives for a register: an llvmlite value is one already."""
+
+_PLACED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GLOBAL)
+"""Registers that hold an address of a state space."""
+_PLACE_RULES: Mapping[str, Callable[[Address, str], None]] = {
+    "mbarrier.address": check_barrier,
+    "cache.line": check_line,
+}
+"""By the id of a rule on where an operand lies: what raises it, given the address and the instruction."""
+
+
+def result(
+    k: Core, row: Row, element: ElementType | None = None, /, **operands: Register | Sequence[Register] | None
+) -> Value:
+    """The first register that `row` gives, as `element` or what the row declares: see `issue`."""
+    first = row.outputs[0]
+    return k.wrap(issue(k, row, **operands)[first.name][0], element or first.type)
+
+
+def issue(k: Core, row: Row, /, **operands: Register | Sequence[Register] | None) -> dict[str, list[ir.Value]]:
+    """Emit `row` with `operands` by name, None for those that it does not have; its outputs by name.
+
+    Raises value.type, value.constant and value.kernel for what an operand does not take, the rule of an operand for a
+    number or a place that breaks it, memory.misaligned, and what `Core.emit` raises.
+    """
+    return k.emit(row, converted(k, row, operands))
+
+
+def converted(k: Core, row: Row, operands: Mapping[str, Register | Sequence[Register] | None]) -> Operands:
+    """`operands` as the registers that `row` takes, in the order in which they are given."""
+    given = {name: _registers(k, row, name, one) for name, one in operands.items() if one is not None}
+    if names := checked_operands(row):
+        constants = {name: number for name in given if isinstance(number := _number(row, name, given[name]), int)}
+        for name in names:
+            if name in constants:
+                check_number(row, name, constants[name], constants)
+    return given
+
+
+def _registers(k: Core, row: Row, name: str, given: Register | Sequence[Register]) -> Any:
+    if isinstance(given, ir.Value) or not row.has_operand(name):  # what the row does not have, `emit` refuses
+        return given
+    operand = row.operand(name)
+    if operand.role is Role.IMMEDIATE:
+        return given
+    if isinstance(given, Sequence):
+        return [_register(k, row, operand, one) for one in given]
+    return _register(k, row, operand, given)
+
+
+def _register(k: Core, row: Row, operand: RowOperand, given: Register) -> ir.Value:
+    if isinstance(given, ir.Value):
+        return given
+    if operand.register not in _PLACED and not isinstance(given, Address):
+        return as_value(k, given, operand.type).ir
+    address = own(k, cast("Address", given))  # the boundary names an argument that is none
+    if operand.rule:
+        _PLACE_RULES[operand.rule](address, row.ptx)
+    elif operand.align > 1:
+        address.check_aligned(operand.align, row.ptx)
+    return address.bytes.ir
+
+
+def _number(row: Row, name: str, given: object) -> object:
+    return known_number(given, row.operand(name).type) if isinstance(given, ir.Constant) else None
 
 
 def generic_address(k: Core, address: Address) -> Value:
@@ -31,25 +101,25 @@ def emit_row(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]])
     """Emit `row` with `operands` by name: see `k.instruction`."""
     check_names(row, operands)
     given = {
-        name: one if row.operand(name).role is Role.IMMEDIATE else _registers_of(k, row, row.operand(name), one)
+        name: one if row.operand(name).role is Role.IMMEDIATE else _unsigned(k, row, row.operand(name), one)
         for name, one in operands.items()
     }
-    results = k.emit(row, given)
     return {
-        name: [k.wrap(value, _TYPES[row.operand(name).register.llvm]) for value in values]
-        for name, values in results.items()
+        name: [k.wrap(value, row.operand(name).register.element) for value in values]
+        for name, values in issue(k, row, **given).items()
     }
 
 
-def _registers_of(k: Core, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> list[ir.Value]:
+def _unsigned(k: Core, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> list[Register]:
+    """`given` as registers whose integers are unsigned."""
     parts = given if isinstance(given, Sequence) else (given,)
     check_registers(row, operand, len(parts))
-    kind = _TYPES[operand.register.llvm]
-    return [_register_of(k, operand.register, kind, part).ir for part in parts]
-
-
-def _register_of(k: Core, register: RegisterClass, kind: ElementType, given: Given) -> Value:
-    if isinstance(given, Address):
-        wide = register.llvm == "i64" and given.space != GLOBAL_SPACE
-        return generic_address(k, given) if wide else given.bytes
-    return as_value(k, given, kind)
+    wide = operand.register.llvm == "i64"
+    return [
+        as_value(k, part, operand.register.element).ir
+        if not isinstance(part, Address)
+        else generic_address(k, part).ir
+        if wide and part.space != GLOBAL_SPACE
+        else part
+        for part in parts
+    ]

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from nvbackend.builder.core.core import Core
 from nvbackend.diagnostics import DiagnosticError, Rule
 
 UNKNOWN = Rule(
@@ -36,6 +37,9 @@ class Noun:
     """Its name on `k`."""
     __number__: ClassVar[str | None] = None
     """The number that one may mean by the noun itself."""
+
+    def __init__(self, k: Core) -> None:
+        self._k = k
 
     def __repr__(self) -> str:
         calls = _public(self)

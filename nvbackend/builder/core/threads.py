@@ -7,21 +7,18 @@ from collections.abc import Iterator
 
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.intrinsics.row.row import RegisterClass
-from nvbackend.intrinsics.row.types import f32, pred, s32, s64
+from nvbackend.intrinsics.row.types import f32, pred, s32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import special_registers, warp
 from nvbackend.isel.select import family_rules
-from nvbackend.isel.select.memory_rules import check_sleep
 from nvbackend.isel.target.variants import VARIANT, variant
 
-_SPECIAL_TYPES = {RegisterClass.B64: s64, RegisterClass.PRED: pred}
-"""The values that special registers are, where not s32."""
 _AXES = ("x", "y", "z")
 
 
@@ -41,8 +38,7 @@ class Threads:
         """
         family_rules.check_special_register(name)
         row = special_registers.special_register(name)
-        element = _SPECIAL_TYPES.get(row.operand("value").register, s32)
-        return self._k.wrap(self._k.emit(row, {}, name=name)["value"][0], element)
+        return self._k.wrap(self._k.emit(row, {}, name=name)["value"][0], row.operand("value").type)
 
     def thread_id(self, axis: str = "x") -> Value:
         """The thread's index in its CTA."""
@@ -93,13 +89,12 @@ class Threads:
         """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
         given = value.bitcast(s32) if value.type is f32 else value
         operands = {"members": warp.ALL_LANES, "value": given.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
-        result = self._k.wrap(self._k.emit(warp.shuffle("idx"), operands)["result"][0], given.type)
-        return result.bitcast(f32) if value.type is f32 else result
+        shared = result(self._k, warp.shuffle("idx"), given.type, **operands)
+        return shared.bitcast(f32) if value.type is f32 else shared
 
     def elect(self) -> Value:
         """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
-        elected = self._k.emit(sync.elect(), {"mask": warp.ALL_LANES})["elected"][0]
-        return self._k.wrap(elected, pred)
+        return self._k.wrap(issue(self._k, sync.elect(), mask=warp.ALL_LANES)["elected"][0], pred)
 
     @with_block
     def one_thread(self, warp_index: int = 0) -> Iterator[None]:
@@ -125,11 +120,8 @@ class Threads:
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13.13.
         """
-        self._k.emit(variant("griddepcontrol", sync.griddepcontrol, action), {})
+        issue(self._k, variant("griddepcontrol", sync.griddepcontrol, action))
 
     def nanosleep(self, nanoseconds: Operand) -> None:
         """nanosleep: suspend the thread for 0 to twice `nanoseconds`, which is at most 1,000,000 (nanosleep.range)."""
-        given = as_value(self._k, nanoseconds, s32)
-        if isinstance(given.constant, int):
-            check_sleep(given.constant)
-        self._k.emit(sync.nanosleep(), {"nanoseconds": given.ir})
+        issue(self._k, sync.nanosleep(), nanoseconds=nanoseconds)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.addresses import mbarrier_address
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.row.types import pred, u32, u64
+from nvbackend.intrinsics.row.types import u32, u64
 from nvbackend.intrinsics.sync import launch_control
 from nvbackend.isel.target.variants import variant
 
@@ -19,35 +18,28 @@ class LaunchControl(Noun):
 
     __noun__ = "launch_control"
 
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
-    # -- clusterlaunchcontrol (PTX ISA 9.7.13) ----------------------------------------------------------------------
-
     def try_cancel(self, answer: Address, barrier: Address, *, multicast: bool = False) -> None:
         """clusterlaunchcontrol.try_cancel: ask for the work of a cluster that has not started.
 
         The 16 bytes of `answer` complete on `barrier`; with `multicast`, in every CTA of the cluster. Raises
         mbarrier.address, target.feature.
         """
-        row = launch_control.try_cancel(multicast=multicast)
-        self._k.emit(row, {"destination": answer.bytes.ir, "barrier": mbarrier_address(self._k, barrier).ir})
+        issue(self._k, launch_control.try_cancel(multicast=multicast), destination=answer, barrier=barrier)
 
     def canceled_cluster(self, answer: Address) -> tuple[Value, list[Value]]:
         """The answer of `try_cancel`: whether there is a cluster to do, and ctaid x, y, z of its first CTA (u32).
 
         The coordinates mean nothing where there is none.
         """
-        halves = [half.ir for half in answer.cast(u64).load(2)]
-        got = self._k.emit(launch_control.is_canceled(), {"answer": halves})["canceled"][0]
-        first = self._k.emit(launch_control.first_ctaid(), {"answer": halves})["ctaid"]
-        return self._k.wrap(got, pred), [self._k.wrap(one, u32) for one in first[: len(launch_control.AXES)]]
+        halves = answer.cast(u64).load(2)
+        got = result(self._k, launch_control.is_canceled(), answer=halves)
+        first = issue(self._k, launch_control.first_ctaid(), answer=halves)["ctaid"]
+        return got, [self._k.wrap(one, u32) for one in first[: len(launch_control.AXES)]]
 
     def canceled_coordinate(self, answer: Address, axis: str) -> Value:
         """The answer of `try_cancel`: ctaid of the cluster's first CTA along `axis` (u32); only where there is one.
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13 (clusterlaunchcontrol.query_cancel).
         """
-        halves = [half.ir for half in answer.cast(u64).load(2)]
         row = variant("clusterlaunchcontrol.query_cancel", launch_control.first_ctaid_on, axis)
-        return self._k.wrap(self._k.emit(row, {"answer": halves})["ctaid"][0], u32)
+        return result(self._k, row, answer=answer.cast(u64).load(2))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.arithmetic import pair_of, select
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import result
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import RegisterClass
-from nvbackend.intrinsics.row.types import ElementType, f32, f64, u16, u32
+from nvbackend.intrinsics.row.types import ElementType, f32, f64
 from nvbackend.isel.target.variants import variant
 from nvbackend.isel.verify.verify import TARGET_FEATURE, targets_with
 
@@ -39,29 +38,19 @@ class Math(Noun):
 
     __noun__ = "math"
 
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
-    # -- packing (PTX ISA 9.7.9) ------------------------------------------------------------------------------------
-
     def pack_pair(self, pair: str, high: Operand, low: Operand, *, relu: bool = False) -> Value:
         """cvt.rn: two f32 to a pair ("f16x2", "bf16x2": u32; "e4m3x2", "e5m2x2": u16), `low` in the lower half.
 
         `relu` makes negative values zero. Raises instruction.variant, target.feature. PTX ISA 9.7.9 (cvt).
         """
-        row = variant("cvt", matrix_move.pack, pair, relu)
-        operands = {"high": as_value(self._k, high, f32).ir, "low": as_value(self._k, low, f32).ir}
-        kind = u16 if row.operand("packed").register is RegisterClass.B16 else u32
-        return self._k.wrap(self._k.emit(row, operands)["packed"][0], kind)
+        return result(self._k, variant("cvt", matrix_move.pack, pair, relu), high=high, low=low)
 
     def permute_bytes(self, low: Operand, high: Operand, selector: Operand) -> Value:
         """prmt: four bytes (u32) out of `low` (bytes 0 to 3) and `high` (4 to 7), picked by the nibbles of `selector`.
 
         Bit 3 of a nibble replicates the byte's sign. PTX ISA 9.7.9 (prmt).
         """
-        given = {"low": low, "high": high, "selector": selector}
-        operands = {name: as_value(self._k, one, u32).ir for name, one in given.items()}
-        return self._k.wrap(self._k.emit(matrix_move.prmt(), operands)["bytes"][0], u32)
+        return result(self._k, matrix_move.prmt(), low=low, high=high, selector=selector)
 
     def min(self, left: Operand, right: Operand, *, nan: bool = False) -> Value:
         """The lesser of two values of one type: of -0.0 and 0.0 the first, of NaN and a number the number.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, overload
 
-from llvmlite import ir
-
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
@@ -26,14 +24,9 @@ class Warp(Noun):
 
     __noun__ = "warp"
 
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
-    # -- barriers of warp and cluster (PTX ISA 9.7.13.2 and 9.7.13.3) ------------------------------------------------
-
     def sync(self, members: Operand = warp.ALL_LANES) -> None:
         """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses. PTX ISA 9.7.13.2."""
-        self._k.emit(sync.warp_sync(), {"mask": as_value(self._k, members, u32).ir})
+        issue(self._k, sync.warp_sync(), mask=members)
 
     @overload
     def shuffle(
@@ -77,17 +70,16 @@ class Warp(Noun):
         (shfl.sync).
         """
         row = variant("shfl.sync", warp.shuffle, mode, in_range)
-        results = self._k.emit(row, self._exchange(value, mode, lane, members, width))
-        exchanged = self._exchanged(results["result"][0], value)
+        self._check_exchange(value, mode, lane, members, width)
+        sent = value.bitcast(s32) if value.type is f32 else value  # f32 rides in a 32-bit register
+        clamp = (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8
+        results = issue(self._k, row, members=members, value=sent.ir, lane=lane, clamp=clamp)
+        got = self._k.wrap(results["result"][0], sent.type)
+        exchanged = got.bitcast(f32) if value.type is f32 else got
         return (exchanged, self._k.wrap(results["in_range"][0], pred)) if in_range else exchanged
 
-    def _exchanged(self, result: ir.Value, value: Value) -> Value:
-        """What the instruction gives, as the type of what it was given: f32 rides in a 32-bit register."""
-        return self._k.wrap(result, s32).bitcast(f32) if value.type is f32 else self._k.wrap(result, value.type)
-
-    def _exchange(
-        self, value: Value, mode: str, lane: Operand, members: Operand, width: int
-    ) -> dict[str, ir.Value | int]:
+    def _check_exchange(self, value: Value, mode: str, lane: Operand, members: Operand, width: int) -> None:
+        """Raises value.type and shuffle.lanes for what no lane can send, or not to these."""
         if value.type.bits != s32.bits:
             problem = f"shfl.sync exchanges values of 32 bits, and this {value.type} has {value.type.bits}"
             narrow, wide = "convert it, .to(f32) or .to(i32), and back after", "exchange its halves one by one"
@@ -97,12 +89,6 @@ class Warp(Noun):
         here = self._k.execution.here()
         if isinstance(named.constant, int) and here is not None and here.is_exact:
             check_members(mode, named.constant, here.lanes)
-        return {
-            "members": named.ir,
-            "value": value.bitcast(s32).ir if value.type is f32 else value.ir,
-            "lane": other.ir,
-            "clamp": (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8,
-        }
 
     def vote(self, mode: str, predicate: Operand, *, members: Operand = warp.ALL_LANES) -> Value:
         """vote.sync: a predicate that says whether `predicate` holds in all or any lanes, or is the same in them (uni).
@@ -110,8 +96,7 @@ class Warp(Noun):
         Mode ballot gives a u32 with a bit for each lane where it holds.
         """
         row = variant("vote.sync", warp.vote, mode)
-        operands = {"members": as_value(self._k, members, u32).ir, "predicate": as_value(self._k, predicate, pred).ir}
-        return self._k.wrap(self._k.emit(row, operands)["result"][0], u32 if mode == "ballot" else pred)
+        return result(self._k, row, members=members, predicate=predicate)
 
     @overload
     def match(
@@ -132,13 +117,13 @@ class Warp(Noun):
         equal. Raises instruction.variant. PTX ISA 9.7.13 (match.sync).
         """
         row = variant("match.sync", warp.match, mode, value.type.bits, equal)
-        results = self._k.emit(row, {"members": as_value(self._k, members, u32).ir, "value": value.ir})
+        results = issue(self._k, row, members=members, value=value.ir)
         lanes = self._k.wrap(results["lanes"][0], u32)
         return (lanes, self._k.wrap(results["equal"][0], pred)) if equal else lanes
 
     def active_lanes(self) -> Value:
         """activemask: a u32 mask of the lanes that happen to be here; never a substitute for known `members`."""
-        return self._k.wrap(self._k.emit(warp.activemask(), {})["lanes"][0], u32)
+        return result(self._k, warp.activemask())
 
     def reduce(
         self,
@@ -156,5 +141,4 @@ class Warp(Noun):
         bitwise = operation in warp.REDUCTIONS and warp.REDUCTIONS[operation] == ("b32",)
         element = "b32" if bitwise and value.type in (s32, u32) else str(value.type)
         row = variant("redux.sync", warp.reduce, operation, element, absolute=absolute, nan=nan)
-        operands = {"members": as_value(self._k, members, u32).ir, "value": value.ir}
-        return self._k.wrap(self._k.emit(row, operands)["result"][0], value.type)
+        return result(self._k, row, value.type, members=members, value=value.ir)

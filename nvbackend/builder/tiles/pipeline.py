@@ -17,6 +17,7 @@ from nvbackend.builder.tiles.stage_uses import multiply_in_flight
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.row.guard import GUARD, guarded
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import s32, u32
 from nvbackend.intrinsics.sync import barriers as sync
@@ -188,7 +189,11 @@ class Ring:
         thread = k.thread_id() % WARPGROUP_SIZE
         chosen = thread < self.peers if when is None else (thread < self.peers) & when
         known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._roles.consuming * self.peers}
-        k.mbarrier._arrive_peer(self._empty + index, thread, chosen, known)
+        barrier = mbarrier_address(k.core, self._empty + index)
+        if k.cluster_size > 1:
+            barrier = k.cluster.map_to_peer(barrier, thread)
+        row = guarded(mbarrier.arrive("cluster" if k.cluster_size > 1 else "cta"))
+        k.emit(row, {"barrier": barrier.ir, GUARD: chosen.ir}, facts=known)
 
     def _before(self, index: Value) -> Value:
         return self._k.select(index == 0, self.stages - 1, index - 1)

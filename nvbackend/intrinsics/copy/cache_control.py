@@ -23,6 +23,7 @@ from nvbackend.intrinsics.row.row import (
     output,
 )
 from nvbackend.intrinsics.row.semantics import Semantics, writes
+from nvbackend.intrinsics.row.types import s32
 
 PREFETCHED: dict[str | None, tuple[str, ...]] = {
     None: ("L1", "L2"),
@@ -38,6 +39,7 @@ PRIMARY = ("L2::evict_last", "L2::evict_normal", "L2::evict_first", "L2::evict_u
 SECONDARY: tuple[str | None, ...] = (None, "L2::evict_unchanged", "L2::evict_first")
 """Priority of the rest; None is evict_unchanged."""
 
+_LINE, _RANGE = "cache.line", "cache.policy-range"
 _POLICY_PTX: PtxVersion = (7, 4)
 _POLICY = output("policy", RegisterClass.B64, meaning="L2 eviction policy, opaque")
 
@@ -102,7 +104,7 @@ def apply_priority(space: str | None = None) -> Row:
     return _row(
         "applypriority",
         spelled("applypriority", space, "L2::evict_normal"),
-        (operand("address", register),),
+        (operand("address", register, rule=_LINE),),
         Intrinsic(spelled("llvm.nvvm.applypriority", space, "L2.evict.normal"), ("address", ("i64", LINE_BYTES))),
         True,
         space=space,
@@ -116,7 +118,7 @@ def discard(space: str | None = None) -> Row:
     return _row(
         "discard",
         spelled("discard", space, "L2"),
-        (operand("address", register),),
+        (operand("address", register, rule=_LINE),),
         Intrinsic(spelled("llvm.nvvm.discard", space, "L2"), ("address", ("i64", LINE_BYTES))),
         True,
         space=space,
@@ -156,8 +158,8 @@ def policy_range(primary: str, secondary: str | None = None, space: str | None =
         (
             _POLICY,
             operand("address", register),
-            operand("primary_bytes", RegisterClass.B32),
-            operand("total_bytes", RegisterClass.B32, meaning="at least primary_bytes"),
+            operand("primary_bytes", RegisterClass.B32, element=s32, rule=_RANGE),
+            operand("total_bytes", RegisterClass.B32, meaning="at least primary_bytes", element=s32, rule=_RANGE),
         ),
         Asm("{ptx} {policy}, [{address}], {primary_bytes}, {total_bytes};"),
         True,
@@ -186,7 +188,10 @@ def clear_bulk(*, shared: bool = True) -> Row:
         family="cache_control",
         opcode="st.bulk",
         ptx=spelled("st.bulk", space),
-        operands=(operand("address", register), operand("bytes", RegisterClass.B64, meaning="a multiple of 8")),
+        operands=(
+            operand("address", register),
+            operand("bytes", RegisterClass.B64, meaning="a multiple of 8", rule="cache.cleared"),
+        ),
         lowering=Intrinsic(
             spelled("llvm.nvvm.st.bulk", "shared.cta" if shared else None), ("address", "bytes", ("i64", 0))
         ),

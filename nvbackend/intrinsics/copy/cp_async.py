@@ -24,6 +24,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
 )
 from nvbackend.intrinsics.row.semantics import Completion, Semantics, reads, writes
+from nvbackend.intrinsics.row.types import s32
 
 SIZES: dict[str, tuple[int, ...]] = {"ca": (4, 8, 16), "cg": (16,)}
 """Cache operator (ca: all levels, cg: L2 only) and the bytes that one copy can have."""
@@ -31,7 +32,13 @@ PREFETCHES = (None, 64, 128, 256)
 """Bytes that the copy brings to L2 beside its own; None leaves it to the hardware."""
 FILLS: dict[str | None, Operand | None] = {
     None: None,
-    "bytes": operand("bytes", RegisterClass.B32, meaning="bytes to read; the rest of the size is filled with zeros"),
+    "bytes": operand(
+        "bytes",
+        RegisterClass.B32,
+        meaning="bytes to read; the rest of the size is filled with zeros",
+        element=s32,
+        rule="async-copy.read-bytes",
+    ),
     "ignore": operand("ignore", RegisterClass.PRED, meaning="true: read nothing and write zeros"),
 }
 """How zeros are asked for, and the operand that says how many."""
@@ -46,7 +53,9 @@ _IGNORE_PTX: PtxVersion = (7, 5)
 _DESTINATION = operand("destination", RegisterClass.SHARED, meaning="shared memory, aligned to the size")
 _SOURCE = operand("source", RegisterClass.GLOBAL, meaning="global memory, aligned to the size")
 _GROUPS = Completion.COPY_GROUP
-_POLICY = operand("cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy")
+_POLICY = operand(
+    "cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy", rule="async-copy.policy"
+)
 
 
 @cache
@@ -72,7 +81,7 @@ def copy(
         family="cp_async",
         opcode="cp.async",
         ptx=spelled(f"cp.async.{cache_operator}.shared.global", "L2::cache_hint" if cache_hint else None, level),
-        operands=(_DESTINATION, _SOURCE, *given),
+        operands=(replace(_DESTINATION, align=size), replace(_SOURCE, align=size), *given),
         lowering=Intrinsic(f"{name}.s" if fill else name, tuple(each.name for each in (_DESTINATION, _SOURCE, *given)))
         if in_llvm
         else Asm("{ptx} [{destination}], [{source}], " + f"{size}{tail};"),

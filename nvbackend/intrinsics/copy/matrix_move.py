@@ -22,7 +22,12 @@ MATRIX_COUNTS = (1, 2, 4)
 _SECTION = "9.7.14"
 ROWS, ROW_BYTES = 8, 16
 """Rows of a matrix, and bytes of one, which its address is a multiple of. Each lane gives one of them."""
-_ADDRESS = operand("address", RegisterClass.SHARED, meaning="this lane's row of one of the matrices, 16-byte aligned")
+_ADDRESS = operand(
+    "address",
+    RegisterClass.SHARED,
+    meaning="this lane's row of one of the matrices, 16-byte aligned",
+    align=ROW_BYTES,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Operand, PtxVersion, RegisterClass, Row, operand, output
 from nvbackend.intrinsics.row.semantics import Semantics, reads, writes
+from nvbackend.intrinsics.row.types import ElementType, s32, s64
 
 FAMILY = "multimem"
 SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -55,6 +56,8 @@ class Element:
     accumulator: str | None = None
     requires: Feature = Feature.NONE
     ptx_version: PtxVersion = (8, 1)
+    held: ElementType | None = None
+    """The type of a value in the register, where not the register's own."""
 
     @property
     def is_byte(self) -> bool:
@@ -67,8 +70,9 @@ _ARITHMETIC = ("add", *_ORDER)
 _BITWISE = ("and", "or", "xor")
 
 
-def _integer(register: RegisterClass, operations: tuple[str, ...]) -> Element:
-    return Element(register, 32 if register is RegisterClass.B32 else 64, (1,), operations, operations)
+def _integer(register: RegisterClass, operations: tuple[str, ...], held: ElementType | None = None) -> Element:
+    bits = 32 if register is RegisterClass.B32 else 64
+    return Element(register, bits, (1,), operations, operations, held=held)
 
 
 def _half(register: RegisterClass, vectors: tuple[int, ...]) -> Element:
@@ -85,8 +89,8 @@ ELEMENTS: dict[str, Element] = {
     "b64": _integer(RegisterClass.B64, _BITWISE),
     "u32": _integer(RegisterClass.B32, _ARITHMETIC),
     "u64": _integer(RegisterClass.B64, _ARITHMETIC),
-    "s32": _integer(RegisterClass.B32, _ARITHMETIC),
-    "s64": _integer(RegisterClass.B64, _ORDER),
+    "s32": _integer(RegisterClass.B32, _ARITHMETIC, s32),
+    "s64": _integer(RegisterClass.B64, _ORDER, s64),
     "f32": Element(RegisterClass.F32, 32, (1, 2, 4), ("add",), ("add",)),
     "f64": Element(RegisterClass.F64, 64, (1,), ("add",), ("add",)),
     **{half: _half(RegisterClass.B16, (2, 4, 8)) for half in ("f16", "bf16")},
@@ -209,7 +213,7 @@ def load_reduce(
     return _row(
         _LOAD,
         spelled(_LOAD, *order, space, operation, wide, _spelled_vector(vector), element),
-        (output("values", found.register, _registers(found, vector)), address),
+        (output("values", found.register, _registers(found, vector), element=found.held), address),
         element,
         vector,
         order,
@@ -227,7 +231,7 @@ def store(element: str, vector: int = 1, *, order: Order = (), space: str | None
     return _row(
         _STORE,
         spelled(_STORE, *order, space, _spelled_vector(vector), element),
-        (_address(space), operand("values", found.register, _registers(found, vector))),
+        (_address(space), operand("values", found.register, _registers(found, vector), element=found.held)),
         element,
         vector,
         order,
@@ -244,7 +248,7 @@ def reduce(operation: str, element: str, vector: int = 1, *, order: Order = (), 
     return _row(
         _REDUCE,
         spelled(_REDUCE, *order, space, operation, _spelled_vector(vector), element),
-        (_address(space), operand("values", found.register, _registers(found, vector))),
+        (_address(space), operand("values", found.register, _registers(found, vector), element=found.held)),
         element,
         vector,
         order,

@@ -90,7 +90,7 @@ def _row(
 
 
 _TMEM = operand("tmem", RegisterClass.TMEM, meaning="address in tensor memory")
-_COLUMNS = operand("columns", RegisterClass.B32, meaning="a power of two from 32 to 512")
+_COLUMNS = operand("columns", RegisterClass.B32, meaning="a power of two from 32 to 512", rule="tcgen05.columns")
 _ALLOCATION = "9.7.16.7.1 (tcgen05.alloc, dealloc, relinquish_alloc_permit)"
 _WARP_WIDE = Effect.CONVERGENT | Effect.ORDERS
 
@@ -398,7 +398,7 @@ def commit(cta_group: int = 1, *, multicast: bool = False, space: str | None = "
         else Asm("{ptx} [{barrier}]" + (", {multicast_mask};" if multicast else ";")),
         "9.7.16.12.1 (tcgen05.commit)",
         "Makes an mbarrier track the asynchronous tcgen05 operations so far.",
-        operand("barrier", RegisterClass.SHARED if cluster else RegisterClass.GENERIC),
+        operand("barrier", RegisterClass.SHARED if cluster else RegisterClass.GENERIC, rule="mbarrier.address"),
         *(mask if multicast else ()),
         effects=Effect.ORDERS | Effect.WRITES_MEMORY | Effect.ASYNC,
         said=semantics.committing(cta_group, multicast=multicast, peers=cluster),

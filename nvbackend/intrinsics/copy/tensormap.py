@@ -27,6 +27,7 @@ from nvbackend.intrinsics.row.row import (
     operand,
 )
 from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Semantics, reads, writes
+from nvbackend.intrinsics.row.types import s64
 
 TENSOR_MAP_BYTES = 128
 SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -107,7 +108,8 @@ def replace(field: str, space: str = "shared::cta") -> Row:
     """
     found = FIELDS[chosen("field", field, FIELDS)]
     register = SPACES[chosen("space", space, SPACES)]
-    value = immediate(_value(field), found.values) if found.values else operand("value", found.register)
+    held = s64 if found.register is RegisterClass.B64 else None
+    value = immediate(_value(field), found.values) if found.values else operand("value", found.register, element=held)
     ordinal = (immediate("ordinal", ORDINALS, meaning="dimension, innermost first"),) if found.ordinal else ()
     width = found.register.llvm[1:]
     suffix = f"{found.name.replace('_', '.')}.p{register.addrspace}"

@@ -14,6 +14,7 @@ from nvbackend.intrinsics.row.axes import spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, operand
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, MemoryOperand, Proxy, Semantics
+from nvbackend.intrinsics.row.types import s32
 
 FAMILY = "tma"
 BULK_ALIGNMENT = 16
@@ -26,14 +27,16 @@ SHARED_CTA_PTX: PtxVersion = (8, 6)
 COMPLETES = "mbarrier::complete_tx::bytes"
 
 TENSOR_MAP = operand("tensor_map", RegisterClass.GENERIC, meaning="address of the CUtensorMap")
-BARRIER = operand("barrier", RegisterClass.SHARED, meaning="mbarrier that the bytes complete on")
+BARRIER = operand(
+    "barrier", RegisterClass.SHARED, meaning="mbarrier that the bytes complete on", rule="mbarrier.address"
+)
 REMOTE_BARRIER = operand("barrier", RegisterClass.SHARED_CLUSTER, meaning="mbarrier in the CTA of the destination")
 SHARED_SOURCE = operand("source", RegisterClass.SHARED, meaning="shared memory of this CTA")
 GLOBAL_SOURCE = operand("source", RegisterClass.GLOBAL, meaning="global memory")
 GLOBAL_DESTINATION = operand("destination", RegisterClass.GLOBAL, meaning="global memory")
 DESTINATION = operand("destination", RegisterClass.SHARED_CLUSTER, meaning="shared memory; this offset in each CTA")
 LOCAL_DESTINATION = operand("destination", RegisterClass.SHARED, meaning="shared memory of this CTA")
-BYTES = operand("bytes", RegisterClass.B32, meaning="multiple of 16")
+BYTES = operand("bytes", RegisterClass.B32, meaning="multiple of 16", element=s32, rule="tma.bulk-size")
 
 _OPTIONAL = {
     "multicast": (

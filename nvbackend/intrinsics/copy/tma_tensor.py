@@ -30,6 +30,7 @@ from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Intrinsic, Operand, RegisterClass, Row, operand
 from nvbackend.intrinsics.row.semantics import reads, writes
+from nvbackend.intrinsics.row.types import s32
 
 RANKS = range(1, 6)
 """Dimensions a tensor map can have."""
@@ -146,7 +147,7 @@ CTA_GROUPS = (1, 2)
 def _in_mode(mode: Mode, rank: int) -> tuple[Operand, ...]:
     """The coordinates of a box, and then the offsets of the mode."""
     count = mode.coordinates(chosen("rank", rank, mode.ranks))
-    coordinates = operand("coordinates", RegisterClass.B32, count, meaning="start of the box in elements")
+    coordinates = operand("coordinates", RegisterClass.B32, count, meaning="start of the box in elements", element=s32)
     offsets = mode.offsets(rank)
     if not offsets:
         return (coordinates,)

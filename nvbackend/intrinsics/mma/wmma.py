@@ -174,7 +174,9 @@ def _move(
     values = make("fragment", register_class(element), count, meaning=_OPAQUE)
     operands: tuple[Operand, ...] = (values, address) if operation == "load" else (address, values)
     if strided:
-        operands += (operand("stride", RegisterClass.B32, meaning="elements from one row (column) to the next"),)
+        operands += (
+            operand("stride", RegisterClass.B32, meaning="elements from one row (column) to the next", element=s32),
+        )
     features, ptx_version = kind.gate
     return Row(
         family=FAMILY,

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
+from nvbackend.intrinsics.row.types import ElementType, f32, f64, pred, u16, u32, u64
 
 PtxVersion = tuple[int, int]
 Legal = tuple[int, ...] | range
@@ -19,26 +20,30 @@ Legal = tuple[int, ...] | range
 class RegisterClass(enum.Enum):
     """A class of PTX register or address: its inline-asm constraint letter and its LLVM type.
 
-    Shared addresses are 32-bit in asm operands (`r`) and pointers of their address space in intrinsics. `intrinsic` is
-    the type that intrinsics have for a register where it is another one: a pair of f16 is an i32 to everybody else.
+    Shared addresses are 32-bit in asm operands (`r`) and pointers of their address space in intrinsics. `element` is
+    the type of a value in such a register, integers being unsigned. `intrinsic` is the type that intrinsics have for a
+    register where it is another one: a pair of f16 is an i32 to everybody else.
     """
 
-    PRED = ("b", "i1", None)
-    B16 = ("h", "i16", None)
-    B32 = ("r", "i32", None)
-    B64 = ("l", "i64", None)
-    F16X2 = ("r", "i32", None, "<2 x half>")
-    F32 = ("f", "float", None)
-    F64 = ("d", "double", None)
-    SHARED = ("r", "i32", 3)
-    SHARED_CLUSTER = ("r", "i32", 7)
-    GLOBAL = ("l", "i64", 1)
-    GENERIC = ("l", "i64", 0)
-    TMEM = ("r", "i32", 6)
+    PRED = ("b", "i1", pred, None)
+    B16 = ("h", "i16", u16, None)
+    B32 = ("r", "i32", u32, None)
+    B64 = ("l", "i64", u64, None)
+    F16X2 = ("r", "i32", u32, None, "<2 x half>")
+    F32 = ("f", "float", f32, None)
+    F64 = ("d", "double", f64, None)
+    SHARED = ("r", "i32", u32, 3)
+    SHARED_CLUSTER = ("r", "i32", u32, 7)
+    GLOBAL = ("l", "i64", u64, 1)
+    GENERIC = ("l", "i64", u64, 0)
+    TMEM = ("r", "i32", u32, 6)
 
-    def __init__(self, constraint: str, llvm: str, addrspace: int | None, intrinsic: str | None = None) -> None:
+    def __init__(
+        self, constraint: str, llvm: str, element: ElementType, addrspace: int | None, intrinsic: str | None = None
+    ) -> None:
         self.constraint = constraint
         self.llvm = llvm
+        self.element = element
         self.addrspace = addrspace
         self.intrinsic = intrinsic or llvm
 
@@ -68,7 +73,9 @@ class Operand:
 
     `tied` on an output means that it is read as well: its registers come back as tied inputs at the end of the
     constraint string. `values` are the legal immediates; every immediate has them, and no register. `legal` are the
-    numbers that ptxas takes for a register operand that the PTX writes as a number; None where it takes any.
+    numbers that ptxas takes for a register operand that the PTX writes as a number; None where it takes any. `element`
+    is the type of the values that a call takes and gives, where not the register's own. `rule` is the id of the rule
+    on its number, or on where its address lies; `align` the bytes that an address is a multiple of.
     """
 
     name: str
@@ -79,22 +86,46 @@ class Operand:
     values: Legal | None = None
     meaning: str = ""
     legal: Legal | None = None
+    element: ElementType | None = None
+    rule: str = ""
+    align: int = 1
 
     def __post_init__(self) -> None:
         if (self.role is Role.IMMEDIATE) != bool(self.values):
             raise ValueError(f"operand {self.name}: legal values are what an immediate has, and only an immediate")
 
+    @property
+    def type(self) -> ElementType:
+        """The type of a value in one of its registers."""
+        return self.element or self.register.element
 
-def output(name: str, register: RegisterClass, count: int = 1, *, tied: bool = False, meaning: str = "") -> Operand:
+
+def output(
+    name: str,
+    register: RegisterClass,
+    count: int = 1,
+    *,
+    tied: bool = False,
+    meaning: str = "",
+    element: ElementType | None = None,
+) -> Operand:
     """Registers that the instruction writes; with `tied`, also reads."""
-    return Operand(name, register, Role.OUTPUT, count, tied, None, meaning)
+    return Operand(name, register, Role.OUTPUT, count, tied, None, meaning, element=element)
 
 
 def operand(
-    name: str, register: RegisterClass, count: int = 1, *, meaning: str = "", legal: Legal | None = None
+    name: str,
+    register: RegisterClass,
+    count: int = 1,
+    *,
+    meaning: str = "",
+    legal: Legal | None = None,
+    element: ElementType | None = None,
+    rule: str = "",
+    align: int = 1,
 ) -> Operand:
     """Registers that the instruction reads."""
-    return Operand(name, register, Role.INPUT, count, False, None, meaning, legal)
+    return Operand(name, register, Role.INPUT, count, False, None, meaning, legal, element, rule, align)
 
 
 def immediate(name: str, values: Legal, *, meaning: str = "") -> Operand:
@@ -162,18 +193,15 @@ class Row:
 
     def operand(self, name: str) -> Operand:
         """The operand called `name` (KeyError where the row has none)."""
-        for candidate in self.operands:
-            if candidate.name == name:
-                return candidate
-        raise KeyError(name)
+        return self._by_name[name]
 
     def has_operand(self, name: str) -> bool:
         """Whether one of the operands is called `name`."""
-        return name in self._names
+        return name in self._by_name
 
     @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(operand.name for operand in self.operands)
+    def _by_name(self) -> dict[str, Operand]:
+        return {operand.name: operand for operand in self.operands}
 
     def _with_role(self, role: Role) -> tuple[Operand, ...]:
         return tuple(operand for operand in self.operands if operand.role is role)

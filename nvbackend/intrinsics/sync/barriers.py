@@ -14,6 +14,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.hierarchy import SCOPES, WARP_SIZE, Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
 from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Semantics, ThreadBarrier
+from nvbackend.intrinsics.row.types import s32
 
 BARRIER_IDS = range(16)
 """The named barriers of a CTA."""
@@ -32,12 +33,16 @@ PROXY_SPACES: dict[str | None, str | None] = {
 """State space of fence.proxy.async (None: all of them) and what LLVM calls it."""
 
 _ONE_WAY_PTX: PtxVersion = (8, 6)
-_ID = operand("id", RegisterClass.B32, meaning="named barrier, 0 to 15", legal=BARRIER_IDS)
+_ID = operand(
+    "id", RegisterClass.B32, meaning="named barrier, 0 to 15", legal=BARRIER_IDS, element=s32, rule="barrier.id"
+)
 _THREADS = operand(
     "threads",
     RegisterClass.B32,
     meaning="participating threads, a multiple of 32",
     legal=range(WARP_SIZE, MAX_CTA_THREADS + 1, WARP_SIZE),
+    element=s32,
+    rule="barrier.threads",
 )
 _MASK = operand("mask", RegisterClass.B32, meaning="one bit a lane")
 
@@ -290,7 +295,7 @@ def nanosleep() -> Row:
         family="sync",
         opcode="nanosleep",
         ptx="nanosleep.u32",
-        operands=(operand("nanoseconds", RegisterClass.B32),),
+        operands=(operand("nanoseconds", RegisterClass.B32, element=s32, rule="nanosleep.range"),),
         lowering=Intrinsic("llvm.nvvm.nanosleep", ("nanoseconds",)),
         ptx_version=(6, 3),
         effects=Effect.ORDERS,

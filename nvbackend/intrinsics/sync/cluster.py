@@ -13,6 +13,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Row, operand, output
 from nvbackend.intrinsics.row.semantics import Semantics, ThreadBarrier
+from nvbackend.intrinsics.row.types import s32
 
 PORTABLE_SIZES = range(1, 9)
 """Clusters that every chip with clusters can launch, in CTAs."""
@@ -98,7 +99,7 @@ def mapa(space: str | None = "shared::cluster", bits: int = 32) -> Row:
         operands=(
             output("mapped", mapped, meaning="the same place in the CTA of that rank"),
             operand("address", own, meaning="an address in this CTA's shared memory"),
-            operand("rank", RegisterClass.B32, meaning="rank of a CTA in the cluster"),
+            operand("rank", RegisterClass.B32, meaning="rank of a CTA in the cluster", element=s32),
         ),
         lowering=Asm("{ptx} {mapped}, {address}, {rank};"),
         requires=Feature.SM_90,

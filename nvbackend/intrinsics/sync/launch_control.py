@@ -49,7 +49,12 @@ def try_cancel(*, multicast: bool = False) -> Row:
         ptx=spelled(opcode, "async.shared::cta.mbarrier::complete_tx::bytes", suffix, "b128"),
         operands=(
             operand("destination", RegisterClass.SHARED, meaning="where the answer goes, 16-byte aligned"),
-            operand("barrier", RegisterClass.SHARED, meaning="mbarrier that the answer completes on"),
+            operand(
+                "barrier",
+                RegisterClass.SHARED,
+                meaning="mbarrier that the answer completes on",
+                rule="mbarrier.address",
+            ),
         ),
         lowering=Intrinsic(
             spelled(f"llvm.nvvm.{opcode}.async", "multicast" if multicast else None, "shared"),

@@ -25,6 +25,7 @@ from nvbackend.intrinsics.row.row import (
     output,
 )
 from nvbackend.intrinsics.row.semantics import MbarrierUse, Semantics
+from nvbackend.intrinsics.row.types import s32
 
 ARRIVAL_COUNTS = range(1, 1 << 20)
 """What mbarrier.init takes as its count of expected arrivals."""
@@ -32,6 +33,8 @@ TRANSACTION_BYTES = range(1 << 20)
 """What one expect_tx may add to the transaction count."""
 
 PARITIES = range(2)
+ADDRESS_RULE = "mbarrier.address"
+"""Of every operand that is an mbarrier."""
 
 SPACES = ("cta", "cluster")
 QUALIFIERS: tuple[tuple[str, str] | None, ...] = (
@@ -47,18 +50,33 @@ _SECTION = "9.7.13.15"
 _SHARED_CTA_PTX: PtxVersion = (7, 8)
 _EXPLICIT_PTX: PtxVersion = (8, 0)
 _RELAXED_PTX: PtxVersion = (8, 6)
-_COUNT = operand("count", RegisterClass.B32, meaning="number of arrivals")
-_BYTES = operand("bytes", RegisterClass.B32, meaning="bytes that will complete on the barrier in this phase")
-_PARITY = operand("parity", RegisterClass.B32, meaning="parity (0 or 1) of the phase to wait for")
-_TIME_HINT = operand("time_hint", RegisterClass.B32, meaning="nanoseconds a thread may sleep before it answers")
-_STATE = output("state", RegisterClass.B64, meaning="phase state before the arrival, opaque")
-_DONE = output("done", RegisterClass.PRED, meaning="true when the phase has completed")
+COUNT = operand("count", RegisterClass.B32, meaning="number of arrivals", element=s32, rule="mbarrier.count")
+BYTES = operand(
+    "bytes",
+    RegisterClass.B32,
+    meaning="bytes that will complete on the barrier in this phase",
+    element=s32,
+    rule="mbarrier.expect-tx",
+)
+PARITY = operand(
+    "parity",
+    RegisterClass.B32,
+    meaning="parity (0 or 1) of the phase to wait for",
+    element=s32,
+    rule="mbarrier.parity",
+)
+TIME_HINT = operand(
+    "time_hint", RegisterClass.B32, meaning="nanoseconds a thread may sleep before it answers", element=s32
+)
+STATE = output("state", RegisterClass.B64, meaning="phase state before the arrival, opaque")
+DONE = output("done", RegisterClass.PRED, meaning="true when the phase has completed")
 _ARRIVES = Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS
 
 
-def _barrier(space: str = "cta") -> Operand:
+def barrier(space: str = "cta") -> Operand:
+    """The operand that is an mbarrier of this CTA, or of any of the cluster."""
     register = RegisterClass.SHARED if space == "cta" else RegisterClass.SHARED_CLUSTER
-    return operand("barrier", register, meaning="address of the mbarrier, 8-byte aligned")
+    return operand("barrier", register, meaning="address of the mbarrier, 8-byte aligned", rule=ADDRESS_RULE)
 
 
 @cache
@@ -68,7 +86,7 @@ def init() -> Row:
         family="mbarrier",
         opcode="mbarrier.init",
         ptx="mbarrier.init.shared.b64",
-        operands=(_barrier(), _COUNT),
+        operands=(barrier(), COUNT),
         lowering=Intrinsic("llvm.nvvm.mbarrier.init.shared", ("barrier", "count")),
         requires=Feature.SM_80,
         ptx_version=(7, 0),
@@ -86,7 +104,7 @@ def inval() -> Row:
         family="mbarrier",
         opcode="mbarrier.inval",
         ptx="mbarrier.inval.shared.b64",
-        operands=(_barrier(),),
+        operands=(barrier(),),
         lowering=Intrinsic("llvm.nvvm.mbarrier.inval.shared", ("barrier",)),
         requires=Feature.SM_80,
         ptx_version=(7, 0),
@@ -118,7 +136,7 @@ def arrive_state() -> Row:
         family="mbarrier",
         opcode="mbarrier.arrive",
         ptx="mbarrier.arrive.shared.b64",
-        operands=(_STATE, _barrier()),
+        operands=(STATE, barrier()),
         lowering=Intrinsic("llvm.nvvm.mbarrier.arrive.shared", ("barrier",)),
         requires=Feature.SM_80,
         ptx_version=(7, 0),
@@ -148,14 +166,14 @@ def arrive(
     chosen("qualifiers", qualifiers, QUALIFIERS)
     chosen("counted", counted, (False,) if expect_tx else (False, True))
     opcode = spelled("mbarrier", "arrive_drop" if drop else "arrive", "expect_tx" if expect_tx else None)
-    argument = _BYTES if expect_tx else _COUNT if counted else None
+    argument = BYTES if expect_tx else COUNT if counted else None
     of_cluster = space == "cluster" or expect_tx or counted or qualifiers not in (None, ("release", "cta"))
     version = _RELAXED_PTX if "relaxed" in (qualifiers or ()) else _EXPLICIT_PTX
     return Row(
         family="mbarrier",
         opcode=opcode,
         ptx=spelled(opcode, *(qualifiers or ()), f"shared::{space}", "b64"),
-        operands=(_barrier(space), *([argument] if argument else [])),
+        operands=(barrier(space), *([argument] if argument else [])),
         lowering=Asm("{ptx} _, [{barrier}]" + (f", {{{argument.name}}};" if argument else ";")),
         requires=Feature.SM_90 if of_cluster else Feature.SM_80,
         ptx_version=version if qualifiers or space == "cluster" or expect_tx else _SHARED_CTA_PTX,
@@ -176,12 +194,12 @@ def arrive(
 
 @cache
 def _poll(opcode: str, intrinsic: str, time_hint: bool, requires: Feature, ptx_version: PtxVersion) -> Row:
-    extra = (_TIME_HINT,) if time_hint else ()
+    extra = (TIME_HINT,) if time_hint else ()
     return Row(
         family="mbarrier",
         opcode=opcode,
         ptx=f"{opcode}.shared.b64",
-        operands=(_DONE, _barrier(), _PARITY, *extra),
+        operands=(DONE, barrier(), PARITY, *extra),
         lowering=Intrinsic(intrinsic, ("barrier", "parity", *(hint.name for hint in extra))),
         requires=requires,
         ptx_version=ptx_version,
@@ -216,7 +234,7 @@ def wait_parity() -> Row:
         family="mbarrier",
         opcode="mbarrier.try_wait.parity",
         ptx="mbarrier.try_wait.parity.shared::cta.b64",
-        operands=(_barrier(), _PARITY),
+        operands=(barrier(), PARITY),
         lowering=Asm(
             "{{ .reg .pred ready; WAIT: {ptx} ready, [{barrier}], {parity}; @ready bra DONE; bra WAIT; DONE: }}"
         ),

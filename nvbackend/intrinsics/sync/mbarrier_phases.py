@@ -35,15 +35,8 @@ KINDS = ("test_wait", "try_wait")
 AWAITED = ("state", "parity")
 """What names the phase that a wait is for."""
 
-_BARRIER = operand("barrier", RegisterClass.SHARED, meaning="address of the mbarrier, 8-byte aligned")
-_REMOTE = operand("barrier", RegisterClass.SHARED_CLUSTER, meaning="an mbarrier of some CTA of the cluster")
-_STATE_OUT = output("state", RegisterClass.B64, meaning="phase state before the arrival, opaque")
+_BARRIER = mbarrier.barrier()
 _STATE_IN = operand("state", RegisterClass.B64, meaning="what an arrival of the phase returned")
-_PARITY = operand("parity", RegisterClass.B32, meaning="parity (0 or 1) of the phase to wait for")
-_TIME_HINT = operand("time_hint", RegisterClass.B32, meaning="nanoseconds a thread may sleep before it answers")
-_COUNT = operand("count", RegisterClass.B32, meaning="number of arrivals")
-_BYTES = operand("bytes", RegisterClass.B32, meaning="bytes of the transaction")
-_DONE = output("done", RegisterClass.PRED, meaning="true when the phase has completed")
 
 _FIRST_PTX: PtxVersion = (7, 0)
 _PARITY_PTX: PtxVersion = (7, 1)
@@ -95,7 +88,7 @@ def arrive_state(
     chosen("qualifiers", qualifiers, mbarrier.QUALIFIERS)
     chosen("counted", counted, (False,) if expect_tx else (False, True))
     action = "arrive_drop" if drop else "arrive"
-    argument = _BYTES if expect_tx else _COUNT if counted else None
+    argument = mbarrier.BYTES if expect_tx else mbarrier.COUNT if counted else None
     opcode = spelled("mbarrier", action, "expect_tx" if expect_tx else None)
     simple = argument is None and qualifiers in (None, _OF_CTA)
     plain = (_EXPLICIT_PTX if expect_tx else _SM_90_PTX) if argument else _FIRST_PTX
@@ -103,7 +96,7 @@ def arrive_state(
     return _row(
         opcode,
         spelled(opcode, *(qualifiers or ()), "shared.b64"),
-        (_STATE_OUT, _BARRIER, *([argument] if argument else [])),
+        (mbarrier.STATE, _BARRIER, *([argument] if argument else [])),
         _arrive_lowering(opcode, qualifiers, argument),
         (Feature.SM_80 if simple else Feature.SM_90, _explicit(qualifiers, plain)),
         effects,
@@ -127,7 +120,7 @@ def _arrive_lowering(opcode: str, qualifiers: tuple[str, str] | None, argument: 
     name = "llvm.nvvm." + opcode.replace("_", ".")
     if argument is None and qualifiers is None:
         return Intrinsic(f"{name}.shared", ("barrier",))
-    if argument is None or qualifiers == _OF_CTA or (argument is _COUNT and qualifiers is None):
+    if argument is None or qualifiers == _OF_CTA or (argument is mbarrier.COUNT and qualifiers is None):
         tail = f", {{{argument.name}}};" if argument else ";"
         return Asm("{ptx} {state}, [{barrier}]" + tail)
     semantics, scope = qualifiers or _OF_CTA
@@ -145,7 +138,7 @@ def arrive_no_complete(qualifiers: tuple[str, str] | None = None, *, drop: bool 
     return _row(
         opcode,
         spelled(opcode, *(qualifiers or ()), "shared.b64"),
-        (_STATE_OUT, _BARRIER, _COUNT),
+        (mbarrier.STATE, _BARRIER, mbarrier.COUNT),
         Intrinsic(name, ("barrier", "count")) if qualifiers is None else Asm("{ptx} {state}, [{barrier}], {count};"),
         (Feature.SM_80, _explicit(qualifiers, _FIRST_PTX)),
         _MEMORY | Effect.ORDERS,
@@ -191,7 +184,7 @@ def transaction(operation: str, space: str = "cta", scope: str | None = None) ->
     return _row(
         opcode,
         spelled(opcode, f"relaxed.{scope}" if scope else None, _SPELLED_SPACE[space], "b64"),
-        (_BARRIER if space == "cta" else _REMOTE, _BYTES),
+        (_BARRIER if space == "cta" else mbarrier.barrier("cluster"), mbarrier.BYTES),
         Intrinsic(name, ("barrier", "bytes")) if scope else Asm("{ptx} [{barrier}], {bytes};"),
         (Feature.SM_90, _EXPLICIT_PTX),
         _MEMORY,
@@ -222,15 +215,15 @@ def wait(
     if awaited == "parity" and qualifiers is None:
         return mbarrier.try_wait_parity(time_hint) if kind == "try_wait" else mbarrier.test_wait_parity()
     opcode = spelled("mbarrier", kind, "parity" if awaited == "parity" else None)
-    phase = _PARITY if awaited == "parity" else _STATE_IN
-    extra = (_TIME_HINT,) if time_hint else ()
+    phase = mbarrier.PARITY if awaited == "parity" else _STATE_IN
+    extra = (mbarrier.TIME_HINT,) if time_hint else ()
     relaxed = qualifiers is not None and qualifiers[0] == "relaxed"
     early = kind == "test_wait" and qualifiers in (None, ("acquire", "cta"))
     plain = _SM_90_PTX if kind == "try_wait" else _FIRST_PTX
     return _row(
         opcode,
         spelled(opcode, *(qualifiers or ()), "shared.b64"),
-        (_DONE, _BARRIER, phase, *extra),
+        (mbarrier.DONE, _BARRIER, phase, *extra),
         _wait_lowering(kind, phase.name, qualifiers, time_hint),
         (Feature.SM_80 if early else Feature.SM_90, _explicit(qualifiers, plain)),
         Effect.READS_MEMORY if relaxed else Effect.READS_MEMORY | Effect.ORDERS,

@@ -12,6 +12,7 @@ from functools import cache
 from nvbackend.intrinsics.row.axes import chosen
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, output
+from nvbackend.intrinsics.row.types import s32, s64
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,9 @@ NAMES = tuple(_SPECIAL)
 """The registers that have a row, without their percent sign."""
 
 
+_SIGNED = {RegisterClass.B32: s32, RegisterClass.B64: s64}
+
+
 @cache
 def special_register(name: str) -> Row:
     """The row that reads register `name` (as in NAMES, without percent sign). Raises NoSuchRow for another name."""
@@ -101,7 +105,7 @@ def special_register(name: str) -> Row:
         family="special_registers",
         opcode=opcode,
         ptx=f"%{name}",
-        operands=(output("value", special.register),),
+        operands=(output("value", special.register, element=_SIGNED.get(special.register)),),
         lowering=Asm(f"{opcode} {{value}}, {{ptx}};")
         if special.llvm is None
         else Intrinsic(f"llvm.nvvm.{'' if opcode == 'mov.pred' else 'read.ptx.sreg.'}{special.llvm}"),

@@ -14,6 +14,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, Scope
 from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
 from nvbackend.intrinsics.row.semantics import Semantics
+from nvbackend.intrinsics.row.types import s32
 
 SHUFFLE_MODES = ("idx", "up", "down", "bfly")
 ALL_LANES = (1 << WARP_SIZE) - 1
@@ -52,7 +53,7 @@ def shuffle(mode: str, in_range: bool = False) -> Row:
             *([_IN_RANGE] if in_range else []),
             _MEMBERS,
             operand("value", RegisterClass.B32),
-            operand("lane", RegisterClass.B32),
+            operand("lane", RegisterClass.B32, element=s32),
             operand("clamp", RegisterClass.B32, meaning="segment mask and clamp"),
         ),
         lowering=Intrinsic(

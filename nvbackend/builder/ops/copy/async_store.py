@@ -8,6 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster
@@ -28,10 +29,8 @@ class AsyncStore(Noun):
     __noun__ = "async_store"
 
     def __init__(self, k: Core, cluster: Cluster) -> None:
-        self._k = k
+        super().__init__(k)
         self._cluster = cluster
-
-    # -- stores into a cluster (PTX ISA 9.7.9, 9.7.13) --------------------------------------------------------------
 
     def store(
         self,
@@ -59,19 +58,19 @@ class AsyncStore(Noun):
             row = variant("st.async", async_store.store_global, element, scope or "gpu", mmio=mmio)
             (value,) = several
             given = self._k.llvm.zext(value.ir, _HALF) if value.ir.type == _BYTE else value.ir
-            self._k.emit(row, {"destination": destination.bytes.ir, "value": given})
+            issue(self._k, row, destination=destination, value=given)
             return
         if barrier is None or rank is None or scope is not None or mmio:
             reason = "a store to shared memory takes barrier= and rank=, and no scope= and mmio="
             VARIANT.fail(instruction="st.async", reason=reason)
         row = variant("st.async", async_store.store, element, len(several))
-        self._k.emit(row, {**self._peer(destination, barrier, rank), "values": [value.ir for value in several]})
+        issue(self._k, row, **self._peer(destination, barrier, rank), values=[value.ir for value in several])
 
     def reduce(self, destination: Address, operation: str, value: Value, barrier: Address, rank: Operand) -> None:
         """red.async: combine `value` with `destination` in the CTA of rank `rank`; completes on its `barrier`."""
         bitwise = async_store.REDUCED.get(operation) == ("b32",) and value.type in (s32, u32)
         row = variant("red.async", async_store.reduce, operation, "b32" if bitwise else str(value.type))
-        self._k.emit(row, {**self._peer(destination, barrier, rank), "value": value.ir})
+        issue(self._k, row, **self._peer(destination, barrier, rank), value=value.ir)
 
     def _peer(self, destination: Address, barrier: Address, rank: Operand) -> dict[str, ir.Value]:
         return {

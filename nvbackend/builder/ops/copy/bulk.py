@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from llvmlite import ir
-
-from nvbackend.builder.core.addresses import any_address, cache_hint, mbarrier_address
+from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster
@@ -16,8 +13,9 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cache_control, tma_bulk
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
-from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
-from nvbackend.isel.select import family_rules, memory_rules
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType, u64
+from nvbackend.isel.select import memory_rules
 from nvbackend.isel.select.tma.place_rules import ALIGNMENT
 from nvbackend.isel.select.tma.rules import check_multicast_target
 from nvbackend.isel.target.variants import VARIANT, variant
@@ -30,7 +28,7 @@ class Bulk(Noun):
     __noun__ = "bulk"
 
     def __init__(self, k: Core, cluster: Cluster) -> None:
-        self._k = k
+        super().__init__(k)
         self._cluster = cluster
 
     def load(
@@ -54,14 +52,9 @@ class Bulk(Noun):
         if many:
             check_multicast_target(self._k.target)
         row = variant("cp.async.bulk", tma_bulk.load_bulk, many, cache_policy is not None, space)
-        given = {
-            **self._bytes(destination, source, size),
-            **cache_hint(self._k, cache_policy),
-            "barrier": mbarrier_address(self._k, barrier).ir,
-        }
-        if multicast_mask is not None:
-            given["multicast_mask"] = as_value(self._k, multicast_mask, u16).ir
-        self._k.emit(row, given)
+        _check_aligned(destination, source)
+        given = {"destination": destination, "source": source, "bytes": size, "cache_policy": cache_policy}
+        issue(self._k, row, **given, barrier=barrier, multicast_mask=multicast_mask)
 
     def store(
         self,
@@ -81,12 +74,12 @@ class Bulk(Noun):
         `barrier` there. Raises tma.bulk-size, instruction.variant, target.feature. PTX ISA 9.7.9.
         """
         if _is_to_peer("cp.async.bulk", rank, barrier, byte_mask, cache_policy):
-            self._k.emit(tma_bulk.copy_bulk(), self._to_peer(destination, source, size, rank, barrier))
+            self._issue_to_peer(tma_bulk.copy_bulk(), destination, source, size, rank, barrier)
             return
-        given = {**self._bytes(destination, source, size), **cache_hint(self._k, cache_policy)}
-        if byte_mask is not None:
-            given["byte_mask"] = as_value(self._k, byte_mask, u16).ir
-        self._k.emit(tma_bulk.store_bulk(cache_policy is not None, byte_mask=byte_mask is not None), given)
+        _check_aligned(destination, source)
+        row = tma_bulk.store_bulk(cache_policy is not None, byte_mask=byte_mask is not None)
+        given = {"destination": destination, "source": source, "bytes": size, "cache_policy": cache_policy}
+        issue(self._k, row, **given, byte_mask=byte_mask)
 
     def reduce(
         self,
@@ -108,40 +101,35 @@ class Bulk(Noun):
         """
         if _is_to_peer("cp.reduce.async.bulk", rank, barrier, None, cache_policy):
             row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "cluster", operation, str(element))
-            self._k.emit(row, self._to_peer(destination, source, size, rank, barrier))
+            self._issue_to_peer(row, destination, source, size, rank, barrier)
             return
+        _check_aligned(destination, source)
         hinted = cache_policy is not None
         row = variant("cp.reduce.async.bulk", tma_bulk.reduce_bulk, "global", operation, str(element), hinted)
-        self._k.emit(row, {**self._bytes(destination, source, size), **cache_hint(self._k, cache_policy)})
+        issue(self._k, row, destination=destination, source=source, bytes=size, cache_policy=cache_policy)
 
-    def _to_peer(
-        self, destination: Address, source: Address, size: Operand, rank: Operand | None, barrier: Address | None
-    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
-        """The operands of a copy to the same place in the CTA of rank `rank`."""
+    def _issue_to_peer(
+        self,
+        row: Row,
+        destination: Address,
+        source: Address,
+        size: Operand,
+        rank: Operand | None,
+        barrier: Address | None,
+    ) -> None:
+        """Copy to the same place in the CTA of rank `rank`."""
         assert rank is not None
         assert barrier is not None
-        given = self._bytes(destination, source, size)
-        given["destination"] = self._cluster.map_to_peer(destination.bytes, rank).ir
-        return {**given, "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir}
+        _check_aligned(destination, source)
+        given = {"source": source, "bytes": size}
+        there = self._cluster.map_to_peer(destination.bytes, rank)
+        completes = self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank)
+        issue(self._k, row, **given, destination=there.ir, barrier=completes.ir)
 
     def prefetch(self, source: Address, size: Operand, *, cache_policy: Value | None = None) -> None:
         """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache (tma.bulk-size)."""
         row = tma_bulk.prefetch_bulk(cache_policy is not None)
-        self._k.emit(row, {"source": source.bytes.ir, "bytes": self._size(size), **cache_hint(self._k, cache_policy)})
-
-    def _bytes(
-        self, destination: Address, source: Address, size: Operand
-    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
-        for operand, address in (("destination", destination), ("source", source)):
-            if address.space != GLOBAL_SPACE and address.align % BULK_ALIGNMENT:
-                ALIGNMENT.fail(instruction="cp.async.bulk", operand=operand, given=address.align, wanted=BULK_ALIGNMENT)
-        return {"destination": destination.bytes.ir, "source": source.bytes.ir, "bytes": self._size(size)}
-
-    def _size(self, size: Operand) -> ir.Value:
-        found = as_value(self._k, size, s32)
-        if isinstance(found.constant, int):
-            family_rules.check_bulk_size(found.constant)
-        return found.ir
+        issue(self._k, row, source=source, bytes=size, cache_policy=cache_policy)
 
     def clear_shared(self, address: Address | Value, size: Operand) -> None:
         """st.bulk: write zeros to `size` bytes (a multiple of 8) of shared memory, 8-byte aligned.
@@ -153,8 +141,7 @@ class Bulk(Noun):
         if isinstance(count.constant, int):
             known = address.align if isinstance(address, Address) else memory_rules.CLEARED_UNIT
             memory_rules.check_cleared(count.constant, known)
-        row = cache_control.clear_bulk(shared=isinstance(address, Address))
-        self._k.emit(row, {"address": any_address(self._k, address), "bytes": count.ir})
+        issue(self._k, cache_control.clear_bulk(shared=isinstance(address, Address)), address=address, bytes=count)
 
 
 def _is_to_peer(instruction: str, rank: object, barrier: object, byte_mask: object, cache_policy: object) -> bool:
@@ -166,3 +153,10 @@ def _is_to_peer(instruction: str, rank: object, barrier: object, byte_mask: obje
         if rank is not None and given is not None:
             VARIANT.fail(instruction=instruction, reason=f"a copy to another CTA takes no {name}")
     return rank is not None
+
+
+def _check_aligned(destination: Address, source: Address) -> None:
+    """Raises tma.alignment where one of them is in shared memory and not known to be aligned."""
+    for operand, address in (("destination", destination), ("source", source)):
+        if address.space != GLOBAL_SPACE and address.align % BULK_ALIGNMENT:
+            ALIGNMENT.fail(instruction="cp.async.bulk", operand=operand, given=address.align, wanted=BULK_ALIGNMENT)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.addresses import mbarrier_address
-from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.core.instructions import issue
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cp_async
-from nvbackend.intrinsics.row.types import pred, s32, u64
 from nvbackend.intrinsics.sync import mbarrier_phases
-from nvbackend.isel.select.memory_rules import check_copy_policy, check_read_bytes
 from nvbackend.isel.target.variants import variant
 
 
@@ -20,11 +17,6 @@ class CpAsync(Noun):
     """Copies by each thread from global to shared memory (PTX ISA 9.7.9, cp.async)."""
 
     __noun__ = "cp_async"
-
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
-    # -- cp.async (PTX ISA 9.7.9) -----------------------------------------------------------------------------------
 
     def copy(
         self,
@@ -49,36 +41,19 @@ class CpAsync(Noun):
         row = variant(
             "cp.async", cp_async.copy, cache, size, fill, prefetch=prefetch, cache_hint=cache_policy is not None
         )
-        for address in (destination, source):
-            own(self._k, address).check_aligned(size, row.ptx)
-        given = {"destination": destination.bytes.ir, "source": source.bytes.ir}
-        if read_bytes is not None:
-            count = as_value(self._k, read_bytes, s32)
-            if isinstance(count.constant, int):
-                check_read_bytes(count.constant, size)
-            given["bytes"] = count.ir
-        if ignore is not None:
-            given["ignore"] = as_value(self._k, ignore, pred).ir
-        if cache_policy is not None:
-            policy = as_value(self._k, cache_policy, u64)
-            if isinstance(policy.constant, int):
-                check_copy_policy(policy.constant)
-            given["cache_policy"] = policy.ir
-        self._k.emit(row, given)
+        given = {"destination": destination, "source": source, "bytes": read_bytes}
+        issue(self._k, row, **given, ignore=ignore, cache_policy=cache_policy)
 
     def commit_group(self) -> None:
         """cp.async.commit_group: close this thread's group of copies."""
-        self._k.emit(cp_async.commit_group(), {})
+        issue(self._k, cp_async.commit_group())
 
     def wait_group(self, pending: int | None = None) -> None:
         """cp.async.wait_group: wait until at most `pending` groups are left; without a number, for every copy.
 
         Raises async-copy.pending for a number that the wait cannot count.
         """
-        if pending is None:
-            self._k.emit(cp_async.wait_all(), {})
-        else:
-            self._k.emit(cp_async.wait_group(), {"pending": pending})
+        issue(self._k, cp_async.wait_all() if pending is None else cp_async.wait_group(), pending=pending)
 
     def mbarrier_arrive(self, barrier: Address, *, no_increment: bool = False) -> None:
         """cp.async.mbarrier.arrive: arrive on `barrier` once this thread's copies so far have completed.
@@ -86,6 +61,4 @@ class CpAsync(Noun):
         With `no_increment` it is one of the arrivals that the barrier expects; else it adds one. Raises
         mbarrier.address.
         """
-        self._k.emit(
-            mbarrier_phases.copy_arrive(no_increment=no_increment), {"barrier": mbarrier_address(self._k, barrier).ir}
-        )
+        issue(self._k, mbarrier_phases.copy_arrive(no_increment=no_increment), barrier=barrier)

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from llvmlite import ir
-
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import multimem
 from nvbackend.intrinsics.copy.multimem import Order
-from nvbackend.intrinsics.row.row import RegisterClass, Row
-from nvbackend.intrinsics.row.types import ElementType, f32, f64, s32, s64, u16, u32, u64
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.select import multimem_rules
 from nvbackend.isel.target.variants import variant
-
-_HELD: dict[RegisterClass, ElementType] = {
-    RegisterClass.B16: u16,
-    RegisterClass.B32: u32,
-    RegisterClass.B64: u64,
-    RegisterClass.F32: f32,
-    RegisterClass.F64: f64,
-}
-
-_SIGNED: dict[str, ElementType] = {"s32": s32, "s64": s64}
 
 
 @user_facing
@@ -35,9 +22,6 @@ class Multimem(Noun):
     """Memory of several GPUs at one address (PTX ISA 9.7.9, multimem)."""
 
     __noun__ = "multimem"
-
-    def __init__(self, k: Core) -> None:
-        self._k = k
 
     def load_reduce(
         self,
@@ -63,10 +47,7 @@ class Multimem(Noun):
             order=order,
             space=_space("multimem.ld_reduce", address),
         )
-        kind = _type_of(row)
-        return [
-            self._k.wrap(one, kind) for one in self._k.emit(row, {"address": self._multimem_address(address)})["values"]
-        ]
+        return [self._k.wrap(one, row.operand("values").type) for one in issue(self._k, row, address=address)["values"]]
 
     def store(
         self, address: Address | Value, values: Sequence[Operand], element: str, vector: int = 1, *, order: Order = ()
@@ -91,20 +72,9 @@ class Multimem(Noun):
         row = variant("multimem.red", multimem.reduce, operation, element, vector, order=order, space=space)
         self._multimem_write(row, address, values)
 
-    def _multimem_address(self, address: Address | Value) -> ir.Value:
-        return address.bytes.ir if isinstance(address, Address) else as_value(self._k, address, u64).ir
-
     def _multimem_write(self, row: Row, address: Address | Value, values: Sequence[Operand]) -> None:
-        kind = _type_of(row)
-        multimem_rules.check_values(row, len(values), kind)
-        self._k.emit(
-            row,
-            {"address": self._multimem_address(address), "values": [as_value(self._k, one, kind).ir for one in values]},
-        )
-
-
-def _type_of(row: Row) -> ElementType:
-    return _SIGNED.get(str(row.axes["element"])) or _HELD[row.operand("values").register]
+        multimem_rules.check_values(row, len(values), row.operand("values").type)
+        issue(self._k, row, address=address, values=values)
 
 
 def _space(instruction: str, address: Address | Value) -> str | None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from llvmlite import ir
 
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.copy import tensormap
-from nvbackend.intrinsics.row.types import s64, u32, u64
 from nvbackend.isel.target.variants import variant
 from nvbackend.signature import TensorMap
 
@@ -32,9 +29,6 @@ class TensorMaps(Noun):
     """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9, tensormap.replace)."""
 
     __noun__ = "tensormap"
-
-    def __init__(self, k: Core) -> None:
-        self._k = k
 
     def at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
         """The tensor map that lies in global memory at `address`, as copies take it; `kind` is what was put there.
@@ -56,30 +50,23 @@ class TensorMaps(Noun):
         """
         space = "global" if tensor_map.space == tensormap.SPACES["global"].addrspace else "shared::cta"
         row = variant("tensormap.replace", tensormap.replace, field, space)
-        given: dict[str, ir.Value | int | Sequence[ir.Value]] = {"tensor_map": tensor_map.bytes.ir}
-        if dimension is not None:
-            given["ordinal"] = dimension
         constant = [operand.name for operand in row.immediates if operand.name != "ordinal"]
-        if constant and type(value) is int:
-            given[constant[0]] = value
-        else:
-            wide = not constant and row.operand("value").register.llvm == "i64"
-            given["value"] = as_value(self._k, value, s64 if wide else u32).ir
-        self._k.emit(row, given)
+        named = constant[0] if constant and type(value) is int else "value"
+        issue(self._k, row, **{"tensor_map": tensor_map, "ordinal": dimension, named: value})
 
     def publish(self, destination: Address, source: Address, *, scope: str = "gpu") -> None:
         """tensormap.cp_fenceproxy: copy a map from shared to global memory and release it; a whole warp executes it."""
         row = variant("tensormap.cp_fenceproxy", tensormap.copy_and_publish, scope)
-        self._k.emit(row, {"destination": destination.bytes.ir, "source": source.bytes.ir})
+        issue(self._k, row, destination=destination, source=source)
 
     def acquire(self, tensor_map: Address, *, scope: str = "gpu") -> None:
         """fence.proxy.tensormap acquire: copies after it use the map in global memory as it was released."""
         row = variant("fence.proxy.tensormap", tensormap.fence, "acquire", scope)
-        self._k.emit(row, {"tensor_map": tensor_map.bytes.ir})
+        issue(self._k, row, tensor_map=tensor_map)
 
     def release(self, *, scope: str = "gpu") -> None:
         """fence.proxy.tensormap release: this thread's changes of maps so far, for who acquires them."""
-        self._k.emit(variant("fence.proxy.tensormap", tensormap.fence, "release", scope), {})
+        issue(self._k, variant("fence.proxy.tensormap", tensormap.fence, "release", scope))
 
     def prefetch(self, address: Value, *, space: str | None = None) -> None:
         """prefetch.tensormap: bring a tensor map near, at a generic address (u64) or one of `space` "const".
@@ -87,4 +74,4 @@ class TensorMaps(Noun):
         Raises instruction.variant, target.feature. PTX ISA 9.7.9 (prefetch).
         """
         row = variant("prefetch.tensormap", tensormap.prefetch, space)
-        self._k.emit(row, {"tensor_map": as_value(self._k, address, u64).ir})
+        issue(self._k, row, tensor_map=address)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.core.instructions import issue, result
+from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.matrix import mma_operands
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
@@ -27,9 +27,6 @@ class Mma(Noun):
 
     __noun__ = "mma"
 
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
     def ldmatrix(
         self,
         address: Address,
@@ -44,8 +41,7 @@ class Mma(Noun):
         Lanes give the addresses of the rows, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix and so on.
         """
         row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
-        own(self._k, address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
-        return [self._k.wrap(one, u32) for one in self._k.emit(row, {"address": address.bytes.ir})["fragment"]]
+        return [self._k.wrap(one, u32) for one in issue(self._k, row, address=address)["fragment"]]
 
     def stmatrix(
         self,
@@ -58,14 +54,11 @@ class Mma(Noun):
     ) -> None:
         """stmatrix: u32 registers, one a matrix, to matrices in shared memory; addresses as of ldmatrix."""
         row = variant("stmatrix", matrix_move.stmatrix, len(fragment), transposed, shape, element)
-        own(self._k, address).check_aligned(matrix_move.ROW_BYTES, row.ptx)
-        registers = [as_value(self._k, one, u32).ir for one in fragment]
-        self._k.emit(row, {"address": address.bytes.ir, "fragment": registers})
+        issue(self._k, row, fragment=fragment, address=address)
 
     def movmatrix(self, fragment: Value) -> Value:
         """movmatrix: the transpose of an m8n8 matrix of 16-bit elements that lies across the warp's registers."""
-        source = as_value(self._k, fragment, u32).ir
-        return self._k.wrap(self._k.emit(matrix_move.movmatrix(), {"source": source})["fragment"][0], u32)
+        return result(self._k, matrix_move.movmatrix(), source=fragment)
 
     def sync(
         self,
@@ -96,16 +89,12 @@ class Mma(Noun):
         )
         one = request.instruction
         elements = {"a": one.a, "b": one.b, "c": one.c}
-        operands: dict[str, object] = {
-            name: [self._register(row, name, elements[name], given) for given in registers]
-            for name, registers in fragments.items()
+        registers = {
+            name: [self._register(row, name, elements[name], given) for given in fragment]
+            for name, fragment in fragments.items()
         }
-        operands.update(
-            {name: as_value(self._k, given, u32).ir for name, given in optional.items() if given is not None}
-        )
-        legal = {operand.name for operand in row.immediates}
-        operands.update({name: getattr(request, name) for name in IMMEDIATES if name in legal})
-        results = self._k.emit(row, operands)
+        immediates = {name: getattr(request, name) for name in IMMEDIATES if row.has_operand(name)}
+        results = issue(self._k, row, **registers, **optional, **immediates)
         kind = s32 if one.d is s32 else mma_operands.register_type(row, "d")
         return [self._k.wrap(register, kind) for register in results["d"]]
 

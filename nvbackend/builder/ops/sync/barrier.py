@@ -5,12 +5,14 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import converted
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.row.types import pred, s32, u32
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import s32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.isel.select import family_rules
 from nvbackend.isel.target.variants import variant
@@ -23,10 +25,8 @@ class Barrier(Noun):
     __noun__ = "barrier"
 
     def __init__(self, k: Core, threads: Threads) -> None:
-        self._k = k
+        super().__init__(k)
         self._threads = threads
-
-    # -- barriers and fences (PTX ISA 9.7.13) -----------------------------------------------------------------------
 
     def reduce(
         self,
@@ -43,8 +43,8 @@ class Barrier(Noun):
         Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd, instruction.variant. PTX ISA 9.7.13.1.
         """
         row = variant("bar.red", sync.barrier_reduce, operation, counted=threads is not None, aligned=aligned)
-        given = {**self._barrier_operands(identifier, threads), "predicate": as_value(self._k, predicate, pred).ir}
-        return self._k.wrap(self._k.emit(row, given)["result"][0], u32 if operation == "popc" else pred)
+        got = self._meet(row, identifier, threads, predicate=predicate)["result"]
+        return self._k.wrap(got[0], row.operand("result").type)
 
     def sync(self, identifier: Operand = 0, threads: Operand | None = None, *, aligned: bool = True) -> None:
         """Wait at barrier `identifier` (0 to 15) for the whole CTA, or for `threads` of it (a multiple of 32).
@@ -53,25 +53,22 @@ class Barrier(Noun):
         barrier.id, barrier.threads, barrier.waits, barrier.crowd. PTX ISA 9.7.13.1.
         """
         row = sync.barrier_sync(counted=threads is not None, aligned=aligned)
-        self._k.emit(row, self._barrier_operands(identifier, threads))
+        self._meet(row, identifier, threads)
 
     def arrive(self, identifier: Operand, threads: Operand, *, aligned: bool = True) -> None:
         """bar.arrive: arrive at barrier `identifier` (0 to 15) that `threads` threads in all are for, and go on.
 
         Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd. PTX ISA 9.7.13.1.
         """
-        self._k.emit(sync.barrier_arrive(aligned=aligned), self._barrier_operands(identifier, threads))
+        self._meet(sync.barrier_arrive(aligned=aligned), identifier, threads)
 
-    def _barrier_operands(self, identifier: Operand, threads: Operand | None) -> dict[str, ir.Value]:
-        number = as_value(self._k, identifier, s32)
-        if isinstance(number.constant, int):
-            family_rules.check_barrier_id(number.constant)
-        if threads is None:
-            return {"id": number.ir}
-        count = as_value(self._k, threads, s32)
-        if isinstance(count.constant, int):
-            family_rules.check_barrier_threads(count.constant)
-            if count.constant > self._k.threads:
-                rules.BARRIER_WAITS.fail(threads=count.constant, there=self._k.threads)
-            family_rules.check_barrier_crowd(count.constant, self._threads.coming_to(number))
-        return {"id": number.ir, "threads": count.ir}
+    def _meet(
+        self, row: Row, identifier: Operand, threads: Operand | None, **predicate: Operand
+    ) -> dict[str, list[ir.Value]]:
+        given = converted(self._k, row, {"id": identifier, "threads": threads, **predicate})
+        count = None if threads is None else as_value(self._k, threads, s32).constant
+        if isinstance(count, int):
+            if count > self._k.threads:
+                rules.BARRIER_WAITS.fail(threads=count, there=self._k.threads)
+            family_rules.check_barrier_crowd(count, self._threads.coming_to(as_value(self._k, identifier, s32)))
+        return self._k.emit(row, given)

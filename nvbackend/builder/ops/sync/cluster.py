@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from nvbackend.builder.core.addresses import known_rank
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
@@ -24,7 +26,7 @@ class Cluster(Noun):
     __number__ = "k.cluster_size"
 
     def __init__(self, k: Core, memory: Memory, threads: Threads, barrier: Barrier) -> None:
-        self._k = k
+        super().__init__(k)
         self._memory = memory
         self._threads = threads
         self._barrier = barrier
@@ -34,30 +36,26 @@ class Cluster(Noun):
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
         """
-        self._k.emit(variant("barrier.cluster.arrive", cluster.barrier_arrive, semantics, aligned=aligned), {})
+        issue(self._k, variant("barrier.cluster.arrive", cluster.barrier_arrive, semantics, aligned=aligned))
 
     def wait(self, semantics: str | None = None, *, aligned: bool = True) -> None:
         """barrier.cluster.wait: wait for every thread of the cluster and acquire; `semantics` may spell "acquire".
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
         """
-        self._k.emit(variant("barrier.cluster.wait", cluster.barrier_wait, semantics, aligned=aligned), {})
+        issue(self._k, variant("barrier.cluster.wait", cluster.barrier_wait, semantics, aligned=aligned))
 
     def rank_of(self, address: Value) -> Value:
         """getctarank: the rank (u32) of the CTA whose shared memory the shared::cluster `address` (u32) is in.
 
         PTX ISA 9.7.9 (getctarank).
         """
-        row = cluster.getctarank()
-        return self._k.wrap(self._k.emit(row, {"address": as_value(self._k, address, u32).ir})["rank"][0], u32)
+        return result(self._k, cluster.getctarank(), address=as_value(self._k, address, u32).ir)
 
     def rank(self) -> Value:
         """The CTA's rank in its cluster; the constant 0 where the kernel has no cluster."""
-        return (
-            constant(self._k, 0, s32)
-            if self._k.cluster_size == 1
-            else self._threads.special_register("cluster_ctarank")
-        )
+        alone = self._k.cluster_size == 1
+        return constant(self._k, 0, s32) if alone else self._threads.special_register("cluster_ctarank")
 
     def id(self) -> Value:
         """The index of the CTA's cluster in the grid along x; the CTA's own index where there is no cluster."""
@@ -65,9 +63,8 @@ class Cluster(Noun):
 
     def count(self) -> Value:
         """The clusters of the grid along x."""
-        return (
-            self._threads.block_count() if self._k.cluster_size == 1 else self._threads.special_register("nclusterid.x")
-        )
+        alone = self._k.cluster_size == 1
+        return self._threads.block_count() if alone else self._threads.special_register("nclusterid.x")
 
     def sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".
@@ -81,8 +78,8 @@ class Cluster(Noun):
         if self._k.cluster_size == 1 or scope == "cta":
             self._barrier.sync(aligned=aligned)
         else:
-            self._k.emit(cluster.barrier_arrive("relaxed" if relaxed else None, aligned=aligned), {})
-            self._k.emit(cluster.barrier_wait(aligned=aligned), {})
+            issue(self._k, cluster.barrier_arrive("relaxed" if relaxed else None, aligned=aligned))
+            issue(self._k, cluster.barrier_wait(aligned=aligned))
 
     def peer_rank(self) -> Value:
         """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.
@@ -100,10 +97,10 @@ class Cluster(Noun):
 
         Raises cluster.rank for a number that is no rank, cluster.no-peer where the kernel has no cluster.
         """
-        self._check_rank(rank)
+        if known_rank(self._k, rank) is None and self._k.cluster_size == 1:
+            cluster_rules.NO_PEER.fail(call="k.cluster.map_to_peer(...)", cluster=1, instead=2)
         number = as_value(self._k, rank, s32).ir
-        operands = {"address": address.ir, "rank": number}
-        mapped = self._k.emit(cluster.mapa(), operands)["mapped"][0]
+        (mapped,) = issue(self._k, cluster.mapa(), address=address.ir, rank=number)["mapped"]
         self._k.places.is_address(mapped, self._k.places.of_address(address.ir))
         execution = self._k.execution
         is_own = execution.in_each_cta(number) == tuple(range(self._k.cluster_size))
@@ -117,24 +114,7 @@ class Cluster(Noun):
         (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer, and
         cluster.not-shared for an address of global memory.
         """
-        if own(self._k, address).space == GLOBAL_SPACE:
+        here = own(self._k, address)
+        if here.space == GLOBAL_SPACE:
             cluster_rules.NOT_SHARED.fail(call="k.cluster.map_shared_rank(...)", given=repr(address))
-        return self._memory.from_number(
-            self.map_to_peer(own(self._k, address).bytes, rank).ir, address.element, address.align
-        )
-
-    def _check_rank(self, rank: Operand) -> None:
-        if self._check_constant_rank(rank) is None and self._k.cluster_size == 1:
-            cluster_rules.NO_PEER.fail(call="k.cluster.map_to_peer(...)", cluster=1, instead=2)
-
-    def _check_constant_rank(self, rank: Operand) -> int | None:
-        """The rank, where it is a constant. Raises cluster.rank where the cluster has no such CTA."""
-        number = rank if isinstance(rank, int) else getattr(rank, "constant", None)
-        if isinstance(number, int) and not 0 <= number < self._k.cluster_size:
-            legal = f"0 to {self._k.cluster_size - 1}"
-            if self._k.cluster_size == 1:
-                legal = "0"
-                if number > 0:
-                    legal += f", or declare the cluster where the kernel is made: cluster={number + 1}"
-            cluster_rules.RANK.fail(rank=number, cluster=self._k.cluster_size, legal=legal)
-        return number if isinstance(number, int) else None
+        return self._memory.from_number(self.map_to_peer(here.bytes, rank).ir, address.element, address.align)

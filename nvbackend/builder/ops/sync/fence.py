@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import barriers as sync
@@ -15,35 +15,30 @@ class Fence(Noun):
 
     __noun__ = "fence"
 
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
-    # -- fences and grids (PTX ISA 9.7.13) --------------------------------------------------------------------------
-
     def shared(self, semantics: str, *, proxy: bool = False) -> None:
         """fence.acquire or release restricted to shared memory, at cluster scope; with `proxy` toward the async proxy.
 
         "acquire" is on shared::cluster, "release" on shared::cta. Raises instruction.variant, target.feature,
         target.row-ptx-version. PTX ISA 9.7.13.4.
         """
-        self._k.emit(variant("fence", sync.fence_shared, semantics, proxy=proxy), {})
+        issue(self._k, variant("fence", sync.fence_shared, semantics, proxy=proxy))
 
     def proxy_alias(self) -> None:
         """fence.proxy.alias: order accesses to one place through different virtual addresses. PTX ISA 9.7.13.4."""
-        self._k.emit(sync.fence_proxy_alias(), {})
+        issue(self._k, sync.fence_proxy_alias())
 
     def membar(self, level: str) -> None:
         """membar: the older spelling of fence.sc, at "cta", "gl" (the GPU) or "sys" (instruction.variant)."""
-        self._k.emit(variant("membar", sync.membar, level), {})
+        issue(self._k, variant("membar", sync.membar, level))
 
     def thread(self, semantics: str = "acq_rel", scope: str = "gpu") -> None:
         """fence: order this thread's memory accesses; acq_rel, sc, acquire or release, at cta, cluster, gpu or sys."""
-        self._k.emit(variant("fence", sync.fence, semantics, scope), {})
+        issue(self._k, variant("fence", sync.fence, semantics, scope))
 
     def mbarrier_init(self) -> None:
         """Make this thread's mbarrier.init visible to the cluster and the async proxy."""
-        self._k.emit(sync.fence_mbarrier_init(), {})
+        issue(self._k, sync.fence_mbarrier_init())
 
     def proxy_async(self, space: str | None = "shared::cta") -> None:
         """Order ordinary accesses to `space` before accesses by TMA and wgmma that follow (every space for None)."""
-        self._k.emit(sync.fence_proxy_async(space), {})
+        issue(self._k, sync.fence_proxy_async(space))

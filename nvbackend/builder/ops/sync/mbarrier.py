@@ -7,9 +7,10 @@ from typing import Literal, overload
 
 from llvmlite import ir
 
-from nvbackend.builder.core.addresses import MBARRIER_BYTES, mbarrier_address
+from nvbackend.builder.core.addresses import MBARRIER_BYTES, known_rank, mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
@@ -19,14 +20,13 @@ from nvbackend.builder.ops.sync.fence import Fence
 from nvbackend.builder.ops.sync.mbarrier_handle import MbarrierHandle, MbarrierKind, made_handle
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.naming import name_or
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.row.guard import GUARD, guarded
+from nvbackend.intrinsics.row.guard import guarded
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import pred, s32, u32, u64
+from nvbackend.intrinsics.row.types import u64
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
-from nvbackend.isel.select import family_rules
 from nvbackend.isel.target.variants import VARIANT, variant
 
 Qualifiers = tuple[str, str]
@@ -49,7 +49,7 @@ class Mbarrier(Noun):
         cluster: Cluster,
         fence: Fence,
     ) -> None:
-        self._k = k
+        super().__init__(k)
         self._control = control
         self._memory = memory
         self._threads = threads
@@ -63,14 +63,13 @@ class Mbarrier(Noun):
         `k.mbarrier.ready` makes them visible; no thread may use them before.
         """
         name = name_or(name, "array", "mbarrier")
-        barriers = self._memory.shared(u64, count, align=MBARRIER_BYTES, name=name)
-        self._init_all(barriers, count, arrivals)
-        return barriers
+        return self._init_all(self._memory.shared(u64, count, align=MBARRIER_BYTES, name=name), count, arrivals)
 
-    def _init_all(self, barriers: Address, count: int, arrivals: int) -> None:
+    def _init_all(self, barriers: Address, count: int, arrivals: int) -> Address:
         with self._control.if_(self._threads.thread_id() == 0):
             for index in range(count):
                 self.init(barriers + index, arrivals)
+        return barriers
 
     def ready(self, *, aligned: bool = True) -> None:
         """Make every mbarrier initialised so far visible to the async proxy and to all threads of CTA or cluster.
@@ -105,23 +104,17 @@ class Mbarrier(Noun):
         self._cluster.sync()
         with self._control.if_(self._threads.thread_id() == 0):
             for index in range(count):
-                self._k.emit(mbarrier.inval(), {"barrier": mbarrier_address(self._k, barriers + index).ir})
+                self.inval(barriers + index)
         self._release_barriers()
         self._barrier.sync()
 
     def init(self, barrier: Address, arrivals: int) -> None:
         """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
-        family_rules.check_arrival_count(arrivals)
-        self._k.emit(mbarrier.init(), {"barrier": mbarrier_address(self._k, barrier).ir, "count": arrivals})
+        issue(self._k, mbarrier.init(), barrier=barrier, count=arrivals)
 
     def wait(self, barrier: Address, parity: Operand) -> None:
         """Wait until the phase of this `parity` (0 for the first) has completed."""
-        phase = as_value(self._k, parity, s32)
-        if isinstance(phase.constant, int):
-            family_rules.check_parity(phase.constant)
-        self._k.emit(mbarrier.wait_parity(), {"barrier": mbarrier_address(self._k, barrier).ir, "parity": phase.ir})
-
-    # -- mbarrier (PTX ISA 9.7.13.15) -------------------------------------------------------------------------------
+        issue(self._k, mbarrier.wait_parity(), parity=parity, barrier=barrier)
 
     def handle(
         self,
@@ -141,7 +134,7 @@ class Mbarrier(Noun):
 
     def inval(self, barrier: Address) -> None:
         """mbarrier.inval: the 8 bytes of `barrier` are memory again. Nobody may use it after. PTX ISA 9.7.13.15.10."""
-        self._k.emit(mbarrier.inval(), {"barrier": mbarrier_address(self._k, barrier).ir})
+        issue(self._k, mbarrier.inval(), barrier=barrier)
 
     @overload
     def arrive(
@@ -204,70 +197,17 @@ class Mbarrier(Noun):
         incomplete, or the behaviour is undefined. Raises mbarrier.address, mbarrier.count, mbarrier.expect-tx,
         cluster.rank, instruction.variant and target.feature. PTX ISA 9.7.13.15.13.
         """
+        expects, counted = expect_tx is not None, count is not None
+        amount = {"count": count, "bytes": expect_tx}
         if state or no_complete:
             self._check_returned(rank, when, count, expect_tx, no_complete)
-            return self._arrive_state(barrier, count, expect_tx, drop, qualifiers, no_complete)
-        self._arrive_where(self._arrival(barrier, rank, count, expect_tx, drop, qualifiers), when, {})
+            row = _returning(qualifiers, drop, expects, counted, no_complete)
+            return result(self._k, row, **amount, barrier=barrier)
+        made, where = mbarrier.arrive, self._space_of(rank)
+        row = variant("mbarrier.arrive", made, where, qualifiers, drop=drop, expect_tx=expects, counted=counted)
+        place = self._barrier_of(barrier, rank)
+        issue(self._k, row if when is None else guarded(row), **amount, barrier=place, guard=when)
         return None
-
-    def _arrival(
-        self,
-        barrier: Address,
-        rank: Operand | None,
-        count: Operand | None = None,
-        expect_tx: Operand | None = None,
-        drop: bool = False,
-        qualifiers: Qualifiers | None = None,
-    ) -> tuple[Row, dict[str, ir.Value]]:
-        """The row of an arrival that returns nothing, and its operands."""
-        row = variant(
-            "mbarrier.arrive",
-            mbarrier.arrive,
-            self._space_of(rank),
-            qualifiers,
-            drop=drop,
-            expect_tx=expect_tx is not None,
-            counted=count is not None,
-        )
-        amount = self._amount(count, expect_tx)
-        return row, {"barrier": self._barrier_of(barrier, rank), **amount}
-
-    def _arrive_where(
-        self, arrival: tuple[Row, dict[str, ir.Value]], when: Operand | None, known: dict[str, int]
-    ) -> None:
-        row, given = arrival
-        if when is None:
-            self._k.emit(row, given, facts=known)
-        else:
-            self._k.emit(guarded(row), {**given, GUARD: as_value(self._k, when, pred).ir}, facts=known)
-
-    def _arrive_peer(self, barrier: Address, rank: Operand, when: Operand, known: dict[str, int]) -> None:
-        """As `arrive`, with what is known of how many threads arrive."""
-        self._arrive_where(self._arrival(barrier, rank), when, known)
-
-    def _arrive_state(
-        self,
-        barrier: Address,
-        count: Operand | None,
-        expect_tx: Operand | None,
-        drop: bool,
-        qualifiers: Qualifiers | None,
-        no_complete: bool,
-    ) -> Value:
-        if no_complete:
-            row = variant("mbarrier.arrive.noComplete", mbarrier_phases.arrive_no_complete, qualifiers, drop=drop)
-        else:
-            expects, counted = expect_tx is not None, count is not None
-            row = variant(
-                "mbarrier.arrive",
-                mbarrier_phases.arrive_state,
-                qualifiers,
-                drop=drop,
-                expect_tx=expects,
-                counted=counted,
-            )
-        given = {**self._amount(count, expect_tx), "barrier": mbarrier_address(self._k, barrier).ir}
-        return self._k.wrap(self._k.emit(row, given)["state"][0], u64)
 
     def _check_returned(
         self,
@@ -321,7 +261,7 @@ class Mbarrier(Noun):
         self, operation: str, barrier: Address, count: Operand, scope: str | None, rank: Operand | None
     ) -> None:
         row = variant(f"mbarrier.{operation}", mbarrier_phases.transaction, operation, self._space_of(rank), scope)
-        self._k.emit(row, {"barrier": self._barrier_of(barrier, rank), "bytes": self._transaction(count)})
+        issue(self._k, row, barrier=self._barrier_of(barrier, rank), bytes=count)
 
     def _space_of(self, rank: Operand | None) -> str:
         """Where the barrier of the CTA of that rank is: without a cluster it is this CTA's own."""
@@ -332,30 +272,9 @@ class Mbarrier(Noun):
         if rank is None:
             return own.ir
         if self._k.cluster_size == 1:
-            self._cluster._check_constant_rank(rank)
+            known_rank(self._k, rank)
             return own.ir
         return self._cluster.map_to_peer(own, rank).ir
-
-    def _amount(self, count: Operand | None, expect_tx: Operand | None) -> dict[str, ir.Value]:
-        """The operand that says how many arrivals, or how many bytes of copies, where there is one."""
-        given = {}
-        if count is not None:
-            given["count"] = self._arrivals(count)
-        if expect_tx is not None:
-            given["bytes"] = self._transaction(expect_tx)
-        return given
-
-    def _arrivals(self, count: Operand) -> ir.Value:
-        given = as_value(self._k, count, s32)
-        if isinstance(given.constant, int):
-            family_rules.check_arrival_count(given.constant)
-        return given.ir
-
-    def _transaction(self, count: Operand) -> ir.Value:
-        given = as_value(self._k, count, s32)
-        if isinstance(given.constant, int):
-            family_rules.check_transaction_count(given.constant)
-        return given.ir
 
     def test(
         self,
@@ -380,19 +299,17 @@ class Mbarrier(Noun):
             qualifiers,
             time_hint=sleep is not None,
         )
-        given = {"barrier": mbarrier_address(self._k, barrier).ir}
-        if state is not None:
-            given["state"] = as_value(self._k, state, u64).ir
-        else:
-            phase = as_value(self._k, parity, s32)
-            if isinstance(phase.constant, int):
-                family_rules.check_parity(phase.constant)
-            given["parity"] = phase.ir
-        if sleep is not None:
-            given["time_hint"] = as_value(self._k, sleep, s32).ir
-        return self._k.wrap(self._k.emit(row, given)["done"][0], pred)
+        phase = parity if state is None else None
+        return result(self._k, row, barrier=barrier, parity=phase, state=state, time_hint=sleep)
 
     def pending_count(self, state: Value) -> Value:
         """mbarrier.pending_count: the arrivals (u32) that the phase of `state` still misses."""
-        row = mbarrier_phases.pending_count()
-        return self._k.wrap(self._k.emit(row, {"state": as_value(self._k, state, u64).ir})["count"][0], u32)
+        return result(self._k, mbarrier_phases.pending_count(), state=state)
+
+
+def _returning(qualifiers: Qualifiers | None, drop: bool, expects: bool, counted: bool, no_complete: bool) -> Row:
+    """The row of an arrival that returns the phase's state."""
+    if no_complete:
+        return variant("mbarrier.arrive.noComplete", mbarrier_phases.arrive_no_complete, qualifiers, drop=drop)
+    made = mbarrier_phases.arrive_state
+    return variant("mbarrier.arrive", made, qualifiers, drop=drop, expect_tx=expects, counted=counted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import register_budget
@@ -15,9 +15,6 @@ class SetMaxNReg(Noun):
 
     __noun__ = "setmaxnreg"
 
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
     def inc(self, count: int) -> None:
         """Take registers from the CTA's pool until each thread has `count` (24 to 256 by 8); blocks until there are."""
         self._set_registers("inc", count)
@@ -29,4 +26,4 @@ class SetMaxNReg(Noun):
     def _set_registers(self, action: str, count: int) -> None:
         family_rules.check_setmaxnreg_target(self._k.target)
         family_rules.check_register_count(count)
-        self._k.emit(register_budget.setmaxnreg(action), {"registers": count})
+        issue(self._k, register_budget.setmaxnreg(action), registers=count)
