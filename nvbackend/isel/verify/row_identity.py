@@ -12,7 +12,6 @@ from nvbackend.intrinsics.row.row import Asm, Row
 from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC
 from nvbackend.isel.select.mma import request as mma_request
 from nvbackend.isel.select.tcgen05 import request as tcgen05_request
-from nvbackend.isel.select.tcgen05.select import tcgen05_row
 from nvbackend.isel.select.tma import request as tma_request
 from nvbackend.isel.select.wgmma import request as wgmma_request
 from nvbackend.isel.select.wmma import request as wmma_request
@@ -55,7 +54,7 @@ def _selected(row: Row) -> Row | None:
     if row.opcode == MMA_ASYNC:
         return wgmma_request.row_of(wgmma_request.request_of(row))
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
-        return tcgen05_row(tcgen05_request.request_of(row))
+        return tcgen05_request.row_of(tcgen05_request.request_of(row))
     if row.family == mma.FAMILY:
         return mma_request.row_of(mma_request.request_of(row))
     if row.family == wmma.FAMILY:

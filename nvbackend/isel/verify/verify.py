@@ -43,7 +43,6 @@ from nvbackend.isel.select.mma import request as mma_request
 from nvbackend.isel.select.mma import rules as mma_rules
 from nvbackend.isel.select.tcgen05 import request as tcgen05_request
 from nvbackend.isel.select.tcgen05 import rules as tcgen05_rules
-from nvbackend.isel.select.tcgen05.word_rules import word_faults
 from nvbackend.isel.select.tma import request as tma_request
 from nvbackend.isel.select.tma import rules as tma_rules
 from nvbackend.isel.select.tma.place_rules import check_places
@@ -56,6 +55,7 @@ from nvbackend.isel.verify.constant_faults import constant_faults, constants
 from nvbackend.isel.verify.emulated import emulation_warnings
 from nvbackend.isel.verify.register_counts import count_faults
 from nvbackend.isel.verify.row_identity import row_faults
+from nvbackend.isel.verify.tcgen05_words import word_faults
 
 TARGET_FEATURE = Rule(
     id="target.feature",
@@ -214,7 +214,7 @@ def _family_gates(row: Row, target: Target, immediates: Mapping[str, int], at: L
     if row.family == mma.FAMILY:
         return why_not(mma_rules.GATES, mma_request.request_of(row, immediates), target, at)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
-        return tcgen05_rules.violations(tcgen05_request.request_of(row), target, at)
+        return why_not(tcgen05_rules.GATES, tcgen05_request.request_of(row), target, at)
     if row.family == wmma.FAMILY:
         return wmma_rules.row_violations(row, target, at)
     if row.family == tma_parts.FAMILY:

@@ -18,9 +18,10 @@ from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.tcgen05.protocol import check_cta_groups
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
-from nvbackend.isel.select.tcgen05.rules import violations
+from nvbackend.isel.select.tcgen05.rules import GATES
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import legal_m, legal_n, shape_faults
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted, target_names
 from nvbackend.isel.verify.verify import verify
 from tests.support.ptxas import assemble, refusals, witnessed
@@ -79,7 +80,7 @@ def test_a_request_is_selected_exactly_where_ptxas_takes_it(target: Target) -> N
     said = refusals([one.text for one in texts], DECLARATIONS, target.name, dotted(target.ptx_version))
     for text, (_, request), message in zip(texts, cases, said, strict=True):
         if message or is_undocumented(text):
-            assert violations(request, target), text
+            assert why_not(GATES, request, target), text
         else:
             row = select_tcgen05(request, target)
             assert row.ptx == text.spelling

@@ -1,16 +1,15 @@
-"""A tcgen05.mma as asked for, and the form of the rules on it."""
+"""A tcgen05.mma as asked for, and the way to its row and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.mma import tcgen05 as table
 from nvbackend.intrinsics.mma.tcgen05 import KINDS, MmaKind
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.isel.target.target import Target
 
 
 @user_facing
@@ -21,7 +20,7 @@ class Tcgen05Request:
     `block_scale` belongs to the mx kinds and to no other. `collector` is "a::fill" for A's, or "b0::fill" with
     `weight_stationary` for B's. `scale_input_d`, `disable_output_lane` and `zero_column_mask` say whether the
     instruction has that operand. `descriptor` says the shape and types where they are known, for the calls that take
-    them from the request. Nothing is checked here: `violations` does.
+    them from the request. Nothing is checked here: `select_tcgen05` does.
     """
 
     kind: str
@@ -50,16 +49,24 @@ def request_of(row: Row) -> Tcgen05Request:
     return Tcgen05Request(block_scale=KINDS[axes["kind"]].block_scale, **axes)
 
 
-Values = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """A rule, whether a request on a target keeps it, and the values of its message and fix.
-
-    `holds` is also true where the question has no answer because another gate is broken.
-    """
-
-    rule: Rule
-    holds: Callable[[Tcgen05Request, Target], bool]
-    values: Callable[[Tcgen05Request, Target], Values]
+def row_of(request: Tcgen05Request) -> Row:
+    """The row of a request that breaks no rule."""
+    if request.weight_stationary:
+        return table.mma_ws(
+            request.kind,
+            a_in_tmem=request.a_in_tmem,
+            sparse=request.sparse,
+            collector=request.collector,
+            zero_column_mask=request.zero_column_mask,
+        )
+    return table.mma(
+        request.kind,
+        cta_group=request.cta_group,
+        a_in_tmem=request.a_in_tmem,
+        sparse=request.sparse,
+        scale_vector=request.scale_vector,
+        collector=request.collector,
+        ashift=request.ashift,
+        scale_input_d=request.scale_input_d,
+        disable_output_lane=request.disable_output_lane,
+    )

@@ -1,4 +1,4 @@
-"""What a tcgen05.mma may be: every rule and its predicate, for selector and verifier alike.
+"""What a tcgen05.mma may be: every rule and its gate, for selector and verifier alike.
 
 The legal values are in the tables of `intrinsics.mma.tcgen05`. Messages that one document gives word for word are the
 tileiras's (tcgen05 machine validation), with its spelling.
@@ -7,16 +7,14 @@ tileiras's (tcgen05 machine validation), with its spelling.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import cache
 
-from nvbackend.diagnostics import Diagnostic, Location, Rule
+from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import PtxVersion
-from nvbackend.isel.select.tcgen05.request import Gate, Tcgen05Request, Values
-from nvbackend.isel.target.target import Target, dotted, target_names
-
-__all__ = ["GATES", "RULES", "Gate", "Tcgen05Request", "violations"]
+from nvbackend.isel.select.tcgen05.request import Tcgen05Request
+from nvbackend.isel.target.gates import Gate, Values, targets_with
+from nvbackend.isel.target.target import Target, dotted
 
 _TILEIRAS = "tileiras documents: tcgen05 emission, verifier rules"
 _ISA = "PTX ISA 9.7.16.10.9.1 (tcgen05.mma)"
@@ -27,35 +25,37 @@ def _words(values: Iterable[object]) -> str:
     return " or ".join(str(value) for value in values if value is not None)
 
 
-@cache
-def _targets(features: Feature) -> str:
-    return _words(name for name in target_names() if Target.parse(name).has(features))
-
-
 def _gate(
-    rule: Rule, broken: Callable[[Tcgen05Request, Target], bool], values: Callable[[Tcgen05Request, Target], Values]
-) -> Gate:
-    return Gate(rule, lambda request, target: not broken(request, target), values)
+    rule: Rule,
+    broken: Callable[[Tcgen05Request, Target], bool],
+    more: Callable[[Tcgen05Request], Values] = lambda _: {},
+) -> Gate[Tcgen05Request]:
+    """A gate whose texts take what the request says, the kinds without scale factors, and `more`."""
+
+    def breach(request: Tcgen05Request, target: Target) -> Values | None:
+        if not broken(request, target):
+            return None
+        return {
+            "kind": request.kind,
+            "target": target,
+            "given": dotted(target.ptx_version),
+            "cta_group": request.cta_group,
+            "scale_vector": request.scale_vector,
+            "collector": request.collector,
+            "dense": ", ".join(tcgen05.DENSE_KINDS),
+            **more(request),
+        }
+
+    return Gate(rule, breach)
 
 
-def _as_asked(request: Tcgen05Request, target: Target) -> Values:
-    return {
-        "kind": request.kind,
-        "target": target,
-        "cta_group": request.cta_group,
-        "scale_vector": request.scale_vector,
-        "collector": request.collector,
-    }
+def _of(features: Feature) -> Callable[[Tcgen05Request], Values]:
+    return lambda _: {"instead": targets_with(features)}
 
 
 def _is_scaled(request: Tcgen05Request) -> bool:
     """Whether the kind is one whose A and B have scale factors."""
     return request.of is not None and request.of.block_scale
-
-
-def _dense(request: Tcgen05Request, _target: Target) -> Values:
-    """The kind, and those without scale factors."""
-    return {"kind": request.kind, "legal": ", ".join(tcgen05.DENSE_KINDS)}
 
 
 TARGET = _gate(
@@ -67,7 +67,7 @@ TARGET = _gate(
         reference=f"{_ISA}, Target ISA Notes",
     ),
     lambda _, target: not target.has_tmem,
-    lambda _, target: {"target": target, "instead": _targets(Feature.TMEM)},
+    _of(Feature.TMEM),
 )
 KIND = _gate(
     Rule(
@@ -78,7 +78,7 @@ KIND = _gate(
         reference=_ISA,
     ),
     lambda request, _: request.of is None,
-    lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.KINDS)},
+    lambda _: {"legal": ", ".join(tcgen05.KINDS)},
 )
 CTA_GROUP = _gate(
     Rule(
@@ -89,7 +89,7 @@ CTA_GROUP = _gate(
         reference=f"{_ISA}; one document has a code for four CTAs, which no ptxas takes",
     ),
     lambda request, _: request.cta_group not in tcgen05.CTA_GROUPS or isinstance(request.cta_group, bool),
-    lambda request, _: {"cta_group": request.cta_group, "legal": _words(tcgen05.CTA_GROUPS)},
+    lambda _: {"legal": _words(tcgen05.CTA_GROUPS)},
 )
 
 
@@ -106,12 +106,9 @@ PTX_VERSION = _gate(
         reference=f"{_ISA}, PTX ISA Notes; ptxas 13.5",
     ),
     lambda request, target: target.has_tmem and target.ptx_version < _needed_ptx(request),
-    lambda request, target: {
-        "kind": request.kind,
+    lambda request: {
         "vector": f" with {request.scale_vector}" if request.scale_vector else "",
         "needed": dotted(_needed_ptx(request)),
-        "target": target,
-        "given": dotted(target.ptx_version),
     },
 )
 INT8 = _gate(
@@ -123,7 +120,7 @@ INT8 = _gate(
         reference=f"{_TILEIRAS}; ptxas 13.5",
     ),
     lambda request, target: target.has_tmem and request.of is not None and not target.has(request.of.requires),
-    lambda _, target: {"target": target, "instead": _targets(Feature.TMEM_INT8)},
+    _of(Feature.TMEM_INT8),
 )
 SPARSE_FP4 = _gate(
     Rule(
@@ -136,7 +133,7 @@ SPARSE_FP4 = _gate(
     lambda request, target: (
         target.has_tmem and request.sparse and request.of is not None and not target.has(request.of.sparse_requires)
     ),
-    lambda _, target: {"target": target, "instead": _targets(Feature.TMEM | Feature.ARCH_CONDITIONAL)},
+    _of(Feature.TMEM | Feature.ARCH_CONDITIONAL),
 )
 SCALE_VECTOR_TARGET = _gate(
     Rule(
@@ -149,7 +146,7 @@ SCALE_VECTOR_TARGET = _gate(
     lambda request, target: (
         target.has_tmem and tcgen05.is_explicit(request.scale_vector) and not target.has_arch_conditional
     ),
-    lambda _, target: {"target": target, "instead": _targets(Feature.TMEM | Feature.ARCH_CONDITIONAL)},
+    _of(Feature.TMEM | Feature.ARCH_CONDITIONAL),
 )
 SCALE_INPUT_TARGET = _gate(
     Rule(
@@ -160,7 +157,7 @@ SCALE_INPUT_TARGET = _gate(
         reference=f"{_TILEIRAS}; ptxas 13.5",
     ),
     lambda request, target: target.has_tmem and request.scale_input_d and not target.has_scale_input_accumulator,
-    lambda _, target: {"target": target, "instead": _targets(Feature.SCALE_INPUT_ACCUMULATOR)},
+    _of(Feature.SCALE_INPUT_ACCUMULATOR),
 )
 SCALE_INPUT_KIND = _gate(
     Rule(
@@ -171,7 +168,6 @@ SCALE_INPUT_KIND = _gate(
         reference=f"{_TILEIRAS}; {_ISA}",
     ),
     lambda request, _: request.scale_input_d and request.of is not None and not request.of.scales_input_d,
-    _as_asked,
 )
 BLOCK_SCALE_KIND = _gate(
     Rule(
@@ -182,18 +178,17 @@ BLOCK_SCALE_KIND = _gate(
         reference=_TILEIRAS,
     ),
     lambda request, _: request.block_scale and request.of is not None and not _is_scaled(request),
-    lambda request, _: {"kind": request.kind, "legal": ", ".join(tcgen05.BLOCK_SCALED_KINDS)},
+    lambda _: {"legal": ", ".join(tcgen05.BLOCK_SCALED_KINDS)},
 )
 BLOCK_SCALE_NEEDED = _gate(
     Rule(
         id="tcgen05.block-scale-needed",
         message="kind::{kind} has no form without block scale",
-        fix="set block_scale and give the scale factors of A and B, or use one of {legal}",
+        fix="set block_scale and give the scale factors of A and B, or use one of {dense}",
         why=_UNENCODED,
         reference=_ISA,
     ),
     lambda request, _: not request.block_scale and _is_scaled(request),
-    _dense,
 )
 SCALE_VECTOR = _gate(
     Rule(
@@ -208,10 +203,7 @@ SCALE_VECTOR = _gate(
         and request.scale_vector is not None
         and request.scale_vector not in request.of.scale_vectors
     ),
-    lambda request, target: {
-        **_as_asked(request, target),
-        "legal": _words(request.of.scale_vectors if request.of else ()) or "none",
-    },
+    lambda request: {"legal": _words(request.of.scale_vectors if request.of else ()) or "none"},
 )
 SCALE_VECTOR_NEEDED = _gate(
     Rule(
@@ -227,18 +219,17 @@ SCALE_VECTOR_NEEDED = _gate(
         and request.scale_vector is None
         and None not in request.of.scale_vectors
     ),
-    lambda request, _: {"kind": request.kind, "legal": _words(request.of.scale_vectors if request.of else ())},
+    lambda request: {"legal": _words(request.of.scale_vectors if request.of else ())},
 )
 ASHIFT_BLOCK_SCALE = _gate(
     Rule(
         id="tcgen05.ashift-block-scale",
         message="ashift is not supported with tcgen05.mma.block_scale variants",
-        fix="leave ashift out for kind::{kind}, or use one of {legal}",
+        fix="leave ashift out for kind::{kind}, or use one of {dense}",
         why=_UNENCODED,
         reference=_TILEIRAS,
     ),
     lambda request, _: request.ashift and (request.block_scale or _is_scaled(request)),
-    _dense,
 )
 ASHIFT_COLLECTOR = _gate(
     Rule(
@@ -249,7 +240,7 @@ ASHIFT_COLLECTOR = _gate(
         reference=_TILEIRAS,
     ),
     lambda request, _: request.ashift and request.collector in _unshifted(),
-    lambda request, _: {"collector": request.collector, "legal": _words(tcgen05.ASHIFT_COLLECTORS)},
+    lambda _: {"legal": _words(tcgen05.ASHIFT_COLLECTORS)},
 )
 ASHIFT_SHARED = _gate(
     Rule(
@@ -260,7 +251,6 @@ ASHIFT_SHARED = _gate(
         reference=f"{_ISA}; ptxas 13.5",
     ),
     lambda request, _: request.ashift and not request.a_in_tmem,
-    lambda _request, _target: {},
 )
 WS_CTA_GROUP = _gate(
     Rule(
@@ -271,18 +261,16 @@ WS_CTA_GROUP = _gate(
         reference=_TILEIRAS,
     ),
     lambda request, _: request.weight_stationary and request.cta_group == tcgen05.CTA_GROUPS[-1],
-    lambda _request, _target: {},
 )
 WS_KIND = _gate(
     Rule(
         id="tcgen05.ws-kind",
         message="Cannot use weight stationary with mxf8f6f4 and fp4 types",
-        fix="use one of {legal}, not {kind}, or leave weight_stationary out",
+        fix="use one of {dense}, not {kind}, or leave weight_stationary out",
         why=_UNENCODED,
         reference=_TILEIRAS,
     ),
     lambda request, _: request.weight_stationary and _is_scaled(request),
-    _dense,
 )
 WS_OPERANDS = _gate(
     Rule(
@@ -293,7 +281,7 @@ WS_OPERANDS = _gate(
         reference="PTX ISA 9.7.16.10.9.3 (tcgen05.mma.ws)",
     ),
     lambda request, _: request.weight_stationary and bool(_not_stationary(request)),
-    lambda request, _: {"given": " and no ".join(_not_stationary(request))},
+    lambda request: {"given": " and no ".join(_not_stationary(request))},
 )
 ZERO_COLUMN_MASK = _gate(
     Rule(
@@ -304,18 +292,16 @@ ZERO_COLUMN_MASK = _gate(
         reference="PTX ISA 9.7.16.10.9.3 (tcgen05.mma.ws)",
     ),
     lambda request, _: request.zero_column_mask and not request.weight_stationary,
-    lambda _request, _target: {},
 )
 OUTPUT_LANES = _gate(
     Rule(
         id="tcgen05.output-lanes",
         message="kind::{kind} cannot leave lanes of D unchanged (disable-output-lane)",
-        fix="leave disable_output_lane out, or use one of {legal}",
+        fix="leave disable_output_lane out, or use one of {dense}",
         why=_UNENCODED,
         reference=f"{_ISA}; ptxas 13.5",
     ),
     lambda request, _: request.disable_output_lane and _is_scaled(request),
-    _dense,
 )
 COLLECTOR = _gate(
     Rule(
@@ -326,9 +312,8 @@ COLLECTOR = _gate(
         reference=f"{_ISA}, .collector_usage",
     ),
     lambda request, _: request.collector not in _collectors(request),
-    lambda request, _: {
+    lambda request: {
         "form": "tcgen05.mma.ws" if request.weight_stationary else "tcgen05.mma",
-        "collector": request.collector,
         "legal": _words(_collectors(request)),
     },
 )
@@ -346,19 +331,12 @@ def _not_stationary(request: Tcgen05Request) -> list[str]:
     return [name for name in ("ashift", "scale_input_d", "disable_output_lane") if getattr(request, name)]
 
 
-GATES: tuple[Gate, ...] = (
+GATES = (
     *(TARGET, KIND, CTA_GROUP, PTX_VERSION),
     *(INT8, SPARSE_FP4, SCALE_VECTOR_TARGET, SCALE_INPUT_TARGET, SCALE_INPUT_KIND),
     *(BLOCK_SCALE_KIND, BLOCK_SCALE_NEEDED, SCALE_VECTOR, SCALE_VECTOR_NEEDED),
     *(ASHIFT_BLOCK_SCALE, ASHIFT_COLLECTOR, ASHIFT_SHARED),
     *(WS_CTA_GROUP, WS_KIND, WS_OPERANDS, ZERO_COLUMN_MASK, OUTPUT_LANES, COLLECTOR),
 )
-"""Every gate. A request with no broken one has a row that ptxas takes for the target."""
+"""Every gate. A request that breaks none has a row that ptxas takes for the target."""
 RULES: tuple[Rule, ...] = tuple(gate.rule for gate in GATES)
-
-
-def violations(request: Tcgen05Request, target: Target, at: Location | None = None) -> list[Diagnostic]:
-    """Every rule that `request` breaks on `target`, in the order of GATES, at `at` or else at the caller's line."""
-    return [
-        gate.rule.diagnose(at=at, **gate.values(request, target)) for gate in GATES if not gate.holds(request, target)
-    ]

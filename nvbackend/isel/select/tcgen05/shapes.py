@@ -14,7 +14,8 @@ from nvbackend.intrinsics.words.scale_triples import factor_faults
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.select.tcgen05.memory_rules import OPERANDS
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
-from nvbackend.isel.target.target import Target, target_names
+from nvbackend.isel.target.gates import targets_with
+from nvbackend.isel.target.target import Target
 
 _REFERENCE = "PTX ISA 9.7.16.2.1 (matrix shape)"
 M = Rule(
@@ -96,8 +97,7 @@ def shape_faults(
         yield N.diagnose(form=form, given=descriptor.n, nearest=_nearest(columns, descriptor.n))
     yield from _factor_faults(request, descriptor)
     if target is not None and not is_k_of(descriptor, target):
-        names = [name for name in target_names() if Target.parse(name).has(Feature.TMEM_K96)]
-        yield K96.diagnose(target=target, form=form, k=descriptor.form.k, instead=" or ".join(names))
+        yield K96.diagnose(target=target, form=form, k=descriptor.form.k, instead=targets_with(Feature.TMEM_K96))
 
 
 def _factor_faults(request: Tcgen05Request, descriptor: InstructionDescriptor) -> Iterator[Diagnostic]:

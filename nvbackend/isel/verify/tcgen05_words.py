@@ -23,8 +23,9 @@ from nvbackend.isel.machine.packed_words import (
 )
 from nvbackend.isel.machine.parts import MachineInstr
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
-from nvbackend.isel.select.tcgen05.rules import violations
+from nvbackend.isel.select.tcgen05.rules import GATES
 from nvbackend.isel.select.tcgen05.shapes import shape_faults
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target
 
 FOUR_CTAS = 3
@@ -86,7 +87,8 @@ def _disagreements(instr: MachineInstr, row: Row, target: Target) -> Iterator[Di
             said=_shown(said_value),
             wanted=_shown(wanted),
         )
-    yield from violations(_said(row, control, collector, {field for _, field, _, _ in found}), target, instr.location)
+    said = _said(row, control, collector, {field for _, field, _, _ in found})
+    yield from why_not(GATES, said, target, instr.location)
 
 
 def _said(row: Row, control: Tcgen05Ctrl, collector: Tcgen05Collector, fields: set[str]) -> Tcgen05Request:
