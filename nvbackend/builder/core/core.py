@@ -29,7 +29,6 @@ from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Location, caller_location, raise_all
 from nvbackend.intrinsics.row.row import Effect, Role, Row
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.isel.flow.cluster_paths import CLUSTER
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
 from nvbackend.isel.protocols.convergence.convergence import needed_of
@@ -91,8 +90,7 @@ class Core:
     @property
     def in_cluster(self) -> bool:
         """Whether the function is launched in clusters of several CTAs."""
-        size = self.machine.attributes.get(CLUSTER, 1)
-        return isinstance(size, int) and size > 1
+        return self.cluster_size > 1
 
     def start(self, block: ir.Block) -> None:
         """Go on at the end of `block`, which the innermost region has."""

@@ -131,8 +131,8 @@ def _lane_mask(which: str, cta: Cta) -> Known:
 def _elected(cta: Cta, operands: _Operands) -> Known:
     """elect.sync: the same lane each time that all lanes are asked (PTX ISA 9.7.13)."""
     if not _is_all(operands[0]):
-        return Known(apparent=Scope.THREAD, parts=(Known(apparent=Scope.WARP), Known(apparent=Scope.THREAD)))
-    return Known(apparent=Scope.THREAD, parts=(Known(cta.leader), Known(cta.elected)))
+        return Known(parts=(Known(apparent=Scope.WARP), Known(apparent=Scope.THREAD)))
+    return Known(parts=(Known(cta.leader), Known(cta.elected)))
 
 
 def _is_all(members: Known) -> bool:
@@ -152,7 +152,7 @@ def _shuffled(mode: str, in_range: bool, cta: Cta, operands: _Operands) -> Known
     known = _known(result, certain, apparent)
     if not in_range:
         return known
-    return Known(certain=Scope.THREAD, apparent=apparent, parts=(known, _known(within, Scope.THREAD, apparent)))
+    return Known(parts=(known, _known(within, Scope.THREAD, apparent)))
 
 
 def _is_one_segment(clamp: Known) -> bool:
@@ -169,7 +169,7 @@ def _collected(operation: str, width: int, aggregate: bool, cta: Cta, operands: 
         return Known(certain=certain, apparent=apparent)
     found = exchange.collected(cta, operation, members, value, width)
     parts = tuple(_known(one, certain, apparent) for one in found)
-    return Known(certain=certain, apparent=apparent, parts=parts) if aggregate else parts[0]
+    return Known(parts=parts) if aggregate else parts[0]
 
 
 def _reduced(operation: str, cta: Cta, operands: _Operands) -> Known:

@@ -93,8 +93,6 @@ def _selected(condition: Known, yes: Known, no: Known) -> arithmetic.Result | No
     assert a is not None
     assert b is not None
     numbers = np.where(condition.numbers != 0, a, b)
-    if condition.is_whole and yes.is_whole and no.is_whole:
-        return numbers, None
     either = _sure(yes) & _sure(no) & (a == b)
     return numbers, _only((holds & _sure(yes)) | (fails & _sure(no)) | either)
 

@@ -51,8 +51,6 @@ def branches(
     ends = {block.name: block.terminator for block in function.blocks if block.terminator is not None}
     conditional = {name: end for name, end in ends.items() if isinstance(end, ir.ConditionalBranch)}
     values = {} if scopes is None else scopes
-    if not conditional and not values:
-        return {}
     analysis = _Analysis(function, cta, choices)
     analysis.solve(conditional, values)
     values.update({value: analysis.scope(value) for value in values})

@@ -164,7 +164,7 @@ class Arithmetic:
         value = self._value()
         if not value._type.is_integer or (value._type.bits >= s32.bits and largest <= _largest(value._type)):
             return value
-        return value.to(s32 if largest <= _largest(s32) and value._type.bits < s32.bits else s64)
+        return value.to(s32 if largest <= _largest(s32) else s64)
 
     def bitcast(self, element: ElementType) -> Value:
         """The same bits as a value of `element`, which must be as wide."""

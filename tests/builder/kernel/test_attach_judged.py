@@ -90,6 +90,10 @@ def harmless(builder) -> None:
     first, second = builder.function.args
     again = builder.gep(first, [builder.add(second, ir.Constant(I32, 4))], source_etype=I32)
     builder.store(builder.load(again, typ=I32), again)
+    for name, arguments in (("llvm.ctpop.i32", [second]), ("llvm.nvvm.read.ptx.sreg.tid.x", [])):
+        known = builder.module.globals.get(name)
+        made = known or ir.Function(builder.module, ir.FunctionType(I32, [I32] * len(arguments)), name)
+        builder.call(made, arguments)
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda one: one.__name__)
@@ -132,6 +136,19 @@ def of_a_barrier(builder):
     builder.call(ir.Function(builder.module, ir.FunctionType(VOID, [I32]), name), [ir.Constant(I32, 0)])
 
 
+def of_a_warp(builder):
+    name = "llvm.nvvm.bar.warp.sync"
+    builder.call(ir.Function(builder.module, ir.FunctionType(VOID, [I32]), name), [ir.Constant(I32, -1)])
+
+
+def of_copied_memory(builder):
+    generic = ir.PointerType()
+    kind = ir.FunctionType(VOID, [generic, generic, I32, ir.IntType(1)])
+    pointer = builder.inttoptr(ir.Constant(ir.IntType(64), 64), generic)
+    given = [pointer, pointer, ir.Constant(I32, 4), ir.Constant(ir.IntType(1), 0)]
+    builder.call(ir.Function(builder.module, kind, "llvm.memcpy.p0.p0.i32"), given)
+
+
 def of_a_generic_pointer(builder):
     pointer = builder.inttoptr(ir.Constant(ir.IntType(64), 64), ir.PointerType())
     builder.store(ir.Constant(I32, 1), pointer)
@@ -139,7 +156,7 @@ def of_a_generic_pointer(builder):
 
 @pytest.mark.parametrize(
     "mine",
-    [of_shared_memory, of_a_call, of_assembly, of_a_barrier, of_a_generic_pointer],
+    [of_shared_memory, of_a_call, of_assembly, of_a_barrier, of_a_warp, of_copied_memory, of_a_generic_pointer],
     ids=lambda one: one.__name__,
 )
 def test_what_the_owner_may_have_ordered_is_left_alone(mine):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -177,9 +178,6 @@ def test_what_can_not_be_is_told_by_its_rule():
         lambda: k.async_store.store(u.out, k.thread_id(), scope="cta"),
         lambda: k.launch_control.canceled_coordinate(u.shared, "w"),
         lambda: k.async_store.store(u.out, [k.thread_id()] * 2),
-        lambda: k.async_store.store(u.out, k.thread_id(), u.barrier, 1),
-        lambda: k.async_store.store(u.shared, k.thread_id(), u.barrier),
-        lambda: k.async_store.store(u.shared, k.thread_id(), u.barrier, 1, scope="gpu"),
         lambda: k.bulk.store(u.shared, u.shared, 16, rank=1),
         lambda: k.bulk.store(u.shared, u.shared, 16, barrier=u.barrier),
         lambda: k.bulk.store(u.shared, u.shared, 16, barrier=u.barrier, rank=1, byte_mask=1),
@@ -187,6 +185,45 @@ def test_what_can_not_be_is_told_by_its_rule():
         lambda: k.warp.match("any", k.thread_id(), equal=True),
     ):
         assert broken(call) == "instruction.variant"
+
+
+@pytest.mark.parametrize("given", [*itertools.product([False, True], repeat=4)], ids=str)
+@pytest.mark.parametrize("space", ["shared", "out"])
+def test_which_operands_a_store_to_each_space_takes(space, given):
+    """PTX ISA 9.7.9 (st.async): shared memory takes a barrier and its CTA, global memory a scope, with mmio or not."""
+    u = Using("sm_100a")
+    barrier, rank, any_scope, mmio = given
+    more = {"barrier": u.barrier} if barrier else {}
+    more |= {"rank": 1} if rank else {}
+    more |= {"scope": "sys"} if any_scope else {}
+    more |= {"mmio": True} if mmio else {}
+
+    def store():
+        u.k.async_store.store(getattr(u, space), u.k.thread_id(), **more)
+
+    legal = {"shared": [(True, True, False, False)], "out": [(False, False, any_scope, mmio and any_scope)]}
+    if given in legal[space]:
+        store()
+    else:
+        assert broken(store) == "instruction.variant"
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ({"cache_policy": 0}, "async-copy.policy"),
+        ({"read_bytes": 17}, "async-copy.read-bytes"),
+        ({"read_bytes": -1}, "async-copy.read-bytes"),
+        ({"read_bytes": 0}, None),
+        ({"read_bytes": 16}, None),
+    ],
+)
+def test_numbers_of_cp_async_are_checked_at_the_call(more, rule):
+    u = Using("sm_90a")
+    if rule is None:
+        u.k.cp_async.copy(u.shared, u.out, 16, **more)
+    else:
+        assert broken(lambda: u.k.cp_async.copy(u.shared, u.out, 16, **more)) == rule
 
 
 def test_an_older_chip_is_told():

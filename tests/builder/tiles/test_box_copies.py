@@ -150,6 +150,11 @@ def two_maps():
     scene.k.copy(scene.copy, scene.map, scene.map, at=(0, 0), barrier=scene.full)
 
 
+def two_tensors():
+    scene = Scene()
+    scene.k.copy(scene.copy, scene.tile, scene.tile, at=(0, 0), barrier=scene.full)
+
+
 def nowhere():
     load(Scene(), at=None)
 
@@ -193,6 +198,7 @@ MISTAKES = {
     a_bounded_load: ("copy.boxes", "leave it out: TMA fills what is outside"),
     threads_to_all: ("copy.tma-only", "`multicast`"),
     two_maps: ("copy.boxes", "one of them is a map and the other a tensor"),
+    two_tensors: ("copy.boxes", "one of them is a map and the other a tensor"),
     nowhere: ("copy.boxes", "give an index for each of the 2 modes"),
     too_few_indices: ("copy.boxes", "give an index for each of the 2 modes"),
     without_a_barrier: ("copy.boxes", "give `barrier`"),

@@ -158,5 +158,7 @@ def test_a_promised_alignment_is_checked_again(align: int | None, rules: list[st
 def test_the_builders_calls_say_what_the_machine_form_is_checked_by() -> None:
     k: Any = KernelBuilder("k", "sm_90a", threads=32, parameters=[Parameter("memory", Pointer(f16, align=32))])
     k.wmma.load("a", "m16n16k16", f16, k.arguments[0], stride=24)
-    (moved,) = (one for one in k.finish().machine.instructions() if one.row is not None)
-    assert dict(moved.facts) == {facts.ALIGNMENT: 32, facts.STRIDE: 24}
+    held = k.wmma.load("c", "m16n16k16", f16, k.arguments[0], stride=24)
+    k.wmma.store(k.arguments[0], held, stride=24)
+    moved = [one for one in k.finish().machine.instructions() if one.row is not None]
+    assert [dict(one.facts) for one in moved] == [{facts.ALIGNMENT: 32, facts.STRIDE: 24}] * 3
