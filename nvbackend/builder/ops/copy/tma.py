@@ -2,58 +2,41 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-
-from llvmlite import ir
+from collections.abc import Sequence
+from typing import Any
 
 from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import Given, converted, issue
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.lower.lowering import Operands
+from nvbackend.builder.lower.operands import values_of
+from nvbackend.builder.ops.copy.tma_boxes import (
+    box_alignment,
+    box_extent,
+    boxes_a_panel,
+    check_counts,
+    check_mode,
+    reduced_element,
+)
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
-from nvbackend.diagnostics import Rule, raise_all, user_facing
-from nvbackend.intrinsics.copy import tensormap, tma
+from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import ElementType, s32, u16, u64
+from nvbackend.intrinsics.row.types import ElementType, s32
 from nvbackend.intrinsics.words.majors import Major
 from nvbackend.isel.machine import facts
 from nvbackend.isel.select.tma.place_rules import place_faults
 from nvbackend.isel.select.tma.request import TmaRequest
 from nvbackend.isel.select.tma.rules import check_multicast_target
 from nvbackend.isel.select.tma.select import select_tma
-from nvbackend.signature import TensorMap
-
-_FOUR_ROWS = {"tile::gather4": 4, "tile::scatter4": 4}
-"""Modes that copy so many boxes of a row."""
-
-_FIXED_PIXELS = "im2col::w::128"
-"""It copies 128 pixels, whatever the map says."""
-
-PLACE = Rule(
-    id="tma.box-operands",
-    message="{instruction} takes {wanted} {name}, not {given}",
-    fix="give one coordinate for each dimension, innermost first; im2col also wants its offsets",
-    why="The operands would not be those of the instruction.",
-    reference="PTX ISA 9.7.9 (cp.async.bulk.tensor), tensorCoords and im2colInfo",
-)
-
-MAP_MODE = Rule(
-    id="tma.map-mode",
-    message="{name} is a map {made}, and {instruction} in mode {mode} takes one {wanted}",
-    fix="use the mode of the map, or declare the parameter as TensorMap(..., im2col={im2col})",
-    why="The map means another thing in the other mode: the copy stops the kernel, or moves other elements.",
-    reference="PTX ISA 5.5.3 to 5.5.5 (tiled, im2col and im2col::w modes), 9.7.9 (cp.async.bulk.tensor)",
-)
-
-_WIDE_OF_MODE = {"im2col::w": "w", "im2col::w::128": "w128"}
 
 
 @user_facing
@@ -63,7 +46,7 @@ class Tma(Noun):
     __noun__ = "tma"
 
     def __init__(self, k: Core, control: Control, threads: Threads, cluster: Cluster) -> None:
-        self._k = k
+        super().__init__(k)
         self._control = control
         self._threads = threads
         self._cluster = cluster
@@ -87,21 +70,23 @@ class Tma(Noun):
         if multicast:
             check_multicast_target(self._k.target)
         instead = f"k.tma.load_box(address, {source.name}, coordinates, barrier)"
-        share = self._boxes_a_panel(tile, source, "k.tma.load", instead)
-        operands: dict[str, object] = {"barrier": mbarrier_address(self._k, barrier).ir, "tensor_map": source.address}
+        share = boxes_a_panel(tile, source, "k.tma.load", instead)
+        completes = mbarrier_address(self._k, barrier).ir
         first: Operand = 0
+        mask = None
         if multicast and self._k.cluster_size > 1:
             if share % self._k.cluster_size:
                 rules.TMA_MULTICAST.fail(boxes=share, box=source.type.box, cluster=self._k.cluster_size)
             share //= self._k.cluster_size
             first = self._cluster.rank() * share
-            operands["multicast_mask"] = (1 << self._k.cluster_size) - 1
-        row = tma.load_tile(source.type.rank, multicast="multicast_mask" in operands)
+            mask = (1 << self._k.cluster_size) - 1
+        row = tma.load_tile(source.type.rank, multicast=mask is not None)
+        align = box_alignment(tile, source)
         for panel in range(tile.layout.panels):
             for box in range(share):
                 place, coordinates = self._box(tile, source, at, panel, first + box)
-                given = {**operands, "destination": place.bytes.ir, "coordinates": coordinates}
-                self._copy(row, given, source, self._box_alignment(tile, source), "destination")
+                given: dict[str, Any] = {"coordinates": coordinates, "multicast_mask": mask}
+                self._copy(row, source, "destination", align, **given, destination=place, barrier=completes)
 
     def store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
@@ -110,35 +95,30 @@ class Tma(Noun):
         that stores elsewhere stops. Raises tma.start and tma.before where that is certain, tma.box, tma.swizzle,
         tma.element.
         """
-        boxes = self._boxes_a_panel(
-            tile, target, "k.tma.store", f"k.tma.store_box({target.name}, coordinates, address)"
-        )
+        instead = f"k.tma.store_box({target.name}, coordinates, address)"
+        boxes = boxes_a_panel(tile, target, "k.tma.store", instead)
+        row, align = tma.store_tile(target.type.rank), box_alignment(tile, target)
         for panel in range(tile.layout.panels):
             for box in range(boxes):
                 place, coordinates = self._box(tile, target, at, panel, box)
-                operands = {"tensor_map": target.address, "coordinates": coordinates, "source": place.bytes.ir}
-                row = tma.store_tile(target.type.rank)
-                self._copy(row, operands, target, self._box_alignment(tile, target), "source")
+                self._copy(row, target, "source", align, coordinates=coordinates, source=place)
 
-    def _box_alignment(self, tile: SharedTile, tensor_map: TensorMapParameter) -> int:
-        """What the addresses of all boxes of a tile are multiples of."""
-        layout, boxes = tile.layout, tile.layout.panel_box[0] // tensor_map.type.box[0]
-        steps = [layout.panel_bytes] * (layout.panels > 1) + [tensor_map.type.box[0] * layout.pitch] * (boxes > 1)
-        return math.gcd(tile.address.align, *steps)
-
-    def _copy(self, row: Row, given: Operands, tensor_map: TensorMapParameter, align: int, place: str) -> None:
+    def _copy(
+        self, row: Row, tensor_map: TensorMapParameter, place: str, align: int, /, **operands: Given | Sequence[Given]
+    ) -> None:
         """Emit a copy of one box, once nothing is wrong with where it lies, its box and who copies it."""
+        given = converted(self._k, row, {"tensor_map": tensor_map.address, **operands})
         kind = tensor_map.type
         known = {
             facts.ALIGNMENT: align,
             facts.BOX_ROW: kind.element.bytes_for(kind.box[-1]),
             facts.SWIZZLE: kind.swizzle,
-            facts.SAME: int(self._k.execution.is_same(*_values(given))),
+            facts.SAME: int(self._k.execution.is_same(*values_of(given))),
             **self._start_facts(kind.element, given),
-            **_reduced_element(row, kind.element),
+            **reduced_element(row, kind.element),
         }
         raise_all(place_faults(row, {**self._k.execution.facts(row, given), **known}))
-        self._k.emit(row, given, facts=known, extents=_extent(kind, str(row.axes["mode"]), place))
+        self._k.emit(row, given, facts=known, extents=box_extent(kind, str(row.axes["mode"]), place))
 
     def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
         """What is known of where the box starts, whatever the run-time values are."""
@@ -155,57 +135,24 @@ class Tma(Noun):
 
     def commit_group(self) -> None:
         """Close this thread's bulk group (cp.async.bulk.commit_group)."""
-        self._k.emit(tma.commit_group(), {})
+        issue(self._k, tma.commit_group())
 
     def wait_group(self, pending: int = 0, *, reading: bool = False) -> None:
         """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources.
 
         Raises tma.pending for a number that the wait cannot count.
         """
-        self._k.emit(tma.wait_group(read=reading), {"pending": pending})
+        issue(self._k, tma.wait_group(read=reading), pending=pending)
 
     def prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
         """Bring the tensor maps themselves near before their first use; one thread of the CTA does it."""
         with self._control.if_(self._threads.thread_id() == 0):
             for tensor_map in tensor_maps:
-                self._k.emit(tma.prefetch_tensormap(), {"tensor_map": tensor_map.address})
-
-    def _boxes_a_panel(self, tile: SharedTile, tensor_map: TensorMapParameter, call: str, instead: str) -> int:
-        """How many boxes of the map make one panel of the tile, once the two are known to fit `call`.
-
-        Raises tma.tile-rank, tma.element, tma.swizzle and tma.box.
-        """
-        kind, layout = tensor_map.type, tile.layout
-        if kind.rank != len(layout.tma_box):
-            rules.TMA_RANK.fail(
-                name=tensor_map.name,
-                rank=kind.rank,
-                box=kind.box,
-                call=call,
-                instead=instead,
-                element=layout.element,
-                wanted=layout.tma_box,
-                swizzle=layout.swizzle.span,
-            )
-        along, across = layout.panel_box
-        found = []
-        if kind.element is not layout.element:
-            found.append(rules.TMA_ELEMENT.diagnose(name=tensor_map.name, given=kind.element, wanted=layout.element))
-        if kind.swizzle != layout.swizzle.span:
-            found.append(
-                rules.TMA_SWIZZLE.diagnose(name=tensor_map.name, given=kind.swizzle, wanted=layout.swizzle.span)
-            )
-        if kind.box[1] != across or along % kind.box[0]:
-            described = f"{layout.rows}x{layout.columns} ({layout.panels} panel(s) of {along}x{across})"
-            found.append(
-                rules.TMA_BOX.diagnose(name=tensor_map.name, box=kind.box, tile=described, wanted=layout.tma_box)
-            )
-        raise_all(found)
-        return along // kind.box[0]
+                issue(self._k, tma.prefetch_tensormap(), tensor_map=tensor_map.address)
 
     def _box(
         self, tile: SharedTile, tensor_map: TensorMapParameter, at: tuple[Operand, Operand], panel: int, box: Operand
-    ) -> tuple[Address, list[ir.Value]]:
+    ) -> tuple[Address, list[Value]]:
         """Where box number `box` of a panel lies in shared memory, and its coordinates, innermost first."""
         layout, (extent, across) = tile.layout, tensor_map.type.box
         if len(at) != len(tensor_map.type.box):
@@ -217,9 +164,8 @@ class Tma(Noun):
         else:
             inner, outer = row + panel * across, column + step
         offset = panel * layout.panel_bytes + step * layout.pitch
-        return own(self._k, tile.address).byte_offset(offset), [
-            as_value(self._k, one, s32).ir for one in (inner, outer)
-        ]
+        place = own(self._k, tile.address).byte_offset(offset)
+        return place, [as_value(self._k, one, s32) for one in (inner, outer)]
 
     def load_box(
         self,
@@ -243,21 +189,17 @@ class Tma(Noun):
         "cluster" or "cta"; `multicast_mask` has a bit for each CTA that gets a copy; `cta_group` 2 lets the barrier be
         the peer's. Raises every broken rule of `tma.*`.
         """
-        row = self._tensor_row(
-            TmaRequest(
-                source.type.rank,
-                mode=mode,
-                destination=space,
-                multicast=multicast_mask is not None,
-                cta_group=cta_group,
-                cache_hint=cache_policy is not None,
-            )
+        request = TmaRequest(
+            source.type.rank,
+            mode=mode,
+            destination=space,
+            multicast=multicast_mask is not None,
+            cta_group=cta_group,
+            cache_hint=cache_policy is not None,
         )
-        given = self._place(row, source, coordinates, offsets, cache_policy)
-        if multicast_mask is not None:
-            given["multicast_mask"] = as_value(self._k, multicast_mask, u16).ir
-        given |= {"destination": destination.bytes.ir, "barrier": mbarrier_address(self._k, barrier).ir}
-        self._copy(row, given, source, destination.align, "destination")
+        row, given = self._place(request, source, coordinates, offsets, cache_policy)
+        given["multicast_mask"] = multicast_mask
+        self._copy(row, source, "destination", destination.align, **given, destination=destination, barrier=barrier)
 
     def store_box(
         self,
@@ -274,11 +216,9 @@ class Tma(Noun):
         multiple of 16 bytes (tma.start), and none is negative (tma.before); what lies past the end of the tensor is
         left out. Raises rules of `tma.*`.
         """
-        row = self._tensor_row(
-            TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None),
-        )
-        given = {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir}
-        self._copy(row, given, target, source.align, "source")
+        request = TmaRequest(target.type.rank, "store", mode, cache_hint=cache_policy is not None)
+        row, given = self._place(request, target, coordinates, (), cache_policy)
+        self._copy(row, target, "source", source.align, **given, source=source)
 
     def reduce_box(
         self,
@@ -297,9 +237,8 @@ class Tma(Noun):
         and none is negative (tma.before). Raises rules of `tma.*`.
         """
         request = TmaRequest(target.type.rank, "reduce", mode, operation=operation, cache_hint=cache_policy is not None)
-        row = self._tensor_row(request)
-        given = {**self._place(row, target, coordinates, (), cache_policy), "source": source.bytes.ir}
-        self._copy(row, given, target, source.align, "source")
+        row, given = self._place(request, target, coordinates, (), cache_policy)
+        self._copy(row, target, "source", source.align, **given, source=source)
 
     def prefetch_box(
         self,
@@ -314,74 +253,23 @@ class Tma(Noun):
 
         Raises rules of `tma.*`.
         """
-        row = self._tensor_row(TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None))
-        given = self._place(row, source, coordinates, offsets, cache_policy)
+        request = TmaRequest(source.type.rank, "prefetch", mode, cache_hint=cache_policy is not None)
+        row, operands = self._place(request, source, coordinates, offsets, cache_policy)
+        given = converted(self._k, row, {"tensor_map": source.address, **operands})
         known = self._start_facts(source.type.element, given)
         raise_all(place_faults(row, known))
         self._k.emit(row, given, facts=known)
 
-    def _tensor_row(self, request: TmaRequest) -> Row:
-        return select_tma(request, self._k.target)
-
     def _place(
         self,
-        row: Row,
+        request: TmaRequest,
         tensor_map: TensorMapParameter,
         coordinates: Sequence[Operand],
         offsets: Sequence[Operand],
         cache_policy: Value | None,
-    ) -> dict[str, ir.Value | int | Sequence[ir.Value]]:
-        _check_mode(tensor_map, row)
-        given: dict[str, ir.Value | int | Sequence[ir.Value]] = {
-            "tensor_map": tensor_map.address,
-            "coordinates": _all(self._k, row, "coordinates", coordinates, s32),
-        }
-        filter_offsets = _all(self._k, row, "offsets", offsets, u16)
-        if filter_offsets:
-            given["offsets"] = filter_offsets
-        if cache_policy is not None:
-            given["cache_policy"] = as_value(self._k, cache_policy, u64).ir
-        return given
-
-
-def _extent(kind: TensorMap, mode: str, place: str) -> dict[str, int]:
-    """The bytes of a box in shared memory, at the operand `place`; nothing where the map does not say them."""
-    if mode in _FOUR_ROWS:
-        rows, columns = kind.box
-        return {place: _FOUR_ROWS[mode] * kind.element.bytes_for(columns)} if rows == 1 else {}
-    return {} if mode == _FIXED_PIXELS else {place: kind.bytes}
-
-
-def _reduced_element(row: Row, element: ElementType) -> dict[str, int]:
-    name = tensormap.ELEMENT_TYPE_OF.get(element.name)
-    if name is None or row.axes["direction"] != "reduce":
-        return {}
-    return {facts.ELEMENT: tensormap.ELEMENT_TYPES.index(name)}
-
-
-def _values(given: Operands) -> Iterator[ir.Value]:
-    """The LLVM values among operands."""
-    for one in given.values():
-        yield from (each for each in (one if isinstance(one, list) else [one]) if isinstance(each, ir.Value))
-
-
-def _check_mode(tensor_map: TensorMapParameter, row: Row) -> None:
-    """Raises tma.map-mode where the map was declared for another mode than `row` has."""
-    mode, walk = str(row.axes["mode"]), tensor_map.type.im2col
-    made = _kind(walk is not None, None if walk is None else walk.wide)
-    wanted = _kind(mode.startswith("im2col"), _WIDE_OF_MODE.get(mode))
-    if made != wanted:
-        im2col = "Im2col(rank, lower, upper, wide)" if mode.startswith("im2col") else None
-        MAP_MODE.fail(name=tensor_map.name, made=made, instruction=row.opcode, mode=mode, wanted=wanted, im2col=im2col)
-
-
-def _all(k: Core, row: Row, name: str, given: Sequence[Operand], element: ElementType) -> list[ir.Value]:
-    """The operand `name` of `row` out of `given`. Raises tma.box-operands where their number is another."""
-    wanted = next((operand.count for operand in row.operands if operand.name == name), 0)
-    if len(given) != wanted:
-        PLACE.fail(instruction=row.ptx, wanted=wanted, name=name, given=len(given))
-    return [as_value(k, each, element).ir for each in given]
-
-
-def _kind(im2col: bool, wide: str | None) -> str:
-    return f"of pixels along W ({wide!r})" if wide else "of pixels" if im2col else "of boxes"
+    ) -> tuple[Row, dict[str, Any]]:
+        """The row of the request, and the operands that say which box it is."""
+        row = select_tma(request, self._k.target)
+        check_mode(tensor_map, row)
+        check_counts(row, coordinates=coordinates, offsets=offsets)
+        return row, {"coordinates": coordinates, "offsets": offsets or None, "cache_policy": cache_policy}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from nvbackend.atoms import atom_of
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.ops.copy.tma_boxes import boxes_a_panel
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tiles.tensor import Walker, make_tensor
@@ -73,7 +74,7 @@ class TmaEpilogue:
         multiplied = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, element, element)))
         self._copy = make_tiled_copy_C(stmatrix_copy(element, MATRICES), multiplied)
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
-        k.tma._boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
+        boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
 
     def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
