@@ -126,7 +126,7 @@ def tmem(call: str) -> Callable[[Bench, Row], None]:
         else:
             shape, count, operation = axes.pop("shape"), axes.pop("count"), axes.pop("operation")
             kind = BY_NAME[str(axes.pop("type"))]
-            u.k.tcgen05.ld_red(u.word, shape, count, operation, kind, **axes)
+            u.k.tcgen05.ld(u.word, shape, count, red=operation, type=kind, **axes)
 
     return emit
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ParamSpec
 
 from llvmlite import ir
 
-from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import converted, issue
 from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
-from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.tcgen05_operands import a_extent, b_extent, operand_extents, smem_layout, tile_faults
-from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns, TmemPlaces
+from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad, TmemColumns, TmemPlaces
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes.blocks import with_block
@@ -26,7 +26,7 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.row import RegisterClass, Row
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, pred, u16, u32, u64
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32, u64
 from nvbackend.intrinsics.words.control_words import control_words
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
@@ -38,37 +38,7 @@ from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import descriptor_of, shape_faults
 from nvbackend.isel.target.variants import variant
 
-_ELEMENTS = {RegisterClass.TMEM: u32, RegisterClass.B32: u32, RegisterClass.B64: u64, RegisterClass.PRED: pred}
-
-
-@user_facing
-class TensorLoad:
-    """What a load from tensor memory fills: registers that hold only after `k.tcgen05.wait_ld`."""
-
-    __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
-
-    def __init__(self, k: Core, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock) -> None:
-        self._k = k
-        self.block = block
-        self._element = element
-        self._blocks = list(blocks)
-        self._waited = False
-
-    @property
-    def values(self) -> list[Value]:
-        """The loaded registers of this thread. Raises tcgen05.read-before-wait before the wait."""
-        return self._read(0)
-
-    @property
-    def reduced(self) -> Value:
-        """The minimum or maximum of them, of `k.tcgen05.ld_red`. Raises tcgen05.read-before-wait before the wait."""
-        return self._read(-1)[0]
-
-    def _read(self, block: int) -> list[Value]:
-        if not self._waited:
-            memory_rules.READ_BEFORE_WAIT.fail()
-        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
-        return [self._k.wrap(register, self._element) for register in self._blocks[block]]
+Axes = ParamSpec("Axes")
 
 
 @user_facing
@@ -86,7 +56,7 @@ class Tcgen05(Noun):
         barrier: Barrier,
         cluster: Cluster,
     ) -> None:
-        self._k = k
+        super().__init__(k)
         self._control = control
         self._memory = memory
         self._threads = threads
@@ -136,12 +106,11 @@ class Tcgen05(Noun):
             self._tmem_allocate(cell, columns, cta_group, "tmem")
             return
         memory_rules.check_columns(columns)
-        row = variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group)
-        self._k.emit(row, {"address": as_value(self._k, cell, u64).ir, "columns": columns})
+        issue(self._k, variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group), address=cell, columns=columns)
 
     def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
         memory_rules.check_columns(columns)
-        row = memory_rules.existing("tcgen05.alloc", lambda: tcgen05_memory.alloc(cta_group))
+        row = _row("tcgen05.alloc", tcgen05_memory.alloc, cta_group)
         address = as_value(self._k, cell.bytes, u32).ir
         made = self._columns.allocate(address, columns, name)
         touch = MemoryTouch(made, MemoryUse.DECLARE, "address", bytes=columns)
@@ -153,70 +122,63 @@ class Tcgen05(Noun):
         Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
         memory_rules.check_columns(columns)
-        row = memory_rules.existing("tcgen05.dealloc", lambda: tcgen05_memory.dealloc(cta_group))
-        self._emit_tmem(row, {"tmem": self._tmem(tmem), "columns": columns})
+        self._issue(_row("tcgen05.dealloc", tcgen05_memory.dealloc, cta_group), tmem=tmem, columns=columns)
 
     def relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
         """Promise not to allocate again, so that other CTAs of the SM may. A whole warp. PTX ISA 9.7.16.7.1."""
-        name = "tcgen05.relinquish_alloc_permit"
-        self._k.emit(memory_rules.existing(name, lambda: tcgen05_memory.relinquish_alloc_permit(cta_group)), {})
+        issue(self._k, _row("tcgen05.relinquish_alloc_permit", tcgen05_memory.relinquish_alloc_permit, cta_group))
 
-    def ld(self, tmem: Operand, shape: str, count: int, *, pack: bool = False, half_split: int = 0) -> TensorLoad:
-        """Load `count` repetitions of `shape` ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2") from `tmem`.
-
-        The warp's quarter of the lanes only; u32 registers, readable after `k.tcgen05.wait_ld`. With `pack` two 16-bit
-        columns a register; `half_split` columns lie between the halves of 16x32bx2. Raises tcgen05.variant,
-        target.feature. PTX ISA 9.7.16.8.3.
-        """
-        row = memory_rules.existing("tcgen05.ld", lambda: tcgen05_memory.ld(shape, count, pack=pack))
-        return self._load(row, u32, tmem, half_split, "values")
-
-    def ld_red(
+    def ld(
         self,
         tmem: Operand,
         shape: str,
         count: int,
-        operation: str,
-        type: ElementType,
         *,
+        red: str | None = None,
+        type: ElementType = u32,
         absolute: bool = False,
         propagate_nan: bool = False,
+        pack: bool = False,
         half_split: int = 0,
     ) -> TensorLoad:
-        """As `k.tcgen05.ld`, and reduce what each thread gets by "min" or "max", as u32, s32 or f32 (`reduced`).
+        """Load `count` repetitions of `shape` ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2") from `tmem`.
 
-        Shapes 32x32b and 16x32bx2 with two registers or more, on sm_103 and sm_110 (a, f). Raises tcgen05.variant,
-        target.feature. PTX ISA 9.7.16.8.3.
+        The warp's quarter of the lanes only; u32 registers, readable after `k.tcgen05.wait_ld`. With `pack` two 16-bit
+        columns a register; `half_split` columns lie between the halves of 16x32bx2. With `red` "min" or "max" what each
+        thread gets is also reduced, as `type` u32, s32 or f32 (`reduced`): shapes 32x32b and 16x32bx2 with two
+        registers or more, on sm_103 and sm_110 (a, f); `absolute` and `propagate_nan` are of f32. Raises
+        tcgen05.variant, target.feature. PTX ISA 9.7.16.8.3.
         """
-        row = memory_rules.existing(
-            "tcgen05.ld.red",
-            lambda: tcgen05_memory.ld_red(
-                shape, count, operation, str(type), absolute=absolute, propagate_nan=propagate_nan
-            ),
-        )
-        return self._load(row, BY_NAME[str(type)], tmem, half_split, "values", "reduced")
-
-    def _load(self, row: Row, element: ElementType, tmem: Operand, half_split: int, *outputs: str) -> TensorLoad:
+        if red is None:
+            if type is not u32 or absolute or propagate_nan:
+                reason = "type, absolute and propagate_nan are of a load that reduces; say how with red="
+                memory_rules.VARIANT.fail(instruction="tcgen05.ld", reason=reason)
+            row = _row("tcgen05.ld", tcgen05_memory.ld, shape, count, pack=pack)
+        else:
+            if pack:
+                memory_rules.VARIANT.fail(instruction="tcgen05.ld.red", reason="a load that reduces does not pack")
+            nan = {"absolute": absolute, "propagate_nan": propagate_nan}
+            row = _row("tcgen05.ld.red", tcgen05_memory.ld_red, shape, count, red, str(type), **nan)
         self._k.register_blocks += 1
         block = RegisterBlock(self._k.register_blocks, "load")
-        operands = {"tmem": self._tmem(tmem), **_split(row, half_split)}
-        results = self._emit_tmem(row, operands, half_split=half_split, touches=[Touch(block, Access.WRITE)])
-        return TensorLoad(self._k, element, [results[name] for name in outputs], block)
+        touches = [Touch(block, Access.WRITE)]
+        results = self._issue(row, split=half_split, touches=touches, tmem=tmem, **_split(row, half_split))
+        outputs = ("values",) if red is None else ("values", "reduced")
+        return TensorLoad(self._k, BY_NAME[str(type)], [results[name] for name in outputs], block)
 
     def wait_ld(self, *loads: TensorLoad) -> None:
         """Wait for this thread's loads from tensor memory; the registers of `loads` can be read after it.
 
         They pass through the wait, so that the compiler moves no use of them above it. PTX ISA 9.7.16.8.5.
         """
-        blocks = [(load, place) for load in loads for place in range(len(load._blocks))]
         register = {True: RegisterClass.F32, False: RegisterClass.B32}
-        row = tcgen05_memory.wait(
-            "ld", tuple((register[load._element.is_float], len(load._blocks[place])) for load, place in blocks)
-        )
-        given = {f"block{index}": load._blocks[place] for index, (load, place) in enumerate(blocks)}
+        blocks = [(register[load._element.is_float], block) for load in loads for block in load._blocks]
+        row = tcgen05_memory.wait("ld", tuple((held, len(block)) for held, block in blocks))
+        given = {f"block{index}": block for index, (_, block) in enumerate(blocks)}
         results = self._k.emit(row, given, touches=[Touch(load.block, Access.DRAIN) for load in loads])
-        for index, (load, place) in enumerate(blocks):
-            load._blocks[place] = results[f"block{index}"]
+        waited = (results[name] for name in given)
+        for load in loads:
+            load._blocks = [next(waited) for _ in load._blocks]
             load._waited = True
 
     def st(
@@ -229,17 +191,16 @@ class Tcgen05(Noun):
         """
         registers = [as_value(self._k, value, u32).ir for value in values]
         count = len(registers) // tcgen05_memory.SHAPES.get(shape, 1)
-        row = memory_rules.existing("tcgen05.st", lambda: tcgen05_memory.st(shape, count, unpack=unpack))
+        row = _row("tcgen05.st", tcgen05_memory.st, shape, count, unpack=unpack)
         wanted = row.operand("values").count
         if wanted != len(registers):
             reason = f"x{count} of {shape} is {wanted} registers a thread, and {len(registers)} were given"
             memory_rules.VARIANT.fail(instruction="tcgen05.st", reason=reason)
-        operands = {"tmem": self._tmem(tmem), "values": registers, **_split(row, half_split)}
-        self._emit_tmem(row, operands, half_split=half_split)
+        self._issue(row, split=half_split, tmem=tmem, values=registers, **_split(row, half_split))
 
     def wait_st(self) -> None:
         """Wait for this thread's stores to tensor memory. PTX ISA 9.7.16.8.5."""
-        self._k.emit(tcgen05_memory.wait("st"), {})
+        issue(self._k, tcgen05_memory.wait("st"))
 
     def cp(
         self,
@@ -257,15 +218,12 @@ class Tcgen05(Noun):
         `unpack` b6x16_p32 or b4x16_p64 spreads 6- or 4-bit elements to bytes. Raises tcgen05.variant, target.feature.
         PTX ISA 9.7.16.9.2.
         """
-        row = memory_rules.existing(
-            "tcgen05.cp", lambda: tcgen05_memory.cp(shape, repeat, unpack=unpack, cta_group=cta_group)
-        )
-        self._emit_tmem(row, {"tmem": self._tmem(tmem), "source": as_value(self._k, source, u64).ir})
+        row = _row("tcgen05.cp", tcgen05_memory.cp, shape, repeat, unpack=unpack, cta_group=cta_group)
+        self._issue(row, tmem=tmem, source=source)
 
     def shift(self, tmem: Operand, *, cta_group: int = 1) -> None:
         """Shift the rows of tensor memory at `tmem` down by one lane, asynchronously. PTX ISA 9.7.16.9.3."""
-        row = memory_rules.existing("tcgen05.shift", lambda: tcgen05_memory.shift(cta_group))
-        self._emit_tmem(row, {"tmem": self._tmem(tmem)})
+        self._issue(_row("tcgen05.shift", tcgen05_memory.shift, cta_group), tmem=tmem)
 
     def commit(self, barrier: Address | Value, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
         """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
@@ -275,21 +233,19 @@ class Tcgen05(Noun):
         tcgen05.variant, instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
         """
         many = multicast_mask is not None
-        mask = {} if multicast_mask is None else {"multicast_mask": as_value(self._k, multicast_mask, u16).ir}
         if isinstance(barrier, Address):
-            row = memory_rules.existing("tcgen05.commit", lambda: tcgen05_memory.commit(cta_group, multicast=many))
-            self._k.emit(row, {"barrier": mbarrier_address(self._k, barrier).ir, **mask})
+            row = _row("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many)
         else:
             row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many, space=None)
-            self._k.emit(row, {"barrier": as_value(self._k, barrier, u64).ir, **mask})
+        issue(self._k, row, multicast_mask=multicast_mask, barrier=barrier)
 
     def fence_before_thread_sync(self) -> None:
         """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.11.1."""
-        self._k.emit(tcgen05_memory.fence("before"), {})
+        issue(self._k, tcgen05_memory.fence("before"))
 
     def fence_after_thread_sync(self) -> None:
         """Order the tcgen05 operations that follow after a barrier of threads before it. PTX ISA 9.7.16.11.1."""
-        self._k.emit(tcgen05_memory.fence("after"), {})
+        issue(self._k, tcgen05_memory.fence("after"))
 
     def smem_descriptor(self, start: Address, layout: Tcgen05SmemDescriptor) -> Value:
         """The descriptor word (u64) of `layout` at the shared address `start`, a multiple of 16 bytes.
@@ -350,16 +306,11 @@ class Tcgen05(Noun):
             **{name: value for name, value in optional.items() if value is not None},
         }
         _check_operands(row, given, optional)
-        operands = {
-            one.name: self._registers(given[one.name], _ELEMENTS[one.register])
-            for one in row.operands
-            if one.name != "scale_d"
-        }
-        immediates = {} if scale_input_d is None else {"scale_d": scale_input_d}
+        operands = converted(self._k, row, {one.name: given[one.name] for one in row.operands})
         words = {**control_words(row), "idesc": word}
         memory = self._columns.touches(operands, tmem_uses(row, descriptor=descriptor))
         extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
-        self._k.emit(row, {**operands, **immediates}, memory=[*memory], words=words, extents=extents)
+        self._k.emit(row, operands, memory=[*memory], words=words, extents=extents)
 
     def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
         """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
@@ -371,28 +322,27 @@ class Tcgen05(Noun):
         offset = tile.layout.origin(*at, rows=size[0], columns=size[1])
         return self.smem_descriptor(own(self._k, tile.address).byte_offset(offset), smem_layout(tile.layout))
 
-    def _emit_tmem(
-        self, row: Row, operands: Operands, *, half_split: int = 0, touches: Sequence[Touch] = ()
+    def _issue(
+        self, row: Row, /, *, split: int = 0, touches: Sequence[Touch] = (), **operands: Operand | Sequence[Operand]
     ) -> dict[str, list[ir.Value]]:
         """Emit `row`, with the columns that it touches where the allocation is known."""
-        memory = self._columns.touches(operands, tmem_uses(row, half_split=half_split))
-        return self._k.emit(row, operands, touches=touches, memory=[*memory])
+        given = converted(self._k, row, operands)
+        memory = self._columns.touches(given, tmem_uses(row, half_split=split))
+        return self._k.emit(row, given, touches=touches, memory=[*memory])
 
     @functools.cached_property
     def _columns(self) -> TmemPlaces:
         return TmemPlaces(self._k.places)
 
-    def _registers(self, given: Operand | Sequence[Operand], element: ElementType) -> list[ir.Value]:
-        parts = given if isinstance(given, Sequence) else (given,)
-        return [as_value(self._k, part, element).ir for part in parts]
 
-    def _tmem(self, address: Operand) -> ir.Value:
-        return as_value(self._k, address, u32).ir
+def _row(instruction: str, factory: Callable[Axes, Row], /, *axes: Axes.args, **named: Axes.kwargs) -> Row:
+    """The row that `factory` has for these axes. Raises tcgen05.variant if it has none."""
+    return memory_rules.existing(instruction, lambda: factory(*axes, **named))
 
 
-def _split(row: Row, half_split: int) -> Mapping[str, int]:
+def _split(row: Row, half_split: int) -> dict[str, Any]:
     """The immediate of the shape of two halves; another shape has no place for it."""
-    if any(operand.name == "half_split" for operand in row.operands):
+    if row.has_operand("half_split"):
         return {"half_split": half_split}
     if half_split:
         reason = f"half_split is {half_split}, and only shape {tcgen05_memory.SPLIT_SHAPE} has two halves"

@@ -1,4 +1,4 @@
-"""Columns of tensor memory that know which allocation they are in, and what is traced of raw addresses."""
+"""Columns of tensor memory that know which allocation they are in, what is traced of raw addresses, and loads."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import replace
 
 from llvmlite import ir
 
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.value_tracking.addresses.places import Place, Places
 from nvbackend.builder.values.values import Arithmetic, Emitter, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.row.types import u32
-from nvbackend.isel.machine.function import MemoryObject, MemoryTouch
+from nvbackend.intrinsics.row.types import ElementType, u32
+from nvbackend.isel.machine.function import Access, MemoryObject, MemoryTouch, RegisterBlock, Touch
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, SPACE, Uses
-from nvbackend.isel.select.tcgen05.memory_rules import BOUNDS
+from nvbackend.isel.select.tcgen05.memory_rules import BOUNDS, READ_BEFORE_WAIT
 
 _COLUMN_MASK = (1 << LANE_SHIFT) - 1
 
@@ -107,3 +108,33 @@ class TmemPlaces:
     def _key(self, cell: ir.Value) -> tuple[int, int, str] | None:
         place = self._shared.of_address(cell)
         return None if place is None else (place.object.id, place.offset, str(sorted(place.terms.items())))
+
+
+@user_facing
+class TensorLoad:
+    """What a load from tensor memory fills: registers that hold only after `k.tcgen05.wait_ld`."""
+
+    __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
+
+    def __init__(self, k: Core, element: ElementType, blocks: Sequence[list[ir.Value]], block: RegisterBlock) -> None:
+        self._k = k
+        self.block = block
+        self._element = element
+        self._blocks = list(blocks)
+        self._waited = False
+
+    @property
+    def values(self) -> list[Value]:
+        """The loaded registers of this thread. Raises tcgen05.read-before-wait before the wait."""
+        return self._read(0)
+
+    @property
+    def reduced(self) -> Value:
+        """The minimum or maximum of them, of a load with `red=` (tcgen05.read-before-wait before the wait)."""
+        return self._read(-1)[0]
+
+    def _read(self, block: int) -> list[Value]:
+        if not self._waited:
+            READ_BEFORE_WAIT.fail()
+        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
+        return [self._k.wrap(register, self._element) for register in self._blocks[block]]

@@ -147,7 +147,7 @@ def test_every_other_operation_assembles_for_a_pair():
 @pytest.mark.parametrize("element", [f32, u32, s32])
 def test_a_reducing_load_assembles_where_it_is(element):
     k, out = builder("sm_103a")
-    load = k.tcgen05.ld_red(0, "32x32b", 4, "max", element)
+    load = k.tcgen05.ld(0, "32x32b", 4, red="max", type=element)
     k.tcgen05.wait_ld(load)
     assert len(load.values) == 4
     assert load.reduced.type is element
@@ -155,7 +155,7 @@ def test_a_reducing_load_assembles_where_it_is(element):
     compiled = k.finish().compile()
     assert compiled.cubin
     assert f"tcgen05.ld.red.sync.aligned.32x32b.x4.max.{element}" in compiled.ptx
-    rules, _ = fail(lambda: builder()[0].tcgen05.ld_red(0, "32x32b", 4, "max", element))
+    rules, _ = fail(lambda: builder()[0].tcgen05.ld(0, "32x32b", 4, red="max", type=element))
     assert rules == ["target.feature"]
 
 
@@ -211,8 +211,11 @@ def test_columns_are_a_power_of_two(k, columns):
         lambda k: k.tcgen05.st(0, "32x32b", [1, 2, 3]),
         lambda k: k.tcgen05.st(0, "16x128b", [1, 2, 3]),
         lambda k: k.tcgen05.st(0, "x", [1]),
-        lambda k: k.tcgen05.ld_red(0, "32x32b", 1, "max", f32),
-        lambda k: k.tcgen05.ld_red(0, "32x32b", 2, "max", u32, absolute=True),
+        lambda k: k.tcgen05.ld(0, "32x32b", 1, red="max", type=f32),
+        lambda k: k.tcgen05.ld(0, "32x32b", 2, red="max", absolute=True),
+        lambda k: k.tcgen05.ld(0, "32x32b", 2, red="max", pack=True),
+        lambda k: k.tcgen05.ld(0, "32x32b", 2, type=f32),
+        lambda k: k.tcgen05.ld(0, "32x32b", 2, absolute=True),
         lambda k: k.tcgen05.cp(0, 0, "32x128b"),
         lambda k: k.tcgen05.cp(0, 0, "128x256b", unpack="b2"),
         lambda k: k.tcgen05.shift(0, cta_group=3),
