@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.kernel.attach import AttachedBuilder as AttachedBuilder, attach as attach
     from nvbackend.builder.kernel.definition import KernelDefinition as KernelDefinition, kernel as kernel
     from nvbackend.builder.kernel.kernel import FinishedKernel as FinishedKernel, KernelBuilder as KernelBuilder
-    from nvbackend.builder.ops.matrix.tcgen05 import TensorLoad as TensorLoad
+    from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad as TensorLoad
     from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns as TmemColumns
     from nvbackend.builder.ops.matrix.wmma import WmmaAccumulator as WmmaAccumulator, WmmaFragment as WmmaFragment
     from nvbackend.builder.ops.sync.mbarrier_handle import (
@@ -138,8 +138,7 @@ _NAMES: dict[str, str] = {
         "builder.kernel.attach": "AttachedBuilder attach",
         "builder.kernel.definition": "KernelDefinition kernel",
         "builder.kernel.kernel": "FinishedKernel KernelBuilder",
-        "builder.ops.matrix.tcgen05": "TensorLoad",
-        "builder.ops.matrix.tensor_memory": "TmemColumns",
+        "builder.ops.matrix.tensor_memory": "TensorLoad TmemColumns",
         "builder.ops.matrix.wmma": "WmmaAccumulator WmmaFragment",
         "builder.ops.sync.mbarrier_handle": "MbarrierHandle MbarrierKind",
         "builder.tiles.copy_ring": "CopyRing CopyStage",
