@@ -203,6 +203,24 @@ def test_host_arrays_are_named_as_such() -> None:
     assert "type 10" in read(Exported(numpy.zeros(2), True, device=(10, 0))).host
 
 
+@pytest.mark.parametrize("make", [lambda array: array, lambda array: Exported(array, True, device=(1, 0))])
+@pytest.mark.parametrize("dtype", ["float16", "float64", "bool", "bfloat16"])
+def test_host_arrays_are_otherwise_what_numpy_says(make: Any, dtype: str) -> None:
+    model = numpy.zeros((3, 5), getattr(ml_dtypes, dtype) if dtype == "bfloat16" else dtype)
+    given = make(model)
+    if given is not model:
+        given.shape, given.dtype = model.shape, model.dtype
+    array = read(given)
+    assert (array.shape, array.strides) == (model.shape, model.strides)
+    assert (array.dtype, array.item_bytes, array.pointer) == (dtype, model.itemsize, 0)
+    assert (array.device, array.owner) == (None, given)
+
+
+def test_a_description_describes_itself() -> None:
+    array = DeviceArray(0x7000, (4, 6), (12, 2), "float16", 2, device=3, stream=9)
+    assert read_array(array) is array
+
+
 @pytest.mark.parametrize("argument", [3, 2.5, "text", None, [1, 2], object()])
 def test_what_is_no_array(argument: object) -> None:
     assert read_array(argument) is None

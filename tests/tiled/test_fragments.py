@@ -127,6 +127,36 @@ def test_a_of_two_ctas_is_written_twice() -> None:
     assert str(a.layout) == "((_128,_16),_1,_1):((_131072,_1),_0,_0)"
 
 
+TS, WS = "SM100_MMA_F16BF16_{}TS<{}, half_t, {}, {}, 32, Major::K, Major::K>", "SM100_MMA_F16BF16_WS_SS"
+
+
+@pytest.mark.parametrize("tiles", [(1, 1), (2, 1), (1, 3), (2, 2)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "operand", "shape", "bits", "lanes"),
+    [
+        # rows and columns of one CTA's part of an instruction, bits that an element takes, lanes that are filled
+        (TS.format("", "half_t", "float", 64), Operand.A, (64, 16), 16, 64),
+        (TS.format("", "half_t", "float", 128), Operand.A, (128, 16), 16, 128),
+        (TS.format("2x1SM_", "half_t", "float", 128), Operand.A, (64, 16), 16, 128),  # each row twice
+        (TS.format("2x1SM_", "half_t", "float", 256), Operand.A, (128, 16), 16, 128),
+        (TS.format("", "half_t", "half_t", 64), Operand.C, (64, 32), 32, 64),
+        (TS.format("", "half_t", "half_t", 128), Operand.C, (128, 32), 32, 128),
+        (TS.format("2x1SM_", "half_t", "float", 128), Operand.C, (64, 32), 32, 128),
+        (WS + "<half_t, half_t, float, 32, 64, Major::K, Major::K>", Operand.C, (32, 64), 32, 128),
+        (WS + "<half_t, half_t, float, 64, 64, Major::K, Major::K>", Operand.C, (64, 64), 32, 128),
+    ],
+)
+def test_nothing_shares_a_cell_and_no_column_is_left_free(
+    name: str, operand: Operand, shape: tuple[int, int], bits: int, lanes: int, tiles: tuple[int, int]
+) -> None:
+    fragment = make_fragment(make_tiled_mma(name).atom, operand, Layout((shape, *tiles)))
+    cells = fragment.cells()
+    count = size((shape, *tiles)) * (2 if shape[0] < lanes and operand is Operand.A else 1)
+    assert len(set(cells)) == len(cells) == count
+    assert len({lane for lane, _, _ in cells}) == lanes
+    assert {column for _, column, _ in cells} == set(range(count * bits // 32 // lanes))
+
+
 def test_a_sparse_a_of_128_rows_in_two_ctas_is_unknown() -> None:
     name = TWO_CTAS.replace("SS<", "SS_SPARSE<").format(d="float", m=128, n=64)
     with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*no second source"):
