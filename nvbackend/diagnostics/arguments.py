@@ -82,20 +82,22 @@ def too_large(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappi
 
 def _most_bits(given: object) -> int:
     """The bits of the largest integer of an argument, including those in tuples, lists and dicts."""
-    most, level = 0, [given]
-    for _ in range(MOST_DEPTH):
-        most = max([most, *(one.bit_length() for one in level if isinstance(one, int))])
-        inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
-        level = list({id(part): part for one in inside if isinstance(one, (tuple, list)) for part in one}.values())
-    return most
+    return max((one.bit_length() for level in _levels(given) for one in level if isinstance(one, int)), default=0)
 
 
 def _is_deep(given: object) -> bool:
+    *_, last = _levels(given)
+    return any(isinstance(one, (tuple, list)) for one in last)
+
+
+def _levels(given: object) -> Iterator[list[object]]:
+    """The argument, then what it holds, then what that holds: tuples, lists and dicts, MOST_DEPTH deep."""
     level = [given]
+    yield level
     for _ in range(MOST_DEPTH):
-        inner = (part for one in level if isinstance(one, (tuple, list)) for part in one)
-        level = list({id(part): part for part in inner}.values())
-    return any(isinstance(one, (tuple, list)) for one in level)
+        inside = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = list({id(part): part for one in inside if isinstance(one, (tuple, list)) for part in one}.values())
+        yield level
 
 
 MOST_DEPTH = 64

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from types import SimpleNamespace
+from typing import Any, Literal, Protocol, TypeVar
 
 import pytest
 
@@ -169,6 +170,32 @@ def test_what_an_annotation_says_of_an_argument(annotation: str, given: object, 
 
     call.__annotations__["one"] = annotation
     assert [found.values["problem"] for found in wrong_arguments(call, (given,), {})] == problems
+
+
+class Methods(Protocol):
+    """What has two."""
+
+    def first(self) -> int: ...
+
+    def second(self) -> int: ...
+
+
+@pytest.mark.parametrize(
+    ("members", "fits"),
+    [
+        (("first", "second"), True),
+        (("first", "second", "third"), True),
+        (("first",), False),
+        (("second",), False),
+        ((), False),
+    ],
+)
+def test_a_protocol_is_fitted_by_what_has_all_of_its_members(members: tuple[str, ...], fits: bool) -> None:
+    def call(one: object) -> None: ...
+
+    given = SimpleNamespace(**dict.fromkeys(members, 1))
+    call.__annotations__["one"] = "Methods"
+    assert (wrong_arguments(call, (given,), {}) == []) == fits
 
 
 def test_a_truth_value_is_blamed_where_a_call_stopped_at_nothing_else() -> None:

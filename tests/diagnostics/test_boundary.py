@@ -216,6 +216,24 @@ def test_a_boundary_inside_a_boundary_keeps_the_users_frame_between_them(library
     assert traceback.extract_tb(error.__traceback__)[-1].name == "kernel"
 
 
+def test_what_another_class_defines_is_not_covered(library: dict[str, Any]) -> None:
+    """Of a method that a base class of somebody else's hides, the one that is called stays as it is."""
+
+    def inherited(_: object) -> str:
+        return "theirs"
+
+    theirs = type("Theirs", (), {"inherited": inherited})
+    own = {"__module__": library["__name__"], "_deep": library["Tool"]._deep}
+    for bases in ((theirs, library["Inherited"]), (library["Inherited"], theirs)):
+        tool = user_facing(type("Mixed", bases, dict(own)))()
+        assert not _foreign(_raised(tool.overridden))
+        if bases[0] is theirs:
+            assert tool.inherited() == "theirs"
+            assert type(tool).inherited is inherited
+        else:
+            assert not _foreign(_raised(tool.inherited))
+
+
 def test_functions_and_dataclasses(library: dict[str, Any]) -> None:
     for mistake in (lambda: library["function"](7), lambda: library["Checked"](-1)):
         error = _raised(mistake)

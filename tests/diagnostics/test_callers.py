@@ -159,6 +159,38 @@ def test_a_library_that_the_users_program_calls_is_shown() -> None:
     assert place.file == __file__
 
 
+@pytest.mark.parametrize(
+    ("module", "passed_by"),
+    [
+        ("nvbackend", True),
+        ("nvbackend.builder.made_up", True),
+        ("llvmlite", True),
+        ("llvmlite.ir.builder", True),  # the user's IRBuilder may call this package
+        ("contextlib", True),
+        ("functools", True),
+        ("typing", True),
+        ("nvbackends", False),
+        ("my.nvbackend", False),
+        ("llvmlite_kit.builder", False),
+        ("typing_extensions", False),
+        ("__main__", False),
+        (None, False),  # as exec'd code may have it
+        (3, False),
+    ],
+)
+def test_whose_lines_are_the_users(module: object, passed_by: bool) -> None:
+    between = compiled_at("between.py", "def parse(call):\n    call('sm_1')\n")
+    between["__name__"] = module
+    with pytest.raises(DiagnosticError) as caught:
+        between["parse"](nvb.Target.parse)
+    place = caught.value.diagnostics[0].location
+    assert place is not None
+    files = [one.file for one in (place, *place.callers)]
+    assert files[0] == (__file__ if passed_by else "between.py")
+    assert files.count("between.py") == (not passed_by)
+    assert files.count(__file__) == 1
+
+
 def test_a_program_that_is_run_shows_its_own_lines_and_none_of_the_launcher(tmp_path: Path) -> None:
     """The kernel's caller, the script's own start and Python's are not part of the mistake."""
     script = tmp_path / "own.py"

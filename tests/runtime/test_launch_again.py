@@ -17,7 +17,7 @@ from nvbackend import runtime
 from nvbackend.intrinsics.row import types
 from nvbackend.runtime import arguments, tensor_map
 from nvbackend.runtime.arrays import read_array
-from nvbackend.runtime.launch import KNOWN_LAUNCHES, REMEMBERED_LAUNCHES
+from nvbackend.runtime.launch import REMEMBERED_LAUNCHES
 from nvbackend.signature import Pointer, Scalar, TensorMap
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, broken, rules, signature
 
@@ -403,14 +403,42 @@ def test_a_prepared_launch_keeps_its_arrays() -> None:
         prepared.run()
 
 
-def test_what_is_remembered_is_bounded(encoded: list[tensor_map.TensorMapPlan]) -> None:
-    kernel, _ = loaded(MAP)
-    count = max(tensor_map.CACHED_MAPS, arguments.KNOWN_ARRAYS, KNOWN_LAUNCHES) + 1
-    for index in range(count):
-        kernel.launch(1 + index, Tensor(pointer=ADDRESS + 128 * index))
-    assert len(encoded) == count
-    kernel.launch(1, Tensor())
-    assert len(encoded) == count + 1, "the oldest is forgotten"
+@pytest.mark.parametrize("what", ["stream", "configuration", "ordinal_of"])
+def test_so_many_are_remembered_and_then_none(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 streams and 256 grids a kernel, 1024 arrays a parameter: what comes after them begins anew."""
+    bound = 1024 if what == "ordinal_of" else 256
+    kernel, device = loaded(POINTER)
+    asked: list[object] = []
+    answer = getattr(device, what)
+    monkeypatch.setattr(device, what, lambda given: asked.append(given) or answer(given))
+    made = [FakeArray((64, 128), pointer=ADDRESS + 256 * index) for index in range(bound + 1)]
+
+    def launch(number: int) -> int:
+        """How often it is asked for in a launch with the stream, grid or array of this number."""
+        before = len(asked)
+        array = made[number if what == "ordinal_of" else 0]
+        grid, stream = 1 + number * (what == "configuration"), number * (what == "stream")
+        kernel.launch(grid, array, stream=stream + 2)
+        return len(asked) - before
+
+    assert [launch(number) for number in range(bound)] == [1] * bound
+    assert [launch(number) for number in range(bound)] == [0] * bound
+    assert launch(bound) == 1
+    assert [launch(number) for number in range(bound)] == [1] * bound
+
+
+def test_so_many_lines_are_remembered() -> None:
+    """A record is one object for as long as its line is known: 256 of them."""
+    kernel, _ = loaded()
+
+    def record(grid: int) -> object:
+        return kernel.prepare(grid).record
+
+    records = [record(grid) for grid in range(1, 257)]
+    assert all(record(grid) is records[grid - 1] for grid in range(1, 257))
+    assert record(257) not in records
+    assert record(1) == records[0]
+    assert record(1) is not records[0]
 
 
 def test_a_launch_is_named_by_its_own_line() -> None:
