@@ -1,0 +1,104 @@
+"""What a kernel remembers of its launches: streams, grids, arrays and lines, each told from every other, and so many."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from nvbackend import runtime
+from nvbackend.intrinsics.row import types
+from nvbackend.runtime.launch import REMEMBERED_LAUNCHES
+from nvbackend.signature import Pointer
+from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, broken, signature
+
+ADDRESS = 0x7F0000000000
+
+
+def loaded(*kinds: Any) -> tuple[runtime.LoadedKernel, FakeDevice]:
+    device = FakeDevice()
+    return runtime.load(FakeCompiled(signature(*kinds)), device=device), device
+
+
+def test_a_stream_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, device = loaded()
+    made: list[int] = []
+    monkeypatch.setattr(device, "stream", lambda handle: made.append(handle) or ("stream", handle))
+    for stream in (0, 5, 0, 5, None, 1, 2):
+        kernel.launch(1, stream=stream)
+        kernel.prepare(1, stream=stream).run()
+    assert made == [0, 5, 1, 2]
+    assert [stream for stream, *_ in device.named("launch")][::2] == [
+        ("stream", handle) for handle in (0, 5, 0, 5, 0, 1, 2)
+    ]
+
+
+@pytest.mark.parametrize("what", ["stream", "configuration", "ordinal_of"])
+def test_so_many_are_remembered_and_then_none(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """256 streams and 256 grids a kernel, 1024 arrays a parameter: what comes after them begins anew."""
+    bound = 1024 if what == "ordinal_of" else 256
+    kernel, device = loaded(Pointer(types.f16))
+    asked: list[object] = []
+    answer = getattr(device, what)
+    monkeypatch.setattr(device, what, lambda given: asked.append(given) or answer(given))
+    made = [FakeArray((64, 128), pointer=ADDRESS + 256 * index) for index in range(bound + 1)]
+
+    def launch(number: int) -> int:
+        """How often it is asked for in a launch with the stream, grid or array of this number."""
+        before = len(asked)
+        array = made[number if what == "ordinal_of" else 0]
+        grid, stream = 1 + number * (what == "configuration"), number * (what == "stream")
+        kernel.launch(grid, array, stream=stream + 2)
+        return len(asked) - before
+
+    assert [launch(number) for number in range(bound)] == [1] * bound
+    assert [launch(number) for number in range(bound)] == [0] * bound
+    assert launch(bound) == 1
+    assert [launch(number) for number in range(bound)] == [1] * bound
+
+
+def test_so_many_lines_are_remembered() -> None:
+    """A record is one object for as long as its line is known: 256 of them."""
+    kernel, _ = loaded()
+
+    def record(grid: int) -> object:
+        return kernel.prepare(grid).record
+
+    records = [record(grid) for grid in range(1, 257)]
+    assert all(record(grid) is records[grid - 1] for grid in range(1, 257))
+    assert record(257) not in records
+    assert record(1) == records[0]
+    assert record(1) is not records[0]
+
+
+def test_a_launch_is_named_by_its_own_line() -> None:
+    kernel, device = loaded()
+    kernel.launch(1)
+    kernel.launch(1)
+    kernel.launch(2)
+    device.failing = "synchronize"
+    [diagnostic] = broken(kernel.synchronize)
+    places = [location for _, location in diagnostic.notes]
+    assert all(place is not None and place.file == __file__ for place in places)
+    assert len({place.line for place in places if place}) == 3
+    assert [place.source for place in places if place] == ["kernel.launch(1)", "kernel.launch(1)", "kernel.launch(2)"]
+
+
+def test_lines_that_differ_in_anything_are_told_apart() -> None:
+    """File, function, line and grid: each of them alone makes another launch."""
+    kernel, device = loaded()
+    places = list(itertools.product(("a.py", "b.py"), ("f", "g"), (1, 2), (3, 4)))
+    expected = []
+    for _ in range(2):
+        for file, function, line, grid in places:
+            names: dict[str, Any] = {"launch": kernel.launch, "__name__": "users"}
+            text = "\n" * (line - 1) + f"def {function}(): launch({grid})"
+            exec(compile(text, file, "exec"), names)
+            names[function]()
+            expected.append((f"launched: k (grid {(grid, 1, 1)})", file, line, function))
+    device.failing = "synchronize"
+    [diagnostic] = broken(kernel.synchronize)
+    found = [(note, place.file, place.line, place.function) for note, place in diagnostic.notes if place]
+    assert found == expected[-REMEMBERED_LAUNCHES:]
+    assert len(places) == REMEMBERED_LAUNCHES
