@@ -88,7 +88,7 @@ class _Search:
         if last is None:
             return None
         for copy in self._copies_between(last, read):
-            if self._is_certain(last, copy, site) and relation(copy.run, read) is Relation.SURE:
+            if self._loops.dominates(copy.anchor, site.block) and relation(copy.run, read) is Relation.SURE:
                 thread = self._thread(last, site, crew.bits)
                 if thread is not None:
                     return _diagnose(read, copy.run, thread)
@@ -119,11 +119,6 @@ class _Search:
         copies = self._copies.get(read.object.id, [])
         start = bisect_right(copies, last.position, key=_start)
         return copies[start : bisect_left(copies, read.site.position, start, key=_start)]
-
-    def _is_certain(self, last: Site, copy: _Copy, read: Site) -> bool:
-        """Whether the copy is issued after `last` and before the read whenever that is executed."""
-        dominates = self._loops.dominates
-        return dominates(last.block, copy.anchor) and dominates(copy.anchor, read.block)
 
     def _thread(self, last: Site, read: Site, crew: int) -> int | None:
         """A thread of the crew that acquires nothing between the two, on any way, while others wait."""

@@ -101,6 +101,42 @@ class TestRefills:
         assert check_refills(p.k.machine) == []
 
 
+    @pytest.mark.parametrize(("fill", "said"), [(Program.load, ["proxy.refill"]), (Program.write, [])])
+    def test_a_warp_may_fill_its_own_rows_of_a(self, fill: Step, said: list[str]) -> None:
+        """Each warp reads other rows of A: all threads may write their own, one thread that loads them all may not."""
+        p = Program()
+        acc = p.accumulator()
+        with p.k.wgmma.group(in_flight=0):
+            p.mma(acc, p.tile, p.other)
+        fill(p)
+        p.k.return_()
+        p.k.core.link()
+        assert [one.rule_id for one in check_refills(p.k.machine)] == said
+
+    @pytest.mark.parametrize("skipped", [False, True])
+    def test_a_multiply_that_a_role_may_skip_says_nothing(self, skipped: bool) -> None:
+        p = Program()
+        acc = p.accumulator()
+        with p.k.if_(p.k.warp_id() < 4):
+            with p.k.if_(p.n > 0) if skipped else nullcontext(), p.k.wgmma.group(in_flight=0):
+                p.mma(acc)
+            p.load()
+        p.k.return_()
+        p.k.core.link()
+        assert [one.rule_id for one in check_refills(p.k.machine)] == ([] if skipped else ["proxy.refill"])
+
+    @pytest.mark.parametrize("in_flight", [0, 1])
+    def test_where_the_own_multiplies_run_on_their_wait_is_the_cause(self, in_flight: int) -> None:
+        p = Program()
+        acc = p.accumulator()
+        with p.k.wgmma.group(in_flight=in_flight):
+            p.mma(acc)
+        p.write()
+        p.k.return_()
+        p.k.core.link()
+        assert [one.rule_id for one in check_refills(p.k.machine)] == ([] if in_flight else ["proxy.refill"])
+
+
 Steps = Callable[[KernelBuilder, Address], object]
 
 
