@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.lower.lowering import Operands, declare, lower
-from nvbackend.builder.lower.operands import check_operands, values_of
+from nvbackend.builder.lower.operands import check_operands, reference, registers_of, shown, values_of
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Asked, LiveBuilder
 from nvbackend.builder.scopes.names import check_name
@@ -133,6 +133,7 @@ class Core:
         of_cluster = self.execution.of_cluster
         reach = None if of_cluster is None else self.peer_ranks.reach(of_cluster, row, operands)
         results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
+        registers = dict(registers_of(row, operands, results))
         known = self.execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
@@ -140,8 +141,8 @@ class Core:
             MachineInstr(
                 opcode=row.opcode,
                 row=row,
-                operands=_names(row, operands, results),
-                registers={name: len(values) for name, values in _registers(row, operands, results)},
+                operands={name: shown(values) for name, values in registers.items()},
+                registers={name: len(values) for name, values in registers.items()},
                 immediates=immediates,
                 words=words_of(row, operands, self.places.bits, words or {}),
                 touches=tuple(touches),
@@ -187,7 +188,7 @@ class Core:
         alone = self.alone() if Effect.CONVERGENT in row.effects else None
         if alone is None:
             return
-        named = {name: _reference(one) for name, one in operands.items() if isinstance(one, (ir.Value, int))}
+        named = {name: reference(one) for name, one in operands.items() if isinstance(one, (ir.Value, int))}
         if needed_of(row, named) is not Scope.THREAD:
             rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
 
@@ -390,29 +391,3 @@ class Core:
 
 def _returns(block: MachineBlock) -> bool:
     return bool(block.instructions) and block.instructions[-1].opcode == RETURN
-
-
-def _names(row: Row, operands: Operands, results: dict[str, list[ir.Value]]) -> dict[str, str]:
-    """What each operand is called, for the printed machine form: `%first..last` for a block of registers."""
-    names: dict[str, str] = {}
-    for name, values in _registers(row, operands, results):
-        first = _reference(values[0])
-        names[name] = first if len(values) == 1 else f"{first}..{_reference(values[-1])}"
-    return names
-
-
-def _registers(
-    row: Row, operands: Operands, results: dict[str, list[ir.Value]]
-) -> Iterator[tuple[str, list[ir.Value | int]]]:
-    """Every operand in registers that is not empty, with its values."""
-    for operand in row.operands:
-        if operand.role is Role.IMMEDIATE:
-            continue
-        given = results[operand.name] if operand.role is Role.OUTPUT else operands[operand.name]
-        values = [given] if isinstance(given, (ir.Value, int)) else list(given)
-        if values:
-            yield operand.name, values
-
-
-def _reference(value: ir.Value | int) -> str:
-    return str(value) if isinstance(value, int) else value.get_reference()

@@ -110,16 +110,15 @@ def emit_row(k: Core, row: Row, operands: Mapping[str, Given | Sequence[Given]])
     }
 
 
-def _unsigned(k: Core, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> list[Register]:
+def _unsigned(k: Core, row: Row, operand: RowOperand, given: Given | Sequence[Given]) -> Register | list[Register]:
     """`given` as registers whose integers are unsigned."""
     parts = given if isinstance(given, Sequence) else (given,)
     check_registers(row, operand, len(parts))
-    wide = operand.register.llvm == "i64"
-    return [
-        as_value(k, part, operand.register.element).ir
-        if not isinstance(part, Address)
-        else generic_address(k, part).ir
-        if wide and part.space != GLOBAL_SPACE
-        else part
-        for part in parts
-    ]
+    registers = [_unsigned_register(k, operand.register, part) for part in parts]
+    return registers if operand.count > 1 else registers[0]
+
+
+def _unsigned_register(k: Core, register: RegisterClass, given: Given) -> Register:
+    if isinstance(given, Address):
+        return generic_address(k, given).ir if register.llvm == "i64" and given.space != GLOBAL_SPACE else given
+    return as_value(k, given, register.element).ir

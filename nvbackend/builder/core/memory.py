@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.core.atomics import atomic_operation
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.scopes import rules
@@ -24,7 +25,7 @@ from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
 from nvbackend.builder.values.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
-from nvbackend.intrinsics.row.types import ElementType, f32, f64, s64, u32
+from nvbackend.intrinsics.row.types import ElementType, s64, u32
 from nvbackend.isel.flow.memory_uses import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
@@ -49,29 +50,6 @@ GLOBAL_POINTER = Rule(
     why="A pointer of another space is another number, and the access would go elsewhere or fault.",
     reference="LLVM NVPTX usage guide, address spaces",
 )
-
-ATOMIC = Rule(
-    id="memory.atomic",
-    message="there is no atomic {operation} on {element}",
-    fix="use add, min, max, exch, and, or, xor on integers of 32 or 64 bits, or add on f32 or f64",
-    why="LLVM would expand it into a loop, or stop far from the line that asked for it.",
-    reference="PTX ISA 9.7.13 (atom)",
-)
-_ATOMIC_OPERATIONS = ("add", "min", "max", "exch", "and", "or", "xor")
-_ATOMIC_BITS = (32, 64)
-
-
-def _atomic_operation(operation: str, element: ElementType) -> str | None:
-    """LLVM's name of the operation on this type; None where there is none."""
-    if element.bits not in _ATOMIC_BITS or operation not in _ATOMIC_OPERATIONS:
-        return None
-    if element in (f32, f64):
-        return "fadd" if operation == "add" else None
-    if not element.is_integer:
-        return None
-    if operation in ("min", "max") and not element.is_signed:
-        return f"u{operation}"
-    return "xchg" if operation == "exch" else operation
 
 
 @user_facing
@@ -221,9 +199,7 @@ class Address:
         `operation` is add, min, max, exch, and, or, xor (integers of 32 or 64 bits) or add (f32, f64). It orders no
         other access. Raises memory.atomic. PTX ISA 9.7.13 (atom, scope gpu).
         """
-        instruction = _atomic_operation(operation, self.element)
-        if instruction is None:
-            ATOMIC.fail(operation=operation, element=self.element)
+        instruction = atomic_operation(operation, self.element)
         _, size = self._access(1)
         given = as_value(self._k, value, self.element).ir
         pointer = self._pointer()
@@ -310,11 +286,7 @@ class Memory:
         self.dynamic: ir.GlobalVariable | None = None
 
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
-        """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
-
-        Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past
-        1024 bytes, and shared.extent.
-        """
+        """`k.shared`."""
         return self.lay_out(element, count, align, name_or(name, "shared", "shared"), element.bytes_for(1))
 
     def lay_out(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
@@ -332,11 +304,7 @@ class Memory:
         return Address(self._k, self._shared_base(), element, SHARED_SPACE, align, offset, place, SHARED_BASE_ALIGNMENT)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
-        """`count` elements of statically allocated shared memory, at a multiple of `align` bytes.
-
-        Raises shared.static-size past what may be static (48 KB in all, but for `a` targets), shared.size past what
-        the target has for static and dynamic memory together, and shared.extent.
-        """
+        """`k.shared_static`."""
         limit = static_limit(self._k.target)
         _check_extent(name, count, align, limit)
         end = -(-self.static_bytes // align) * align + element.bytes_for(count)
@@ -363,20 +331,14 @@ class Memory:
             rules.SHARED_SIZE.fail(name=name, total=total, target=self._k.target, limit=limit, over=total - limit)
 
     def global_address(self, pointer: ir.Value, element: ElementType, align: int) -> Address:
-        """An address of global memory from an LLVM pointer in address space 1 (memory.pointer for anything else)."""
+        """`k.global_address`."""
         if getattr(pointer, "type", None) != ir.PointerType(addrspace=GLOBAL_SPACE):
             GLOBAL_POINTER.fail(given=pointer, space=GLOBAL_SPACE)
         check_alignment(align)
         return Address(self._k, pointer, element, GLOBAL_SPACE, align)
 
     def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
-        """An address of shared memory from its 32-bit number.
-
-        It is in another CTA's where `k.cluster.map_to_peer` made the number. In a cluster, a number of which that does
-        not show (it is loaded, or an argument) needs the `window`: "cluster" reaches every CTA, "cta" this one alone.
-        Raises cluster.window, cluster.peer-address for a peer's in "cta", cluster.no-peer for "cluster" where there is
-        no cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
-        """
+        """`k.shared_address`."""
         check_alignment(align)
         number = as_value(self._k, address, u32).ir
         if window is None:

@@ -30,26 +30,21 @@ class Threads:
         self._control = control
 
     def special_register(self, name: str) -> Value:
-        """A special register by its PTX name without the percent sign, such as "tid.x".
-
-        It is an s32, an s64 where it has 64 bits, or a predicate.
-
-        Raises register.name for a name that is none.
-        """
+        """`k.special_register`."""
         family_rules.check_special_register(name)
         row = special_registers.special_register(name)
         return self._k.wrap(self._k.emit(row, {}, name=name)["value"][0], row.operand("value").type)
 
     def thread_id(self, axis: str = "x") -> Value:
-        """The thread's index in its CTA."""
+        """`k.thread_id`."""
         return self._along("tid", axis)
 
     def block_id(self, axis: str = "x") -> Value:
-        """The CTA's index in the grid."""
+        """`k.block_id`."""
         return self._along("ctaid", axis)
 
     def block_count(self, axis: str = "x") -> Value:
-        """The CTAs of the grid."""
+        """`k.block_count`."""
         return self._along("nctaid", axis)
 
     def _along(self, register: str, axis: str) -> Value:
@@ -59,18 +54,15 @@ class Threads:
         return self.special_register(f"{register}.{axis}")
 
     def lane_id(self) -> Value:
-        """The thread's index in its warp."""
+        """`k.lane_id`."""
         return self.thread_id() % WARP_SIZE
 
     def warp_id(self) -> Value:
-        """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp.
-
-        Any lane may ask for it by itself.
-        """
+        """`k.warp_id`."""
         return self._index_of(WARP_SIZE)
 
     def warpgroup_id(self) -> Value:
-        """The warpgroup's index in its CTA, likewise uniform."""
+        """`k.warpgroup_id`."""
         return self._index_of(WARPGROUP_SIZE)
 
     def _index_of(self, size: int) -> Value:
@@ -86,22 +78,19 @@ class Threads:
         return shared
 
     def uniform(self, value: Value) -> Value:
-        """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
+        """`k.uniform`."""
         given = value.bitcast(s32) if value.type is f32 else value
         operands = {"members": warp.ALL_LANES, "value": given.ir, "lane": 0, "clamp": warp.WHOLE_WARP}
         shared = result(self._k, warp.shuffle("idx"), given.type, **operands)
         return shared.bitcast(f32) if value.type is f32 else shared
 
     def elect(self) -> Value:
-        """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
+        """`k.elect`."""
         return self._k.wrap(issue(self._k, sync.elect(), mask=warp.ALL_LANES)["elected"][0], pred)
 
     @with_block
     def one_thread(self, warp_index: int = 0) -> Iterator[None]:
-        """Run the block in one elected thread of the CTA's warp `warp_index`.
-
-        Raises control.one-thread inside for what a whole warp executes, and kernel.warp where there is no such warp.
-        """
+        """`k.one_thread`."""
         warps = self._k.threads // WARP_SIZE
         if not 0 <= warp_index < warps:
             rules.WARP.fail(given=warp_index, warps=warps, last=warps - 1)
@@ -116,12 +105,9 @@ class Threads:
         return max(Counter(self._k.execution.numbers_here(barrier.ir).values()).values(), default=0)
 
     def griddepcontrol(self, action: str) -> None:
-        """griddepcontrol: "wait" for the grids before this one, or "launch_dependents" of it.
-
-        Raises instruction.variant, target.feature. PTX ISA 9.7.13.13.
-        """
+        """`k.griddepcontrol`."""
         issue(self._k, variant("griddepcontrol", sync.griddepcontrol, action))
 
     def nanosleep(self, nanoseconds: Operand) -> None:
-        """nanosleep: suspend the thread for 0 to twice `nanoseconds`, which is at most 1,000,000 (nanosleep.range)."""
+        """`k.nanosleep`."""
         issue(self._k, sync.nanosleep(), nanoseconds=nanoseconds)

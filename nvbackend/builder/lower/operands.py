@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
+from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all
 from nvbackend.intrinsics.row.row import Operand, RegisterClass, Role, Row
@@ -99,3 +100,25 @@ def _counted(count: int, llvm: str) -> str:
 def _diagnose(row: Row, name: str, problem: str, given: object) -> Diagnostic:
     shown = given if isinstance(given, str) else "nothing" if given is None else printed(given)
     return rules.OPERAND.diagnose(instruction=row.ptx, operand=name, problem=problem, given=shown)
+
+
+def registers_of(row: Row, operands: Operands, results: Operands) -> Iterator[tuple[str, Sequence[ir.Value | int]]]:
+    """Every operand in registers that is not empty, with its values."""
+    for operand in row.operands:
+        if operand.role is Role.IMMEDIATE:
+            continue
+        given = results[operand.name] if operand.role is Role.OUTPUT else operands[operand.name]
+        values = (given,) if isinstance(given, (ir.Value, int)) else given
+        if values:
+            yield operand.name, values
+
+
+def shown(values: Sequence[ir.Value | int]) -> str:
+    """What an operand is called in the printed machine form: `%first..last` for a block of registers."""
+    first = reference(values[0])
+    return first if len(values) == 1 else f"{first}..{reference(values[-1])}"
+
+
+def reference(value: ir.Value | int) -> str:
+    """What a register is called in the IR, or its number."""
+    return str(value) if isinstance(value, int) else value.get_reference()

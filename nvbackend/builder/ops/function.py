@@ -50,51 +50,6 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 class FunctionBuilder:
     """What every builder has: the calls on `k`, and one object for each noun of the PTX ISA."""
 
-    core: Core
-    """Where code goes, what is recorded, and what is in scope: what the other parts stand on."""
-    control: Control
-    """Branches, loops and exits: what `k.if_` and its kin are calls of."""
-    memory: Memory
-    """Shared memory as it is laid out: what `k.shared` and its kin are calls of."""
-    barrier: Barrier
-    """The CTA's barriers: barrier.sync, barrier.arrive, barrier.red."""
-    fence: Fence
-    """Fences between threads and between proxies."""
-    setmaxnreg: SetMaxNReg
-    """Registers that a warpgroup takes and gives back."""
-    cluster: Cluster
-    """The CTAs of a cluster: ranks, barriers, shared memory of peers."""
-    mbarrier: Mbarrier
-    """Mbarriers: arrivals, transactions and phases."""
-    tma: Tma
-    """Copies of tensor boxes between global and shared memory."""
-    bulk: Bulk
-    """Copies of contiguous bytes by the TMA unit."""
-    tensormap: TensorMaps
-    """Tensor maps in memory: how to change, publish and fetch them."""
-    cp_async: CpAsync
-    """Copies by each thread from global to shared memory."""
-    async_store: AsyncStore
-    """Stores and reductions that complete later: st.async, red.async."""
-    cache: Cache
-    """Prefetches, eviction priorities and cache policies."""
-    launch_control: LaunchControl
-    """Clusters taken over from the launch: clusterlaunchcontrol."""
-    warp: Warp
-    """What the lanes of a warp do together: shuffles, votes, reductions."""
-    mma: Mma
-    """mma.sync and the matrix moves of a warp."""
-    wmma: Wmma
-    """wmma: fragments, their loads and stores, and the product."""
-    wgmma: Wgmma
-    """wgmma: accumulators, fences, groups and the product."""
-    tcgen05: Tcgen05
-    """tcgen05: tensor memory, its copies and the product."""
-    math: Math
-    """Mathematics: extremes, fused products, roots, powers, packing."""
-    multimem: Multimem
-    """Memory of several GPUs at one address."""
-
     def __init__(self, core: Core) -> None:
         self.core = core
         self.name = core.name
