@@ -9,7 +9,8 @@ from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.rules import LAYOUT, METADATA, RESIDENCY, SCALE_FACTORS, SHAPE, TARGET, TYPES
 from nvbackend.diagnostics import Diagnostic, user_facing
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.isel.target.target import Target, dotted, target_names
+from nvbackend.isel.target.gates import targets_with
+from nvbackend.isel.target.target import Target, dotted
 from nvbackend.layout import Dynamic, Layout, size
 from nvbackend.layout.algebra.inttuple import leaves
 
@@ -71,9 +72,8 @@ def _target_faults(atom: MmaAtom, target: Target) -> Iterator[Diagnostic]:
     row = atom.row
     if target.has(atom.requires) and target.ptx_version >= row.ptx_version:
         return
-    names = [name for name in target_names() if Target.parse(name).has(atom.requires)]
     version, first = dotted(target.ptx_version), dotted(row.ptx_version)
-    yield TARGET.diagnose(atom=atom, target=target, version=version, instead=" or ".join(names), first=first)
+    yield TARGET.diagnose(atom=atom, target=target, version=version, instead=targets_with(atom.requires), first=first)
 
 
 def _shape_faults(atom: MmaAtom, use: MmaUse) -> Iterator[Diagnostic]:

@@ -15,8 +15,8 @@ from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Operand, Role, Row
+from nvbackend.isel.select.rows import in_words
 from nvbackend.isel.target.target import Target, dotted
-from nvbackend.isel.verify.verify import in_words
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

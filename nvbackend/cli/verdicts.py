@@ -9,8 +9,8 @@ from typing import Any
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Intrinsic, Operand, Row
+from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target, dotted, target_names
-from nvbackend.isel.verify.verify import gates
 
 _NOWHERE = Location("", 0, "")
 """The place of a verdict: no program asked for it, and looking for a line would take longer than the answer."""
@@ -23,7 +23,7 @@ def every_target() -> list[Target]:
 
 def verdict(row: Row, target: Target) -> Sequence[Diagnostic]:
     """Why `row` is illegal on `target`; empty where it is legal."""
-    return tuple(gates(row, target, {}, _NOWHERE))
+    return tuple(faults(row, target, {}, _NOWHERE))
 
 
 def row_data(row: Row) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from nvbackend.intrinsics.fragments import warpgroup as fragments
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import register_budget, special_registers
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.verify.verify import check_row, verify
+from nvbackend.isel.select.rows import check_row
+from nvbackend.isel.verify.verify import verify
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 

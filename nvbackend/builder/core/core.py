@@ -32,8 +32,8 @@ from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
 from nvbackend.isel.protocols.convergence.convergence import needed_of
+from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.verify import check_row
 
 RETURN = "ret"
 """The pseudo-instruction that ends a kernel's thread."""

@@ -17,7 +17,7 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.intrinsics.row.row import Operand as RowOperand
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
 from nvbackend.intrinsics.row.types import ElementType, u64
-from nvbackend.isel.select.row_operands import check_names, check_registers
+from nvbackend.isel.select.rows import check_names, check_registers
 from nvbackend.isel.verify.constant_faults import check_number, checked_operands
 
 Given = Operand | Address

@@ -11,8 +11,9 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.types import ElementType, f32, f64
+from nvbackend.isel.select.rows import FEATURE
+from nvbackend.isel.target.gates import targets_with
 from nvbackend.isel.target.variants import variant
-from nvbackend.isel.verify.verify import TARGET_FEATURE, targets_with
 
 _EXTREMES = {"min": "minimum", "max": "maximum"}
 
@@ -82,7 +83,7 @@ class Math(Noun):
             advice = f"use k.select(a != a, a, k.select(b != b, b, k.math.{instruction[:3]}(a, b)))"
             rules.UNSUPPORTED_OPERATION.fail(operation=instruction, element=element, advice=advice)
         if not self._k.target.has(_NAN_FORM):
-            TARGET_FEATURE.fail(
+            FEATURE.rule.fail(
                 instruction=f"{instruction}.{element}",
                 missing=_NAN_FORM.name,
                 target=self._k.target,

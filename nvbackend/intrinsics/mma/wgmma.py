@@ -31,6 +31,7 @@ from nvbackend.intrinsics.row.row import (
 from nvbackend.intrinsics.row.semantics import Completion, Fence, FenceOf, Proxy, Semantics, reads
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e4m3, e5m2, f16, f32, s8, s32, tf32, u8
 
+MMA_ASYNC = "wgmma.mma_async"
 M = 64
 """Rows of every instruction: 16 for each of the warpgroup's four warps."""
 N_STEP = 8
@@ -138,9 +139,9 @@ def mma_async(
     operands = _operands(kind, n, d, a_in_registers, sparse)
     return Row(
         family="wgmma",
-        opcode="wgmma.mma_async",
+        opcode=MMA_ASYNC,
         ptx=spelled(
-            "wgmma.mma_async",
+            MMA_ASYNC,
             "sp" if sparse else None,
             "sync.aligned",
             f"m{M}n{n}k{k}",

@@ -14,42 +14,24 @@ from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.isel.target.target import Target, target_names
 
-Request = TypeVar("Request")
+Request_contra = TypeVar("Request_contra", contravariant=True)
 Values = dict[str, Any]
 """Values for the texts of a rule, by name."""
 
 
 @dataclass(frozen=True)
-class Gate(Generic[Request]):
+class Gate(Generic[Request_contra]):
     """A rule, and whether a request on a target breaks it: then the values for the rule's texts, else None.
 
     A gate is also kept where another one already says why its question has no answer.
     """
 
     rule: Rule
-    breach: Callable[[Request, Target], Values | None]
-
-
-@dataclass(frozen=True, slots=True)
-class RequestGate(Generic[Request]):
-    """A rule, whether a request keeps it on a target, and the values for its texts where it does not."""
-
-    rule: Rule
-    holds: Callable[[Request, Target], bool]
-    values: Callable[[Request, Target], Values]
-
-
-def broken_gates(
-    gates: Sequence[RequestGate[Request]], request: Request, target: Target, at: Location | None = None
-) -> list[Diagnostic]:
-    """Every rule that `request` breaks on `target`."""
-    return [
-        gate.rule.diagnose(at=at, **gate.values(request, target)) for gate in gates if not gate.holds(request, target)
-    ]
+    breach: Callable[[Request_contra, Target], Values | None]
 
 
 def why_not(
-    gates: Sequence[Gate[Request]], request: Request, target: Target, at: Location | None = None
+    gates: Sequence[Gate[Request_contra]], request: Request_contra, target: Target, at: Location | None = None
 ) -> list[Diagnostic]:
     """Every rule that `request` breaks on `target`, in the order of `gates`, at `at` or else at the caller's line."""
     found = ((gate.rule, gate.breach(request, target)) for gate in gates)

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
-from nvbackend.intrinsics.copy import tma_parts
-from nvbackend.intrinsics.mma import mma, tcgen05, wmma
 from nvbackend.intrinsics.row.guard import GUARD, guarded
 from nvbackend.intrinsics.row.row import Asm, Row
-from nvbackend.isel.protocols.wgmma.state import MMA_ASYNC
-from nvbackend.isel.select.mma import request as mma_request
-from nvbackend.isel.select.tcgen05 import request as tcgen05_request
-from nvbackend.isel.select.tma import request as tma_request
-from nvbackend.isel.select.wgmma import request as wgmma_request
-from nvbackend.isel.select.wmma import request as wmma_request
-from nvbackend.isel.select.wmma.select import wmma_row
+from nvbackend.isel.select.rows import asked_of
 
 ROW = Rule(
     id="machine.row",
@@ -39,27 +31,13 @@ _SHOWN: dict[str, Callable[[Row], object]] = {
 
 def row_faults(row: Row, at: Location | None = None) -> Iterator[Diagnostic]:
     """What is different in a row that keeps all rules from what its axes select; families without axes have nothing."""
-    selected = _selected(row)
-    if selected is None:
+    asked = asked_of(row)
+    if asked is None:
         return
+    selected = asked.row
     if any(operand.name == GUARD for operand in row.operands):
         selected = guarded(selected)
     if row == selected:
         return
     field, show = next((name, show) for name, show in _SHOWN.items() if show(row) != show(selected))
     yield ROW.diagnose(at=at, instruction=row.ptx, field=field, given=show(row), wanted=show(selected))
-
-
-def _selected(row: Row) -> Row | None:
-    if row.opcode == MMA_ASYNC:
-        return wgmma_request.row_of(wgmma_request.request_of(row))
-    if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
-        return tcgen05_request.row_of(tcgen05_request.request_of(row))
-    if row.family == mma.FAMILY:
-        return mma_request.row_of(mma_request.request_of(row))
-    if row.family == wmma.FAMILY:
-        return wmma_row(wmma_request.request_of(row))
-    if row.family == tma_parts.FAMILY:
-        copied = tma_request.request_of(row)
-        return tma_request.row_of(copied) if copied is not None else None
-    return None

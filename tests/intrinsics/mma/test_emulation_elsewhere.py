@@ -16,8 +16,8 @@ from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.verify import gates
 from tests.support.rows import compile_rows, joined
 
 CHIPS = ("sm_80", "sm_90a", "sm_100a", "sm_120a")
@@ -51,7 +51,7 @@ def test_no_row_of_another_family_is_a_call(chip: str) -> None:
     legal = []
     for row in every:
         # Two CTA groups do not go into one module of tcgen05, nor an allocation with what is allocated in another way.
-        if row.axes.get("cta_group") in (None, 1) and not list(gates(row, target, {})):
+        if row.axes.get("cta_group") in (None, 1) and not list(faults(row, target, {})):
             legal.append(row)
             if len(legal) == SAMPLED:
                 break

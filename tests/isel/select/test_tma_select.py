@@ -8,12 +8,12 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tensormap, tma_bulk, tma_tensor
+from nvbackend.isel.select.rows import faults, row_faults
 from nvbackend.isel.select.tma.request import TmaRequest, request_of, row_of
 from nvbackend.isel.select.tma.rules import GATES
 from nvbackend.isel.select.tma.select import select_tma
 from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
-from nvbackend.isel.verify.verify import gates, row_gates
 from tests.support.ptxas import refusals, witnessed
 from tests.support.tma_text import DECLARATIONS, UNDOCUMENTED, instruction, neighbourhood
 
@@ -143,12 +143,12 @@ def test_the_verifier_asks_what_the_selector_asks() -> None:
         assert request is not None
         assert row_of(request) == row
         for target in TARGETS:
-            told = list(gates(row, target, {}))
+            told = list(faults(row, target, {}))
             assert [each.rule_id for each in told] == [each.rule_id for each in why_not(GATES, request, target)]
-            assert bool(told) == bool(list(row_gates(row, target, {}))), f"{row.ptx} on {target}"
+            assert bool(told) == bool(list(row_faults(row, target, {}))), f"{row.ptx} on {target}"
 
 
 def test_a_row_that_copies_no_box_answers_no_request() -> None:
     for row in (*tma_bulk.rows(), *tensormap.rows()):
         assert request_of(row) is None
-        assert [each.rule_id for each in gates(row, Target.parse("sm_80"), {})][:1] == ["target.feature"]
+        assert [each.rule_id for each in faults(row, Target.parse("sm_80"), {})][:1] == ["target.feature"]

@@ -15,11 +15,12 @@ from nvbackend.codegen.sass import count_instructions, disassemble
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES, b1, bf16, e4m3, f16, f32, f64, s4, s8, s32, tf32, u4, u8
+from nvbackend.isel.select.rows import faults
 from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest, request_of
-from nvbackend.isel.select.wmma.rules import MMA_GATES, MOVE_GATES, mma_violations, move_violations
+from nvbackend.isel.select.wmma.rules import GATES, MOVE_GATES
 from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target, dotted, target_names
-from nvbackend.isel.verify.verify import gates
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wmma_text import DECLARATIONS, move, multiplication
 
@@ -145,8 +146,8 @@ def text(request: AnyRequest) -> str:
 
 def broken(request: AnyRequest, target: Target) -> list[str]:
     if isinstance(request, WmmaRequest):
-        return [found.rule_id for found in mma_violations(request, target)]
-    return [found.rule_id for found in move_violations(request, target)]
+        return [found.rule_id for found in why_not(GATES, request, target)]
+    return [found.rule_id for found in why_not(MOVE_GATES, request, target)]
 
 
 def disagreements(requests: Sequence[AnyRequest], target: Target = HOPPER) -> list[str]:
@@ -255,8 +256,8 @@ def test_the_selected_row_says_what_was_asked_for() -> None:
 def test_the_verifier_asks_the_same_rules() -> None:
     volta = Target.parse("sm_70")
     for row in (select_wmma(BITS, HOPPER), select_wmma_move(replace(LOAD, element=s8), HOPPER)):
-        assert [found.rule_id for found in gates(row, volta, {})] == ["wmma.target"]
-        assert list(gates(row, HOPPER, {})) == []
+        assert [found.rule_id for found in faults(row, volta, {})] == ["wmma.target"]
+        assert faults(row, HOPPER, {}) == []
     for row in wmma.rows():
         request = request_of(row)
         assert (select_wmma if isinstance(request, WmmaRequest) else select_wmma_move)(request, HOPPER) is row
@@ -327,7 +328,7 @@ def test_what_ptxas_makes_nothing_of_is_said_only_of_that(shape: tuple[int, int,
     """Two shapes of f64 assemble to no multiplication; the others are refused (the shapes as ptxas 13.5 takes them)."""
     for element in (f64, f16, tf32):
         request = WmmaRequest(shape, element, element, *[f64 if element is f64 else f32] * 2)
-        found = [one for one in mma_violations(request, HOPPER) if one.rule_id == "wmma.shape"]
+        found = [one for one in why_not(GATES, request, HOPPER) if one.rule_id == "wmma.shape"]
         silent = element is f64 and shape in ((16, 16, 16), (16, 16, 8))
         assert ["emits no multiplication" in one.message for one in found] == [silent] * len(found)
         assert found or not silent
@@ -367,7 +368,7 @@ def test_ptx_version(request_: AnyRequest, target: Target, message: str) -> None
 
 def test_every_rule_has_a_request_that_breaks_it() -> None:
     shown = {rule for rule, *_ in ONE_RULE} | {"wmma.ptx-version"}
-    assert {gate.rule.id for gate in (*MMA_GATES, *MOVE_GATES)} == shown
+    assert {gate.rule.id for gate in (*GATES, *MOVE_GATES)} == shown
 
 
 def test_random_requests_are_rows_or_diagnostics() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import Rule, Severity
+from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
 
 PTX_WGMMA = "PTX ISA 9.7.15.7"
 
@@ -64,13 +65,6 @@ MISSING_WAIT = Rule(
     message="the kernel ends here while group {group}, which {uses}, may be in flight: {reason}",
     fix="put k.wgmma.wait_group(0) before the end of the kernel",
     why="The result of the group is lost, and its shared memory may be given to the next CTA while it is read.",
-    reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
-)
-WAIT_RANGE = Rule(
-    id="wgmma.wait-range",
-    message="wgmma.wait_group {pending}: the number of groups that may stay in flight is {lowest} to {highest}",
-    fix="use a number from {lowest} to {highest}; 0 drains every committed group",
-    why="The field holds no more: ptxas takes a larger number without a word and encodes the highest.",
     reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
 )
 

@@ -22,6 +22,7 @@ from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import Access, MachineInstr, RegisterBlock
 from nvbackend.isel.protocols.wgmma import rules
+from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
 
 FENCE = "wgmma.fence"
 MMA_ASYNC = "wgmma.mma_async"
@@ -291,7 +292,7 @@ def _commit_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaSt
 def _wait_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
     pending = pending_groups(site.instr)
     if site.instr.immediates[PENDING] not in PENDING_GROUPS:
-        events.append(Finding(rules.WAIT_RANGE, site))
+        events.append(Finding(WAIT_RANGE, site))
     drains = blocks_with(site.instr, Access.DRAIN)
     left: dict[tuple[int, Busy], frozenset[Trail]] = {}
     wanted: dict[tuple[int, Busy], frozenset[Trail]] = {}

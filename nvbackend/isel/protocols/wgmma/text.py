@@ -21,6 +21,7 @@ from nvbackend.isel.protocols.wgmma.state import (
     Trail,
     blocks_with,
 )
+from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
 
 Notes = tuple[tuple[str, Location | None], ...]
 _UNNAMED = "its registers"
@@ -43,7 +44,7 @@ class Wording:
             rules.MISSING_COMMIT.id: self._missing_commit,
             rules.WAIT_LEAVES_GROUP.id: self._wait_leaves_group,
             rules.MISSING_WAIT.id: self._missing_wait,
-            rules.WAIT_RANGE.id: self._wait_range,
+            WAIT_RANGE.id: self._wait_range,
         }
 
     def diagnostic(self, finding: Finding) -> Diagnostic:
@@ -155,9 +156,8 @@ class Wording:
     def _wait_range(self, finding: Finding) -> Diagnostic:
         return finding.rule.diagnose(
             at=finding.site.instr.location,
-            pending=finding.site.instr.immediates[PENDING],
-            lowest=PENDING_GROUPS[0],
-            highest=PENDING_GROUPS[-1],
+            given=finding.site.instr.immediates[PENDING],
+            legal=f"{PENDING_GROUPS[0]} to {PENDING_GROUPS[-1]}",
         )
 
     # -- phrases ------------------------------------------------------------------------------------------------

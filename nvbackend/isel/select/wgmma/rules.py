@@ -346,4 +346,11 @@ GATES = (
     *(SPARSE, SELECTOR, POPC, SATFINITE, NEGATE, TRANSPOSE),
 )
 """Every gate. A request that breaks none has a row that ptxas takes for the target."""
-RULES: tuple[Rule, ...] = tuple(gate.rule for gate in GATES)
+WAIT_RANGE = Rule(
+    id="wgmma.wait-range",
+    message="wgmma.wait_group {given}: the number of groups that may stay in flight is {legal}",
+    fix="use {legal}; 0 drains every committed group",
+    why="The field holds no more: ptxas takes a larger number without a word and encodes the highest.",
+    reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
+)
+RULES: tuple[Rule, ...] = (*(gate.rule for gate in GATES), WAIT_RANGE)

@@ -1,4 +1,4 @@
-"""wmma instructions as asked for: the multiplication, and the loads and stores of its fragments."""
+"""wmma instructions as asked for, the product and the moves of its fragments, and the way to their rows and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class WmmaRequest:
     """One `wmma.mma` as asked for: D = A * B + C, `shape` being (M, N, K) in elements.
 
     Layouts ("row", "col") are those that A and B were loaded from; `rounding` is that of f64 ("rn", "rz", "rm", "rp"),
-    `popc` the bit operation of b1 ("xor", "and"). Nothing is checked here: `mma_violations` does.
+    `popc` the bit operation of b1 ("xor", "and"). Nothing is checked here: `select_wmma` does.
     """
 
     shape: Shape
@@ -45,7 +45,7 @@ class WmmaMoveRequest:
     """One `wmma.load` or `wmma.store` ("load", "store") as asked for: `fragment` "a", "b", "c" or "d" of `shape`.
 
     `space` is the state space of the address ("global", "shared", None for a generic address); `strided` whether a
-    stride is given. Nothing is checked here: `move_violations` does.
+    stride is given. Nothing is checked here: `select_wmma_move` does.
     """
 
     operation: str
@@ -66,3 +66,34 @@ def request_of(row: Row) -> WmmaRequest | WmmaMoveRequest:
     """The request that selects `row` of this family."""
     axes: dict[str, Any] = dict(row.axes)
     return WmmaRequest(**axes) if row.opcode == wmma.MMA else WmmaMoveRequest(**axes)
+
+
+def row_of(request: WmmaRequest | WmmaMoveRequest) -> Row:
+    """The row of a request that breaks no rule."""
+    return _moving(request) if isinstance(request, WmmaMoveRequest) else _multiplying(request)
+
+
+def _multiplying(request: WmmaRequest) -> Row:
+    return wmma.mma(
+        request.shape,
+        request.a,
+        request.c,
+        request.d,
+        (request.a_layout, request.b_layout),
+        satfinite=request.satfinite,
+        rounding=request.rounding,
+        popc=request.popc,
+    )
+
+
+def _moving(request: WmmaMoveRequest) -> Row:
+    if request.operation == "store":
+        return wmma.store(request.shape, request.element, request.layout, request.space, strided=request.strided)
+    return wmma.load(
+        request.fragment,
+        request.shape,
+        request.element,
+        request.layout,
+        request.space,
+        strided=request.strided,
+    )

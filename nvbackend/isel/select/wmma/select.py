@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import raise_all, user_facing
-from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
-from nvbackend.isel.select.wmma.rules import mma_violations, move_violations
+from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest, row_of
+from nvbackend.isel.select.wmma.rules import GATES, MOVE_GATES
+from nvbackend.isel.target.gates import why_not
 from nvbackend.isel.target.target import Target
 
 
@@ -16,8 +16,8 @@ def select_wmma(request: WmmaRequest, target: Target) -> Row:
 
     Raises every broken rule of the request together (ids `wmma.*`), at the caller's line.
     """
-    raise_all(mma_violations(request, target))
-    return wmma_row(request)
+    raise_all(why_not(GATES, request, target))
+    return row_of(request)
 
 
 @user_facing
@@ -26,36 +26,5 @@ def select_wmma_move(request: WmmaMoveRequest, target: Target) -> Row:
 
     Raises every broken rule of the request together (ids `wmma.*`), at the caller's line.
     """
-    raise_all(move_violations(request, target))
-    return wmma_row(request)
-
-
-def wmma_row(request: WmmaRequest | WmmaMoveRequest) -> Row:
-    """The row of a request that breaks no rule."""
-    return _moving(request) if isinstance(request, WmmaMoveRequest) else _multiplying(request)
-
-
-def _multiplying(request: WmmaRequest) -> Row:
-    return wmma.mma(
-        request.shape,
-        request.a,
-        request.c,
-        request.d,
-        (request.a_layout, request.b_layout),
-        satfinite=request.satfinite,
-        rounding=request.rounding,
-        popc=request.popc,
-    )
-
-
-def _moving(request: WmmaMoveRequest) -> Row:
-    if request.operation == "store":
-        return wmma.store(request.shape, request.element, request.layout, request.space, strided=request.strided)
-    return wmma.load(
-        request.fragment,
-        request.shape,
-        request.element,
-        request.layout,
-        request.space,
-        strided=request.strided,
-    )
+    raise_all(why_not(MOVE_GATES, request, target))
+    return row_of(request)
