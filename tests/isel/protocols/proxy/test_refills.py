@@ -100,7 +100,6 @@ class TestRefills:
         p.k.core.link()
         assert check_refills(p.k.machine) == []
 
-
     @pytest.mark.parametrize(("fill", "said"), [(Program.load, ["proxy.refill"]), (Program.write, [])])
     def test_a_warp_may_fill_its_own_rows_of_a(self, fill: Step, said: list[str]) -> None:
         """Each warp reads other rows of A: all threads may write their own, one thread that loads them all may not."""

@@ -1,0 +1,123 @@
+"""Bytes of mbarriers where nothing shows whose they are, against sums over the CTAs and threads of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import nvbackend as nvb
+from nvbackend import i32, u32
+from nvbackend.signature import Pointer
+
+OfRank = tuple[str, Callable[[Any], Any]]
+"""Which CTAs do something: its name, and a choice by the builder's rank as by Python's."""
+
+
+def of(function: Callable[..., None], cluster: int = 2) -> list[nvb.Diagnostic]:
+    try:
+        return [*nvb.kernel("sm_90a", threads=64, cluster=cluster)(function).build().diagnostics]
+    except nvb.DiagnosticError as error:
+        return [*error.diagnostics]
+
+
+def rules_of(function: Callable[..., None], cluster: int = 2) -> list[str]:
+    return [one.rule_id for one in of(function, cluster)]
+
+
+EVERYWHERE: OfRank = ("True", lambda rank: True)
+RANK_0: OfRank = ("rank == 0", lambda rank: rank == 0)
+RANK_1: OfRank = ("rank == 1", lambda rank: rank == 1)
+
+
+@pytest.mark.parametrize("cluster", [2, 3])
+@pytest.mark.parametrize("announcing", [EVERYWHERE, RANK_0], ids=lambda one: one[0])
+@pytest.mark.parametrize("copying", [EVERYWHERE, RANK_1], ids=lambda one: one[0])
+@pytest.mark.parametrize(
+    ("announced", "threads", "known"), [(64, 1, True), (64, 2, True), (128, 2, True), (32, 1, False)]
+)
+def test_sums_of_a_cluster(cluster, announcing, copying, announced, threads, known):
+    """A CTA that data choose is announced to; `threads` copies of 64 bytes complete in each CTA that copies."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 128, align=128)
+        k.mbarrier.ready()
+        rank, thread = k.cluster.rank(), k.thread_id()
+        with k.if_(thread == 0 if announcing is EVERYWHERE else (thread == 0) & announcing[1](rank)):
+            k.mbarrier.arrive(full, rank=n, expect_tx=announced)
+        with k.if_(thread < threads if copying is EVERYWHERE else (thread < threads) & copying[1](rank)):
+            size = 64 if known else n & 48
+            k.bulk.load(tile + thread * 16, x, size, full)
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+
+    ranks = range(cluster)
+    expected = sum(announced for rank in ranks if announcing[1](rank))
+    brought = sum(64 * threads for rank in ranks if copying[1](rank))
+    found = of(kernel, cluster=cluster)
+    assert [one.rule_id for one in found] == ["mbarrier.wrong-bytes"] * (known and expected != brought)
+    for one in found:
+        together = expected % cluster or brought % cluster
+        numbers = (expected, brought) if together else (expected // cluster, brought // cluster)
+        assert str(numbers[0]) in one.message
+        assert str(numbers[1]) in one.message
+        assert ("together" in one.message) is bool(together)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "is_even"),
+    [
+        (lambda k, n: n, True),
+        (lambda k, n: n + k.cluster.id(), True),
+        (lambda k, n: n + k.cluster.rank(), False),
+        (lambda k, n: n + k.block_id(), False),
+    ],
+)
+def test_sums_of_a_cluster_in_rounds(rounds, is_even):
+    """Each round announces 64 bytes and brings 32. CTAs that run other numbers of rounds may even that out."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.mbarrier.ready()
+        phase = k.var(0)
+        with k.range(rounds(k, n)):
+            with k.if_(k.thread_id() == 0):
+                k.mbarrier.arrive(full, rank=n, expect_tx=64)
+                k.bulk.load(tile, x, 32, full)
+            k.mbarrier.wait(full, phase)
+            phase.set(phase ^ 1)
+        k.cluster.sync()
+
+    assert [one for one in rules_of(kernel) if one.startswith("mbarrier")] == ["mbarrier.wrong-bytes"] * is_even
+
+
+@pytest.mark.parametrize("chosen", [lambda k, n: k.thread_id() & 1, lambda k, n: k.warp_id() & 1, lambda k, n: n & 1])
+@pytest.mark.parametrize("threads", [1, 2, 64])
+@pytest.mark.parametrize("brought", [32, 64])
+def test_threads_that_may_each_have_an_mbarrier_of_their_own(chosen, threads, brought):
+    """Of two mbarriers that are chosen at run time one thread uses one, and several may use both."""
+
+    def kernel(k, x: Pointer(u32, 16), n: i32):
+        full, tile = k.mbarrier.array(2, arrivals=threads, name="full"), k.shared(u32, 16 * 64, align=128)
+        k.mbarrier.ready()
+        thread = k.thread_id()
+        own = full + chosen(k, n)
+        with k.if_(thread >= 64 - threads):
+            k.mbarrier.arrive(own, expect_tx=64)
+            k.bulk.load(tile + thread * 16, x, brought, own)
+
+    several = {chosen_by(chosen, thread) for thread in range(64 - threads, 64)}
+    wrong = brought != 64 and len(several) == 1
+    assert [one for one in rules_of(kernel, cluster=1) if "bytes" in one] == ["mbarrier.wrong-bytes"] * wrong
+
+
+class Python:
+    """What the choices above ask of a kernel, as numbers of one thread."""
+
+    def __init__(self, thread: int) -> None:
+        self.thread_id, self.warp_id = (lambda: thread), (lambda: thread // 32)
+
+
+def chosen_by(chosen: Callable[..., int], thread: int) -> int:
+    return chosen(Python(thread), 5)

@@ -1,0 +1,40 @@
+"""Where wgmma's protocol says that mma are in flight too long, what it reads is not told a second time."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
+from tests.support.proxy_program import Program
+
+
+def found(*, read: bool, needless: bool, last: bool) -> tuple[set[str], set[str]]:
+    """What wgmma's protocol and the proxies' say of a tile that is written while an mma reads it.
+
+    The accumulator is `read` before the wait, a `needless` fence is between two mma, the `last` wait is there.
+    """
+    p = Program()
+    acc = p.accumulator()
+    p.k.wgmma.fence()
+    p.mma(acc)
+    if needless:
+        p.k.wgmma.fence()
+    p.mma(acc)
+    p.k.wgmma.commit_group()
+    p.write()
+    if read:
+        p.pointer.byte_offset(p.k.thread_id() * 4, align=4).cast(acc[0].type).store(acc[0])
+    if last:
+        p.k.wgmma.wait_group(0, drains=[acc])
+    proxies = {one.rule_id for one in p.found()}
+    return {one.rule_id for one in check_wgmma_protocol(p.k.machine)}, proxies
+
+
+@pytest.mark.parametrize("needless", [False, True])
+@pytest.mark.parametrize(("read", "last"), [(False, True), (True, True), (False, False), (True, False)])
+def test_a_write_in_flight_is_told_once(read: bool, needless: bool, last: bool) -> None:
+    of_wgmma, of_proxies = found(read=read, needless=needless, last=last)
+    waits = {rule for rule in of_wgmma if rule != "wgmma.needless-fence"}
+    assert bool(waits) is (read or not last)
+    assert ("wgmma.needless-fence" in of_wgmma) is needless
+    assert of_proxies == (set() if waits else {"proxy.write-in-flight"})
