@@ -92,6 +92,23 @@ def test_the_cache_gives_the_same_kernel(tmp_path: Path) -> None:
     assert again == build()
 
 
+def test_a_second_compile_takes_no_time(tmp_path: Path) -> None:
+    first = build(cache=Cache(tmp_path))
+    again = first.again()
+    assert again == first
+    assert again.machine is first.machine
+    assert again.timings == dict.fromkeys(first.timings, 0.0)
+    assert again.cached == tuple(first.timings)
+
+
+def test_its_representation_has_none_of_the_texts() -> None:
+    kernel = build()
+    shown = repr(kernel)
+    assert "scale" in shown
+    for text in (kernel.ir, kernel.optimized_ir, kernel.ptx, repr(kernel.machine), repr(kernel.cubin.data)):  # type: ignore[union-attr]
+        assert repr(text)[1:-1] not in shown
+
+
 def test_the_cache_is_really_used_and_really_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = Cache(tmp_path)
     build(cache=cache)
@@ -178,6 +195,7 @@ def test_llvm_and_its_settings_are_part_of_the_key(tmp_path: Path, monkeypatch: 
         ("cubin", lambda parts: b"[1, 2]\n"),
         ("cubin", lambda parts: pack({**parts, "cubin": b""})),
         ("cubin", lambda parts: pack({**parts, "cubin": b"not an image"})),
+        ("cubin", lambda parts: pack({**parts, "cubin": b"no" + parts["cubin"]})),
         ("cubin", lambda parts: pack({**parts, "cubin": parts["cubin"].replace(b"scale", b"other")})),
         ("cubin", lambda parts: pack({**parts, "log": b""})),
         ("cubin", lambda parts: pack({**parts, "log": b"\xff"})),

@@ -134,14 +134,32 @@ def test_a_chip_that_ptxas_13_dropped_names_the_ptxas_that_has_it(name: str) -> 
     assert "the ptxas of CUDA 12.9 (pip install" in found.fix
 
 
-def test_a_chip_newer_than_ptxas_names_the_release(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [
+        # PTX ISA, Release Notes: the version in which a target came, and the release of CUDA with that version
+        ("sm_89", "the ptxas of CUDA 11.8 or later"),
+        ("sm_90", "the ptxas of CUDA 11.8 or later"),
+        ("sm_90a", "the ptxas of CUDA 12.0 or later"),
+        ("sm_100a", "the ptxas of CUDA 12.7 or later"),
+        ("sm_120", "the ptxas of CUDA 12.8 or later"),
+        ("sm_120a", "the ptxas of CUDA 12.8 or later"),
+        ("sm_100f", "the ptxas of CUDA 12.9 or later"),
+        ("sm_103a", "the ptxas of CUDA 12.9 or later"),
+        ("sm_121a", "the ptxas of CUDA 12.9 or later"),
+        ("sm_110a", "the ptxas of CUDA 13.0 or later"),
+        ("sm_75", "a ptxas that reads PTX 6.3"),
+        ("sm_86", "a ptxas that reads PTX 7.1"),
+    ],
+)
+def test_a_chip_newer_than_ptxas_names_the_release(tmp_path: Path, name: str, needed: str) -> None:
     tool = fake_tool(
-        tmp_path, "echo \"ptxas fatal   : Value 'sm_100a' is not defined for option 'gpu-name'\"; exit 255"
+        tmp_path, f"echo \"ptxas fatal   : Value '{name}' is not defined for option 'gpu-name'\"; exit 255"
     )
     with pytest.raises(DiagnosticError) as caught:
-        assemble(EMPTY.format(version="8.6", target="sm_100a"), Target.parse("sm_100a"), tool=tool)
+        assemble(EMPTY.format(version="8.6", target=name), Target.parse(name), tool=tool)
     assert rules_of(caught) == ["ptxas.target"]
-    assert "CUDA 12.7 or later" in str(caught.value)
+    assert needed in str(caught.value)
 
 
 def test_ptx_newer_than_ptxas() -> None:

@@ -1,4 +1,4 @@
-"""What a kernel remembers of its launches: streams, grids, arrays and lines, each told from every other, and so many."""
+"""What a kernel remembers of its launches: streams, grids, arrays and lines, told apart, and so many of each."""
 
 from __future__ import annotations
 

@@ -124,6 +124,13 @@ def test_the_traits_read_as_cutes(name):
     assert (str(atom), str(atom.src_bits), str(atom.dst_bits)) == (name, src, dst)
 
 
+def test_four_matrices_unless_it_says_otherwise():
+    """As in CUTLASS's collectives; of cp.async and of plain copies, the 16 bytes that are the most."""
+    assert ldmatrix_copy(f16) == ldmatrix_copy(f16, 4)
+    assert stmatrix_copy(f16) == stmatrix_copy(f16, 4)
+    assert cp_async_copy(f16) == cp_async_copy(f16, 128)
+
+
 def test_in_elements():
     """CuTe's ValLayoutSrc and ValLayoutDst of Copy_Atom<SM75_U16x8_LDSM_T, half_t>."""
     atom = ldmatrix_copy(f16, 4, transposed=True)

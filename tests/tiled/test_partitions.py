@@ -15,6 +15,7 @@ from nvbackend import DiagnosticError
 from nvbackend.atoms import Residency
 from nvbackend.layout import Layout, size
 from nvbackend.tiled import Operand, TiledMMA, make_tiled_mma, reduction
+from nvbackend.tiled.partition import Partition
 from tests.tiled.simulation import atom_places, element, participants, product
 
 ATOMS = (
@@ -186,3 +187,18 @@ def test_strides_that_only_a_value_knows(name: str) -> None:
     part = one.partition_C(Layout((64, 8, 5, 2), (8, 1, 512, 4096)))
     assert part.plain.shape[-2:] == (5, 2)
     assert part.plain.stride[-2:] == (512, 4096)
+
+
+@pytest.mark.parametrize("threads", [Layout(8, 3), Layout((4, 8), (8, 64)), Layout((2, 4), (12, 6))], ids=str)
+@pytest.mark.parametrize("elements", [1, 2, 4, 8])
+def test_an_offset_in_larger_units_is_the_whole_number_of_them(threads: Layout, elements: int) -> None:
+    """Nothing is in no units, however the threads lie; all other threads need a layout of whole ones."""
+    whole = all(threads(thread) % elements == 0 for thread in range(size(threads)))
+    for thread in range(size(threads)):
+        part = Partition(Layout(4, 64), threads(thread), (threads, thread))
+        if whole or threads(thread) == 0:
+            assert part.offset_in(elements, 16) == threads(thread) // elements
+        elif threads(thread) % elements:
+            with pytest.raises(DiagnosticError, match=r"layout-algebra\.recast"):
+                part.offset_in(elements, 16)
+    assert Partition(Layout(4, 64), 1).offset_in(1, 16) == 1

@@ -152,20 +152,18 @@ def _extents(given: Any, what: str, least: int | None, *, run_time: bool) -> Int
 
 def check_limits(given: Any, what: str) -> None:
     """Raises layout-algebra.limit for what is nested too deep, or has too many or too large integers."""
-    waiting, count = [(given, 0)], 0
+    waiting, count = [(given, 0)], 1
     while waiting:
         one, depth = waiting.pop()
-        count += 1
         if isinstance(one, tuple | list):
             if depth == MOST_DEPTH:
                 LIMIT.fail(what=what, problem="parentheses nested deeper", limit=f"{MOST_DEPTH} levels of them")
-            count += len(one)
-            if count <= 2 * MOST_INTEGERS:
-                waiting += ((each, depth + 1) for each in one)
+            count += max(len(one), 1) - 1
+            if count > MOST_INTEGERS:
+                LIMIT.fail(what=what, problem="more integers", limit=f"{MOST_INTEGERS} of them")
+            waiting += ((each, depth + 1) for each in one)
         elif isinstance(one, int) and not -MOST_DISTANCE <= one < MOST_DISTANCE:
             LIMIT.fail(what=what, problem=f"an integer of {one.bit_length()} bits", limit="64, with the sign")
-        if count > 2 * MOST_INTEGERS:
-            LIMIT.fail(what=what, problem="more integers", limit=f"{MOST_INTEGERS} of them")
 
 
 def check_congruent(shape: IntTuple, stride: IntTuple) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 
@@ -92,12 +93,22 @@ def test_what_is_beyond_every_limit_is_refused_at_once_and_in_little_memory() ->
     }
 
 
+def nested(depth: int, kind: type = tuple) -> object:
+    return functools.reduce(lambda inner, _: kind([inner]), range(depth), 1)
+
+
 @pytest.mark.parametrize(
     ("within", "beyond"),
     [
         (lambda: Layout(2**63 - 1), lambda: Layout(2**63)),
         (lambda: Layout(2, -(2**63)), lambda: Layout(2, -(2**63) - 1)),
         (lambda: parse("(" * 32 + "1" + ")" * 32 + ":" + "(" * 32 + "0" + ")" * 32), lambda: parse("(" * 33 + "1")),
+        (lambda: Layout(nested(32)), lambda: Layout(nested(33))),
+        (lambda: Layout(nested(32), nested(32)), lambda: Layout(nested(32), nested(33))),
+        (lambda: Layout(nested(32, list)), lambda: Layout((2, nested(32, list)))),
+        (lambda: Layout((1,) * 4096), lambda: Layout((1,) * 4097)),
+        (lambda: Layout(((1,) * 64,) * 64), lambda: Layout((((1,) * 64,) * 64, 1))),
+        (lambda: Layout(((1, ()),) * 2048), lambda: Layout((((1, ()),) * 2048, ()))),
         (lambda: Swizzle(3, 58, 3), lambda: Swizzle(3, 59, 3)),
         (lambda: Layout((256, 512)).svg(), lambda: Layout((256, 513)).svg()),
         (lambda: Layout(1 << 22).offsets(), lambda: Layout((1 << 22) + 1).offsets()),

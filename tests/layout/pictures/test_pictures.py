@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -109,6 +110,20 @@ def test_banks_of_a_swizzled_tile() -> None:
     assert cells(picture) == wanted
     colours = palette()
     assert [fill for *_, fill in boxes(picture)] == [colours[int(bank)] for line in wanted for bank in line]
+
+
+def legend(picture: str) -> list[tuple[str, str]]:
+    """Colours and texts of the legend."""
+    groups = [each for each in ElementTree.fromstring(picture).iter(f"{SVG}g") if each.get("class") == "legend"]
+    return [(each[0].get("fill", ""), each[1].text or "") for each in groups]
+
+
+@pytest.mark.parametrize("draw", [pictures.banks, pictures.memory])
+def test_the_legend_names_four_banks_with_a_colour_of_one_of_them(draw: Callable[..., pictures.Picture]) -> None:
+    entries = legend(draw(Layout((32, 1)), 32).svg)
+    assert [words for _, words in entries] == [f"banks {first}-{first + 3}" for first in range(0, 32, 4)]
+    for group, (fill, _) in enumerate(entries):
+        assert fill in palette()[4 * group : 4 * group + 4]
 
 
 def test_memory_under_a_swizzle() -> None:
