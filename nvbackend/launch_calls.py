@@ -11,7 +11,7 @@ LAUNCH_CALL = Rule(
     message="{call} does not launch kernel {kernel}: {problem}",
     fix="{advice}",
     why="Python's own error would not say which call comes first, and other libraries launch kernels by other calls.",
-    reference="docs/guide.md, A kernel is a function that builds one",
+    reference="docs/guide.md, Building and launching",
 )
 LAUNCHES = frozenset({"configure", "forall", "launch", "prepare", "run", "warmup"})
 """Methods that launch a kernel: ours, and those of numba and Triton."""

@@ -11,6 +11,9 @@ import nvbackend as nvb
 Matrix = tuple[Any, Any]
 """A random matrix as the kernel reads it, an array or a tuple of them, and its elements in float32."""
 
+TOLERANCE = 2**-10
+"""Half a unit in the last place of f16, and the order of a float32 sum."""
+
 
 def f16_matrix(random: Any, rows: int, columns: int) -> Matrix:
     """Normally distributed numbers from a NumPy generator, in f16."""
@@ -55,6 +58,36 @@ def main(
         print(f"not launched: {reason}")
         return 0
     return _multiply(compiled, launch, size, matrix, result)
+
+
+def compare(kernel: nvb.KernelDefinition, grid: int | tuple[int, ...], *arguments: Any, expected: Any) -> None:
+    """Build, verify and assemble the kernel; on its GPU, launch it and compare its output with `expected`.
+
+    `arguments` are numbers, NumPy arrays, and `...` for the output. Raises AssertionError where the numbers differ.
+    """
+    target, reason = _target(kernel)
+    compiled = kernel.compile(target=target)
+    if reason is not None:
+        print(f"{compiled.name}: assembled, and not launched: {reason}")
+        return
+    import numpy as np
+    from numba import cuda
+
+    output = cuda.to_device(np.zeros_like(expected, order="C"))
+    loaded = nvb.runtime.load(compiled)
+    given = (output if one is ... else _on_gpu(one) if isinstance(one, np.ndarray) else one for one in arguments)
+    loaded.launch(grid, *given)
+    loaded.synchronize()
+    error = _error(output.copy_to_host(), expected)
+    assert error < TOLERANCE, f"{compiled.name} DIFFERS from NumPy, by {error:.1e} of the largest value"
+    print(f"{compiled.name}: equal to NumPy")
+
+
+def _error(result: Any, expected: Any) -> float:
+    """The largest difference, as a part of the largest value."""
+    import numpy as np
+
+    return float(np.abs(result - expected).max() / np.abs(expected).max())
 
 
 def _arguments(description: str | None, tile: Sequence[int]) -> tuple[tuple[int, ...], str | None]:
@@ -107,8 +140,8 @@ def _multiply(
     loaded.synchronize()
 
     expected = a_values @ b_values.T
-    error = np.abs(c.copy_to_host() - expected).max() / np.abs(expected).max()
-    right = bool(error < 2**-10)  # half a unit in the last place of f16, and the order of a float32 sum
+    error = _error(c.copy_to_host(), expected)
+    right = error < TOLERANCE
     verdict = "equal to" if right else "DIFFERS from"
     print(f"{m}x{n}x{k}: {verdict} NumPy, largest error {error:.1e} of the largest value")
     return 0 if right else 1

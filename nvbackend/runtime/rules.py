@@ -34,7 +34,7 @@ NOT_COMPILED = Rule(
     message="a {given} is not a compiled kernel",
     fix="compile it first: nvb.runtime.load(kernel.compile())",
     why="compile() makes the code to load: PTX and cubin.",
-    reference="docs/guide.md, A kernel is a function that builds one",
+    reference="docs/guide.md, Building and launching",
 )
 TIMING = Rule(
     id="launch.timing",

@@ -30,7 +30,7 @@ def tiles_in_groups_of_no_rows(k, columns: nvb.i32):
 
 @kernel("pipeline.in-flight", threads=256)
 def stage_given_back_while_it_is_multiplied(k, a: A, steps: nvb.i32):
-    mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, nvb.f32))
+    mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, nvb.f32))
     ring = k.pipeline(3, 1, a=TILE)
     k.mbarrier.ready()
     with k.producer(40), k.range(steps), ring.fill() as stage:

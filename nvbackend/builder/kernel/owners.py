@@ -28,7 +28,7 @@ AGAIN = Rule(
     message="function {function} has a builder already, and {problem}",
     fix="attach once and keep what attach() returns; position its IRBuilder where the calls are to go",
     why="Both would lay out their shared memory from byte 0 on, and neither would see the other's barriers and waits.",
-    reference="docs/guide.md, A kernel is a function that builds one",
+    reference="docs/guide.md, In a compiler of your own",
 )
 BASE = Rule(
     id="attach.shared-base",

@@ -31,7 +31,7 @@ NO_TRUTH_VALUE = Rule(
     fix="use `with k.if_(condition):` or `k.select(condition, a, b)`; `with k.loop():` and "
     "`k.break_if(condition)` for while; `&`, `|` and `~` instead of and, or, not",
     why="Python's `if` would decide once, at build time, for every thread.",
-    reference="README.md, The promise",
+    reference="docs/guide.md, A first kernel",
 )
 NO_NUMBER = Rule(
     id="value.number",
@@ -94,7 +94,7 @@ RANGE_END = Rule(
     message="k.range up to {stop} by {step} counts to {last}, which is past the largest {element}, {limit}",
     fix="count in a wider type, k.const(0, nvb.i64), or count steps and multiply",
     why="The counter wraps to a negative number and the loop never ends.",
-    reference="README.md, The promise",
+    reference="PTX ISA 9.7.1 (add: no overflow is reported)",
 )
 ENDLESS = Rule(
     id="control.endless",
@@ -150,7 +150,7 @@ FINISHED = Rule(
     message="kernel {name} is finished and cannot be added to",
     fix="emit everything before k.finish(), or inside the function that @kernel decorates",
     why="Its code is verified already.",
-    reference="docs/guide.md, A kernel is a function that builds one",
+    reference="docs/guide.md, A first kernel",
 )
 KERNEL_NAME = Rule(
     id="kernel.name",
@@ -164,7 +164,7 @@ KERNEL_FUNCTION = Rule(
     message="{kernel} cannot be built: {problem}",
     fix="{advice}",
     why="The function runs once, with the builder, the kernel's parameters and the constants of the build.",
-    reference="docs/guide.md, A kernel is a function that builds one",
+    reference="docs/guide.md, A first kernel",
 )
 PARAMETER_TYPE = Rule(
     id="kernel.parameter",
@@ -330,7 +330,7 @@ TILE_INDEX = Rule(
     message="tile {given} of {count}: they are numbered 0 to {last}",
     fix="use 0 to {last}, or make more of them",
     why="What follows the last tile is another buffer, which would be read or overwritten.",
-    reference="README.md, The promise",
+    reference="docs/guide.md, A ring",
 )
 ACCUMULATOR_REGISTERS = Rule(
     id="wgmma.registers",
@@ -358,7 +358,7 @@ ATTACH_ORDER = Rule(
     message="the IRBuilder is in block {block}, before what nvbackend emitted there before",
     fix="emit each block in the order of its instructions; make another block for what comes earlier",
     why="The protocols are checked in the order of the calls: what runs earlier would be taken for what runs later.",
-    reference="docs/guide.md, A kernel is a function that builds one",
+    reference="docs/guide.md, In a compiler of your own",
 )
 ATTACH_BLOCK = Rule(
     id="attach.block",

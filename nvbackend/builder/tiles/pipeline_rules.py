@@ -16,7 +16,7 @@ RING_TILES = Rule(
     message="a ring of tiles named: {given}",
     fix="give at least one layout by a name of its own, not one of {taken}",
     why="A stage has its tiles by their names, and no bytes would ever arrive in one that has none.",
-    reference="docs/guide.md, Rings and roles",
+    reference="docs/guide.md, A ring",
 )
 RING_CONSUMERS = Rule(
     id="pipeline.consumers",
@@ -34,7 +34,8 @@ RING_ROLE = Rule(
 )
 RING_IN_FLIGHT = Rule(
     id="pipeline.in-flight",
-    message="{call} gives back {stage}, which the {reader}{line} may still be reading: no wait drains its group",
+    message="{call} gives back {stage}, which the {reader}{line} may still be reading: "
+    "the wait leaves its group in flight",
     fix="{advice}",
     why="The producer fills the stage again while the tensor core reads it, and the sums have parts of another step.",
     reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group), 9.7.13.15 (mbarrier phases)",

@@ -18,7 +18,7 @@ def kernel_of(held: int, groups: int, left: int, last: int | None, loop: bool) -
 
     @nvb.kernel("sm_90a", threads=256)
     def multiplied(k, a: A, steps: i32):
-        mma = k.tiled_mma(nvb.wgmma("m64n64k16", f16, f16, f32))
+        mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
         ring = k.pipeline(4, 1, a=mma.smem_a(64))
         k.mbarrier.ready()
         count = steps if loop else 1
@@ -32,7 +32,7 @@ def kernel_of(held: int, groups: int, left: int, last: int | None, loop: bool) -
                     for part in range(4 // groups):
                         at = (0, 16 * part)
                         k.wgmma.mma_async(
-                            acc, stage.a, stage.a, nvb.wgmma("m64n64k16", f16, f16, f32), a_at=at, b_at=at
+                            acc, stage.a, stage.a, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), a_at=at, b_at=at
                         )
                     k.wgmma.commit_group()
                 k.wgmma.wait_group(left)
