@@ -1,0 +1,48 @@
+"""Which columns of tensor memory a load or a store touches: as many as the PTX ISA's tables of the shapes say."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvbackend import DiagnosticError, KernelBuilder, u32
+
+PER_REPETITION = {"32x32b": 1, "16x64b": 2, "16x128b": 4, "16x256b": 8}
+"""Columns of 32 bits; PTX ISA 9.7.16.2.3.2."""
+ALLOCATED = 128
+CASES = [
+    (shape, count, pack, 0, count * columns * (2 if pack else 1))
+    for shape, columns in PER_REPETITION.items()
+    for count in (1, 4, 8)
+    for pack in (False, True)
+] + [
+    ("16x32bx2", count, pack, split, split + count * (2 if pack else 1))
+    for count, pack, split in ((1, False, 16), (4, False, 32), (4, True, 100), (2, False, 3))
+]
+
+
+def outside(first: int, shape: str, count: int, pack: bool, split: int, *, store: bool) -> list[str]:
+    """The rules that a load, or a store, from column `first` on breaks."""
+    k = KernelBuilder("columns", "sm_100a", threads=128)
+    try:
+        with k.tcgen05.tmem(ALLOCATED) as tmem:
+            registers = count * {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4}.get(shape, 1)
+            if store:
+                values = [k.const(0, u32)] * registers
+                k.tcgen05.st(tmem + first, shape, values, unpack=pack, half_split=split)
+                k.tcgen05.wait_st()
+            else:
+                k.tcgen05.wait_ld(k.tcgen05.ld(tmem + first, shape, count, pack=pack, half_split=split))
+        k.finish()
+    except DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize("store", [False, True])
+@pytest.mark.parametrize(("shape", "count", "pack", "split", "columns"), CASES)
+def test_the_last_column_is_the_last_that_fits(
+    shape: str, count: int, pack: bool, split: int, columns: int, store: bool
+) -> None:
+    last = ALLOCATED - columns
+    assert outside(last, shape, count, pack, split, store=store) == []
+    assert outside(last + 1, shape, count, pack, split, store=store) == ["tcgen05.bounds"]
