@@ -326,6 +326,27 @@ def test_a_box_completes_on_a_barrier_of_its_own_cta_or_pair(cluster, group, ran
 
 
 @pytest.mark.parametrize(
+    ("rank", "found"),
+    [
+        (lambda k: 0, ["tma.barrier-cta"]),
+        (lambda k: k.cluster.peer_rank(), ["tma.barrier-cta"]),
+        (lambda k: k.cluster.rank(), []),
+    ],
+)
+def test_a_box_for_a_peer_does_not_complete_on_the_own_barrier(rank, found):
+    def kernel(k, a: MATRIX):
+        tile, full = k.shared_tile(TILE), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        there = k.shared_address(k.cluster.map_to_peer(tile.address.bytes, rank(k)), f16, 1024)
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=8192)
+            k.tma.load_box(there, a, (0, 0), full)
+        k.cluster.sync()
+
+    assert [one for one in rules_of(kernel, "sm_90a", 2) if one == "tma.barrier-cta"] == found
+
+
+@pytest.mark.parametrize(
     ("mask", "found"),
     [
         (lambda k, n: n.to(u16), []),
