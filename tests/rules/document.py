@@ -12,8 +12,10 @@ from nvbackend import Rule, Severity
 from tests.rules import setup
 from tests.rules.catalogue import examples, family_of
 from tests.rules.example import Example
+from tests.support.process import ROOT
 from tests.support.rule_catalogue import declared_rules
 
+GOLDENS = ROOT / "tests" / "rules" / "goldens"
 TITLE = """\
 # Rules
 
@@ -21,7 +23,8 @@ TITLE = """\
 
 Every error of nvbackend is one of these {count} rules. Each has its message (with the values to fill in, in braces),
 why it matters on the hardware, and the smallest program that breaks it: lines that begin with `-` break the rule, those
-with `+` are the fix, and the others belong to both programs. `tests/rules` runs each program of this page.
+with `+` are the fix, and the others belong to both programs. `tests/rules` runs each program of this page. A fix that
+depends on what is wrong is shown as this program gets it.
 """
 SETUP = """\
 ## What the programs begin with
@@ -97,8 +100,22 @@ def _section(rule: Rule, shown: Example) -> Iterator[str]:
     if shown.caption:
         yield from (shown.caption, "")
     yield from ("```diff", shown.text(), "```", "")
-    fix = f"Fix: {_one_line(rule.fix)}. " if _says_something(rule.fix) else ""
-    yield from (f"{fix}Source: {rule.reference}.", "")
+    yield from (f"{_fix(rule)}Source: {rule.reference}.", "")
+
+
+CHOSEN = ("{advice}", "{instead}", "{fix}")
+"""Where a fix holds what is chosen by what was written."""
+
+
+def _fix(rule: Rule) -> str:
+    """The fix with its values to fill in; of one that is chosen when the rule is broken, that of the program shown."""
+    if _says_something(rule.fix) and not any(value in rule.fix for value in CHOSEN):
+        return f"Fix: {_one_line(rule.fix)}. "
+    printed = (GOLDENS / f"{family_of(rule.id)}.txt").read_text(encoding="utf-8")
+    found = re.search(
+        rf"^(?:error|warning)\[{re.escape(rule.id)}\].*?^  fix: (.*?)$", printed, re.MULTILINE | re.DOTALL
+    )
+    return f"Fix here: {_one_line(found[1]).rstrip('.')}. " if found else ""
 
 
 def _says_something(text: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import DiagnosticError, SeedOperandB, seed_operand_b
+from nvbackend import DiagnosticError
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.types import BY_NAME
+from nvbackend.tileiras import SeedOperandB, seed_operand_b
 
 SENTENCE = {
     # "Bit-level operands take the smallest selector class; i4/i8/u8 take the byte-class path; f16/bf16/tf32/f8 take
