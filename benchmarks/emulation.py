@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvbackend.codegen.toolchain import find_disassembler, find_ptxas
+from nvbackend.codegen import find_disassembler, find_ptxas
 
 CHIPS = (
     *("sm_75", "sm_80", "sm_86", "sm_87", "sm_88", "sm_89", "sm_90", "sm_90a"),

@@ -23,11 +23,11 @@ from typing import Annotated, Any, TypeVar
 from unittest import mock
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32
+from nvbackend import f16, f32, i32, verify
 from nvbackend.builder.core import core
 from nvbackend.builder.value_tracking import uniformity
 from nvbackend.isel.flow.finished import finished
-from nvbackend.isel.verify.verify import PROTOCOLS, verify
+from nvbackend.isel.verify.verify import PROTOCOLS
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
 
 SIZES = (1, 4, 16)

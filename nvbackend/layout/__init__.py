@@ -8,6 +8,7 @@ layouts, by the table `FORMS`, or raise `descriptor.*`; `desc_layout` leads back
 NumPy.
 """
 
+from nvbackend.layout import pictures
 from nvbackend.layout.algebra.composed import AnyLayout, ComposedLayout, SmemPtr
 from nvbackend.layout.algebra.composition import composition
 from nvbackend.layout.algebra.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
@@ -74,6 +75,7 @@ __all__ = [
     "make_ordered_layout",
     "make_umma_desc",
     "parse",
+    "pictures",
     "raked_product",
     "rank",
     "recast_layout",

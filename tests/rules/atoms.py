@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from nvbackend import InstructionDescriptor, bf16, f16, f32, ue4m3, ue8m0
 from nvbackend.atoms import BlockScale, Residency, atom, atom_of, check_atom, layout_atom, majors_of, use_of
 from nvbackend.intrinsics.mma.tcgen05 import mma
-from nvbackend.intrinsics.row.types import bf16, f16, f32, ue4m3, ue8m0
-from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.layout import Layout
-from nvbackend.tileiras.reference_layout import seed_reference_layout
+from nvbackend.tileiras import seed_reference_layout
 from tests.rules.example import program
 
 

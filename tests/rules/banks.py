@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.layout import Layout, pictures
-from nvbackend.layout.banks.conflicts import bank_conflicts
+from nvbackend.layout import Layout, bank_conflicts, pictures
 from tests.rules.example import program
 
 

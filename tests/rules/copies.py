@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend.intrinsics.row.types import f16, f32, i32, u8
+from nvbackend import f16, f32, i32, u8
 from nvbackend.layout import ComposedLayout, Layout, SmemPtr, Swizzle
 from nvbackend.tiled import (
     cp_async_copy,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, e2m1, e4m3, f16, f32, f64, s8, s32, ue8m0
-from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.tiled import make_tiled_mma
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER
@@ -21,76 +20,78 @@ def shape_without_its_letters():
 
 @program("mma.types")
 def two_types_of_16_bits():
-    select_mma(nvb.mma.sync("m16n8k16", f16, bf16, f32), HOPPER)  # breaks
-    select_mma(nvb.mma.sync("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f16, bf16, f32), HOPPER)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
 
 
 @program("mma.extent")
 def square_shape():
-    select_mma(nvb.mma.sync("m16n16k16", f16, f16, f32), HOPPER)  # breaks
-    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), HOPPER)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n16k16", f16, f16, f32), HOPPER)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f16, f16, f32), HOPPER)  # keeps
 
 
 @program("mma.accumulators")
 def bf16_into_f16():
-    select_mma(nvb.mma.sync("m16n8k16", bf16, bf16, f16), HOPPER)  # breaks
-    select_mma(nvb.mma.sync("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k16", bf16, bf16, f16), HOPPER)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k16", bf16, bf16, f32), HOPPER)  # keeps
 
 
 @program("mma.layouts")
 def a_by_columns():
-    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32, a_layout="col"), HOPPER)  # breaks
-    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32, a_layout="row"), HOPPER)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f16, f16, f32, a_layout="col"), HOPPER)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f16, f16, f32, a_layout="row"), HOPPER)  # keeps
 
 
 @program("mma.satfinite")
 def floats_that_saturate():
-    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32, satfinite=True), HOPPER)  # breaks
-    select_mma(nvb.mma.sync("m16n8k16", s8, s8, s32, satfinite=True), HOPPER)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f16, f16, f32, satfinite=True), HOPPER)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k16", s8, s8, s32, satfinite=True), HOPPER)  # keeps
 
 
 @program("mma.sparsity")
 def sparse_doubles():
-    select_mma(nvb.mma.sync("m16n8k16", f64, f64, f64, sparse=True), HOPPER)  # breaks
-    select_mma(nvb.mma.sync("m16n8k16", f64, f64, f64), HOPPER)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f64, f64, f64, sparse=True), HOPPER)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f64, f64, f64), HOPPER)  # keeps
 
 
 @program("mma.operation")
 def bits_without_an_operation():
-    select_mma(nvb.mma.sync("m16n8k128", b1, b1, s32), AMPERE)  # breaks
-    select_mma(nvb.mma.sync("m16n8k128", b1, b1, s32, popc="and"), AMPERE)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k128", b1, b1, s32), AMPERE)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k128", b1, b1, s32, popc="and"), AMPERE)  # keeps
 
 
 @program("mma.kind")
 def fp4_without_a_kind():
-    select_mma(nvb.mma.sync("m16n8k32", e2m1, e2m1, f32), BLACKWELL_PC)  # breaks
-    select_mma(nvb.mma.sync("m16n8k32", e2m1, e2m1, f32, kind="f8f6f4"), BLACKWELL_PC)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k32", e2m1, e2m1, f32), BLACKWELL_PC)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k32", e2m1, e2m1, f32, kind="f8f6f4"), BLACKWELL_PC)  # keeps
 
 
 @program("mma.scale")
 def factors_of_another_vector():
-    select_mma(nvb.mma.sync("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=4), BLACKWELL_PC)  # breaks
-    select_mma(nvb.mma.sync("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=2), BLACKWELL_PC)  # keeps
+    count = 4  # breaks
+    count = 2  # keeps
+    request = nvb.mma.sync("m16n8k64", e2m1, e2m1, f32, kind="mxf4", scale=ue8m0, scale_vec=count)
+    nvb.mma.select(request, BLACKWELL_PC)
 
 
 @program("mma.immediate")
 def metadata_of_threads_that_have_none():
-    select_mma(nvb.mma.sync("m16n8k32", s8, s8, s32, sparse=True, selector=2), HOPPER)  # breaks
-    select_mma(nvb.mma.sync("m16n8k32", s8, s8, s32, sparse=True, selector=1), HOPPER)  # keeps
+    nvb.mma.select(nvb.mma.sync("m16n8k32", s8, s8, s32, sparse=True, selector=2), HOPPER)  # breaks
+    nvb.mma.select(nvb.mma.sync("m16n8k32", s8, s8, s32, sparse=True, selector=1), HOPPER)  # keeps
 
 
 @program("mma.target")
 def mma_of_a_later_chip():
     target = Target.parse("sm_75")  # breaks
     target = Target.parse("sm_80")  # keeps
-    select_mma(nvb.mma.sync("m16n8k16", f16, f16, f32), target)
+    nvb.mma.select(nvb.mma.sync("m16n8k16", f16, f16, f32), target)
 
 
 @program("mma.ptx-version")
 def fp8_in_old_ptx():
     target = Target.parse("sm_89", (8, 3))  # breaks
     target = Target.parse("sm_89", (8, 4))  # keeps
-    select_mma(nvb.mma.sync("m16n8k32", e4m3, e4m3, f32), target)
+    nvb.mma.select(nvb.mma.sync("m16n8k32", e4m3, e4m3, f32), target)
 
 
 @kernel("mma.registers")

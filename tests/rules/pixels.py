@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, u8, u32
-from nvbackend.runtime import tensor_map
-from nvbackend.runtime.arrays import DeviceArray
-from nvbackend.signature import Im2col, TensorMap
+from nvbackend import Im2col, TensorMap, f16, u8, u32
+from nvbackend.runtime import DeviceArray, tensor_map
 from tests.rules.example import kernel, program
 
 PIXELS = nvb.TensorMap(f16, (64, 64), 128, nvb.Im2col(4, (-1, -1), (-1, -1)))

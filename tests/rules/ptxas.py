@@ -7,9 +7,8 @@ from pathlib import Path
 from unittest.mock import patch
 
 from nvbackend import Target
-from nvbackend.codegen.ptxas import assemble
+from nvbackend.codegen import Tool, assemble, find_ptxas
 from nvbackend.codegen.ptxas_messages import diagnose
-from nvbackend.codegen.toolchain import Tool, find_ptxas
 from tests.rules.example import program
 from tests.rules.setup import HOPPER
 from tests.support import wgmma_ptx

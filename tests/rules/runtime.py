@@ -6,10 +6,9 @@ from unittest.mock import Mock, patch
 
 import numpy as np
 
-from nvbackend import Pointer, Target, f16, i32, runtime
+from nvbackend import Pointer, Scalar, Target, f16, i32, runtime
 from nvbackend.runtime.device import KernelLimits
 from nvbackend.runtime.streams import stream_handle
-from nvbackend.signature import Scalar
 from tests.rules.example import program
 from tests.support.runtime import FakeArray, FakeCompiled, FakeDevice, signature
 

@@ -6,12 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import nvbackend as nvb
-from nvbackend import f16, f32, u32
-from nvbackend.builder.core.memory import Address
-from nvbackend.builder.core.tile import SharedTile
-from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
-from nvbackend.builder.values.accumulator import Accumulator
-from nvbackend.builder.values.values import Value
+from nvbackend import Accumulator, Address, SharedTile, TiledWgmma, Value, f16, f32, u32
 
 HOPPER = nvb.Target.parse("sm_90a")
 BLACKWELL = nvb.Target.parse("sm_100a")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Target, e4m3, f16, f32, i32, i64
+from nvbackend import MachineFunction, MachineInstr, Target, e4m3, f16, f32, i32, i64, verify
 from nvbackend.intrinsics.fragments import warpgroup as fragments
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import register_budget, special_registers
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.select.rows import check_row
-from nvbackend.isel.verify.verify import verify
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import nvbackend as nvb
 from nvbackend import InstructionDescriptor, Target, Tcgen05Request, e4m3, f16, f32, s8, s32
 from nvbackend.diagnostics import raise_all
-from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import shape_faults
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL
@@ -16,135 +15,135 @@ FAMILY = Target.parse("sm_100f")
 
 @program("tcgen05.target")
 def chip_without_tensor_memory():
-    select_tcgen05(Tcgen05Request("f16"), Target.parse("sm_120a"))  # breaks
-    select_tcgen05(Tcgen05Request("f16"), Target.parse("sm_100a"))  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16"), Target.parse("sm_120a"))  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16"), Target.parse("sm_100a"))  # keeps
 
 
 @program("tcgen05.kind")
 def kind_that_is_none():
-    select_tcgen05(Tcgen05Request("f32"), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("tf32"), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f32"), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("tf32"), BLACKWELL)  # keeps
 
 
 @program("tcgen05.cta-group")
 def group_of_four():
-    select_tcgen05(Tcgen05Request("f16", cta_group=4), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", cta_group=2), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", cta_group=4), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", cta_group=2), BLACKWELL)  # keeps
 
 
 @program("tcgen05.int8-target")
 def integers_for_a_family():
-    select_tcgen05(Tcgen05Request("i8"), FAMILY)  # breaks
-    select_tcgen05(Tcgen05Request("i8"), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("i8"), FAMILY)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("i8"), BLACKWELL)  # keeps
 
 
 @program("tcgen05.sparse-fp4-target")
 def sparse_fp4_for_a_family():
-    select_tcgen05(Tcgen05Request("mxf4", block_scale=True, sparse=True), FAMILY)  # breaks
-    select_tcgen05(Tcgen05Request("mxf4", block_scale=True, sparse=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf4", block_scale=True, sparse=True), FAMILY)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("mxf4", block_scale=True, sparse=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.scale-vector-target")
 def vector_spelled_out_for_a_family():
-    select_tcgen05(Tcgen05Request("mxf4", block_scale=True, scale_vector="scale_vec::2X"), FAMILY)  # breaks
-    select_tcgen05(Tcgen05Request("mxf4", block_scale=True), FAMILY)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf4", block_scale=True, scale_vector="scale_vec::2X"), FAMILY)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("mxf4", block_scale=True), FAMILY)  # keeps
 
 
 @program("tcgen05.scale-input-target")
 def scaled_accumulator_on_thor():
-    select_tcgen05(Tcgen05Request("f16", scale_input_d=True), THOR)  # breaks
-    select_tcgen05(Tcgen05Request("f16", scale_input_d=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", scale_input_d=True), THOR)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", scale_input_d=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.scale-input-kind")
 def scaled_accumulator_of_fp8():
-    select_tcgen05(Tcgen05Request("f8f6f4", scale_input_d=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", scale_input_d=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f8f6f4", scale_input_d=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", scale_input_d=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.block-scale-kind")
 def factors_of_tf32():
-    select_tcgen05(Tcgen05Request("tf32", block_scale=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("tf32"), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("tf32", block_scale=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("tf32"), BLACKWELL)  # keeps
 
 
 @program("tcgen05.block-scale-needed")
 def fp4_without_factors():
-    select_tcgen05(Tcgen05Request("mxf4"), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("mxf4", block_scale=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf4"), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("mxf4", block_scale=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.scale-vector")
 def factors_of_another_kind():
-    select_tcgen05(Tcgen05Request("mxf8f6f4", block_scale=True, scale_vector="scale_vec::4X"), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("mxf8f6f4", block_scale=True, scale_vector="scale_vec::1X"), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf8f6f4", block_scale=True, scale_vector="scale_vec::4X"), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("mxf8f6f4", block_scale=True, scale_vector="scale_vec::1X"), BLACKWELL)  # keeps
 
 
 @program("tcgen05.scale-vector-needed")
 def vector_left_open():
-    select_tcgen05(Tcgen05Request("mxf4nvf4", block_scale=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("mxf4nvf4", block_scale=True, scale_vector="scale_vec::4X"), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf4nvf4", block_scale=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("mxf4nvf4", block_scale=True, scale_vector="scale_vec::4X"), BLACKWELL)  # keeps
 
 
 @program("tcgen05.ashift-block-scale")
 def shift_with_factors():
-    select_tcgen05(Tcgen05Request("mxf4", block_scale=True, ashift=True, a_in_tmem=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", ashift=True, a_in_tmem=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf4", block_scale=True, ashift=True, a_in_tmem=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", ashift=True, a_in_tmem=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.ashift-collector")
 def shift_of_what_is_collected():
-    select_tcgen05(Tcgen05Request("f16", a_in_tmem=True, ashift=True, collector="a::fill"), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", a_in_tmem=True, ashift=True, collector="a::lastuse"), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", a_in_tmem=True, ashift=True, collector="a::fill"), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", a_in_tmem=True, ashift=True, collector="a::lastuse"), BLACKWELL)  # keeps
 
 
 @program("tcgen05.ashift-shared")
 def shift_of_shared_memory():
-    select_tcgen05(Tcgen05Request("f16", ashift=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", ashift=True, a_in_tmem=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", ashift=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", ashift=True, a_in_tmem=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.ws-cta-group")
 def weight_stationary_pair():
-    select_tcgen05(Tcgen05Request("f16", cta_group=2, weight_stationary=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", cta_group=1, weight_stationary=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", cta_group=2, weight_stationary=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", cta_group=1, weight_stationary=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.ws-kind")
 def weight_stationary_factors():
-    select_tcgen05(Tcgen05Request("mxf8f6f4", block_scale=True, weight_stationary=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f8f6f4", weight_stationary=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf8f6f4", block_scale=True, weight_stationary=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f8f6f4", weight_stationary=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.ws-operands")
 def weight_stationary_lanes():
-    select_tcgen05(Tcgen05Request("f16", weight_stationary=True, disable_output_lane=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", disable_output_lane=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", weight_stationary=True, disable_output_lane=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", disable_output_lane=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.zero-column-mask")
 def mask_without_weights():
-    select_tcgen05(Tcgen05Request("f16", zero_column_mask=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", zero_column_mask=True, weight_stationary=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", zero_column_mask=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", zero_column_mask=True, weight_stationary=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.output-lanes")
 def lanes_of_fp4():
-    select_tcgen05(Tcgen05Request("mxf4", block_scale=True, disable_output_lane=True), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", disable_output_lane=True), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("mxf4", block_scale=True, disable_output_lane=True), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", disable_output_lane=True), BLACKWELL)  # keeps
 
 
 @program("tcgen05.collector")
 def collector_of_the_other_operand():
-    select_tcgen05(Tcgen05Request("f16", weight_stationary=True, collector="a::fill"), BLACKWELL)  # breaks
-    select_tcgen05(Tcgen05Request("f16", weight_stationary=True, collector="b0::fill"), BLACKWELL)  # keeps
+    nvb.tcgen05.select(Tcgen05Request("f16", weight_stationary=True, collector="a::fill"), BLACKWELL)  # breaks
+    nvb.tcgen05.select(Tcgen05Request("f16", weight_stationary=True, collector="b0::fill"), BLACKWELL)  # keeps
 
 
 @program("tcgen05.ptx-version")
 def factors_in_old_ptx():
     request = Tcgen05Request("mxf4nvf4", block_scale=True, scale_vector="scale_vec::4X")
-    select_tcgen05(request, Target.parse("sm_100a", (8, 6)))  # breaks
-    select_tcgen05(request, Target.parse("sm_100a", (9, 0)))  # keeps
+    nvb.tcgen05.select(request, Target.parse("sm_100a", (8, 6)))  # breaks
+    nvb.tcgen05.select(request, Target.parse("sm_100a", (9, 0)))  # keeps
 
 
 @program("tcgen05.m")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from unittest.mock import patch
 
 from nvbackend import TensorMap, e2m3, f16
-from nvbackend.runtime import tensor_map
-from nvbackend.runtime.arrays import DeviceArray
+from nvbackend.runtime import DeviceArray, tensor_map
 from tests.rules.example import program
 
 

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from nvbackend import InstructionDescriptor, Major, Pointer, SmemLayout, Swizzle, Tcgen05Request, bf16, f16, f32, u32
-from nvbackend.intrinsics.words.tcgen05_control import SeedCollector, Tcgen05Collector
+from nvbackend import (
+    InstructionDescriptor,
+    Major,
+    Pointer,
+    SeedCollector,
+    SmemLayout,
+    Swizzle,
+    Tcgen05Collector,
+    Tcgen05Request,
+    bf16,
+    f16,
+    f32,
+    u32,
+)
 from tests.rules.example import kernel, program
 from tests.rules.setup import issuing, tensor_memory
 

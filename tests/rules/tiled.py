@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, f32
+from nvbackend import Parameter, Pointer, f16, f32
 from nvbackend.layout import Layout, _
-from nvbackend.signature import Parameter, Pointer
 from nvbackend.tiled import gemm, make_tiled_mma
 from tests.rules.example import program
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Target, bf16, f16, f32, i32, u8, u64
-from nvbackend.isel.select.tma.request import TmaRequest
+from nvbackend import Target, TmaRequest, bf16, f16, f32, i32, u8, u64
 from nvbackend.isel.select.tma.rules import check_multicast_target
-from nvbackend.isel.select.tma.select import select_tma
 from tests.rules.example import kernel, program
 from tests.rules.setup import BLACKWELL, HOPPER, load_parts
 
@@ -96,51 +94,51 @@ def forty_bytes(k, source: nvb.Pointer[f32]):
 
 @program("tma.rank")
 def six_dimensions():
-    select_tma(TmaRequest(rank=6), HOPPER)  # breaks
-    select_tma(TmaRequest(rank=5), HOPPER)  # keeps
+    nvb.tma.select(TmaRequest(rank=6), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(rank=5), HOPPER)  # keeps
 
 
 @program("tma.direction")
 def copy_without_a_direction():
-    select_tma(TmaRequest(2, "copy"), HOPPER)  # breaks
-    select_tma(TmaRequest(2, "load"), HOPPER)  # keeps
+    nvb.tma.select(TmaRequest(2, "copy"), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(2, "load"), HOPPER)  # keeps
 
 
 @program("tma.mode")
 def store_with_offsets():
-    select_tma(TmaRequest(4, "store", "im2col"), HOPPER)  # breaks
-    select_tma(TmaRequest(4, "store", "im2col_no_offs"), HOPPER)  # keeps
+    nvb.tma.select(TmaRequest(4, "store", "im2col"), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(4, "store", "im2col_no_offs"), HOPPER)  # keeps
 
 
 @program("tma.im2col-rank")
 def im2col_of_a_matrix():
-    select_tma(TmaRequest(2, mode="im2col"), HOPPER)  # breaks
-    select_tma(TmaRequest(4, mode="im2col"), HOPPER)  # keeps
+    nvb.tma.select(TmaRequest(2, mode="im2col"), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(4, mode="im2col"), HOPPER)  # keeps
 
 
 @program("tma.rows-rank")
 def four_rows_of_three_dimensions():
-    select_tma(TmaRequest(3, mode="tile::gather4"), BLACKWELL)  # breaks
-    select_tma(TmaRequest(2, mode="tile::gather4"), BLACKWELL)  # keeps
+    nvb.tma.select(TmaRequest(3, mode="tile::gather4"), BLACKWELL)  # breaks
+    nvb.tma.select(TmaRequest(2, mode="tile::gather4"), BLACKWELL)  # keeps
 
 
 @program("tma.rows-target")
 def four_rows_on_a_chip_without():
     target = Target.parse("sm_120a")  # breaks
     target = Target.parse("sm_100a")  # keeps
-    select_tma(TmaRequest(2, mode="tile::gather4"), target)
+    nvb.tma.select(TmaRequest(2, mode="tile::gather4"), target)
 
 
 @program("tma.destination")
 def load_to_global_memory():
-    select_tma(TmaRequest(2, destination="global"), HOPPER)  # breaks
-    select_tma(TmaRequest(2, destination="cluster"), HOPPER)  # keeps
+    nvb.tma.select(TmaRequest(2, destination="global"), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(2, destination="cluster"), HOPPER)  # keeps
 
 
 @program("tma.multicast-form")
 def multicast_into_one_cta():
-    select_tma(TmaRequest(2, destination="cta", multicast=True), HOPPER)  # breaks
-    select_tma(TmaRequest(2, destination="cluster", multicast=True), HOPPER)  # keeps
+    nvb.tma.select(TmaRequest(2, destination="cta", multicast=True), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(2, destination="cluster", multicast=True), HOPPER)  # keeps
 
 
 @program("tma.multicast-target")
@@ -151,40 +149,40 @@ def multicast_before_hopper():
 
 @program("tma.cta-group")
 def group_of_four():
-    select_tma(TmaRequest(2, cta_group=4), BLACKWELL)  # breaks
-    select_tma(TmaRequest(2, cta_group=2), BLACKWELL)  # keeps
+    nvb.tma.select(TmaRequest(2, cta_group=4), BLACKWELL)  # breaks
+    nvb.tma.select(TmaRequest(2, cta_group=2), BLACKWELL)  # keeps
 
 
 @program("tma.two-cta-target")
 def pairs_of_ctas_on_hopper():
-    select_tma(TmaRequest(2, cta_group=2), HOPPER)  # breaks
-    select_tma(TmaRequest(2, cta_group=2), BLACKWELL)  # keeps
+    nvb.tma.select(TmaRequest(2, cta_group=2), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(2, cta_group=2), BLACKWELL)  # keeps
 
 
 @program("tma.wide-im2col-target")
 def wide_im2col_on_hopper():
-    select_tma(TmaRequest(4, mode="im2col::w"), HOPPER)  # breaks
-    select_tma(TmaRequest(4, mode="im2col::w"), BLACKWELL)  # keeps
+    nvb.tma.select(TmaRequest(4, mode="im2col::w"), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(4, mode="im2col::w"), BLACKWELL)  # keeps
 
 
 @program("tma.reduction")
 def product_of_what_is_there():
-    select_tma(TmaRequest(2, "reduce", operation="mul"), HOPPER)  # breaks
-    select_tma(TmaRequest(2, "reduce", operation="add"), HOPPER)  # keeps
+    nvb.tma.select(TmaRequest(2, "reduce", operation="mul"), HOPPER)  # breaks
+    nvb.tma.select(TmaRequest(2, "reduce", operation="add"), HOPPER)  # keeps
 
 
 @program("tma.target")
 def tma_before_hopper():
     target = Target.parse("sm_89")  # breaks
     target = Target.parse("sm_90")  # keeps
-    select_tma(TmaRequest(2), target)
+    nvb.tma.select(TmaRequest(2), target)
 
 
 @program("tma.ptx-version")
 def load_into_one_cta_in_old_ptx():
     target = Target.parse("sm_90a", (8, 0))  # breaks
     target = Target.parse("sm_90a", (8, 6))  # keeps
-    select_tma(TmaRequest(2, destination="cta"), target)
+    nvb.tma.select(TmaRequest(2, destination="cta"), target)
 
 
 @kernel("mbarrier.address")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import f16, u8, u32
-from nvbackend.builder.core.tile import SharedTile
+from nvbackend import SharedTile, f16, u8, u32
 from tests.rules.example import kernel
 from tests.rules.setup import load_parts, wgmma_parts
 

@@ -6,11 +6,7 @@ from unittest.mock import patch
 
 from nvbackend.cli import catalogue, draw, explain
 from nvbackend.cli import program as commands
-from nvbackend.codegen.isolated import compile_ir_isolated
-from nvbackend.codegen.llvm import compile_ir
-from nvbackend.codegen.ptxas import assemble
-from nvbackend.codegen.sass import disassemble
-from nvbackend.codegen.toolchain import Tool, find_disassembler
+from nvbackend.codegen import Tool, assemble, compile_ir, compile_ir_isolated, disassemble, find_disassembler
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL, HOPPER
 from tests.support import wgmma_ptx

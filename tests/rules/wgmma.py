@@ -6,104 +6,103 @@ import dataclasses
 
 import nvbackend as nvb
 from nvbackend import Target, b1, bf16, f16, f32, s4, s8, s32, tf32
-from nvbackend.isel.select.wgmma.select import select_wgmma
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER, wgmma_parts
 
 
 @program("wgmma.m")
 def two_warpgroups_in_one_instruction():
-    select_wgmma(nvb.wgmma.mma_async("m128n64k16", f16, f16, f32), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m128n64k16", f16, f16, f32), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), HOPPER)  # keeps
 
 
 @program("wgmma.n-step")
 def n_between_two_blocks():
-    select_wgmma(nvb.wgmma.mma_async("m64n60k16", f16, f16, f32), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n60k16", f16, f16, f32), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), HOPPER)  # keeps
 
 
 @program("wgmma.n-range")
 def n_too_wide():
-    select_wgmma(nvb.wgmma.mma_async("m64n264k16", f16, f16, f32), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n256k16", f16, f16, f32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n264k16", f16, f16, f32), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n256k16", f16, f16, f32), HOPPER)  # keeps
 
 
 @program("wgmma.n-integer")
 def n_that_integers_do_not_have():
-    select_wgmma(nvb.wgmma.mma_async("m64n40k32", s8, s8, s32), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n48k32", s8, s8, s32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n40k32", s8, s8, s32), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n48k32", s8, s8, s32), HOPPER)  # keeps
 
 
 @program("wgmma.k")
 def k_of_another_type():
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", tf32, tf32, f32), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k8", tf32, tf32, f32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", tf32, tf32, f32), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k8", tf32, tf32, f32), HOPPER)  # keeps
 
 
 @program("wgmma.types")
 def bf16_into_f16():
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", bf16, bf16, f16), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", bf16, bf16, f32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", bf16, bf16, f16), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", bf16, bf16, f32), HOPPER)  # keeps
 
 
 @program("wgmma.four-bit")
 def four_bit_integers():
-    select_wgmma(nvb.wgmma.mma_async("m64n64k64", s4, s4, s32), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k32", s8, s8, s32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k64", s4, s4, s32), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k32", s8, s8, s32), HOPPER)  # keeps
 
 
 @program("wgmma.popc")
 def bits_by_xor():
     request = nvb.wgmma.mma_async("m64n64k256", b1, b1, s32)
-    select_wgmma(dataclasses.replace(request, popc="xor"), HOPPER)  # breaks
-    select_wgmma(dataclasses.replace(request, popc="and"), HOPPER)  # keeps
+    nvb.wgmma.select(dataclasses.replace(request, popc="xor"), HOPPER)  # breaks
+    nvb.wgmma.select(dataclasses.replace(request, popc="and"), HOPPER)  # keeps
 
 
 @program("wgmma.sparse")
 def sparse_bits():
-    select_wgmma(nvb.wgmma.mma_async("m64n64k512", b1, b1, s32, sparse=True), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k256", b1, b1, s32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k512", b1, b1, s32, sparse=True), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k256", b1, b1, s32), HOPPER)  # keeps
 
 
 @program("wgmma.selector")
 def metadata_of_threads_that_have_none():
     request = nvb.wgmma.mma_async("m64n64k32", f16, f16, f32, sparse=True)
-    select_wgmma(dataclasses.replace(request, selector=2), HOPPER)  # breaks
-    select_wgmma(dataclasses.replace(request, selector=1), HOPPER)  # keeps
+    nvb.wgmma.select(dataclasses.replace(request, selector=2), HOPPER)  # breaks
+    nvb.wgmma.select(dataclasses.replace(request, selector=1), HOPPER)  # keeps
 
 
 @program("wgmma.satfinite")
 def floats_that_saturate():
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, satfinite=True), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, satfinite=True), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), HOPPER)  # keeps
 
 
 @program("wgmma.negate")
 def integers_that_are_negated():
-    select_wgmma(nvb.wgmma.mma_async("m64n64k32", s8, s8, s32, negate_a=True), HOPPER)  # breaks
-    select_wgmma(nvb.wgmma.mma_async("m64n64k32", s8, s8, s32), HOPPER)  # keeps
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k32", s8, s8, s32, negate_a=True), HOPPER)  # breaks
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k32", s8, s8, s32), HOPPER)  # keeps
 
 
 @program("wgmma.transpose")
 def eight_bit_operand_by_columns():
     request = nvb.wgmma.mma_async("m64n64k32", s8, s8, s32)
     request = dataclasses.replace(request, trans_b=1)  # breaks
-    select_wgmma(request, HOPPER)
+    nvb.wgmma.select(request, HOPPER)
 
 
 @program("wgmma.target")
 def target_without_the_suffix():
     target = Target.parse("sm_90")  # breaks
     target = Target.parse("sm_90a")  # keeps
-    select_wgmma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), target)
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32), target)
 
 
 @program("wgmma.ptx-version")
 def ptx_before_sparse_wgmma():
     target = Target.parse("sm_90a", (8, 0))  # breaks
     target = Target.parse("sm_90a", (8, 2))  # keeps
-    select_wgmma(nvb.wgmma.mma_async("m64n64k32", f16, f16, f32, sparse=True), target)
+    nvb.wgmma.select(nvb.wgmma.mma_async("m64n64k32", f16, f16, f32, sparse=True), target)
 
 
 @kernel("wgmma.accumulator")

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import nvbackend as nvb
-from nvbackend import Target, b1, bf16, f16, f32, s32, tf32
-from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
-from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
+from nvbackend import Target, WmmaMoveRequest, WmmaRequest, b1, bf16, f16, f32, s32, tf32
 from tests.rules.example import kernel, program
 from tests.rules.setup import HOPPER
 
@@ -18,70 +16,70 @@ BITS = WmmaRequest((8, 8, 128), b1, b1, s32, s32, popc="xor")
 
 @program("wmma.types")
 def two_types_of_16_bits():
-    select_wmma(replace(HALF, b=bf16), HOPPER)  # breaks
-    select_wmma(replace(HALF, a=bf16, b=bf16), HOPPER)  # keeps
+    nvb.wmma.select(replace(HALF, b=bf16), HOPPER)  # breaks
+    nvb.wmma.select(replace(HALF, a=bf16, b=bf16), HOPPER)  # keeps
 
 
 @program("wmma.shape")
 def half_a_cube():
-    select_wmma(replace(HALF, shape=(16, 16, 8)), HOPPER)  # breaks
-    select_wmma(replace(HALF, shape=(16, 16, 16)), HOPPER)  # keeps
+    nvb.wmma.select(replace(HALF, shape=(16, 16, 8)), HOPPER)  # breaks
+    nvb.wmma.select(replace(HALF, shape=(16, 16, 16)), HOPPER)  # keeps
 
 
 @program("wmma.layout")
 def bits_by_columns():
-    select_wmma(replace(BITS, a_layout="col"), HOPPER)  # breaks
-    select_wmma(replace(BITS, a_layout="row"), HOPPER)  # keeps
+    nvb.wmma.select(replace(BITS, a_layout="col"), HOPPER)  # breaks
+    nvb.wmma.select(replace(BITS, a_layout="row"), HOPPER)  # keeps
 
 
 @program("wmma.satfinite")
 def floats_that_saturate():
-    select_wmma(replace(HALF, satfinite=True), HOPPER)  # breaks
-    select_wmma(HALF, HOPPER)  # keeps
+    nvb.wmma.select(replace(HALF, satfinite=True), HOPPER)  # breaks
+    nvb.wmma.select(HALF, HOPPER)  # keeps
 
 
 @program("wmma.rounding")
 def rounding_of_halves():
-    select_wmma(replace(HALF, rounding="rn"), HOPPER)  # breaks
-    select_wmma(HALF, HOPPER)  # keeps
+    nvb.wmma.select(replace(HALF, rounding="rn"), HOPPER)  # breaks
+    nvb.wmma.select(HALF, HOPPER)  # keeps
 
 
 @program("wmma.popc")
 def bit_operation_of_floats():
-    select_wmma(replace(HALF, popc="xor"), HOPPER)  # breaks
-    select_wmma(BITS, HOPPER)  # keeps
+    nvb.wmma.select(replace(HALF, popc="xor"), HOPPER)  # breaks
+    nvb.wmma.select(BITS, HOPPER)  # keeps
 
 
 @program("wmma.target")
 def bf16_before_ampere():
     target = Target.parse("sm_75")  # breaks
     target = Target.parse("sm_80")  # keeps
-    select_wmma(replace(HALF, a=bf16, b=bf16), target)
+    nvb.wmma.select(replace(HALF, a=bf16, b=bf16), target)
 
 
 @program("wmma.ptx-version")
 def and_in_old_ptx():
     target = Target.parse("sm_80", (7, 0))  # breaks
     target = Target.parse("sm_80", (7, 1))  # keeps
-    select_wmma(replace(BITS, popc="and"), target)
+    nvb.wmma.select(replace(BITS, popc="and"), target)
 
 
 @program("wmma.fragment")
 def load_of_the_result():
-    select_wmma_move(WmmaMoveRequest("load", "d", (16, 16, 16), f32), HOPPER)  # breaks
-    select_wmma_move(WmmaMoveRequest("load", "c", (16, 16, 16), f32), HOPPER)  # keeps
+    nvb.wmma.select(WmmaMoveRequest("load", "d", (16, 16, 16), f32), HOPPER)  # breaks
+    nvb.wmma.select(WmmaMoveRequest("load", "c", (16, 16, 16), f32), HOPPER)  # keeps
 
 
 @program("wmma.fragment-type")
 def tf32_in_a_cube():
-    select_wmma_move(WmmaMoveRequest("load", "a", (16, 16, 16), tf32), HOPPER)  # breaks
-    select_wmma_move(WmmaMoveRequest("load", "a", (16, 16, 8), tf32), HOPPER)  # keeps
+    nvb.wmma.select(WmmaMoveRequest("load", "a", (16, 16, 16), tf32), HOPPER)  # breaks
+    nvb.wmma.select(WmmaMoveRequest("load", "a", (16, 16, 8), tf32), HOPPER)  # keeps
 
 
 @program("wmma.space")
 def fragment_in_local_memory():
-    select_wmma_move(WmmaMoveRequest("load", "a", (16, 16, 16), f16, space="local"), HOPPER)  # breaks
-    select_wmma_move(WmmaMoveRequest("load", "a", (16, 16, 16), f16, space="shared"), HOPPER)  # keeps
+    nvb.wmma.select(WmmaMoveRequest("load", "a", (16, 16, 16), f16, space="local"), HOPPER)  # breaks
+    nvb.wmma.select(WmmaMoveRequest("load", "a", (16, 16, 16), f16, space="shared"), HOPPER)  # keeps
 
 
 @kernel("wmma.alignment")

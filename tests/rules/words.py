@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from nvbackend import e2m1, e4m3, f16, f32, ue4m3, ue8m0
+from nvbackend import MachineFunction, MachineInstr, e2m1, e4m3, f16, f32, ue4m3, ue8m0, verify
 from nvbackend.diagnostics import caller_location
 from nvbackend.intrinsics.copy import matrix_move, tma_tensor
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.words.control_words import CONTROL, control_words
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.verify.verify import verify
-from nvbackend.tileiras.block_scale import block_scaled_atom
+from nvbackend.tileiras import block_scaled_atom
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL, HOPPER
 

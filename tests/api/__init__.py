@@ -1,0 +1,1 @@
+"""What is public, and docs/api.md, the page that says so."""

@@ -1,0 +1,103 @@
+"""docs/api.md, from the package."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from types import FunctionType
+from typing import Any
+
+import nvbackend as nvb
+from tests.api.public import modules, names, nouns
+
+TITLE = """\
+# What is public
+
+<!-- Made by `python -m tests.api`; edit the docstrings. -->
+
+Each name with its arguments and the first sentence of its docstring, which `help()` shows whole. What is not here may
+change without a word. `nvb` is `import nvbackend as nvb`, `k` an `nvb.KernelBuilder` or what `nvb.attach` returns.
+"""
+INSIDE = re.compile(r"\b(Core|Emitter|FunctionBuilder|Registers|Roles|Storage|Device|Launches|ir\.\w+)\b")
+"""What a constructor takes that only calls of `k`, or of a loaded kernel, can give."""
+
+
+def document() -> str:
+    """The text of docs/api.md."""
+    public = names()
+    elements = [name for name, given in public.items() if isinstance(given, nvb.ElementType)]
+    lines = [TITLE]
+    for name, module in modules():
+        own = {f"{name}.{part}": public.get(f"{name}.{part}") for part in sorted(module.__all__, key=str.lower)}
+        lines += [f"## {name}", "", *([sentence(module), ""] if name != "nvb" else [])]
+        for full, given in own.items():
+            if given is not None and full not in elements:
+                lines += entry(full, given)
+        if name == "nvb":
+            lines += [f"- Element types: {', '.join(f'`{one}`' for one in elements)}."]
+        lines.append("")
+        if name == "nvb":
+            for noun, calls in nouns().items():
+                lines += [f"## k.{noun}", "", sentence(type(calls)), "", *members(type(calls), f"k.{noun}", ""), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def entry(name: str, given: Any) -> Iterator[str]:
+    """A name of a module, with the public members of a class."""
+    if isinstance(given, FunctionType):
+        yield f"- `{name}{arguments(given)}`: {sentence(given)}"
+    elif not isinstance(given, type):
+        yield f"- `{name}`"
+    else:
+        made = "" if is_made_by_calls(given) else arguments(given.__init__, of_class=True)
+        yield f"- `{name}{made}`: {sentence(given)}"
+        if issubclass(given, enum.Enum):
+            yield f"  One of {', '.join(f'`{one.name}`' for one in given)}."
+        yield from members(given, "k" if given is nvb.KernelBuilder else "", "  ")
+
+
+def is_made_by_calls(cls: type) -> bool:
+    """Whether a user gets the class from calls alone."""
+    if issubclass(cls, enum.Enum | BaseException) or cls.__init__ is object.__init__:
+        return True
+    return bool(INSIDE.search(str(inspect.signature(cls.__init__))))
+
+
+def members(cls: type, owner: str, indent: str) -> Iterator[str]:
+    """The public methods and properties that nvbackend gives a class."""
+    for name in sorted(dir(cls)):
+        member = inspect.getattr_static(cls, name)
+        is_of_k = cls is nvb.AttachedBuilder and hasattr(nvb.KernelBuilder, name)
+        if name.startswith("_") or is_of_k or not is_ours(cls, name):
+            continue
+        shown = f"{owner}.{name}" if owner else f".{name}"
+        if isinstance(member, property | cached_property):
+            function = member.fget if isinstance(member, property) else member.func
+            yield f"{indent}- `{shown}`: {sentence(function)}"
+        elif isinstance(member, FunctionType | classmethod | staticmethod):
+            yield f"{indent}- `{shown}{arguments(getattr(cls, name))}`: {sentence(getattr(cls, name))}"
+
+
+def is_ours(cls: type, name: str) -> bool:
+    """Whether the member is defined by a class of nvbackend that is not an enumeration's own."""
+    owner = next(base for base in cls.__mro__ if name in vars(base))
+    return owner.__module__.startswith("nvbackend")
+
+
+def arguments(function: Any, *, of_class: bool = False) -> str:
+    """The parameters as they are written, without `self`, and what is returned."""
+    signature = inspect.signature(function)
+    parameters = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
+    text = str(signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty))
+    text = re.sub(r": '([^']*)'", r": \1", text)
+    returned = signature.return_annotation
+    return text if of_class or returned in (inspect.Signature.empty, "None") else f"{text} -> {returned}"
+
+
+def sentence(given: Any) -> str:
+    """The first sentence of a docstring, with the lines put together."""
+    text = " ".join((inspect.getdoc(given) or "").split("\n\n")[0].split())
+    return re.split(r"(?<=[.])\s+(?=[A-Z`])", text, maxsplit=1)[0].replace("<", "\\<").replace("](", "]\\(")
