@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, MissingAttribute, Rule
 
 LAUNCH_CALL = Rule(
     id="launch.call",
@@ -15,12 +15,6 @@ LAUNCH_CALL = Rule(
 )
 LAUNCHES = frozenset({"configure", "forall", "launch", "prepare", "run", "warmup"})
 """Methods that launch a kernel: ours, and those of numba and Triton."""
-
-
-class NoSuchLaunch(DiagnosticError, AttributeError):
-    """For a method that an object lacks: to `hasattr` and `getattr` it is an attribute that is not there."""
-
-    __module__ = __name__.partition(".")[0]
 
 
 class NoLaunches:
@@ -46,7 +40,7 @@ class NoLaunches:
 
         def __getattr__(self, name: str) -> Any:
             if name in LAUNCHES:
-                raise NoSuchLaunch([self._refused(f"kernel.{name}(...)")])
+                raise MissingAttribute([self._refused(f"kernel.{name}(...)")])
             message = f"{type(self).__name__!r} object has no attribute {name!r}"
             raise AttributeError(message, name=name, obj=self)
 

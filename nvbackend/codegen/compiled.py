@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -15,6 +16,7 @@ from nvbackend.codegen.sass import disassemble
 from nvbackend.codegen.toolchain import Tool, find_ptxas, locate
 from nvbackend.codegen.user_lines import at_user_lines
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.target.target import Target, dotted
 from nvbackend.launch_calls import NotLoaded
@@ -126,6 +128,25 @@ def compile_kernel(
         timings=stages.timings,
         cached=tuple(stages.cached),
     )
+
+
+def compile_options() -> list[str]:
+    """The names of what compile_kernel can be told about how to compile."""
+    parameters = inspect.signature(compile_kernel).parameters.values()
+    return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+
+
+def check_options(given: Iterable[str]) -> None:
+    """Raises call.argument for an option that a kernel's `compile` does not have."""
+    options = compile_options()
+    for name in given:
+        if name not in options:
+            shown = ", ".join(f"{one}=..." for one in options)
+            ARGUMENT.fail(
+                call="compile",
+                problem=f"got an unexpected keyword argument {name!r}",
+                signature=f"compile({shown}), with those that are wanted",
+            )
 
 
 @dataclass

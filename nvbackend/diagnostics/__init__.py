@@ -7,6 +7,7 @@ from nvbackend.diagnostics.boundary import WrongKind, user_facing
 from nvbackend.diagnostics.diagnostic import (
     Diagnostic,
     DiagnosticError,
+    MissingAttribute,
     Rule,
     Severity,
     gather,
@@ -20,6 +21,7 @@ __all__ = [
     "Diagnostic",
     "DiagnosticError",
     "Location",
+    "MissingAttribute",
     "Rule",
     "Severity",
     "WrongKind",

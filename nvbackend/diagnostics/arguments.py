@@ -38,7 +38,7 @@ def wrong_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs:
         return [_diagnose(name, str(error), signature)]
     scope = getattr(function, "__globals__", {})
     return [
-        _diagnose(name, f"{place} is {_short(value)}, a {type(value).__name__}, and takes {wanted}", signature)
+        _diagnose(name, f"{place} is {_short(value)}, {_kind(value)}, and takes {wanted}{_hint(value)}", signature)
         for parameter, argument in given.items()
         if parameter != "self"
         for place, value, wanted in _misfits_of(signature.parameters[parameter], argument, scope)
@@ -110,6 +110,18 @@ def _short(value: object) -> str:
         return reprlib.repr(value)
     except ValueError:
         return printed(value)
+
+
+def _kind(value: object) -> str:
+    return f"an llvmlite {type(value).__name__}" if _is_llvmlites(value) else f"a {type(value).__name__}"
+
+
+def _hint(value: object) -> str:
+    return ": not the register, .ir; an attached builder takes one by k.value(...)" if _is_llvmlites(value) else ""
+
+
+def _is_llvmlites(value: object) -> bool:
+    return type(value).__module__.startswith("llvmlite.")
 
 
 Misfit = tuple[str, object, str]
@@ -214,9 +226,9 @@ def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
     if name == "None":
         return argument is None
     names = {one.__name__ for one in type(argument).__mro__}
-    if name in names or (name == "float" and "int" in names):
-        return True
     known = _known(name, scope)
+    if (name in names and not isinstance(known, type)) or (name == "float" and "int" in names):
+        return True
     if known is Any:  # a class since Python 3.11, that isinstance refuses
         return True
     if getattr(known, "_is_protocol", False):  # isinstance refuses most of these

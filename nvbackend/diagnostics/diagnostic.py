@@ -199,6 +199,19 @@ class DiagnosticError(Exception):
         return text if len(self.diagnostics) == 1 else f"{len(self.diagnostics)} diagnostics\n{text}"
 
 
+class MissingAttribute(DiagnosticError, AttributeError):
+    """For a name that an object lacks: to `hasattr` and `getattr` it is Python's own error.
+
+    A traceback calls it by the public name, which a copy in another process has as its class too.
+    """
+
+    __module__ = DiagnosticError.__module__
+    __qualname__ = DiagnosticError.__qualname__
+
+    def __reduce__(self) -> tuple[type[DiagnosticError], tuple[tuple[Diagnostic, ...]]]:
+        return DiagnosticError, (self.diagnostics,)
+
+
 def gather(*checks: Callable[[], object]) -> list[Diagnostic]:
     """What the checks raise, in order: each is called, even after another has raised."""
     found: list[Diagnostic] = []

@@ -16,7 +16,14 @@ def rank_left_out(k, out: nvb.Pointer[u32]):
 
 
 @kernel("shuffle.lanes")
+def segments_of_no_power_of_two(k):
+    width = 12  # breaks
+    width = 16  # keeps
+    k.warp.shuffle(k.thread_id(), "bfly", 1, width=width)
+
+
+@kernel("warp.members")
 def neighbour_that_takes_no_part(k):
     members = 0xFFFF  # breaks
     members = 0xFFFFFFFF  # keeps
-    k.warp.shuffle(k.thread_id(), "bfly", 1, members=members)
+    k.warp.vote("any", k.lane_id() == 3, members=members)

@@ -56,6 +56,21 @@ def generator_as_a_kernel():
     nvb.kernel("sm_90a", threads=32)(body).build()
 
 
+@program("kernel.outer")
+def builder_of_the_kernel_around():
+    @nvb.kernel("sm_90a", threads=128)
+    def outer(k):
+        @nvb.kernel("sm_90a", threads=32)
+        def inner(own):
+            k.barrier.sync()  # breaks
+            own.barrier.sync()  # keeps
+
+        inner.build()
+        k.barrier.sync()
+
+    outer.build()
+
+
 @program("kernel.name")
 def name_with_a_blank():
     nvb.KernelBuilder("my kernel", "sm_90a", threads=32)  # breaks

@@ -84,6 +84,8 @@ class Core:
         """The region that each block belongs to, of those that this builder made."""
         self._torn: tuple[Region, str] | None = None
         self.finished = False
+        self.inner: str | None = None
+        """The kernel whose function is run at present inside this one's: all that is emitted belongs there."""
         self.attached: Location | None = None
         """The line that attached the builder to somebody's function."""
 
@@ -236,6 +238,8 @@ class Core:
     def _check_whole(self) -> None:
         if self.finished:
             rules.FINISHED.fail(name=self.name)
+        if self.inner is not None:
+            rules.OUTER.fail(outer=self.name, inner=self.inner)
         if self._torn is not None:
             region, error = self._torn
             rules.TORN.fail(block=region.describe(), error=error)

@@ -19,7 +19,7 @@ from nvbackend.builder.value_tracking.addresses.alignment import (
     check_promise,
     how_to_align,
 )
-from nvbackend.builder.value_tracking.addresses.peers import PEER_ADDRESS
+from nvbackend.builder.value_tracking.addresses.peers import fail_peer
 from nvbackend.builder.value_tracking.addresses.places import Place
 from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
 from nvbackend.builder.values.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
@@ -161,7 +161,7 @@ class Address:
     def check_own(self, instruction: str) -> None:
         """Raises cluster.peer-address where this is in another CTA's shared memory, which `instruction` cannot be."""
         if self.space == CLUSTER_SPACE:
-            PEER_ADDRESS.fail(instruction=instruction, operand="address")
+            fail_peer(instruction, "address")
 
     def load(self, count: int = 1) -> list[Value]:
         """`count` consecutive elements in one access of at most 16 bytes.
@@ -346,7 +346,7 @@ class Memory:
         if window not in ("cta", "cluster"):
             VARIANT.fail(instruction="window of k.shared_address", reason=f'{window!r} is not "cta" or "cluster"')
         if window == "cta" and self._k.peers.has(number):
-            PEER_ADDRESS.fail(instruction='k.shared_address(..., window="cta")', operand="address")
+            fail_peer('k.shared_address(..., window="cta")', "address")
         if window == "cta":
             return Address(self._k, number, element, SHARED_SPACE, align, place=self._k.places.of_address(number))
         if not self._k.in_cluster:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from nvbackend.builder.core.core import Core
-from nvbackend.diagnostics import DiagnosticError, Rule
+from nvbackend.diagnostics import MissingAttribute, Rule
 
 UNKNOWN = Rule(
     id="call.unknown",
@@ -26,15 +26,13 @@ NOT_A_CALL = Rule(
 _NEAR, _MOST = 0.6, 3
 
 
-class NoSuchCall(DiagnosticError, AttributeError):
-    """A name that a builder or one of its nouns does not have. `hasattr` takes it as Python's own error."""
-
-
 class Noun:
     """One noun of the PTX ISA, as an attribute of `k`."""
 
     __noun__: ClassVar[str]
     """Its name on `k`."""
+    __usual__: ClassVar[str]
+    """The call that one may mean by the noun itself."""
     __number__: ClassVar[str | None] = None
     """The number that one may mean by the noun itself."""
 
@@ -63,12 +61,11 @@ class Noun:
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
             """Refused by call.noun."""
-            refuse(self, "is not a call", f"call one of them, such as k.{self.__noun__}.{_public(self)[0]}(...)")
+            refuse(self, "is not a call", f"call one of them, such as k.{self.__noun__}.{self.__usual__}(...)")
 
         def __bool__(self, *_: object) -> NoReturn:  # noqa: PLE0304
             """Refused by call.noun, as every use of the noun for a number is."""
-            number = self.__number__ or f"what a call returns, such as k.{self.__noun__}.{_public(self)[0]}(...)"
-            refuse(self, "is not a number", f"use {number}")
+            refuse(self, "is not a number", f"use {self.__number__ or 'what one of its calls returns'}")
 
         __index__ = __int__ = __float__ = __bool__
         __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__
@@ -96,7 +93,7 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
     alone = [f"k.{noun}.{name}" for noun, found in nouns.items() if name in _public(found)]
     near = alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
     advice = f"use {' or '.join(near[:_MOST])}" if near else f"use a call that {place} has: {', '.join(own.values())}"
-    return NoSuchCall([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
+    return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
 
 
 def _nearest(name: str, known: Mapping[str, str]) -> list[str]:

@@ -75,7 +75,8 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
     elif isinstance(given, TensorMap) and given.swizzle not in [mode.span for mode in Swizzle]:
         needs = f"a tensor map swizzles by one of {sorted(mode.span for mode in Swizzle)} bytes"
-        advice = "pass the number: swizzle=128"
+        meant = given.swizzle if isinstance(given.swizzle, Swizzle) else Swizzle.B128
+        advice = f"pass the number: swizzle={meant.span}"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"swizzle={given.swizzle!r}", needs=needs, advice=advice)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
@@ -19,7 +21,7 @@ from nvbackend.launch_calls import NotLoaded
 from nvbackend.signature import Parameter, ParameterType, Pointer, Scalar, TensorMap
 
 if TYPE_CHECKING:
-    from nvbackend.builder.kernel.kernel import FinishedKernel
+    from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
     from nvbackend.codegen.compiled import CompiledKernel
 RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
@@ -123,7 +125,7 @@ class KernelDefinition(NotLoaded):
             raise DiagnosticError([replace(one, location=first) for one in error.diagnostics]) from None
         self._check_constants(given)
         try:
-            self._function(k, *k.arguments, **given)
+            self._run(k, given)
         except TypeError as error:
             if (place := error_location(error)) is None or not _OF_THE_KERNEL.search(str(error)):
                 raise
@@ -133,6 +135,17 @@ class KernelDefinition(NotLoaded):
                 found = rules.NO_NUMBER.diagnose(at=place, error=error, advice=_advice(str(error)))
             raise DiagnosticError([found]) from None
         return k._finish(_last_line(self._function))
+
+    def _run(self, k: KernelBuilder, given: dict[str, Any]) -> None:
+        """Run the function; until it ends, no kernel whose function asked for this one gets any instruction."""
+        around = [one.core for one in _builders_around(sys._getframe(1)) if one.core.inner is None]
+        for core in around:
+            core.inner = self.name
+        try:
+            self._function(k, *k.arguments, **given)
+        finally:
+            for core in around:
+                core.inner = None
 
     def _stage(self) -> tuple[str, int, bool]:
         return self.name, self.threads, False
@@ -155,10 +168,13 @@ class KernelDefinition(NotLoaded):
             )
         return {**(constants or {}), **more}
 
-    def _check_constants(self, given: dict[str, Any]) -> None:
-        """kernel.function unless `given` names constants of this kernel, and all that have no default."""
+    def _check_constants(self, given: dict[str, Any], options: str = "") -> None:
+        """kernel.function unless `given` names constants of this kernel, and all that have no default.
+
+        `options` says what else the call takes.
+        """
         declared = self._declared()
-        known = ", ".join(declared) or "none"
+        known = (", ".join(declared) or "none") + options
         for name in given:
             if name not in declared:
                 problem = f"it has no build-time constant {name!r}"
@@ -179,10 +195,11 @@ class KernelDefinition(NotLoaded):
         helpers, classes and modules that it uses). A function that reads what cannot be compared (files, the clock,
         random numbers), prints, or changes what it reads is run each time, and so it is with Cache.disabled().
         """
-        from nvbackend.codegen.compiled import compile_kernel
+        from nvbackend.codegen.compiled import compile_options
 
-        own = self._declared().keys() - inspect.signature(compile_kernel).parameters.keys()
-        constants = self._together(constants, {name: options.pop(name) for name in list(options) if name in own})
+        known = compile_options()
+        constants = self._together(constants, {name: options.pop(name) for name in list(options) if name not in known})
+        self._check_constants(constants, f"; options of compile are: {', '.join(known)}")
         given = (self.name, self.target, self.threads, self.cluster, self.min_ctas, self.max_registers)
         return self._before.get(
             self._function,
@@ -210,6 +227,14 @@ class KernelDefinition(NotLoaded):
             is_text = isinstance(annotation, str)
             found[name] = _evaluated(annotation, self._function.__globals__, names) if is_text else annotation
         return found
+
+
+def _builders_around(frame: FrameType | None) -> Iterator[KernelBuilder]:
+    """The builders of the kernels whose functions run in `frame` and further out."""
+    while frame is not None:
+        if frame.f_code is KernelDefinition._run.__code__:
+            yield frame.f_locals["k"]
+        frame = frame.f_back
 
 
 def _first_line(function: Callable[..., None]) -> Location:

@@ -147,8 +147,9 @@ class FinishedKernel(NotLoaded):
 
     def compile(self, **options: Any) -> CompiledKernel:
         """PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""
-        from nvbackend.codegen.compiled import compile_kernel
+        from nvbackend.codegen.compiled import check_options, compile_kernel
 
+        check_options(options)
         compiled = compile_kernel(self.ir, self.signature, self.machine, self.target, **options)
         return dataclasses.replace(
             compiled,

@@ -17,6 +17,12 @@ _REACHABLE = {
 """The address spaces whose pointers can be one of a space: its own, and generic ones, which are converted."""
 _REACHABLE[RegisterClass.SHARED_CLUSTER.addrspace].add(RegisterClass.SHARED.addrspace)
 
+_PLACES = {
+    RegisterClass.SHARED: "shared memory",
+    RegisterClass.SHARED_CLUSTER: "shared memory",
+    RegisterClass.GLOBAL: "global memory",
+    RegisterClass.TMEM: "tensor memory",
+}
 _INTEGER_BITS = {f"i{bits}": bits for bits in (1, 16, 32, 64)}
 
 
@@ -90,6 +96,9 @@ def owner_of(value: ir.Value) -> ir.Function | None:
 
 
 def _described(operand: Operand) -> str:
+    place = _PLACES.get(operand.register)
+    if place is not None and operand.count == 1:
+        return f"an address of {place}, which is a value of LLVM's type {operand.register.llvm}"
     return _counted(operand.count, operand.register.llvm)
 
 

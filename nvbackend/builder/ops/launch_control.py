@@ -17,6 +17,7 @@ class LaunchControl(Noun):
     """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.13)."""
 
     __noun__ = "launch_control"
+    __usual__ = "try_cancel"
 
     def try_cancel(self, answer: Address, barrier: Address, *, multicast: bool = False) -> None:
         """clusterlaunchcontrol.try_cancel: ask for the work of a cluster that has not started.

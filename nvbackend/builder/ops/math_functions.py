@@ -38,6 +38,7 @@ class Math(Noun):
     """Mathematics: extremes, fused products, roots, powers, packing (PTX ISA 9.7.3)."""
 
     __noun__ = "math"
+    __usual__ = "sqrt"
 
     def pack_pair(self, pair: str, high: Operand, low: Operand, *, relu: bool = False) -> Value:
         """cvt.rn: two f32 to a pair ("f16x2", "bf16x2": u32; "e4m3x2", "e5m2x2": u16), `low` in the lower half.

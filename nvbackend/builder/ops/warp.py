@@ -9,6 +9,7 @@ from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import f32, pred, s32, u32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import warp
@@ -23,10 +24,23 @@ class Warp(Noun):
     """What the lanes of a warp do together: shuffles, votes, reductions (PTX ISA 9.7.9 and 9.7.13)."""
 
     __noun__ = "warp"
+    __usual__ = "shuffle"
 
     def sync(self, members: Operand = warp.ALL_LANES) -> None:
-        """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses. PTX ISA 9.7.13.2."""
-        issue(self._k, sync.warp_sync(), mask=members)
+        """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses.
+
+        Raises warp.members where another lane certainly comes here. PTX ISA 9.7.13.2.
+        """
+        row = sync.warp_sync()
+        issue(self._k, row, mask=self._members(row, members))
+
+    def _members(self, row: Row, members: Operand) -> Value:
+        """The mask of the lanes that execute `row`. Raises warp.members where another one certainly does."""
+        named = as_value(self._k, members, u32)
+        here = self._k.execution.here()
+        if isinstance(named.constant, int) and here is not None and here.is_exact:
+            check_members(row.ptx, named.constant, here.lanes)
+        return named
 
     @overload
     def shuffle(
@@ -66,37 +80,34 @@ class Warp(Noun):
 
         `lane` is its number (idx), a distance (up, down) or a mask (bfly), within segments of `width` lanes. A lane
         that would read beyond its segment keeps its own value; with `in_range` there is also a predicate that says
-        whether the lane that was read is one of the segment. Raises shuffle.lanes, instruction.variant. PTX ISA 9.7.9
-        (shfl.sync).
+        whether the lane that was read is one of the segment. Raises shuffle.lanes, warp.members, instruction.variant.
+        PTX ISA 9.7.9 (shfl.sync).
         """
         row = variant("shfl.sync", warp.shuffle, mode, in_range)
-        self._check_exchange(value, mode, lane, members, width)
+        self._check_exchange(value, mode, lane, width)
         sent = value.bitcast(s32) if value.type is f32 else value  # f32 rides in a 32-bit register
         clamp = (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8
-        results = issue(self._k, row, members=members, value=sent.ir, lane=lane, clamp=clamp)
+        results = issue(self._k, row, members=self._members(row, members), value=sent.ir, lane=lane, clamp=clamp)
         got = self._k.wrap(results["result"][0], sent.type)
         exchanged = got.bitcast(f32) if value.type is f32 else got
         return (exchanged, self._k.wrap(results["in_range"][0], pred)) if in_range else exchanged
 
-    def _check_exchange(self, value: Value, mode: str, lane: Operand, members: Operand, width: int) -> None:
-        """Raises value.type and shuffle.lanes for what no lane can send, or not to these."""
+    def _check_exchange(self, value: Value, mode: str, lane: Operand, width: int) -> None:
+        """Raises value.type and shuffle.lanes for what no lane can send, or from no lane."""
         if value.type.bits != s32.bits:
             problem = f"shfl.sync exchanges values of 32 bits, and this {value.type} has {value.type.bits}"
             narrow, wide = "convert it, .to(f32) or .to(i32), and back after", "exchange its halves one by one"
             rules.TYPE_MISMATCH.fail(problem=problem, advice=narrow if value.type.bits < s32.bits else wide)
-        named, other = as_value(self._k, members, u32), as_value(self._k, lane, s32)
+        other = as_value(self._k, lane, s32)
         check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
-        here = self._k.execution.here()
-        if isinstance(named.constant, int) and here is not None and here.is_exact:
-            check_members(mode, named.constant, here.lanes)
 
     def vote(self, mode: str, predicate: Operand, *, members: Operand = warp.ALL_LANES) -> Value:
         """vote.sync: a predicate that says whether `predicate` holds in all or any lanes, or is the same in them (uni).
 
-        Mode ballot gives a u32 with a bit for each lane where it holds.
+        Mode ballot gives a u32 with a bit for each lane where it holds. Raises warp.members, instruction.variant.
         """
         row = variant("vote.sync", warp.vote, mode)
-        return result(self._k, row, members=members, predicate=predicate)
+        return result(self._k, row, members=self._members(row, members), predicate=predicate)
 
     @overload
     def match(
@@ -114,10 +125,10 @@ class Warp(Noun):
         """match.sync: a u32 mask of the lanes with this lane's `value` (any), or of all if all are equal, else 0 (all).
 
         `value` is an integer of 32 or 64 bits. With `equal`, mode all also gives the predicate that all values are
-        equal. Raises instruction.variant. PTX ISA 9.7.13 (match.sync).
+        equal. Raises warp.members, instruction.variant. PTX ISA 9.7.13 (match.sync).
         """
         row = variant("match.sync", warp.match, mode, value.type.bits, equal)
-        results = issue(self._k, row, members=members, value=value.ir)
+        results = issue(self._k, row, members=self._members(row, members), value=value.ir)
         lanes = self._k.wrap(results["lanes"][0], u32)
         return (lanes, self._k.wrap(results["equal"][0], pred)) if equal else lanes
 
@@ -137,8 +148,9 @@ class Warp(Noun):
         """redux.sync: `value` of all `members` combined, in each of them: add, min, max on s32 and u32; and, or, xor.
 
         f32 has min and max, on chips that have them, of the values or of their magnitudes; with `nan` a NaN wins.
+        Raises warp.members, instruction.variant.
         """
         bitwise = operation in warp.REDUCTIONS and warp.REDUCTIONS[operation] == ("b32",)
         element = "b32" if bitwise and value.type in (s32, u32) else str(value.type)
         row = variant("redux.sync", warp.reduce, operation, element, absolute=absolute, nan=nan)
-        return result(self._k, row, value.type, members=members, value=value.ir)
+        return result(self._k, row, value.type, members=self._members(row, members), value=value.ir)

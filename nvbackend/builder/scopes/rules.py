@@ -57,7 +57,7 @@ FOREIGN_VALUE = Rule(
 NOT_A_VALUE = Rule(
     id="value.kind",
     message="{given!r} cannot be used as a {element} value",
-    fix="pass a value of this kernel, a variable, or a Python number",
+    fix="{advice}",
     why="Only values of the kernel have a register.",
     reference="docs/guide.md, Values and variables",
 )
@@ -373,6 +373,13 @@ LLVM_TYPE = Rule(
     fix="name the element type that it has, or convert it with the builder it comes from",
     why="Every instruction that follows would be typed wrongly, and LLVM would refuse the module.",
     reference="LLVM Language Reference, type system",
+)
+OUTER = Rule(
+    id="kernel.outer",
+    message="kernel {outer} is built further out, and this is the function of kernel {inner}",
+    fix="use the builder that the function of {inner} gets as its first argument, or build {inner} before or after",
+    why="The instruction would become part of {outer}, which runs another number of threads at another time.",
+    reference="docs/guide.md, A kernel is a function that builds one",
 )
 OPERAND = Rule(
     id="machine.operand",

@@ -231,7 +231,21 @@ def as_value(k: Emitter, given: object, element: ElementType | None = None) -> V
         if element is None:
             element = pred if isinstance(given, bool) else s32 if isinstance(given, int) else BY_NAME["f32"]
         return constant(k, given, element)
-    rules.NOT_A_VALUE.fail(given=given, element=element or "run-time")
+    rules.NOT_A_VALUE.fail(given=given, element=element or "run-time", advice=_instead(given))
+
+
+def _instead(given: object) -> str:
+    """What to pass in place of what is no value."""
+    if isinstance(given, ir.Value):
+        return "pass the value itself, not its .ir; an attached builder takes a register by k.value(register, element)"
+    if isinstance(given, slice):
+        count = "count"
+        if isinstance(given.start or 0, int) and isinstance(given.stop, int):
+            count = str(given.stop - (given.start or 0))
+        start = "" if given.start in (None, 0) else f" + {given.start if isinstance(given.start, int) else 'start'}"
+        pointer = f"(pointer{start})" if start else "pointer"
+        return f"load several elements at once, {pointer}.load({count}), and store them by {pointer}.store(a, b, ...)"
+    return "pass a value of this kernel, a variable, or a Python number"
 
 
 def _wrong_type(wanted: ElementType, given: ElementType) -> NoReturn:

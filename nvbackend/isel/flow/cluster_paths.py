@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nvbackend.isel.flow.finished import kept, with_successors
 from nvbackend.isel.flow.warp_paths import reachable
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, Scope
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, Scope
 
 CLUSTER = "cluster"
 
@@ -69,3 +72,18 @@ def _is_avoided(path: MachineFunction, start: str, name: str) -> bool:
     """Whether some way from `start` to an end of the kernel goes around the block."""
     around = reachable(path, path.blocks[start].successors, without=(name,))
     return any(not path.blocks[one].successors for one in around)
+
+
+def wrong_mask(instr: MachineInstr, cluster: int) -> int | None:
+    """A mask that it certainly is given, and that names no CTA or one past the cluster."""
+    return next((mask for mask in _masks(instr) if not mask or mask >> cluster), None)
+
+
+def _masks(instr: MachineInstr) -> Iterator[int]:
+    """The masks that certainly are given in some CTA: a constant, or those of CTAs that execute it by their ranks."""
+    constant = instr.facts.get(facts.MASK)
+    if constant is not None:
+        yield constant
+    elif instr.reach is not None and instr.row is not None and instr.row.has_operand(facts.MASK):
+        by_rank = [*zip(instr.reach.masks, instr.reach.threads, strict=True)]
+        yield from (mask for mask, threads in by_rank if mask is not None and (threads or len(set(by_rank)) == 1))

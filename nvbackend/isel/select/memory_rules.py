@@ -76,6 +76,15 @@ EXCHANGE = Rule(
 )
 
 
+MEMBERS = Rule(
+    id="warp.members",
+    message="{instruction}: lane {lane} executes it, and is not among the members {members}",
+    fix="give a bit for every lane that comes here, or let only those come here",
+    why="The behaviour of a lane that the mask does not name is undefined: it hangs, or gets another warp's answer.",
+    reference="PTX ISA 9.7.9 (shfl.sync), 9.7.13 (bar.warp.sync, vote.sync, match.sync, redux.sync): membermask",
+)
+
+
 def check_read_bytes(given: int, size: int) -> None:
     """Raises async-copy.read-bytes where a copy of `size` bytes is to read another number of them."""
     if not 0 <= given <= size:
@@ -97,12 +106,11 @@ def check_exchange(mode: str, lane: int | None, width: int) -> None:
         EXCHANGE.fail(mode=mode, what=f"lane {lane} of a warp", advice=f"0 to {WARP_SIZE - 1}")
 
 
-def check_members(mode: str, members: int, executing: int) -> None:
-    """Raises shuffle.lanes where a lane of those `executing` (a bit each) is not among the `members`."""
+def check_members(instruction: str, members: int, executing: int) -> None:
+    """Raises warp.members where a lane of those `executing` (a bit each) is not among the `members`."""
     if executing & ~members:
         lane = (executing & ~members & -(executing & ~members)).bit_length() - 1
-        what = f"lane {lane} executes it, and is not among the members {members:#x}"
-        EXCHANGE.fail(mode=mode, what=what, advice="a bit for every lane that comes here, or let only those come here")
+        MEMBERS.fail(instruction=instruction, lane=lane, members=f"{members:#x}")
 
 
 def check_line(instruction: str, align: int, advice: str) -> None:

@@ -10,6 +10,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Scalar
 from nvbackend.tiled.copy_atom import universal_copy
+from tests.support.said import said as said_of
 
 
 def builder(cluster=1):
@@ -134,6 +135,197 @@ def test_an_option_is_not_taken_for_a_constant_of_its_name() -> None:
 def test_a_constant_is_given_once(call) -> None:
     with pytest.raises(nvb.DiagnosticError, match="'factor' is given twice"):
         call(factor=3.0, constants={"factor": 4.0})
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [(scaled.compile, "scaled"), (lambda **more: scaled.build().compile(**more), "compile:")],
+)
+def test_an_option_that_there_is_not(call, name) -> None:
+    with pytest.raises(nvb.DiagnosticError, match="'block'") as caught:
+        call(block=3)
+    text = said_of(*caught.value.diagnostics)
+    assert name in text
+    assert "compile_kernel" not in text
+    assert "ptxas_level" in text
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(Swizzle.B64, 64), (Swizzle.NONE, 0), ("64", 128)])
+def test_a_swizzle_is_its_number(given, wanted) -> None:
+    def made(swizzle):
+        return KernelBuilder("k", "sm_90a", threads=32, parameters=[Parameter("a", TensorMap(f16, (8, 8), swizzle))])
+
+    with pytest.raises(nvb.DiagnosticError, match=f"swizzle={wanted}\n"):
+        made(given)
+    made(wanted).finish()
+
+
+@pytest.mark.parametrize("expected", [None, 16])
+def test_an_arrival_at_a_peer_takes_its_rank(expected) -> None:
+    def arrive(k, of_peer):
+        barrier = k.mbarrier.array(1, 129)
+        k.mbarrier.ready()
+        of_peer(k, barrier)
+
+    found = said(lambda k, *_: arrive(k, lambda k, b: k.mbarrier.arrive(k.cluster.map_shared_rank(b, 1))), cluster=2)
+    assert "k.mbarrier.arrive(barrier, rank=rank)" in found.fix
+    k = builder(cluster=2)
+    arrive(k, lambda k, b: k.mbarrier.arrive(b, rank=1, expect_tx=expected))
+
+
+def test_a_copy_says_which_memory_it_takes() -> None:
+    def copy(k, to, source):
+        k.cp_async.copy(to, source, 4)
+
+    found = said(lambda k, m, *_: copy(k, k.shared(i32, 4), k.shared(i32, 4)))
+    assert "operand source: it takes an address of global memory" in found.message
+    found = said(lambda k, m, *_: copy(k, m, m))
+    assert "operand destination: it takes an address of shared memory" in found.message
+    k = builder()
+    copy(k, k.shared(i32, 4), k.arguments[0])
+
+
+def test_a_relaxed_sync_is_told_to_release() -> None:
+    def exchanged(**how):
+        k = builder(cluster=2)
+        own = k.shared(i32, 128)
+        own[k.thread_id()] = 1
+        k.cluster.sync(**how)
+        k.arguments[0][k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]
+        k.cluster.sync()
+        return k.finish()
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        exchanged(relaxed=True)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "cluster.missing-barrier"
+    assert "leave out relaxed=True" in found.fix
+    exchanged()
+
+
+@pytest.mark.parametrize(
+    ("use", "wanted"),
+    [
+        (lambda x: x[0:4], "pointer.load(4)"),
+        (lambda x: x[:2], "pointer.load(2)"),
+        (lambda x: x[4:8], "(pointer + 4).load(4)"),
+        (lambda x: x[2:], "(pointer + 2).load(count)"),
+        (lambda x: x.__setitem__(slice(0, 4), 1), "pointer.store(a, b, ...)"),
+    ],
+)
+def test_several_elements_are_loaded_by_their_count(use, wanted) -> None:
+    assert wanted in said(lambda k, m, *_: use(m)).fix
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda k, n: n + n.ir,
+        lambda k, n: k.arguments[0][n.ir],
+        lambda k, n: k.warp.shuffle(n.ir, "idx", 0),
+        lambda k, n: k.warp.match("any", n.ir),
+    ],
+)
+def test_a_register_of_llvmlite_is_no_value_yet(call) -> None:
+    text = said_of(said(lambda k, m, h, d, a, n: call(k, n)))
+    assert "k.value(" in text
+    assert ".ir" in text
+
+
+HALF = 0xFFFF0000
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda k, members: k.warp.sync(members),
+        lambda k, members: k.warp.shuffle(k.thread_id(), "idx", 0, members=members),
+        lambda k, members: k.warp.vote("any", k.lane_id() == 3, members=members),
+        lambda k, members: k.warp.match("any", k.thread_id(), members=members),
+        lambda k, members: k.warp.reduce("add", k.thread_id(), members=members),
+    ],
+)
+def test_a_lane_that_comes_is_one_of_the_members(call) -> None:
+    def halves(k, members):
+        with k.if_(k.lane_id() < 16):
+            call(k, members)
+
+    found = said(lambda k, *_: halves(k, HALF))
+    assert found.rule_id == "warp.members"
+    assert "lane 0 executes it, and is not among the members 0xffff0000" in found.message
+    assert said(lambda k, *_: call(k, ~HALF & 0xFFFFFFFF)).rule_id == "warp.members"
+    k = builder()
+    halves(k, ~HALF & 0xFFFFFFFF)
+    call(k, 0xFFFFFFFF)
+    k.finish()
+
+
+@pytest.mark.parametrize("mask", [0b100, 0b101, 0b111, 0])
+def test_a_mask_past_the_cluster_is_all_that_is_told(mask) -> None:
+    """Which CTAs such a copy reaches is open, so nothing is said of their bytes."""
+
+    def loaded(k, mask):
+        layout = nvb.SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+        tile, full = k.shared_tile(layout), k.mbarrier.array(1, 1)
+        k.mbarrier.ready()
+        with k.one_thread():
+            k.mbarrier.arrive(full, expect_tx=layout.bytes)
+            with k.if_(k.cluster.rank() == 0):
+                k.tma.load_box(tile.address, k.arguments[3], (0, 0), full, multicast_mask=mask)
+        k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+        return k
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        loaded(builder(2), mask).finish()
+    assert [one.rule_id for one in caught.value.diagnostics] == ["tma.multicast-mask"]
+    loaded(builder(2), 0b11).finish()
+
+
+INSIDE = [
+    lambda k, x: k.barrier.sync(),
+    lambda k, x: k.thread_id(),
+    lambda k, x: k.shared(i32, 4),
+    lambda k, x: k.var(1),
+    lambda k, x: k.mbarrier.array(1, 1),
+    lambda k, x: k.if_(True).__enter__(),
+    lambda k, x: x[0],
+    lambda k, x: k.finish(),
+]
+
+
+@pytest.mark.parametrize("use", INSIDE)
+def test_the_kernel_around_gets_nothing_of_the_one_inside(use) -> None:
+    @nvb.kernel("sm_90a", threads=128)
+    def outer(k, x: Pointer(i32), *, use=None):
+        @nvb.kernel("sm_90a", threads=32)
+        def inner(own, y: Pointer(i32)):
+            y[own.thread_id()] = 1
+            if use is not None:
+                use(k, x)
+
+        inner.build()
+        x[k.thread_id()] = 2
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        outer.build(use=use)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "kernel.outer"
+    assert "kernel outer" in found.message
+    assert "kernel inner" in found.message
+    assert found.location.file == __file__
+    outer.build()
+
+
+def test_builders_side_by_side_are_both_written_to() -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def first(k, x: Pointer(i32)):
+        other = builder()
+        other.arguments[0][other.thread_id()] = 3
+        x[k.thread_id()] = 1
+        other.finish()
+
+    first.build()
 
 
 def test_a_copy_of_an_unknown_stride_is_told_of_the_promise() -> None:

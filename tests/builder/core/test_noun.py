@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+import traceback
 from collections.abc import Callable
 
 import pytest
@@ -50,8 +51,24 @@ def test_a_name_that_is_like_none_names_all(k: nvb.KernelBuilder) -> None:
 
 
 def test_a_noun_is_not_a_call(k: nvb.KernelBuilder) -> None:
-    with pytest.raises(nvb.DiagnosticError, match=r"k\.barrier is not a call"):
-        k.barrier()
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.barrier is not a call(.|\n)*such as k\.barrier\.sync"):
+        k.barrier(3)
+
+
+def test_an_unknown_name_is_shown_as_a_public_error(k: nvb.KernelBuilder) -> None:
+    @nvb.kernel("sm_90a", threads=32)
+    def kernel(k):  # type: ignore[no-untyped-def]
+        k.barrier.sync()
+
+    for owner, name in ((k.barrier, "synch"), (k, "barier"), (kernel, "launch")):
+        with pytest.raises(AttributeError) as caught:
+            getattr(owner, name)
+        assert isinstance(caught.value, nvb.DiagnosticError)
+        shown = traceback.format_exception_only(caught.value)[0]
+        assert shown.startswith("nvbackend.DiagnosticError: error[")
+        copied = pickle.loads(pickle.dumps(caught.value))
+        assert type(copied) is nvb.DiagnosticError
+        assert str(copied) == str(caught.value)
 
 
 def test_python_asks_for_names_as_ever(k: nvb.KernelBuilder) -> None:
@@ -80,6 +97,7 @@ def test_every_noun_knows_its_name(k: nvb.KernelBuilder) -> None:
     assert set(found) == NOUNS
     for name, one in found.items():
         assert vars(type(one))["__noun__"] == name
+        assert callable(getattr(one, vars(type(one))["__usual__"]))
         assert repr(one).startswith(f"<k.{name}: the calls ")
         assert " at 0x" not in repr(one)
 
@@ -108,7 +126,7 @@ def test_a_call_names_its_noun(k: nvb.KernelBuilder) -> None:
 def test_a_noun_is_not_a_number(k: nvb.KernelBuilder, use: Callable[[Noun], object]) -> None:
     with pytest.raises(nvb.DiagnosticError, match=r"k\.cluster is not a number(.|\n)*use k\.cluster_size"):
         use(k.cluster)
-    with pytest.raises(nvb.DiagnosticError, match=r"k\.barrier is not a number(.|\n)*such as k\.barrier\.arrive"):
+    with pytest.raises(nvb.DiagnosticError, match=r"k\.barrier is not a number(.|\n)*what one of its calls returns"):
         use(k.barrier)
 
 

@@ -27,6 +27,7 @@ class AsyncStore(Noun):
     """Stores and reductions that complete later: st.async, red.async (PTX ISA 9.7.9)."""
 
     __noun__ = "async_store"
+    __usual__ = "store"
 
     def __init__(self, k: Core, cluster: Cluster) -> None:
         super().__init__(k)

@@ -26,6 +26,7 @@ class Bulk(Noun):
     """Copies of contiguous bytes by the TMA unit (PTX ISA 9.7.9, cp.async.bulk)."""
 
     __noun__ = "bulk"
+    __usual__ = "load"
 
     def __init__(self, k: Core, cluster: Cluster) -> None:
         super().__init__(k)

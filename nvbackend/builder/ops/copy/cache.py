@@ -17,6 +17,7 @@ class Cache(Noun):
     """Prefetches, eviction priorities and cache policies (PTX ISA 9.7.9)."""
 
     __noun__ = "cache"
+    __usual__ = "prefetch"
 
     def policy(self, primary: str, secondary: str | None = None, *, fraction: Operand | None = None) -> Value:
         """createpolicy.fractional: a policy (u64) for cache hints: `primary` for a `fraction` of the accesses.

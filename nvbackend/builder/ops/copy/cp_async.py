@@ -17,6 +17,7 @@ class CpAsync(Noun):
     """Copies by each thread from global to shared memory (PTX ISA 9.7.9, cp.async)."""
 
     __noun__ = "cp_async"
+    __usual__ = "copy"
 
     def copy(
         self,

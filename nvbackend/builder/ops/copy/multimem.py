@@ -22,6 +22,7 @@ class Multimem(Noun):
     """Memory of several GPUs at one address (PTX ISA 9.7.9, multimem)."""
 
     __noun__ = "multimem"
+    __usual__ = "load_reduce"
 
     def load_reduce(
         self,

@@ -29,6 +29,7 @@ class TensorMaps(Noun):
     """Tensor maps in memory: how to change, publish and fetch them (PTX ISA 9.7.9, tensormap.replace)."""
 
     __noun__ = "tensormap"
+    __usual__ = "replace"
 
     def at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
         """The tensor map that lies in global memory at `address`, as copies take it; `kind` is what was put there.

@@ -44,6 +44,7 @@ class Tma(Noun):
     """Copies of tensor boxes between global and shared memory (PTX ISA 9.7.9.27)."""
 
     __noun__ = "tma"
+    __usual__ = "load"
 
     def __init__(self, k: Core, control: Control, threads: Threads, cluster: Cluster) -> None:
         super().__init__(k)

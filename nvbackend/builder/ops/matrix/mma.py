@@ -26,6 +26,7 @@ class Mma(Noun):
     """mma.sync and the matrix moves of a warp (PTX ISA 9.7.14)."""
 
     __noun__ = "mma"
+    __usual__ = "sync"
 
     def ldmatrix(
         self,

@@ -46,6 +46,7 @@ class Tcgen05(Noun):
     """tcgen05: tensor memory, its copies and the product (PTX ISA 9.7.16)."""
 
     __noun__ = "tcgen05"
+    __usual__ = "mma"
 
     def __init__(
         self,

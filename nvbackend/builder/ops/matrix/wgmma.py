@@ -31,6 +31,7 @@ class Wgmma(Noun):
     """wgmma: accumulators, fences, groups and the product (PTX ISA 9.7.15)."""
 
     __noun__ = "wgmma"
+    __usual__ = "mma_async"
 
     def __init__(self, k: Core) -> None:
         self._k = k

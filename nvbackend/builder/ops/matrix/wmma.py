@@ -106,6 +106,7 @@ class Wmma(Noun):
     """wmma: fragments, their loads and stores, and the product (PTX ISA 9.7.14.4)."""
 
     __noun__ = "wmma"
+    __usual__ = "mma"
 
     def __init__(self, k: Core) -> None:
         self._k = k

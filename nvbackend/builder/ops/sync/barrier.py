@@ -23,6 +23,7 @@ class Barrier(Noun):
     """The CTA's barriers: barrier.sync, barrier.arrive, barrier.red (PTX ISA 9.7.13.1)."""
 
     __noun__ = "barrier"
+    __usual__ = "sync"
 
     def __init__(self, k: Core, threads: Threads) -> None:
         super().__init__(k)

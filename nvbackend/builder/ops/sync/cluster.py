@@ -23,6 +23,7 @@ class Cluster(Noun):
     """The CTAs of a cluster: ranks, barriers, shared memory of peers (PTX ISA 9.7.13.3)."""
 
     __noun__ = "cluster"
+    __usual__ = "sync"
     __number__ = "k.cluster_size"
 
     def __init__(self, k: Core, memory: Memory, threads: Threads, barrier: Barrier) -> None:

@@ -14,6 +14,7 @@ class Fence(Noun):
     """Fences between threads and between proxies (PTX ISA 9.7.13.4)."""
 
     __noun__ = "fence"
+    __usual__ = "proxy_async"
 
     def shared(self, semantics: str, *, proxy: bool = False) -> None:
         """fence.acquire or release restricted to shared memory, at cluster scope; with `proxy` toward the async proxy.

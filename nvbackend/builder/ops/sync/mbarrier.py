@@ -38,6 +38,7 @@ class Mbarrier(Noun):
     """Mbarriers: arrivals, transactions and phases (PTX ISA 9.7.13.15)."""
 
     __noun__ = "mbarrier"
+    __usual__ = "wait"
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ class SetMaxNReg(Noun):
     """Registers that a warpgroup takes and gives back (PTX ISA 9.7.19)."""
 
     __noun__ = "setmaxnreg"
+    __usual__ = "dec"
 
     def inc(self, count: int) -> None:
         """Take registers from the CTA's pool until each thread has `count` (24 to 256 by 8); blocks until there are."""

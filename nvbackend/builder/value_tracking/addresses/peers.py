@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NoReturn
 
 from llvmlite import ir
 
@@ -19,8 +20,7 @@ from nvbackend.isel.machine.facts import PEERS
 PEER_ADDRESS = Rule(
     id="cluster.peer-address",
     message="{instruction}, operand {operand}: the address is in the shared memory of another CTA",
-    fix="give an address of this CTA's own; what a peer has is loaded and stored: "
-    "k.cluster.map_shared_rank(address, rank)[i]",
+    fix="{fix}",
     why="The instruction takes addresses of the CTA's own window: it faults, or accesses other memory.",
     reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
 )
@@ -30,6 +30,14 @@ WINDOW = Rule(
     fix='say which: window="cluster" reaches every CTA of the cluster, window="cta" this one alone',
     why="ld.shared of a peer's address accesses other memory or faults; the two are different instructions.",
     reference="PTX ISA 5.1.7 (shared::cta and shared::cluster), 9.7.9 (mapa)",
+)
+_OF_MEMORY = (
+    "give an address of this CTA's own; what a peer has is loaded and stored: "
+    "k.cluster.map_shared_rank(address, rank)[i]"
+)
+_OF_BARRIERS = (
+    "give this CTA's own barrier: a peer's is the one that rank= names, k.mbarrier.arrive(barrier, rank=rank), and a "
+    "CTA waits at its own only"
 )
 SHARED_ADDRESS = "k.shared_address"
 _MOVES = ("add", "sub", "trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")
@@ -165,7 +173,7 @@ class Peers:
                 continue  # it is where the data goes, perhaps in another CTA; only LLVM has it in the own window
             for value in values_of({operand.name: operands.get(operand.name)}):
                 if self.has(value):
-                    PEER_ADDRESS.fail(instruction=row.ptx, operand=operand.name)
+                    fail_peer(row.ptx, operand.name)
                 if isinstance(value, ir.Instruction):
                     self._taken.append(_Taken(value, row.ptx, operand.name, caller_location(), False))
 
@@ -176,10 +184,20 @@ class Peers:
             slots = {each.operands[0] for each, _ in self._walk(one.number) if _is_read(each)}
             if told.isdisjoint(slots) and self.has(one.number):
                 told |= slots
-                yield PEER_ADDRESS.diagnose(at=one.location, instruction=one.instruction, operand=one.operand)
+                fix = _fix(one.operand)
+                yield PEER_ADDRESS.diagnose(at=one.location, instruction=one.instruction, operand=one.operand, fix=fix)
         for one in self._taken:
             if one.asks and not self.has(one.number) and (origin := is_unknown(one.number, self._mapped)):
                 yield WINDOW.diagnose(at=one.location, origin=origin)
+
+
+def fail_peer(instruction: str, operand: str) -> NoReturn:
+    """Raises cluster.peer-address for an operand that is in another CTA's shared memory."""
+    PEER_ADDRESS.fail(instruction=instruction, operand=operand, fix=_fix(operand))
+
+
+def _fix(operand: str) -> str:
+    return _OF_BARRIERS if operand == BARRIER else _OF_MEMORY
 
 
 def _is_read(value: ir.Value) -> bool:

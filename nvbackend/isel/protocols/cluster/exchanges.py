@@ -209,7 +209,8 @@ def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_rel
     reader, writer = (own, other) if own.run.kind is Kind.READ else (other, own)
     fix = "put k.cluster.sync() between the two, where all threads of the cluster come"
     if is_relaxed:
-        fix = 'arrive with release: k.cluster.arrive(), in place of k.cluster.arrive("relaxed") between the two'
+        fix = 'arrive with release: leave out relaxed=True of k.cluster.sync, or "relaxed" of k.cluster.arrive, '
+        fix += "between the two"
     return rules.MISSING_BARRIER.diagnose(
         at=second.site.instr.location,
         notes=((f"it is {'written' if first is writer else 'read'} here", first.site.instr.location),),

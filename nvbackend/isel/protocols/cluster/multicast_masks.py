@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+from nvbackend.isel.flow.cluster_paths import wrong_mask
+from nvbackend.isel.machine.function import MachineFunction
 
 MULTICAST_MASK = Rule(
     id="tma.multicast-mask",
@@ -28,19 +28,8 @@ def check_multicast_masks(function: MachineFunction) -> Iterator[Diagnostic]:
         for instr in block.instructions:
             if cluster == 1 and instr.row is not None and instr.row.axes.get("cta_group") == _PAIR:
                 continue  # the missing pair is all that is wrong
-            wrong = (mask for mask in _masks(instr) if not mask or mask >> cluster)
-            mask = next(wrong, None)
+            mask = wrong_mask(instr, cluster)
             if mask is not None and instr.row is not None:
                 yield MULTICAST_MASK.diagnose(
                     at=instr.location, instruction=instr.row.ptx, mask=mask, cluster=cluster, most=(1 << cluster) - 1
                 )
-
-
-def _masks(instr: MachineInstr) -> Iterator[int]:
-    """The masks that certainly are given in some CTA: a constant, or those of CTAs that execute it by their ranks."""
-    constant = instr.facts.get(facts.MASK)
-    if constant is not None:
-        yield constant
-    elif instr.reach is not None and instr.row is not None and instr.row.has_operand(facts.MASK):
-        by_rank = [*zip(instr.reach.masks, instr.reach.threads, strict=True)]
-        yield from (mask for mask, threads in by_rank if mask is not None and (threads or len(set(by_rank)) == 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from nvbackend.isel.flow.cluster_paths import cluster_size, coming_ranks, is_for_each, rank_paths
+from nvbackend.isel.flow.cluster_paths import cluster_size, coming_ranks, is_for_each, rank_paths, wrong_mask
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, Scope
@@ -35,8 +35,10 @@ class Reaches:
         return coming_ranks(self._function)
 
     def targets(self, use: Use, rank: int) -> int | None:
-        """The CTAs that one CTA reaches by it, a bit each; None where they are not known."""
+        """The CTAs that one CTA reaches by it, a bit each; None where they are not known, or its mask is an error."""
         reach, row = use.site.instr.reach, use.site.instr.row
+        if wrong_mask(use.site.instr, self.size) is not None:
+            return None
         if reach is not None:
             return reach.targets[rank]
         if row is not None and row.axes.get("multicast"):
@@ -90,7 +92,9 @@ class Reaches:
 
     def _certainly_by(self, use: Use, rank: int) -> int:
         reach = use.site.instr.reach
-        return self.targets(use, rank) or 0 if reach is None else reach.certain[rank]
+        if reach is None:
+            return self.targets(use, rank) or 0
+        return reach.certain[rank] if wrong_mask(use.site.instr, self.size) is None else 0
 
     def is_executed(self, use: Use, rank: int) -> bool:
         """Whether a CTA of that rank executes it whenever any CTA of that rank does."""

@@ -297,5 +297,5 @@ def test_the_fix_says_what_is_wrong():
         with pytest.raises(nvb.DiagnosticError) as raised:
             k.finish()
         texts[kind] = str(raised.value)
-    assert "arrive with release: k.cluster.arrive()" in texts["relaxed"]
+    assert "arrive with release: leave out relaxed=True" in texts["relaxed"]
     assert "put k.cluster.sync() between the two" in texts["cta"]
