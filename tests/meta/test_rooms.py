@@ -11,7 +11,7 @@ from tests.support.source import PACKAGE, Source, imports, sources
 
 ROOMS = {
     "intrinsics": ("row", "fragments", "mma", "words", "copy", "sync", "maps"),
-    "isel": ("target", "machine", "select", "flow", "protocols", "verify"),
+    "isel": ("target", "machine", "operands", "select", "flow", "protocols", "verify"),
     "layout": ("drawing", "algebra", "banks", "descriptors", "pictures"),
     "builder": ("thread_tables", "scopes", "lower", "values", "value_tracking", "core", "ops", "tiles", "kernel"),
 }

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from nvbackend.intrinsics.row.row import PtxVersion, Row
-from nvbackend.isel.select.family_rules import is_available
+from nvbackend.isel.operands.sync import is_available
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version
 from tests.support.ptxas import OLD_CHIPS, TAKEN_BEFORE_13, assemble, witnessed
 from tests.support.rows import (

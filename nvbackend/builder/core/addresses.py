@@ -11,8 +11,8 @@ from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.types import u64
+from nvbackend.isel.operands import memory as memory_operands
 from nvbackend.isel.protocols.cluster.rules import RANK
-from nvbackend.isel.select import memory_rules
 
 MBARRIER_BYTES = 8
 
@@ -31,7 +31,7 @@ def check_barrier(address: Address, instruction: str = "") -> None:  # noqa: ARG
 
 def check_line(address: Address, instruction: str) -> None:
     """Raises cache.line unless the address is known to be one of a whole line."""
-    memory_rules.check_line(instruction, address.align, address.how_to_align(LINE_BYTES))
+    memory_operands.check_line(instruction, address.align, address.how_to_align(LINE_BYTES))
 
 
 def cache_hint(k: Core, cache_policy: Value | None) -> dict[str, ir.Value]:

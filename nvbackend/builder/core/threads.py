@@ -16,7 +16,7 @@ from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import f32, pred, s32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import special_registers, warp
-from nvbackend.isel.select import family_rules
+from nvbackend.isel.operands.sync import check_special_register
 from nvbackend.isel.target.variants import VARIANT, variant
 
 _AXES = ("x", "y", "z")
@@ -31,7 +31,7 @@ class Threads:
 
     def special_register(self, name: str) -> Value:
         """`k.special_register`."""
-        family_rules.check_special_register(name)
+        check_special_register(name)
         row = special_registers.special_register(name)
         return self._k.wrap(self._k.emit(row, {}, name=name)["value"][0], row.operand("value").type)
 

@@ -7,7 +7,7 @@ from nvbackend.diagnostics import Diagnostic, gather, raise_all
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.intrinsics.sync.register_budget import REGISTER_FILE, THREAD_REGISTERS, launch_share
-from nvbackend.isel.select import family_rules
+from nvbackend.isel.operands.sync import check_cluster_size, check_cluster_target
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import LaunchBounds
 
@@ -33,8 +33,8 @@ def checked_bounds(
     raise_all(
         gather(
             lambda: _check_threads(threads),
-            lambda: family_rules.check_cluster_size(cluster),
-            lambda: family_rules.check_cluster_target(target) if cluster > 1 else None,
+            lambda: check_cluster_size(cluster),
+            lambda: check_cluster_target(target) if cluster > 1 else None,
             lambda: _check_min_ctas(min_ctas),
             lambda: _check_max_registers(max_registers),
         )
@@ -45,7 +45,7 @@ def checked_bounds(
             lambda: _check_share(threads, max_registers) if min_ctas is None else None,
         )
     )
-    return LaunchBounds(threads, cluster, 0, min_ctas), family_rules.check_cluster_size(cluster)
+    return LaunchBounds(threads, cluster, 0, min_ctas), check_cluster_size(cluster)
 
 
 def _check_integer(name: str, given: object) -> None:

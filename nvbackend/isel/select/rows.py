@@ -14,7 +14,7 @@ from nvbackend.diagnostics import Diagnostic, Location, Rule, raise_all
 from nvbackend.intrinsics.copy import tma_parts
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import Operand, Role, Row
-from nvbackend.isel.select.memory_rules import PENDING_COPIES, PENDING_STORES
+from nvbackend.isel.operands.memory import PENDING_COPIES, PENDING_STORES
 from nvbackend.isel.select.mma import request as mma_request
 from nvbackend.isel.select.mma import rules as mma_rules
 from nvbackend.isel.select.tcgen05 import request as tcgen05_request

@@ -1,1 +1,1 @@
-"""Exact chips, and the form of the rules that say what one of them supports."""
+"""Exact chips, and the gate: the one form of a condition on what is asked of them."""

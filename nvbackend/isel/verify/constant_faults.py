@@ -9,8 +9,7 @@ from functools import cache
 from nvbackend.diagnostics import Diagnostic, DiagnosticError
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.isel.select import family_rules
-from nvbackend.isel.select.memory_rules import (
+from nvbackend.isel.operands.memory import (
     CLEARED_UNIT,
     check_cleared,
     check_copy_policy,
@@ -18,7 +17,15 @@ from nvbackend.isel.select.memory_rules import (
     check_read_bytes,
     check_sleep,
 )
-from nvbackend.isel.select.tcgen05.memory_rules import check_columns
+from nvbackend.isel.operands.sync import (
+    check_arrival_count,
+    check_barrier_id,
+    check_barrier_threads,
+    check_bulk_size,
+    check_parity,
+    check_transaction_count,
+)
+from nvbackend.isel.operands.tensor_memory import check_columns
 from nvbackend.isel.target.target import Target
 
 Constants = Mapping[str, int]
@@ -42,12 +49,12 @@ def _policy_range(_row: Row, _name: str, given: Constants) -> None:
 
 
 _CHECKS: Mapping[str, Check] = {
-    "mbarrier.count": _each(family_rules.check_arrival_count),
-    "mbarrier.expect-tx": _each(family_rules.check_transaction_count),
-    "mbarrier.parity": _each(family_rules.check_parity),
-    "tma.bulk-size": _each(family_rules.check_bulk_size),
-    "barrier.id": _each(family_rules.check_barrier_id),
-    "barrier.threads": _each(family_rules.check_barrier_threads),
+    "mbarrier.count": _each(check_arrival_count),
+    "mbarrier.expect-tx": _each(check_transaction_count),
+    "mbarrier.parity": _each(check_parity),
+    "tma.bulk-size": _each(check_bulk_size),
+    "barrier.id": _each(check_barrier_id),
+    "barrier.threads": _each(check_barrier_threads),
     "nanosleep.range": _each(check_sleep),
     "async-copy.read-bytes": _read_bytes,
     "async-copy.policy": _each(check_copy_policy),

@@ -10,7 +10,7 @@ from nvbackend.intrinsics.fragments.wmma import register_class, register_count, 
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.isel.select.wmma.operand_rules import ARITY
+from nvbackend.isel.operands.wmma import ARITY
 from nvbackend.isel.target.target import Target
 
 REGISTERS = Rule(

@@ -13,6 +13,7 @@ from nvbackend.isel.flow.finished import finished
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.packed_words import decoder
 from nvbackend.isel.machine.register_room import check_register_room
+from nvbackend.isel.operands.tma_places import check_places
 from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_masks
 from nvbackend.isel.protocols.cluster.protocol import check_cluster_protocol
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
@@ -31,7 +32,6 @@ from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.unwritten import check_unwritten
 from nvbackend.isel.protocols.wmma.fragments import check_fragments, move_faults
 from nvbackend.isel.select.rows import faults
-from nvbackend.isel.select.tma.place_rules import check_places
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.constant_faults import constant_faults, constants
 from nvbackend.isel.verify.emulated import emulation_warnings

@@ -15,8 +15,8 @@ from nvbackend.intrinsics.copy import cache_control, tma_bulk
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, u64
-from nvbackend.isel.select import memory_rules
-from nvbackend.isel.select.tma.place_rules import ALIGNMENT
+from nvbackend.isel.operands import memory as memory_operands
+from nvbackend.isel.operands.tma_places import ALIGNMENT
 from nvbackend.isel.select.tma.rules import check_multicast_target
 from nvbackend.isel.target.variants import VARIANT, variant
 
@@ -140,8 +140,8 @@ class Bulk(Noun):
         """
         count = as_value(self._k, size, u64)
         if isinstance(count.constant, int):
-            known = address.align if isinstance(address, Address) else memory_rules.CLEARED_UNIT
-            memory_rules.check_cleared(count.constant, known)
+            known = address.align if isinstance(address, Address) else memory_operands.CLEARED_UNIT
+            memory_operands.check_cleared(count.constant, known)
         issue(self._k, cache_control.clear_bulk(shared=isinstance(address, Address)), address=address, bytes=count)
 
 

@@ -13,7 +13,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import multimem
 from nvbackend.intrinsics.copy.multimem import Order
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.isel.select import multimem_rules
+from nvbackend.isel.operands.memory import check_multimem_address, check_multimem_values
 from nvbackend.isel.target.variants import variant
 
 
@@ -74,7 +74,7 @@ class Multimem(Noun):
         self._multimem_write(row, address, values)
 
     def _multimem_write(self, row: Row, address: Address | Value, values: Sequence[Operand]) -> None:
-        multimem_rules.check_values(row, len(values), row.operand("values").type)
+        check_multimem_values(row, len(values), row.operand("values").type)
         issue(self._k, row, address=address, values=values)
 
 
@@ -82,5 +82,5 @@ def _space(instruction: str, address: Address | Value) -> str | None:
     """The state space that an address says it is in (None: generic). Raises multimem.address for shared memory."""
     if not isinstance(address, Address):
         return None
-    multimem_rules.check_address(instruction, in_shared=address.space != GLOBAL_SPACE)
+    check_multimem_address(instruction, in_shared=address.space != GLOBAL_SPACE)
     return "global"

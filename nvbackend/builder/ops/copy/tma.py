@@ -33,7 +33,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, s32
 from nvbackend.intrinsics.words.majors import Major
 from nvbackend.isel.machine import facts
-from nvbackend.isel.select.tma.place_rules import place_faults
+from nvbackend.isel.operands.tma_places import place_faults
 from nvbackend.isel.select.tma.request import TmaRequest
 from nvbackend.isel.select.tma.rules import check_multicast_target
 from nvbackend.isel.select.tma.select import select_tma

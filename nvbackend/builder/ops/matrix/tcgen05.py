@@ -32,7 +32,7 @@ from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHI
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.isel.machine.function import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
 from nvbackend.isel.machine.tensor_memory_uses import tmem_uses
-from nvbackend.isel.select.tcgen05 import memory_rules
+from nvbackend.isel.operands import tensor_memory
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import descriptor_of, shape_faults
@@ -106,11 +106,11 @@ class Tcgen05(Noun):
         if isinstance(cell, Address):
             self._tmem_allocate(cell, columns, cta_group, "tmem")
             return
-        memory_rules.check_columns(columns)
+        tensor_memory.check_columns(columns)
         issue(self._k, variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group), address=cell, columns=columns)
 
     def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
-        memory_rules.check_columns(columns)
+        tensor_memory.check_columns(columns)
         row = _row("tcgen05.alloc", tcgen05_memory.alloc, cta_group)
         address = as_value(self._k, cell.bytes, u32).ir
         made = self._columns.allocate(address, columns, name)
@@ -122,7 +122,7 @@ class Tcgen05(Noun):
 
         Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
-        memory_rules.check_columns(columns)
+        tensor_memory.check_columns(columns)
         self._issue(_row("tcgen05.dealloc", tcgen05_memory.dealloc, cta_group), tmem=tmem, columns=columns)
 
     def relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
@@ -153,11 +153,11 @@ class Tcgen05(Noun):
         if red is None:
             if type is not u32 or absolute or propagate_nan:
                 reason = "type, absolute and propagate_nan are of a load that reduces; say how with red="
-                memory_rules.VARIANT.fail(instruction="tcgen05.ld", reason=reason)
+                tensor_memory.VARIANT.fail(instruction="tcgen05.ld", reason=reason)
             row = _row("tcgen05.ld", tcgen05_memory.ld, shape, count, pack=pack)
         else:
             if pack:
-                memory_rules.VARIANT.fail(instruction="tcgen05.ld.red", reason="a load that reduces does not pack")
+                tensor_memory.VARIANT.fail(instruction="tcgen05.ld.red", reason="a load that reduces does not pack")
             nan = {"absolute": absolute, "propagate_nan": propagate_nan}
             row = _row("tcgen05.ld.red", tcgen05_memory.ld_red, shape, count, red, str(type), **nan)
         self._k.register_blocks += 1
@@ -196,7 +196,7 @@ class Tcgen05(Noun):
         wanted = row.operand("values").count
         if wanted != len(registers):
             reason = f"x{count} of {shape} is {wanted} registers a thread, and {len(registers)} were given"
-            memory_rules.VARIANT.fail(instruction="tcgen05.st", reason=reason)
+            tensor_memory.VARIANT.fail(instruction="tcgen05.st", reason=reason)
         self._issue(row, split=half_split, tmem=tmem, values=registers, **_split(row, half_split))
 
     def wait_st(self) -> None:
@@ -338,7 +338,7 @@ class Tcgen05(Noun):
 
 def _row(instruction: str, factory: Callable[Axes, Row], /, *axes: Axes.args, **named: Axes.kwargs) -> Row:
     """The row that `factory` has for these axes. Raises tcgen05.variant if it has none."""
-    return memory_rules.existing(instruction, lambda: factory(*axes, **named))
+    return tensor_memory.existing(instruction, lambda: factory(*axes, **named))
 
 
 def _split(row: Row, half_split: int) -> dict[str, Any]:
@@ -347,7 +347,7 @@ def _split(row: Row, half_split: int) -> dict[str, Any]:
         return {"half_split": half_split}
     if half_split:
         reason = f"half_split is {half_split}, and only shape {tcgen05_memory.SPLIT_SHAPE} has two halves"
-        memory_rules.VARIANT.fail(instruction=row.opcode, reason=reason)
+        tensor_memory.VARIANT.fail(instruction=row.opcode, reason=reason)
     return {}
 
 
@@ -356,9 +356,9 @@ def _check_operands(row: Row, given: Mapping[str, object], optional: Iterable[st
     names = {operand.name for operand in row.operands}
     wanted, got = ([name for name in optional if name in held] for held in (names, given))
     if wanted != got:
-        memory_rules.OPERANDS.fail(
+        tensor_memory.OPERANDS.fail(
             instruction=row.ptx, wanted=", ".join(wanted) or "no more operands", given=", ".join(got) or "none"
         )
     lanes = given.get("lanes")
     if isinstance(lanes, Sequence) and len(lanes) != row.operand("lanes").count:
-        memory_rules.LANES.fail(group=row.axes["cta_group"], wanted=row.operand("lanes").count, given=len(lanes))
+        tensor_memory.LANES.fail(group=row.axes["cta_group"], wanted=row.operand("lanes").count, given=len(lanes))

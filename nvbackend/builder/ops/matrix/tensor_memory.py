@@ -15,7 +15,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, u32
 from nvbackend.isel.machine.function import Access, MemoryObject, MemoryTouch, RegisterBlock, Touch
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, SPACE, Uses
-from nvbackend.isel.select.tcgen05.memory_rules import BOUNDS, READ_BEFORE_WAIT
+from nvbackend.isel.operands.tensor_memory import BOUNDS, READ_BEFORE_WAIT
 
 _COLUMN_MASK = (1 << LANE_SHIFT) - 1
 

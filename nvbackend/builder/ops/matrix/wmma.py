@@ -19,8 +19,8 @@ from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape, contiguous, register_count, spelled_shape
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, f64, s32, u32, u64
 from nvbackend.isel.machine import facts
+from nvbackend.isel.operands import wmma as wmma_operands
 from nvbackend.isel.select.shapes import shape_extents
-from nvbackend.isel.select.wmma import operand_rules as wmma_operand_rules
 from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
 from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
 
@@ -70,7 +70,7 @@ class WmmaFragment:
 
     def position(self, thread: int, index: int) -> tuple[int, int]:
         """Raises wmma.opaque, always: the place of an element is not specified."""
-        wmma_operand_rules.OPAQUE.fail(index=index, thread=thread, fragment=self.describe())
+        wmma_operands.OPAQUE.fail(index=index, thread=thread, fragment=self.describe())
 
     def describe(self) -> str:
         """What diagnostics call it."""
@@ -220,7 +220,7 @@ class Wmma(Noun):
         extents = shape_extents(shape)
         select_wmma_move(WmmaMoveRequest("load", fragment, extents, element, layout), self._k.target)
         kind = register_type(element)
-        wmma_operand_rules.check_arity(fragment, extents, element, kind, len(registers))
+        wmma_operands.check_arity(fragment, extents, element, kind, len(registers))
         values = [as_value(self._k, register, kind) for register in registers]
         return WmmaFragment(self._k, fragment, extents, element, None if fragment == "c" else layout, values)
 
@@ -232,7 +232,7 @@ class Wmma(Noun):
         found: list[Diagnostic] = []
         place = (request.fragment, request.shape, request.element)
         if isinstance(address, Address):
-            found += wmma_operand_rules.address_violations(instruction, *place, address.element, address.align)
+            found += wmma_operands.address_violations(instruction, *place, address.element, address.align)
             operands["address"] = address.bytes.ir
         else:
             operands["address"] = as_value(self._k, address, u64).ir
@@ -241,7 +241,7 @@ class Wmma(Noun):
             operands["stride"] = elements.ir
             if isinstance(elements.constant, int):
                 extent = contiguous(request.fragment, request.shape, request.layout)
-                found += wmma_operand_rules.stride_violations(instruction, *place, elements.constant, extent)
+                found += wmma_operands.stride_violations(instruction, *place, elements.constant, extent)
         raise_all(found)
         return operands
 
@@ -263,7 +263,7 @@ def _space(address: Address | Value) -> str | None:
 
 def _misplaced(place: str, shape: Shape, given: WmmaFragment, element: ElementType | None = None) -> list[Diagnostic]:
     """What is wrong with `given` where a fragment `place` of `shape`, and of `element` if one is named, belongs."""
-    return wmma_operand_rules.operand_violations(
+    return wmma_operands.operand_violations(
         place, shape, element or given.element, (given.fragment, given.shape, given.element), given.describe()
     )
 

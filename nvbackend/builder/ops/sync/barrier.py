@@ -14,7 +14,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import s32
 from nvbackend.intrinsics.sync import barriers as sync
-from nvbackend.isel.select import family_rules
+from nvbackend.isel.operands.sync import check_barrier_crowd
 from nvbackend.isel.target.variants import variant
 
 
@@ -71,5 +71,5 @@ class Barrier(Noun):
         if isinstance(count, int):
             if count > self._k.threads:
                 rules.BARRIER_WAITS.fail(threads=count, there=self._k.threads)
-            family_rules.check_barrier_crowd(count, self._threads.coming_to(as_value(self._k, identifier, s32)))
+            check_barrier_crowd(count, self._threads.coming_to(as_value(self._k, identifier, s32)))
         return self._k.emit(row, given)

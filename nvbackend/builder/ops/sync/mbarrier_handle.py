@@ -11,7 +11,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.variables import Variable, make_variable
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.isel.select import family_rules
+from nvbackend.isel.operands.sync import check_transaction_count
 
 KIND = Rule(
     id="mbarrier.kind",
@@ -106,7 +106,7 @@ def made_handle(
             instead="make it with kind=MbarrierKind.TMA, or leave expected_txn out",
         )
     if expected_txn is not None:
-        family_rules.check_transaction_count(expected_txn)
+        check_transaction_count(expected_txn)
     barrier = calls.array(1, arrive_count, name=tag)
     return MbarrierHandle(
         calls, barrier, kind, make_variable(k, 0, name=f"{tag}.phase"), expected_txn, arrive_count, tag

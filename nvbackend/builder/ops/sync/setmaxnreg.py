@@ -6,7 +6,7 @@ from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import register_budget
-from nvbackend.isel.select import family_rules
+from nvbackend.isel.operands.sync import check_register_count, check_setmaxnreg_target
 
 
 @user_facing
@@ -25,6 +25,6 @@ class SetMaxNReg(Noun):
         self._set_registers("dec", count)
 
     def _set_registers(self, action: str, count: int) -> None:
-        family_rules.check_setmaxnreg_target(self._k.target)
-        family_rules.check_register_count(count)
+        check_setmaxnreg_target(self._k.target)
+        check_register_count(count)
         issue(self._k, register_budget.setmaxnreg(action), registers=count)

@@ -16,6 +16,7 @@ from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import has_opcode
 from nvbackend.isel.flow.warp_paths import reachable, warp_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.operands.tensor_memory import BOUNDS
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.convergence.rules import BARRIER_DIVERGENT, BARRIER_SKIPPED
 from nvbackend.isel.protocols.tmem import rules
@@ -37,7 +38,6 @@ from nvbackend.isel.protocols.tmem.state import (
     is_placed,
     step,
 )
-from nvbackend.isel.select.tcgen05.memory_rules import BOUNDS
 
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE, rules.MISSING_BARRIER)
 """Rules found at the end of the kernel whose mistake is where the fact began."""

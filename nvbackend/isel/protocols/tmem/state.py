@@ -16,8 +16,8 @@ from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import tensor_memory_uses as tmem_uses
 from nvbackend.isel.machine.function import Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.operands import tensor_memory
 from nvbackend.isel.protocols.tmem import rules
-from nvbackend.isel.select.tcgen05 import memory_rules as tcgen05_memory_rules
 
 EXIT = "ret"
 ALLOC, DEALLOC, RELINQUISH = "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit"
@@ -106,9 +106,7 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Fi
         return state, found
     for touch in instr.touches:
         if touch.access is Access.READ:
-            state = _strike(
-                state, site, tcgen05_memory_rules.READ_BEFORE_WAIT, found, Known.LOADING, registers=touch.block.id
-            )
+            state = _strike(state, site, tensor_memory.READ_BEFORE_WAIT, found, Known.LOADING, registers=touch.block.id)
     if instr.opcode.startswith("tcgen05."):
         for one in columns(instr):
             state = _access(state, site, one, found)

@@ -15,7 +15,7 @@ from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.select.wmma.operand_rules import address_violations, described, misplaced, stride_violations
+from nvbackend.isel.operands.wmma import address_violations, described, misplaced, stride_violations
 from nvbackend.isel.target.target import Target
 
 

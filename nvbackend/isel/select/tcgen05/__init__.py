@@ -1,1 +1,1 @@
-"""tcgen05: the request, its rules, the selector, the rules on its words and on tensor memory."""
+"""tcgen05: the request, its rules, the selector, and the shapes that its instruction descriptor may name."""

@@ -12,7 +12,7 @@ from nvbackend import b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.fragments.wmma import contiguous
 from nvbackend.intrinsics.mma import wmma
-from nvbackend.isel.select.wmma.operand_rules import address_violations, stride_violations
+from nvbackend.isel.operands.wmma import address_violations, stride_violations
 from nvbackend.signature import Parameter, Pointer, Scalar
 
 CUBE = "m16n16k16"

@@ -7,45 +7,59 @@ from collections.abc import Callable
 import pytest
 
 from nvbackend.diagnostics import DiagnosticError, Severity
-from nvbackend.isel.select import family_rules
+from nvbackend.isel.operands.sync import (
+    RULES,
+    check_arrival_count,
+    check_barrier_crowd,
+    check_barrier_id,
+    check_barrier_threads,
+    check_bulk_size,
+    check_cluster_size,
+    check_cluster_target,
+    check_parity,
+    check_register_count,
+    check_setmaxnreg_target,
+    check_special_register,
+    check_transaction_count,
+)
 from nvbackend.isel.target.target import Target, target_names
 from tests.support.ptxas import assemble
 
 Check = Callable[..., object]
 
 KEPT_AND_BROKEN: list[tuple[str, Check, object, object, str]] = [
-    ("tma.bulk-size", family_rules.check_bulk_size, 48, 40, "a multiple of 16 bytes, not 40"),
-    ("setmaxnreg.range", family_rules.check_register_count, 232, 230, "24 to 256 registers by 8, not 230"),
+    ("tma.bulk-size", check_bulk_size, 48, 40, "a multiple of 16 bytes, not 40"),
+    ("setmaxnreg.range", check_register_count, 232, 230, "24 to 256 registers by 8, not 230"),
     (
         "setmaxnreg.target",
-        family_rules.check_setmaxnreg_target,
+        check_setmaxnreg_target,
         Target.parse("sm_90a"),
         Target.parse("sm_90"),
         "sm_90 at PTX 9.0 does not support setmaxnreg.inc.sync.aligned.u32",
     ),
-    ("barrier.id", family_rules.check_barrier_id, 15, 16, "named barriers 0 to 15, not 16"),
-    ("barrier.threads", family_rules.check_barrier_threads, 96, 100, "100 threads are not a positive multiple of 32"),
-    ("mbarrier.count", family_rules.check_arrival_count, 1, 0, "1 to 1048575 arrivals a phase, not 0"),
-    ("mbarrier.expect-tx", family_rules.check_transaction_count, 0, 1 << 20, "0 to 1048575 bytes, not 1048576"),
-    ("mbarrier.parity", family_rules.check_parity, 1, 2, "0 or 1, not 2"),
-    ("cluster.size", family_rules.check_cluster_size, 16, 17, "1 to 16 CTAs, not 17"),
+    ("barrier.id", check_barrier_id, 15, 16, "named barriers 0 to 15, not 16"),
+    ("barrier.threads", check_barrier_threads, 96, 100, "100 threads are not a positive multiple of 32"),
+    ("mbarrier.count", check_arrival_count, 1, 0, "1 to 1048575 arrivals a phase, not 0"),
+    ("mbarrier.expect-tx", check_transaction_count, 0, 1 << 20, "0 to 1048575 bytes, not 1048576"),
+    ("mbarrier.parity", check_parity, 1, 2, "0 or 1, not 2"),
+    ("cluster.size", check_cluster_size, 16, 17, "1 to 16 CTAs, not 17"),
     (
         "register.name",
-        family_rules.check_special_register,
+        check_special_register,
         "tid.x",
         "tid.w",
         "'tid.w' is not a special register that nvbackend reads; the nearest is tid.z",
     ),
     (
         "cluster.target",
-        family_rules.check_cluster_target,
+        check_cluster_target,
         Target.parse("sm_90"),
         Target.parse("sm_80"),
         "sm_80 at PTX 9.0 has no clusters",
     ),
     (
         "barrier.crowd",
-        lambda coming: family_rules.check_barrier_crowd(64, coming),
+        lambda coming: check_barrier_crowd(64, coming),
         64,
         65,
         "65 threads come to this barrier, and it opens for every 64",
@@ -70,12 +84,12 @@ def test_a_rule_passes_what_keeps_it_and_names_what_breaks_it(
 
 def test_every_rule_of_the_module_has_a_case_here() -> None:
     cases = {case[0] for case in KEPT_AND_BROKEN} | {"cluster.portable-size"}
-    assert {rule.id for rule in family_rules.RULES} == cases
+    assert {rule.id for rule in RULES} == cases
 
 
 def test_a_cluster_beyond_the_portable_size_is_a_warning() -> None:
-    assert family_rules.check_cluster_size(8) == ()
-    (warning,) = family_rules.check_cluster_size(9)
+    assert check_cluster_size(8) == ()
+    (warning,) = check_cluster_size(9)
     assert warning.severity is Severity.WARNING
     assert "9 CTAs" in warning.message
     assert "at most 8" in warning.fix
@@ -84,12 +98,12 @@ def test_a_cluster_beyond_the_portable_size_is_a_warning() -> None:
 @pytest.mark.parametrize(("given", "nearest"), [(0, 24), (30, 32), (27, 24), (1000, 256)])
 def test_the_fix_names_the_nearest_register_count(given: int, nearest: int) -> None:
     with pytest.raises(DiagnosticError, match=f"fix: use {nearest}\n"):
-        family_rules.check_register_count(given)
+        check_register_count(given)
 
 
 def test_the_fix_of_a_target_rule_names_targets_that_work() -> None:
     with pytest.raises(DiagnosticError) as raised:
-        family_rules.check_setmaxnreg_target(Target.parse("sm_100"))
+        check_setmaxnreg_target(Target.parse("sm_100"))
     fix = raised.value.diagnostics[0].fix
     named = [name for name in target_names() if f" {name}," in fix]
     assert named[0] == "sm_90a"
@@ -113,12 +127,12 @@ def _ptxas_takes(instruction: str) -> bool:
 @pytest.mark.parametrize(
     ("check", "instruction", "values"),
     [
-        (family_rules.check_register_count, "setmaxnreg.inc.sync.aligned.u32 {}", (16, 24, 28, 256, 264)),
-        (family_rules.check_barrier_id, "bar.sync {}", (0, 15, 16)),
-        (family_rules.check_barrier_threads, "bar.arrive 0, {}", (0, 32, 33, 1024)),
-        (family_rules.check_arrival_count, "mbarrier.init.shared.b64 [%r1], {}", (0, 1, (1 << 20) - 1, 1 << 20)),
-        (family_rules.check_parity, "mbarrier.try_wait.parity.shared.b64 %p1, [%r1], {}", (0, 1, 2)),
-        (family_rules.check_bulk_size, "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], {}", (16, 17, 32)),
+        (check_register_count, "setmaxnreg.inc.sync.aligned.u32 {}", (16, 24, 28, 256, 264)),
+        (check_barrier_id, "bar.sync {}", (0, 15, 16)),
+        (check_barrier_threads, "bar.arrive 0, {}", (0, 32, 33, 1024)),
+        (check_arrival_count, "mbarrier.init.shared.b64 [%r1], {}", (0, 1, (1 << 20) - 1, 1 << 20)),
+        (check_parity, "mbarrier.try_wait.parity.shared.b64 %p1, [%r1], {}", (0, 1, 2)),
+        (check_bulk_size, "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], {}", (16, 17, 32)),
     ],
 )
 def test_a_limit_is_where_ptxas_draws_it(check: Check, instruction: str, values: tuple[int, ...]) -> None:
@@ -128,4 +142,4 @@ def test_a_limit_is_where_ptxas_draws_it(check: Check, instruction: str, values:
 @pytest.mark.parametrize("threads", [-32, 0, 1056])
 def test_barrier_threads_that_ptxas_lets_through_are_refused(threads: int) -> None:
     """bar.sync takes any multiple of 32 from ptxas, zero and more than a CTA holds included."""
-    assert not _keeps(family_rules.check_barrier_threads, threads)
+    assert not _keeps(check_barrier_threads, threads)

@@ -11,7 +11,7 @@ from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import BY_NAME, u8
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.isel.select.tma.place_rules import RULES, check_places
+from nvbackend.isel.operands.tma_places import RULES, check_places
 from nvbackend.isel.select.tma.request import TmaRequest
 from nvbackend.isel.select.tma.select import select_tma
 from nvbackend.isel.target.target import Target

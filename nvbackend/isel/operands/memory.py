@@ -1,10 +1,11 @@
-"""Rules on what the instructions of caches, of clearing and of sleeping are given, with their checks."""
+"""What cp.async, multimem, shuffles, and the instructions of caches, of clearing and of sleeping are given."""
 
 from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import Row
 
 CLEARED_UNIT = 8
 """st.bulk clears a multiple of so many bytes, from an address that is a multiple of it."""
@@ -74,6 +75,21 @@ EXCHANGE = Rule(
     why="A value of another lane comes, or one that is not defined.",
     reference="PTX ISA 9.7.9 (shfl.sync)",
 )
+_MULTIMEM = "PTX ISA 9.7.9 (multimem.ld_reduce, multimem.st, multimem.red)"
+MULTIMEM_VALUES = Rule(
+    id="multimem.values",
+    message="{instruction} takes {wanted} register(s) of {kind}, and {given} were given",
+    fix="give as many registers as the vector has; four 8-bit elements are one",
+    why="The vector's length is part of the instruction's spelling.",
+    reference=_MULTIMEM,
+)
+MULTIMEM_ADDRESS = Rule(
+    id="multimem.address",
+    message="{instruction} at an address in shared memory",
+    fix="use an address of a multicast object, which lies in global memory",
+    why="What it does at any other address is not defined.",
+    reference=_MULTIMEM,
+)
 
 
 MEMBERS = Rule(
@@ -138,3 +154,16 @@ def check_sleep(nanoseconds: int) -> None:
         if nanoseconds < 0:
             advice = "count from 0 on: a time that has passed already is 0"
         SLEEP.fail(longest=LONGEST_SLEEP, given=nanoseconds, advice=advice)
+
+
+def check_multimem_values(row: Row, given: int, kind: object) -> None:
+    """Raises multimem.values unless `given` registers are the vector that `row` writes."""
+    wanted = row.operand("values").count
+    if given != wanted:
+        MULTIMEM_VALUES.fail(instruction=row.ptx, wanted=wanted, kind=kind, given=given)
+
+
+def check_multimem_address(instruction: str, *, in_shared: bool) -> None:
+    """Raises multimem.address for an address in shared memory."""
+    if in_shared:
+        MULTIMEM_ADDRESS.fail(instruction=instruction)
