@@ -117,7 +117,7 @@ class CopyAtom:
 
 def _run(bits: Layout) -> int:
     """The bits of one thread's first values that follow each other."""
-    return size(bits.mode(1).modes[0])
+    return size(bits[1].modes[0])
 
 
 @user_facing

@@ -33,17 +33,17 @@ class Reduction:
     @property
     def owners(self) -> tuple[int, ...]:
         """The threads that hold C at the end."""
-        return tuple(self.layout.mode(0).offsets())
+        return tuple(self.layout[0].offsets())
 
     def addends(self, owner: int) -> tuple[int, ...]:
         """The threads whose accumulators are to be added to those of `owner`; none to those of other threads."""
         if owner not in self.owners:
             return ()
-        return tuple(owner + further for further in self.layout.mode(1).offsets()[1:])
+        return tuple(owner + further for further in self.layout[1].offsets()[1:])
 
     def rounds(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """(from, to) of what can be added at once, in rounds that halve the number of parts."""
-        starts = self.layout.mode(1).offsets()
+        starts = self.layout[1].offsets()
         return tuple(
             tuple((owner + starts[source], owner + starts[target]) for source, target in pairs for owner in self.owners)
             for pairs in halving(self.parts)

@@ -195,10 +195,10 @@ class TiledCopy:
         """The tile's threads and values as one side of the atom has them, composed with the layout."""
         reference = self.atom.layout_ref_tv
         atoms = zipped_divide(self.layout_tv, (self.atom.threads, self.atom.values))
-        own, rest = composition(atoms.mode(0), _checked(composition(right_inverse(reference), side))), atoms.mode(1)
-        tv = make_layout(*(make_layout(own.mode(place), rest.mode(place)) for place in (0, 1)))
+        own, rest = composition(atoms[0], _checked(composition(right_inverse(reference), side))), atoms[1]
+        tv = make_layout(*(make_layout(own[place], rest[place]) for place in (0, 1)))
         tiles = zipped_divide(layout, tiler)
-        return make_layout(*composition(tiles.mode(0), coalesce(tv, (1, (1, 1)))).modes, tiles.mode(1))
+        return make_layout(*composition(tiles[0], coalesce(tv, (1, (1, 1)))).modes, tiles[1])
 
     def retile(self, layout: Layout) -> Layout:
         """A fragment (V, RestM, RestN, ...) of the same threads as ((FrgV,FrgX),RestM,RestN,...): CuTe's retile.
@@ -285,7 +285,7 @@ def _retiled(tiled: TiledCopy, layout: Layout) -> Layout:
     if any(size(mode) % count for mode, count in zip(layout.modes[1:], counts, strict=True)):
         fail(f"its tiles are not a multiple of the {counts} that this copy moves at once")
     cut = zipped_divide(layout, (values, *counts))
-    return make_layout(composition(cut.mode(0), atoms), *cut.mode(1).modes[1:])
+    return make_layout(composition(cut[0], atoms), *cut[1].modes[1:])
 
 
 def _kept_beyond(layout: Layout, factor: int) -> Layout:

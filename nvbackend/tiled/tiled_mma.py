@@ -239,7 +239,7 @@ class TiledMMA:
         tilers = tuple(self._tiler(*pair) for pair in zip(places, extents, strict=True))
         self._check_tile(name, layout, tuple(map(size, tilers)))
         atoms = zipped_divide(logical_divide(layout, tilers), tuple(map(Layout, extents)))
-        values = make_layout(composition(atoms.mode(0), tv), atoms.mode(1))
+        values = make_layout(composition(atoms[0], tv), atoms[1])
         threads = tuple(Layout(size(self._thr_layout, place + 1)) for place in places)
         return zipped_divide(values, (None, threads))
 
@@ -266,9 +266,9 @@ class TiledMMA:
     def layout_tv(self, operand: Operand) -> Layout:
         """What `get_layoutA_TV`, `_B` and `_C` give, by operand."""
         threads, values = self._cut(operand, Layout(self.extents(operand))).modes
-        own = dict(zip(operand.places, threads.mode(1).modes, strict=True))
+        own = dict(zip(operand.places, threads[1].modes, strict=True))
         others = [own.get(place, Layout(size(self._thr_layout, place + 1), 0)) for place in range(3)]
-        return make_layout(composition(make_layout(threads.mode(0), *others), self._coordinates()), values)
+        return make_layout(composition(make_layout(threads[0], *others), self._coordinates()), values)
 
     def _coordinates(self) -> Layout:
         """From a thread to its coordinate (V, M, N, K) as one integer; numbers that no thread has go round.
@@ -311,8 +311,8 @@ def _part(cut: AnyLayout, layout: AnyLayout, places: tuple[int, int], vmnk: tupl
     plain = cut.layout_b if isinstance(cut, ComposedLayout) else cut
     v, *mnk = vmnk
     threads = v, tuple(mnk[place] for place in places)
-    kept, offset = plain.slice_and_offset(threads, (None, (None,) * len(plain.mode(1, 1).modes)))
-    start = (plain.mode(0), threads)
+    kept, offset = plain.slice_and_offset(threads, (None, (None,) * len(plain[1, 1].modes)))
+    start = (plain[0], threads)
     if isinstance(layout, ComposedLayout):
         return Partition(replace(layout, layout_b=kept), offset, start)
     return Partition(kept, offset, start)

@@ -72,7 +72,7 @@ def multiple(layout: AnyLayout) -> int:
     `layout` is a partition, ((FrgV,FrgX),Rest...), of which an access has FrgV.
     """
     plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
-    outer = [*flat_modes(plain.mode(0, 1)), *(mode for part in plain.modes[1:] for mode in flat_modes(part))]
+    outer = [*flat_modes(plain[0, 1]), *(mode for part in plain.modes[1:] for mode in flat_modes(part))]
     steps = [stride for extent, stride in outer if extent > 1]
     return math.gcd(*steps, _swizzle_run(layout))
 
@@ -87,7 +87,7 @@ def access_faults(
     """
     plain = layout.layout_b if isinstance(layout, ComposedLayout) else layout
     element, needed = atom.element, atom.access_bytes * BYTE_BITS // atom.element.bits
-    own = coalesce(_static(plain.mode(0, 0)))
+    own = coalesce(_static(plain[0, 0]))
     extent, stride = flat_modes(own)[0]
     run = extent if stride == 1 else 1
     run = math.gcd(run, _swizzle_run(layout)) if isinstance(layout, ComposedLayout) else run
@@ -97,7 +97,7 @@ def access_faults(
                 atom=atom,
                 wanted=needed,
                 which=which,
-                layout=plain.mode(0, 0),
+                layout=plain[0, 0],
                 run=run,
                 nearest=_narrower(atom, run * element.bits),
             )

@@ -191,8 +191,8 @@ WARPGROUP_A: dict[int, tuple[int, Callable[[int, int], tuple[int, int]]]] = {
 def indices(layout: Layout, rows: int) -> list[list[int]]:
     """The index of every value of every thread, by thread."""
     offsets = layout.offsets()
-    threads = len(layout.mode(0).offsets())
-    assert max(offsets) < rows * len(layout.mode(1).offsets()) * threads
+    threads = len(layout[0].offsets())
+    assert max(offsets) < rows * len(layout[1].offsets()) * threads
     return [offsets[thread::threads] for thread in range(threads)]
 
 
@@ -208,13 +208,13 @@ def test_fragments_of_a_warpgroup_are_those_of_the_isa(n: int) -> None:
     ]
     for one in (one for one in OF_A_WARPGROUP if one.shape[1] == n):
         assert indices(one.layout_c, 64) == indices(one.layout_d, 64) == accumulators
-        assert (one.layout_b.mode(0).offsets(), one.layout_b.mode(1).offsets()) == (
+        assert (one.layout_b[0].offsets(), one.layout_b[1].offsets()) == (
             [0] * 128,
             list(range(n * one.shape[2])),
         )
         if one.a_residency is not Residency.REGISTERS:
-            assert one.layout_a.mode(0).offsets() == [0] * 128
-            assert one.layout_a.mode(1).offsets() == list(range(64 * one.stored_k))
+            assert one.layout_a[0].offsets() == [0] * 128
+            assert one.layout_a[1].offsets() == list(range(64 * one.stored_k))
             continue
         count, formula = WARPGROUP_A[one.bits]
         for thread, found in enumerate(held(one.layout_a, 128, 64)):

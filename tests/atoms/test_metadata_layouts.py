@@ -32,7 +32,7 @@ def test_metadata_is_where_the_figures_have_it(one: MmaAtom) -> None:
     width = {32: 2, 4: 8}.get(one.bits, 4)
     layout = one.layout_e
     assert layout is not None
-    values = layout.mode(1).offsets()
+    values = layout[1].offsets()
     assert len(values) == 8 * width
     for thread in range(one.threads):
         warp, lane = divmod(thread, 32)

@@ -87,8 +87,8 @@ def every_index_twice():
 @program("layout-algebra.mode")
 def third_mode_of_two():
     layout = Layout((6, 4), (4, 1))
-    layout.mode(2)  # breaks
-    layout.mode(1)  # keeps
+    layout[2]  # breaks
+    layout[1]  # keeps
 
 
 @program("layout-algebra.parse")

@@ -111,7 +111,7 @@ def matrices_moved(tiled, layout, count, *, transposed):
     parts = [tiled.get_slice(thread).partition_S(layout) for thread in range(tiled.size)]
     if tiled.atom.row.opcode == "stmatrix":
         parts = [tiled.get_slice(thread).partition_D(layout) for thread in range(tiled.size)]
-    rest = [range(size(parts[0].plain.mode(0, 1))), *(range(size(mode)) for mode in parts[0].plain.modes[1:])]
+    rest = [range(size(parts[0].plain[0, 1])), *(range(size(mode)) for mode in parts[0].plain.modes[1:])]
     found = {}
     for place, first in itertools.product(itertools.product(*rest), range(0, tiled.size, 32)):
         starts = [parts[first + lane]((0, place[0]), *place[1:]) for lane in range(8 * count)]
@@ -143,7 +143,7 @@ def test_what_ldmatrix_loads_is_what_the_mma_wants(mma, operand, count, transpos
         fragment, wanted = expected_registers(operand, tiled_mma, thread, 64, 64)
         registers = tiled.retile(fragment)
         got = {}
-        for place in itertools.product(*(range(size(mode)) for mode in (registers.mode(0, 1), *registers.modes[1:]))):
+        for place in itertools.product(*(range(size(mode)) for mode in (registers[0, 1], *registers.modes[1:]))):
             for index, coordinate in enumerate(loaded[thread, place]):
                 got[registers((index, place[0]), *place[1:])] = coordinate
         assert got == wanted
@@ -159,7 +159,7 @@ def test_what_stmatrix_stores_is_what_the_mma_has(count, transposed):
     for thread in (0, 5, 31, tiled.size - 1):
         fragment, wanted = expected_registers("C", tiled_mma, thread, 64, 64)
         registers = tiled.retile(fragment)
-        for place in itertools.product(*(range(size(mode)) for mode in (registers.mode(0, 1), *registers.modes[1:]))):
+        for place in itertools.product(*(range(size(mode)) for mode in (registers[0, 1], *registers.modes[1:]))):
             own = [wanted[registers((index, place[0]), *place[1:])] for index in range(tiled.atom.values)]
             assert own == stored[thread, place]
 

@@ -93,8 +93,8 @@ def test_what_is_allowed_is_aligned_and_contiguous(bits, pitch, base, rows):
     for thread in range(copy.size):
         part = copy.get_slice(thread).partition_S(layout)
         offsets = part.offsets()
-        for rest in range(size(make_layout(part.plain.mode(0, 1), *part.plain.modes[1:]))):
-            many = size(part.plain.mode(0, 0))
+        for rest in range(size(make_layout(part.plain[0, 1], *part.plain.modes[1:]))):
+            many = size(part.plain[0, 0])
             accesses.append(offsets[rest * many : (rest + 1) * many])
     part = copy.get_slice(0).partition_S(layout)
     thread_steps = math.gcd(*(copy.get_slice(thread).partition_S(layout).offset for thread in range(copy.size)))

@@ -105,7 +105,7 @@ def fitting(tile: Tensor, cut: PartCut, where: Inside | None) -> tuple[CopyAtom,
     Raises what the narrowest one breaks, when it is copied.
     """
     element = tile.element
-    values = size(cut(tile.layout).plain.mode(0))
+    values = size(cut(tile.layout).plain[0])
     count = max(1, min(values, _WIDEST_BITS // element.bits))
     while count > 1:
         if values % count == 0:

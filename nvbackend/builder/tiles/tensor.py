@@ -320,7 +320,7 @@ class Inside:
         for place, (part, at, bound) in enumerate(
             zip(self.coordinates._parts, self.coordinates._at, self.bounds, strict=True)
         ):
-            span = cosize(part.plain.mode(0, 0))
+            span = cosize(part.plain[0, 0])
             known = math.gcd(
                 multiple(part.layout),
                 _divisor(k, part.offset),

@@ -133,7 +133,7 @@ def _check_copy(
         if part.element.bits != atom.element.bits or part.element is not source.element:
             fail(f"it moves {atom.element}", f"give both as tensors of {atom.element}")
     for part, values in zip(parts, (size(atom.layout_src_tv, 1), size(atom.layout_dst_tv, 1)), strict=True):
-        own = _plain(part).mode(0).modes[0]
+        own = _plain(part)[0].modes[0]
         if size(own) != values:
             problem = f"of {_plain(part)} it would have {size(own)} values at once, and has {values}"
             fail(problem, "partition memory with partition_S or partition_D, and retile registers of an MMA")

@@ -63,15 +63,23 @@ class Layout:
             trusted(shape, stride) for shape, stride in zip(modes(self.shape), modes(self.stride), strict=True)
         )
 
-    def mode(self, *path: int) -> Layout:
-        """The layout of a mode: `layout.mode(0, 1)` is CuTe's `layout<0,1>(layout)`. Raises layout-algebra.mode."""
+    def __getitem__(self, path: int | tuple[int, ...]) -> Layout:
+        """The layout of a mode: `layout[0, 1]` is CuTe's `layout<0,1>(layout)`. Raises layout-algebra.mode."""
         found = self
-        for index in path:
+        for index in path if isinstance(path, tuple) else (path,):
             inner = found.modes
-            if not 0 <= index < len(inner):
+            if not isinstance(index, int) or not 0 <= index < len(inner):
                 MODE.fail(mode=index, layout=found, modes=len(inner))
             found = inner[index]
         return found
+
+    def __iter__(self) -> Iterator[Layout]:
+        """The modes, as `modes` has them."""
+        return iter(self.modes)
+
+    def __len__(self) -> int:
+        """The rank."""
+        return len(modes(self.shape))
 
     def __call__(self, *coordinate: Coordinate) -> Any:
         """The index of a coordinate; with `_` in it, the layout of the modes that are left open.

@@ -85,8 +85,8 @@ def smem_desc(
 def _parts(layout: AnyLayout) -> tuple[AnyLayout, tuple[Layout, ...]]:
     """Mode 0, still swizzled, and the other modes, which are not."""
     if isinstance(layout, ComposedLayout):
-        return layout.with_layout(lambda inner: inner.mode(0)), layout.layout_b.modes[1:]
-    return layout.mode(0), layout.modes[1:]
+        return layout.with_layout(lambda inner: inner[0]), layout.layout_b.modes[1:]
+    return layout[0], layout.modes[1:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ EXAMPLES: dict[str, Callable[[], Layout]] = {
     "(_3,(2,4)):(236,(26,1))": lambda: composition(DYNAMIC, (lay("_3:_4"), lay("_8:_2"))),
     "(_3,(4,2)):(59,(13,1))": lambda: composition(DYNAMIC, (3, 8)),
     "((_2,_2),(_2,_3)):((_4,_1),(_2,_8))": lambda: logical_divide(lay("(_4,_2,_3):(_2,_1,_8)"), lay("_4:_2")),
-    "(_3,(_2,_4)):(_177,(_13,_2))": lambda: zipped_divide(NINE, NINE_TILER).mode(0),
+    "(_3,(_2,_4)):(_177,(_13,_2))": lambda: zipped_divide(NINE, NINE_TILER)[0],
     "((_3,_3),((_2,_4),(_2,_2))):((_177,_59),((_13,_2),(_26,_1)))": lambda: logical_divide(NINE, NINE_TILER),
     "((_3,(_2,_4)),_3,(_2,_2)):((_177,(_13,_2)),_59,(_26,_1))": lambda: tiled_divide(NINE, NINE_TILER),
     "(_3,(_2,_4),_3,(_2,_2)):(_177,(_13,_2),_59,(_26,_1))": lambda: flat_divide(NINE, NINE_TILER),

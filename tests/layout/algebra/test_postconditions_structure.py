@@ -75,7 +75,7 @@ def test_sizes_of_modes(layout: Layout, data: st.DataObject) -> None:
     while isinstance(shape, tuple):
         path.append(data.draw(st.integers(0, len(shape) - 1)))
         shape = shape[path[-1]]
-        found = layout.mode(*path)
+        found = layout[tuple(path)]
         assert (found.shape, size(layout, *path)) == (shape, naive_size(shape))
         assert rank(layout, *path) == (len(shape) if isinstance(shape, tuple) else 1)
         assert depth(layout, *path) == naive_depth(shape)
@@ -87,7 +87,7 @@ def test_sizes_of_modes(layout: Layout, data: st.DataObject) -> None:
 def test_modes_side_by_side(parts: list[Layout]) -> None:
     assume(naive_size(tuple(part.shape for part in parts)) <= 4096)
     joined = make_layout(*parts)
-    assert list(joined.modes) == parts
+    assert list(joined) == list(joined.modes) == [joined[place] for place in range(len(joined))] == parts
     assert image(joined) == sums(parts)
 
 
@@ -201,7 +201,7 @@ def test_tilers_of_layouts(layout: Layout, data: st.DataObject) -> None:
             expected = naive_index((a * step_m + left[0][x], b * step_n + left[1][y]), layout.stride)
             assert logical((a, x), (b, y)) == zipped((a, b), (x, y)) == expected
             assert tiled((a, b), x, y) == flat(a, b, x, y) == expected
-    assert composition(layout, (tiler[0], _)) == make_layout(composition(layout.mode(0), tiler[0]), layout.mode(1))
+    assert composition(layout, (tiler[0], _)) == make_layout(composition(layout[0], tiler[0]), layout[1])
 
 
 @thorough
@@ -220,7 +220,7 @@ def test_products_of_modes(block: Layout, copies_m: int, copies_n: int) -> None:
     zipped, tiled, flat = made
     for a, b in itertools.product(*map(range, block.shape)):
         for x, y in itertools.product(range(copies_m), range(copies_n)):
-            wanted = naive_index((a, b), block.stride) + free(block.mode(0), x) + free(block.mode(1), y)
+            wanted = naive_index((a, b), block.stride) + free(block[0], x) + free(block[1], y)
             assert zipped((a, b), (x, y)) == tiled((a, b), x, y) == flat(a, b, x, y) == wanted
 
 

@@ -72,7 +72,7 @@ def test_tcgc_and_tcrc() -> None:
     tile, rest = zipped_divide(Layout((128, 128), (1, Dynamic(512))), (64, 64)).modes
     owned = composition(tile, thread_value)
     assert isinstance(owned, Layout)
-    t_cgc = make_layout(owned.mode(1), *rest.modes)
+    t_cgc = make_layout(owned[1], *rest.modes)
     assert str(t_cgc) == T_CGC
     t_crc = make_layout(t_cgc.shape)
     assert str(t_crc) == T_CRC

@@ -92,7 +92,7 @@ def test_atoms_of_any_width_are_the_atom_of_bits_recast(major: Major, mode: Mode
     """An element's first bit lies where the element does, in CuTe's atom of single bits."""
     atom, of_bits = gmma_atom(major, mode, bits), gmma_atom(major, mode, 1)
     contiguous = 1 if major is Major.K else 0
-    extent = atom.layout_b.mode(contiguous).shape
+    extent = atom.layout_b[contiguous].shape
     assert extent == mode.bytes * 8 // bits
     for across, along in itertools.product(range(8), range(0, extent, max(1, extent // 16))):
         place, first = (

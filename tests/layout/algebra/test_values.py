@@ -118,7 +118,7 @@ def test_strides_may_be_known_at_run_time_only() -> None:
         tile, rest = zipped_divide(Layout((128, 128), (1, pitch)), (64, 64)).modes
         value = composition(tile, parse("((_4,_8,_4),(_2,_2,_8)):((_128,_1,_16),(_64,_8,_512))"))
         assert isinstance(value, Layout)
-        return coalesce(make_layout(value.mode(1), *rest.modes), (1, 1, 1))(index)
+        return coalesce(make_layout(value[1], *rest.modes), (1, 1, 1))(index)
 
     kernel = with_pitch(owned)
     known = parse("((_2,_2,_8),_2,_2):((512,_8,4096),_64,32768)")

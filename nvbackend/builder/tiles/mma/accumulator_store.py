@@ -161,7 +161,7 @@ def of_one_atom(thread: Value, n: int) -> Cut:
         of_threads = composition(layout, owners)
         assert isinstance(of_threads, Layout)
         kept, start = of_threads.slice_and_offset(thread, None)
-        whole = kept.mode(0)
+        whole = kept[0]
         return Partition(Layout((whole.shape, 1, 1), (whole.stride, 0, 0)), start)
 
     return cut

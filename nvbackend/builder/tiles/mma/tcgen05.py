@@ -132,8 +132,8 @@ class TiledTcgen05:
         each = self.layouts.atom_extents(which)[0] // ctas
 
         def both(layout: Layout) -> Layout:
-            inside, outside = logical_divide(layout.mode(0), each).modes
-            return make_layout(make_layout(inside, Layout(ctas, 0), outside), layout.mode(1))
+            inside, outside = logical_divide(layout[0], each).modes
+            return make_layout(make_layout(inside, Layout(ctas, 0), outside), layout[1])
 
         return own.with_layout(both)
 

@@ -65,7 +65,7 @@ def tile_fragment(k: Core, tiled_mma: TiledMMA, operand: Operand, tile: SharedTi
         descriptor.template_word,
         tile.layout.element,
         tile.layout.major,
-        span=size(cosize(part.plain.mode(0))),
+        span=size(cosize(part.plain[0])),
         row=tile.layout.pitch,
         width=min(tile.layout.pitch, size(along)),
     )

@@ -181,7 +181,7 @@ class TiledWarpMma:
         def cut(layout: AnyLayout) -> Partition:
             part = self._partition(operand)(_spread(layout, count))
             own, *rest = part.plain.modes
-            return Partition(make_layout(zipped_divide(own, count).mode(1), *rest), part.offset)
+            return Partition(make_layout(zipped_divide(own, count)[1], *rest), part.offset)
 
         own, *rest = registers.layout.modes
         shape = (size(own) // count, *map(size, rest))
@@ -206,7 +206,7 @@ class TiledWarpMma:
         def cut(layout: AnyLayout) -> Partition:
             part = self.thread.partition_beside(Beside.METADATA, _spread(layout, width))
             own, *rest = part.plain.modes
-            words = zipped_divide(own, width).mode(1)
+            words = zipped_divide(own, width)[1]
             return Partition(make_layout(words, *rest), part.offset)
 
         self._check_beside("metadata", metadata, u16)
@@ -235,7 +235,7 @@ class TiledWarpMma:
         def cut(layout: AnyLayout) -> Partition:
             part = self.thread.partition_beside(beside, _spread(layout, scale.vec_size))
             assert isinstance(layout, Layout)
-            return Partition(make_layout(layout.mode(1), part.plain.mode(1)), part.offset)
+            return Partition(make_layout(layout[1], part.plain[1]), part.offset)
 
         blocks, rows = cut(scales.layout).plain.modes
         if size(blocks) % _FACTORS:
