@@ -297,9 +297,9 @@ INSIDE = [
 @pytest.mark.parametrize("use", INSIDE)
 def test_the_kernel_around_gets_nothing_of_the_one_inside(use) -> None:
     @nvb.kernel("sm_90a", threads=128)
-    def outer(k, x: Pointer(i32), *, use=None):
+    def outer(k, x: Pointer[i32], *, use=None):
         @nvb.kernel("sm_90a", threads=32)
-        def inner(own, y: Pointer(i32)):
+        def inner(own, y: Pointer[i32]):
             y[own.thread_id()] = 1
             if use is not None:
                 use(k, x)
@@ -319,7 +319,7 @@ def test_the_kernel_around_gets_nothing_of_the_one_inside(use) -> None:
 
 def test_builders_side_by_side_are_both_written_to() -> None:
     @nvb.kernel("sm_90a", threads=32)
-    def first(k, x: Pointer(i32)):
+    def first(k, x: Pointer[i32]):
         other = builder()
         other.arguments[0][other.thread_id()] = 3
         x[k.thread_id()] = 1
