@@ -20,5 +20,10 @@ def plain_number(given: Any) -> Any:
 
 def plain_numbers(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """`given` with its numbers plain, and those in its tuples; itself if all of them are plain."""
-    found = [tuple(map(plain_number, one)) if type(one) is tuple else plain_number(one) for one in given]
-    return tuple(found)
+    for one in given:
+        kind = type(one)
+        if kind is tuple or kind.__module__ == _NUMPY:
+            break
+    else:
+        return given  # most calls, and every operator of a value comes here
+    return tuple(tuple(map(plain_number, one)) if type(one) is tuple else plain_number(one) for one in given)

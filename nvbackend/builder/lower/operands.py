@@ -61,7 +61,8 @@ def _faults(function: ir.Function, row: Row, operand: Operand, given: object) ->
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, ir.Value) for value in values):
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", given)
         return
-    strange = next((value for value in values if not _fits(value.type, operand.register)), None)
+    kinds = {id(value.type): value for value in values}  # LLVM's types are few objects
+    strange = next((value for value in kinds.values() if not _fits(value.type, operand.register)), None)
     if len(values) != operand.count or strange is not None:
         shown = _counted(len(values), str((strange if strange is not None else values[0]).type)) if values else "none"
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", shown)

@@ -31,9 +31,12 @@ class OperandNumbers:
 
     def check(self, row: Row, operands: Operands) -> None:
         """Raises the rule of an operand whose run-time value certainly breaks it, in some thread that is here."""
+        checked = checked_operands(row)
+        if not checked:
+            return
         constants = {name: one.constant for name, one in operands.items() if isinstance(one, ir.Constant)}
         others = {name: number for name, number in constants.items() if type(number) is int}
-        for name in checked_operands(row):
+        for name in checked:
             value = operands.get(name)
             if not isinstance(value, ir.Instruction):
                 continue

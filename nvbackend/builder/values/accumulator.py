@@ -105,7 +105,8 @@ class Accumulator:
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
         self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
-        return [self._k.wrap(register, self.register_type) for register in self._k.read(self._storage)]
+        kind = self.register_type
+        return [self._k.wrap(register, kind) for register in self._k.read(self._storage)]
 
     def __len__(self) -> int:
         return self.registers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvbackend.atoms import atom_of
+from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.copy.tma_boxes import boxes_a_panel
@@ -126,12 +127,9 @@ class TmaEpilogue:
         for group in range(len(pairs) // MATRICES):
             place = walker.address(((0, group), 0, 0)).bytes
             registers = pairs[MATRICES * group : MATRICES * (group + 1)]
-            k.emit(matrix_move.stmatrix(MATRICES), {"address": place.ir, "fragment": [one.ir for one in registers]})
+            issue(k.core, matrix_move.stmatrix(MATRICES), address=place.ir, fragment=registers)
 
     def _packed(self, registers: list[Value]) -> list[Value]:
-        k = self._k
         row = matrix_move.pack(f"{self._layout.element.ptx}x2")
-        return [
-            k.core.wrap(k.emit(row, {"low": low.ir, "high": high.ir})["packed"][0], s32)
-            for low, high in zip(registers[::2], registers[1::2], strict=True)
-        ]
+        pairs = zip(registers[::2], registers[1::2], strict=True)
+        return [result(self._k.core, row, low=low, high=high) for low, high in pairs]

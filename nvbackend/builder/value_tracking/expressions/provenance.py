@@ -27,7 +27,7 @@ _STEPS = 64
 
 def sources(row: Row, operands: Operands) -> dict[str, frozenset[str]]:
     """The variables that the traced operands of `row` are computed from, for those where all are known."""
-    if not any(operand.name == "barrier" for operand in row.operands):
+    if not row.has_operand(_TRACED[0]):
         return {}
     traced = {}
     for name in _TRACED:
