@@ -65,18 +65,18 @@ def wgmma(row: Row, given: list[dict[str, Any]], memory: np.ndarray) -> list[dic
 def tcgen05(row: Row, given: dict[str, Any], memory: np.ndarray, tmem: np.ndarray) -> None:
     """kind::f16 of one CTA with f32 accumulators, which are in `tmem`: lanes by columns. PTX ISA 9.7.16.10.5."""
     assert row.ptx.startswith("tcgen05.mma.cta_group::1.kind::f16"), row.ptx
-    idesc, columns = given["idesc"][0], given["d"][0]
+    idesc, columns = given["idesc"], given["d"]
     m, n = (idesc >> 24 & 31) * 16, (idesc >> 17 & 63) * 8
     lane, columns = columns >> 16, columns & 0xFFFF
     assert idesc >> 4 & 3 == 1
     signs = [-1 if idesc >> bit & 1 else 1 for bit in (13, 14)]
-    words = given["a_desc"][0], given["b_desc"][0]
+    words = given["a_desc"], given["b_desc"]
     a, b = (
         sign * operand(memory, word, rows, 16, k_major=not idesc >> bit & 1, tcgen05=True)
         for word, rows, bit, sign in zip(words, (m, n), (15, 16), signs, strict=True)
     )
     lanes = [lane + one for one in lanes_of(m)]
-    held = tmem[lanes, columns : columns + n] if given["enable_d"][0] & 1 else 0
+    held = tmem[lanes, columns : columns + n] if given["enable_d"] & 1 else 0
     tmem[lanes, columns : columns + n] = a @ b.T + held
 
 

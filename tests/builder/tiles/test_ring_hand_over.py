@@ -251,5 +251,5 @@ def test_a_stage_that_is_fed_comes_free_in_every_cta_that_loads_it(cluster: int)
         pass
     commits = [given for row, given, _ in k.rows.values() if row.opcode == "tcgen05.commit"]
     assert [one.get("multicast_mask") for one in commits] == [None if cluster == 1 else 2**cluster - 1]
-    counts = [given["count"] for row, given, _ in k.rows.values() if row.opcode == "mbarrier.init"]
+    counts = [given["count"].constant for row, given, _ in k.rows.values() if row.opcode == "mbarrier.init"]
     assert counts == [1, 1, cluster, cluster]
