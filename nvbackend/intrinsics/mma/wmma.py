@@ -47,7 +47,7 @@ STORED = "d"
 """The fragment that is stored; the others are loaded."""
 _OPAQUE = "an opaque fragment: only wmma knows which element is where"
 LayoutPair = tuple[str, str]
-Gate = tuple[Feature, PtxVersion]
+Needs = tuple[Feature, PtxVersion]
 """What a target must have: features, and a PTX version at least."""
 
 
@@ -61,11 +61,11 @@ class Kind:
     types: tuple[ElementType, ...]
     shapes: tuple[Shape, ...]
     accumulators: tuple[ElementType, ...]
-    gate: Gate
+    gate: Needs
     layouts: tuple[LayoutPair, ...] = tuple(itertools.product(LAYOUTS, LAYOUTS))
     saturates: bool = False
     roundings: tuple[str | None, ...] = (None,)
-    popc: Mapping[str | None, Gate] = field(default_factory=dict)
+    popc: Mapping[str | None, Needs] = field(default_factory=dict)
 
     @property
     def operations(self) -> tuple[str | None, ...]:
@@ -86,8 +86,8 @@ class Kind:
 
 _SIXTEEN_DEEP: tuple[Shape, ...] = ((16, 16, 16), (8, 32, 16), (32, 8, 16))
 _SUB_BYTE_LAYOUTS: tuple[LayoutPair, ...] = (("row", "col"),)
-_TURING: Gate = (Feature.SM_75, _ALIGNED_PTX)
-_AMPERE: Gate = (Feature.SM_80, _AMPERE_PTX)
+_TURING: Needs = (Feature.SM_75, _ALIGNED_PTX)
+_AMPERE: Needs = (Feature.SM_80, _AMPERE_PTX)
 
 KINDS: tuple[Kind, ...] = (
     Kind((f16,), _SIXTEEN_DEEP, (f16, f32), (Feature.NONE, _ALIGNED_PTX)),
@@ -128,7 +128,7 @@ def kind_of_fragment(fragment: str, shape: Shape, element: ElementType) -> Kind 
     return next((kind for kind in KINDS if shape in kind.shapes and element in kind.types_of(fragment)), None)
 
 
-def gate_of_mma(kind: Kind, popc: str | None) -> Gate:
+def gate_of_mma(kind: Kind, popc: str | None) -> Needs:
     """What a target must have to multiply."""
     return kind.popc.get(popc, kind.gate)
 

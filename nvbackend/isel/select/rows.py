@@ -123,7 +123,7 @@ def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> Asked | N
 
 def check_row(row: Row, target: Target, immediates: Mapping[str, int]) -> None:
     """Raises whatever keeps `row` with these immediates from being emitted for `target`, at the caller's line."""
-    if row_faults(row, target, immediates):
+    if general_faults(row, target, immediates):
         raise_all(faults(row, target, immediates))
 
 
@@ -134,10 +134,12 @@ def faults(row: Row, target: Target, immediates: Mapping[str, int], at: Location
     """
     asked = asked_of(row, immediates)
     found = why_not(asked.gates, asked.request, target, at) if asked else []
-    return found or row_faults(row, target, immediates, at)
+    return found or general_faults(row, target, immediates, at)
 
 
-def row_faults(row: Row, target: Target, immediates: Mapping[str, int], at: Location | None = None) -> list[Diagnostic]:
+def general_faults(
+    row: Row, target: Target, immediates: Mapping[str, int], at: Location | None = None
+) -> list[Diagnostic]:
     """What `target` lacks for `row`, and which of the `immediates` it does not take."""
     return [*why_not(GATES, row, target, at), *_immediate_faults(row, immediates, at)]
 

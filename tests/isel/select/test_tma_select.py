@@ -8,7 +8,7 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tensormap, tma_bulk, tma_tensor
-from nvbackend.isel.select.rows import faults, row_faults
+from nvbackend.isel.select.rows import faults, general_faults
 from nvbackend.isel.select.tma.request import TmaRequest, request_of, row_of
 from nvbackend.isel.select.tma.rules import GATES
 from nvbackend.isel.select.tma.select import select_tma
@@ -145,7 +145,7 @@ def test_the_verifier_asks_what_the_selector_asks() -> None:
         for target in TARGETS:
             told = list(faults(row, target, {}))
             assert [each.rule_id for each in told] == [each.rule_id for each in why_not(GATES, request, target)]
-            assert bool(told) == bool(list(row_faults(row, target, {}))), f"{row.ptx} on {target}"
+            assert bool(told) == bool(list(general_faults(row, target, {}))), f"{row.ptx} on {target}"
 
 
 def test_a_row_that_copies_no_box_answers_no_request() -> None:

@@ -36,7 +36,7 @@ def _described(request: AnyRequest) -> str:
     return f"wmma.mma{popc} {spelled_shape(request.shape)} {request.a}"
 
 
-def _needed(request: AnyRequest) -> wmma.Gate | None:
+def _needed(request: AnyRequest) -> wmma.Needs | None:
     """What a target must have, None if the row is missing for another reason."""
     kind = request.kind
     if kind is None:
