@@ -16,10 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from textwrap import dedent
+from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock, Touch
 from nvbackend.isel.target.target import Target
+from tests.support.semantics import semantics_of
 
 FILE = "kernel.py"
 
@@ -51,16 +53,15 @@ class Program:
         names = [word for word in rest if "=" not in word]
         location = Location(FILE, number, "kernel")
         if opcode == "mma":
-            return MachineInstr("wgmma.mma_async", touches=tuple(self._mma(names[0], options)), location=location)
+            touches = tuple(self._mma(names[0], options))
+            return _instr("wgmma.mma_async", touches=touches, location=location)
         if opcode == "wait":
             pending, *drained = names
             touches = self._touches(drained, Access.DRAIN)
-            return MachineInstr(
-                "wgmma.wait_group", immediates={"pending": int(pending)}, touches=touches, location=location
-            )
+            return _instr("wgmma.wait_group", immediates={"pending": int(pending)}, touches=touches, location=location)
         simple = {"fence": "wgmma.fence", "commit": "wgmma.commit_group", "ret": "ret"}
         if opcode in simple:
-            return MachineInstr(simple[opcode], location=location)
+            return _instr(simple[opcode], location=location)
         access = {"read": Access.READ, "write": Access.WRITE}[opcode]
         return MachineInstr(f"registers.{opcode}", touches=self._touches(names, access), location=location)
 
@@ -75,6 +76,10 @@ class Program:
 
     def registers(self, name: str) -> RegisterBlock:
         return self._registers.setdefault(name, RegisterBlock(len(self._registers) + 1, name))
+
+
+def _instr(opcode: str, **parts: Any) -> MachineInstr:
+    return MachineInstr(opcode, semantics=semantics_of(opcode), **parts)
 
 
 def lines_and_rules(diagnostics: Iterable[Diagnostic]) -> set[tuple[int, str]]:

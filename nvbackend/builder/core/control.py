@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from nvbackend.builder.core.core import RETURN, Core
+from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.scopes import rules
@@ -18,6 +18,7 @@ from nvbackend.builder.thread_tables.thread_set import ThreadSet
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, caller_location
 from nvbackend.intrinsics.row.types import ElementType, pred, s32
+from nvbackend.isel.machine.pseudo import RETURN
 
 Known = dict[Storage, list[ir.Value]]
 

@@ -19,7 +19,7 @@ from nvbackend.builder.value_tracking.addresses.peer_ranks import PeerRanks
 from nvbackend.builder.value_tracking.addresses.peers import Peers
 from nvbackend.builder.value_tracking.addresses.places import Places
 from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
-from nvbackend.builder.value_tracking.execution import BARRIER, Execution
+from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.provenance import note_update, parity_facts, sources, swizzle_facts
 from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
 from nvbackend.builder.value_tracking.uniformity import Choice, branches
@@ -28,15 +28,14 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Location, caller_location, raise_all
 from nvbackend.intrinsics.row.row import Effect, Role, Row
+from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
+from nvbackend.isel.machine.pseudo import RETURN
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
 from nvbackend.isel.target.target import Target
-
-RETURN = "ret"
-"""The pseudo-instruction that ends a kernel's thread."""
 
 
 class Core:
@@ -394,4 +393,4 @@ class Core:
 
 
 def _returns(block: MachineBlock) -> bool:
-    return bool(block.instructions) and block.instructions[-1].opcode == RETURN
+    return bool(block.instructions) and block.instructions[-1].semantics.exits

@@ -26,8 +26,8 @@ from nvbackend.builder.values.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.row.types import ElementType, s64, u32
-from nvbackend.isel.flow.memory_uses import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.machine.function import MemoryUse
+from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
 from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target
 from nvbackend.isel.target.variants import VARIANT

@@ -18,10 +18,10 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.guard import GUARD, guarded
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE, Scope
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Semantics
 from nvbackend.intrinsics.row.types import s32, u32
-from nvbackend.intrinsics.sync import barriers as sync
-from nvbackend.intrinsics.sync import cluster, mbarrier
+from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.machine import facts
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
@@ -147,9 +147,9 @@ class Ring:
         if wrong:
             pipeline_rules.RING_ROLE.fail(call=call, who=who, block=self._k.core.regions[-1].describe())
         for instruction in reversed(list(self._k.machine.instructions())):
-            if instruction.opcode in _SYNCHRONISES:
+            if _synchronises(instruction.semantics):
                 return
-            if instruction.opcode == mbarrier.init().opcode:
+            if instruction.semantics.mbarrier is MbarrierUse.INIT:
                 pipeline_rules.RING_NOT_READY.fail(call=call)
 
     def _check_drained(self, call: str, stage: str, advice: str, rounds: int = 1) -> None:
@@ -215,8 +215,11 @@ _GIVEN_BACK = (
 """By how many groups stay in flight: the call, what it gives back, and what to do where that is still read."""
 _LOOPS = ("range", "loop")
 """The kinds of blocks that run more than once."""
-_SYNCHRONISES = frozenset({sync.barrier_sync().opcode, cluster.barrier_wait().opcode})
-"""What every thread of the CTA waits at, after which mbarriers that one thread has initialised are there for all."""
+
+
+def _synchronises(said: Semantics) -> bool:
+    """Whether threads wait there, after which mbarriers that one thread has initialised are there for all."""
+    return said.waits_at(Scope.CTA) or said.waits_at(Scope.CLUSTER)
 
 
 def grouped_tile(k: FunctionBuilder, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:

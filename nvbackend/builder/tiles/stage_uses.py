@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject
-from nvbackend.isel.protocols.wgmma.state import COMMIT_GROUP, MMA_ASYNC, WAIT_GROUP, pending_groups
+from nvbackend.isel.protocols.wgmma.state import pending_groups
 
 
 def multiply_in_flight(
@@ -19,12 +20,13 @@ def multiply_in_flight(
     groups: list[list[MachineInstr]] = [[]]  # the last one is open
     waited = 0  # how many of the first groups a wait has left in flight
     for place, instruction in enumerate((*stage, *following)):
-        if instruction.opcode == MMA_ASYNC:
+        said = instruction.semantics
+        if said.issues is Completion.MMA_GROUP:
             if place < len(stage) and any(touch.object in tiles for touch in instruction.memory):
                 groups[-1].append(instruction)
-        elif instruction.opcode == COMMIT_GROUP:
+        elif said.commits is Completion.MMA_GROUP:
             groups.append([])
-        elif instruction.opcode == WAIT_GROUP:
+        elif said.awaits is Completion.MMA_GROUP:
             groups = groups[-1 - pending_groups(instruction) :]
             waited = len(groups) - 1
     return next((group[-1] for group in reversed(groups[:waited]) if group), None)

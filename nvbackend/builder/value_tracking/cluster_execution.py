@@ -18,8 +18,8 @@ from nvbackend.builder.thread_tables.arithmetic import signed
 from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.thread_tables.thread_set import ThreadSet
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.intrinsics.copy import tma_parts
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Reach, Scope
 
@@ -91,7 +91,7 @@ class ClusterExecution:
         """Whose mbarriers `row` reaches; `owner` has the CTA that its barrier's address is of, where that is known."""
         groups, given = self._groups(operands), operands.get(facts.MASK)
         mask = self.numbers(given) if isinstance(given, (ir.Value, int)) else None
-        if row.axes.get("multicast") and not row.has_operand(facts.MASK):
+        if row.semantics.multicast and not row.has_operand(facts.MASK):
             mask = Numbers(lambda *_: _MASK)  # it goes to every CTA of the cluster
         addressed = _addressed(row, mask, owner)
         parts = zip(*(self._of_cta(rank, each, addressed) for rank, each in enumerate(groups)), strict=True)
@@ -141,11 +141,11 @@ def _addressed(row: Row, mask: Numbers | None, owner: Numbers | None) -> Numbers
 
     `owner` has the CTA of the barrier's address.
     """
-    if not row.axes.get("multicast"):
+    if not row.semantics.multicast:
         return None if owner is None else Numbers(lambda *place: 1 << (owner.at(*place) & 15), owner.by_thread)
     if mask is None:
         return None
-    if row.axes.get("cta_group") != _PAIR or row.family != tma_parts.FAMILY:
+    if row.axes.get("cta_group") != _PAIR or row.semantics.issues is not Completion.BYTES:
         return Numbers(lambda *place: mask.at(*place) & _MASK, mask.by_thread)
     if owner is None:
         return None

@@ -19,10 +19,11 @@ from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.guard import GUARD
 from nvbackend.intrinsics.row.row import Role, Row
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, Scope
 
-BARRIER = "barrier"
+_BULK = (Completion.BULK_GROUP, Completion.BYTES)
 """The operand that holds the address of an mbarrier."""
 _CONSTANTS = (facts.COUNT, facts.BYTES, facts.PARITY, facts.MASK, facts.STRIDE)
 _OTHER_AXES = ("llvm.nvvm.read.ptx.sreg.tid.y", "llvm.nvvm.read.ptx.sreg.tid.z")
@@ -264,7 +265,9 @@ class Execution:
 
 
 def _is_counted(row: Row) -> bool:
-    return any(operand.name == BARRIER for operand in row.operands) or row.family in ("tma", "cluster")
+    said = row.semantics
+    of_cluster = said.barrier is not None and said.barrier.scope is Scope.CLUSTER
+    return of_cluster or said.mbarrier is not None or said.completion in _BULK
 
 
 def _constants(row: Row, operands: Operands) -> dict[str, int]:

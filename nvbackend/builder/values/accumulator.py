@@ -15,6 +15,7 @@ from nvbackend.intrinsics.fragments.warpgroup import accumulator_position, check
 from nvbackend.intrinsics.row.row import RegisterClass
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, s32, u16, u32
 from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
+from nvbackend.isel.machine.pseudo import READ_REGISTERS, WRITE_REGISTERS
 
 _HALF_BITS = f16.bits
 
@@ -98,13 +99,13 @@ class Accumulator:
         if len(values) != self.registers:
             ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
         given = [as_value(self._k, value, self.register_type).ir for value in values]
-        self._k.pseudo("registers.write", [Touch(self.block, Access.WRITE)])
+        self._k.pseudo(WRITE_REGISTERS, [Touch(self.block, Access.WRITE)])
         self._k.write(self._storage, given)
         self._k.write(self._scale, [constant(self._k, 1, s32).ir])
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
-        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
+        self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)])
         kind = self.register_type
         return [self._k.wrap(register, kind) for register in self._k.read(self._storage)]
 
@@ -138,5 +139,5 @@ class Fragment:
     @property
     def registers(self) -> tuple[Value, ...]:
         """The thread's four registers, to read: no mma that multiplies them may be in flight (wgmma.read-in-flight)."""
-        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
+        self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)])
         return self._registers

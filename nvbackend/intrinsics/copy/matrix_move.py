@@ -74,9 +74,9 @@ def _move(opcode: str, found: MatrixShape, count: int, transposed: bool) -> tupl
     return f"{opcode}.{shape}.shared.{found.element}", f"llvm.nvvm.{opcode}.{shape}.{found.element}.p{space}"
 
 
-def _lanes(found: MatrixShape, count: int) -> int | None:
-    """The lanes whose addresses are used, of which other shapes than those of 16-bit elements say nothing here."""
-    return ROWS * count if found is HALVES else None
+def _lanes(found: MatrixShape, count: int) -> int:
+    """The lanes whose addresses are used; not known of other elements than those of 16 bits."""
+    return ROWS * count if found is HALVES else 0
 
 
 @cache

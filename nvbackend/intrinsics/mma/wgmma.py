@@ -9,7 +9,7 @@ scale-D of the next instruction on this accumulator, and the immediates `selecto
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from nvbackend.intrinsics.fragments.warpgroup import A_REGISTERS
@@ -173,7 +173,7 @@ def mma_async(
 def _multiplying(n: int, a_in_registers: bool, sparse: bool) -> Semantics:
     """K_BITS of each row of A are read, of which a sparse one has as many as a dense one, and of each column of B."""
     line = K_BITS // 8
-    a, b = reads("a_desc", M * line), reads("b_desc", n * line * (2 if sparse else 1))
+    a, b = reads("a_desc", M * line), replace(reads("b_desc", n * line * (2 if sparse else 1)), by_each_warp=True)
     return Semantics(
         issues=Completion.MMA_GROUP,
         memory=(b,) if a_in_registers else (a, b),

@@ -27,7 +27,7 @@ from nvbackend.intrinsics.fragments.wmma import (
 from nvbackend.intrinsics.row.axes import NoSuchRow, chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, operand, output
-from nvbackend.intrinsics.row.semantics import Matrix, Semantics, reads, writes
+from nvbackend.intrinsics.row.semantics import Fragment, Matrix, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 
 _ALIGNED_PTX: PtxVersion = (6, 3)
@@ -194,7 +194,10 @@ def _move(
         requires=features,
         ptx_version=ptx_version,
         effects=Effect.CONVERGENT | (Effect.READS_MEMORY if operation == "load" else Effect.WRITES_MEMORY),
-        semantics=Semantics(memory=((reads if operation == "load" else writes)(address.name, matrix),)),
+        semantics=Semantics(
+            memory=((reads if operation == "load" else writes)(address.name, matrix),),
+            fragments=(Fragment(values.name, fragment, shape, element, layout if fragment in MULTIPLICANDS else None),),
+        ),
         section=section,
         summary=f"A warp {operation}s its fragment {fragment.upper()} of a matrix.",
         axes={
@@ -207,6 +210,11 @@ def _move(
             "strided": strided,
         },
     )
+
+
+def _fragments(shape: Shape, elements: Mapping[str, ElementType], layouts: LayoutPair) -> tuple[Fragment, ...]:
+    layout = dict(zip(MULTIPLICANDS, layouts, strict=True))
+    return tuple(Fragment(name, name, shape, element, layout.get(name)) for name, element in elements.items())
 
 
 @cache
@@ -250,7 +258,7 @@ def mma(
         requires=features,
         ptx_version=ptx_version,
         effects=Effect.CONVERGENT,
-        semantics=Semantics(multiplies=True),
+        semantics=Semantics(fragments=_fragments(shape, elements, layouts), multiplies=True),
         section="9.7.14.4.5",
         summary="A warp multiplies its fragments A and B, and adds C.",
         axes={

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 
 from nvbackend.intrinsics.row.hierarchy import Scope
+from nvbackend.intrinsics.row.types import ElementType
 
 BARRIER = "barrier"
 """The operand with the address of the mbarrier that an instruction uses."""
@@ -57,6 +58,8 @@ class Completion(_Word):
     LOAD_WAIT = "tcgen05.wait::ld"
     STORE_WAIT = "tcgen05.wait::st"
     NOTHING = "nothing: no one can wait for it"
+
+    __hash__ = object.__hash__  # quick: Enum's own is of the name, and written in Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +118,15 @@ Extent = int | str | Matrix | None
 class MemoryOperand:
     """Memory that an instruction reads or, if it `writes`, changes: where its operand says, in that register's space.
 
-    An operand of 64 bits is a descriptor of shared memory. `lanes` of a warp each give an address, where not all do
-    and their number is known.
+    An operand of 64 bits is a descriptor of shared memory. `lanes` of a warp give an address each, 0 where their number
+    is not known, None where all that execute it give one. `by_each_warp`: all of it, and not a part each.
     """
 
     name: str
     writes: bool
     extent: Extent = None
     lanes: int | None = None
+    by_each_warp: bool = False
 
     def __repr__(self) -> str:
         given = [self.name, *(repr(one) for one in (self.extent, self.lanes) if one is not None)]
@@ -137,6 +141,21 @@ def reads(name: str, extent: Extent = None, lanes: int | None = None) -> MemoryO
 def writes(name: str, extent: Extent = None, lanes: int | None = None) -> MemoryOperand:
     """The instruction writes where operand `name` says."""
     return MemoryOperand(name, True, extent, lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """An operand whose registers hold a fragment of a matrix, in an order that only the same family knows.
+
+    `which` of the matrices it is (a, b, c, d), of a product's (M, N, K) and of what elements; the `layout` matters of a
+    and b alone.
+    """
+
+    name: str
+    which: str
+    shape: tuple[int, int, int]
+    element: ElementType
+    layout: str | None = None
 
 
 class TensorMemory(_Word):
@@ -163,7 +182,8 @@ class Semantics:
     A thread may go on by it after what others did in the scope that it `acquires` in, and others after what it did in
     the one that it `releases` in; relaxed forms count. `memory` is accessed through `proxy`. `together`: the threads
     that execute a convergent instruction as one, THREAD for any lanes that are there. `multicast`: it concerns the same
-    place of several CTAs. `peers`: its address may be that of another CTA although its register is for the own ones.
+    place of several CTAs. `peers`: its address may be that of another CTA although its register is for the own ones;
+    `in_peer`: its memory is that of another CTA.
     `cta_group`: the CTAs that share the tensor memory that it works on. `atomic`: it reads and writes in one step.
     `exits`: the thread ends.
     """
@@ -179,6 +199,7 @@ class Semantics:
     releases: Scope = Scope.THREAD
     memory: tuple[MemoryOperand, ...] = ()
     proxy: Proxy = Proxy.GENERIC
+    fragments: tuple[Fragment, ...] = ()
     multiplies: bool = False
     tensor_memory: TensorMemory | None = None
     cta_group: int | None = None
@@ -186,6 +207,7 @@ class Semantics:
     together: Scope = Scope.WARP
     multicast: bool = False
     peers: bool = False
+    in_peer: bool = False
     atomic: bool = False
     exits: bool = False
 
@@ -193,6 +215,16 @@ class Semantics:
     def completion(self) -> Completion | None:
         """By what the asynchronous operations complete that it is a step of."""
         return self.issues or self.commits or self.awaits or self.tracks
+
+    def arrives_at(self, scope: Scope) -> bool:
+        """Whether it arrives at a barrier of threads of this scope."""
+        barrier = self.barrier
+        return barrier is not None and barrier.arrives and barrier.scope is scope
+
+    def waits_at(self, scope: Scope) -> bool:
+        """Whether it waits at a barrier of threads of this scope."""
+        barrier = self.barrier
+        return barrier is not None and barrier.waits and barrier.scope is scope
 
     def accesses(self, name: str) -> MemoryOperand | None:
         """How it accesses memory where operand `name` says, None if it does not."""

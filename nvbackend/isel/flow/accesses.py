@@ -7,15 +7,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.dataflow import Site, sites_of
-from nvbackend.isel.flow.extents import BARRIER, dense_extent
+from nvbackend.isel.flow.extents import dense_extent
 from nvbackend.isel.flow.finished import kept_of_text
-from nvbackend.isel.flow.memory_uses import CP_ASYNC, defining_blocks, is_remote, symbol_terms
+from nvbackend.isel.flow.memory_uses import defining_blocks, is_remote, symbol_terms
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
-_WGMMA = "wgmma.mma_async"
 _TILE_BYTES = 16
 """Parts of an allocation that are larger than this are tiles or stages: accesses inside of one belong together."""
 _COMPARED = 32
@@ -157,22 +155,21 @@ def shared_accesses(function: MachineFunction) -> Mapping[int, Sequence[tuple[Ki
 
 
 def _kind(instr: MachineInstr, touch: MemoryTouch) -> Kind | None:
-    if touch.use is MemoryUse.WRITE and instr.opcode == CP_ASYNC:
+    if touch.use is MemoryUse.WRITE and instr.semantics.issues is Completion.COPY_GROUP:
         return Kind.COPY
     if touch.use is MemoryUse.ASYNC_WRITE:
         return None if instr.row is None else Kind.RECEIVE if is_remote(instr.row) else Kind.LOAD
-    return _async_read(instr) if touch.use is MemoryUse.ASYNC_READ else _KINDS.get(touch.use)
+    return _ASYNC_READS.get(instr.semantics.issues) if touch.use is MemoryUse.ASYNC_READ else _KINDS.get(touch.use)
 
 
 _KINDS = {MemoryUse.READ: Kind.READ, MemoryUse.WRITE: Kind.WRITE}
-
-
-def _async_read(instr: MachineInstr) -> Kind:
-    if instr.opcode.startswith("tcgen05."):
-        return Kind.MULTIPLY_5
-    if instr.opcode == _WGMMA:
-        return Kind.MULTIPLY
-    return Kind.SEND if instr.row is not None and instr.row.has_operand(BARRIER) else Kind.STORE
+_ASYNC_READS: dict[Completion | None, Kind] = {
+    Completion.COMMIT: Kind.MULTIPLY_5,
+    Completion.MMA_GROUP: Kind.MULTIPLY,
+    Completion.BYTES: Kind.SEND,
+    Completion.BULK_GROUP: Kind.STORE,
+}
+"""By what tells that it is done."""
 
 
 def _barrier(instr: MachineInstr) -> MemoryObject | None:
@@ -196,21 +193,7 @@ def _counted(instr: MachineInstr, touch: MemoryTouch) -> int:
     """The bytes that the access surely touches; an operand of wgmma has gaps where it is a part of a tile."""
     if touch.bytes is None:
         return 0
-    if instr.row is None:
-        return touch.bytes
-    if instr.opcode != _WGMMA:
-        return dense_extent(instr.row, touch.bytes)
-    m, n, k = _shape(instr.row)
-    rows, element = (m, instr.row.axes["a"]) if touch.operand == "a_desc" else (n, instr.row.axes["b"])
-    stored = k // 2 if touch.operand == "a_desc" and instr.row.axes["sparse"] else k
-    assert isinstance(element, ElementType)
-    return min(touch.bytes, rows * stored * element.bits // 8)
-
-
-def _shape(row: Row) -> tuple[int, int, int]:
-    shape = row.axes["shape"]
-    assert isinstance(shape, tuple)
-    return shape
+    return touch.bytes if instr.row is None else dense_extent(instr.row, touch.operand, touch.bytes)
 
 
 def _meet(instr: MachineInstr, touch: MemoryTouch, other_instr: MachineInstr, other: MemoryTouch) -> bool | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import TypeVar, cast
 
+from nvbackend.intrinsics.row.semantics import Semantics
 from nvbackend.isel.machine.function import MachineFunction
 
 Found = TypeVar("Found")
@@ -58,11 +59,7 @@ def with_successors(function: MachineFunction, successors: Mapping[str, list[str
 
 
 @kept_of_text
-def opcodes(function: MachineFunction) -> frozenset[str]:
-    """The opcodes of all instructions."""
-    return frozenset([instr.opcode for block in function.blocks.values() for instr in block.instructions])
-
-
-def has_opcode(function: MachineFunction, prefix: str | tuple[str, ...]) -> bool:
-    """Whether the opcode of some instruction begins so."""
-    return any(opcode.startswith(prefix) for opcode in opcodes(function))
+def semantics_in(function: MachineFunction) -> tuple[Semantics, ...]:
+    """What the instructions are, each once."""
+    found = {id(instr.semantics): instr.semantics for block in function.blocks.values() for instr in block.instructions}
+    return tuple(found.values())

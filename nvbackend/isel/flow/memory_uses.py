@@ -7,42 +7,20 @@ from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
 from nvbackend.intrinsics.row.row import Operand, RegisterClass, Role, Row
-from nvbackend.isel.flow.extents import BARRIER
+from nvbackend.intrinsics.row.semantics import BARRIER, Proxy
 from nvbackend.isel.machine.function import MachineInstr, MemoryUse
 
-LOAD_SHARED = "ld.shared"
-STORE_SHARED = "st.shared"
-ATOMIC_SHARED = "atom.shared"
-"""Pseudo-instructions that record what ordinary code reads and writes in shared memory."""
-ATOMIC_GLOBAL = "atom.global"
-"""Records an atomic of global memory: threads may wait for one another by it."""
-IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
-"""The same of the shared memory of the cluster's other CTAs."""
-_OWN_WRITES = (STORE_SHARED, ATOMIC_SHARED)
-_PEER_WRITES = tuple(IN_CLUSTER[one] for one in _OWN_WRITES)
 PEER_SPACE = "shared::cluster"
 """The space of allocations in another CTA."""
-CP_ASYNC = "cp.async"
 
 _ADDRESSES = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
-ORDINARY: Mapping[str, MemoryUse] = {
-    "ldmatrix": MemoryUse.READ,
-    "stmatrix": MemoryUse.WRITE,
-    "wmma.load.a": MemoryUse.READ,
-    "wmma.load.b": MemoryUse.READ,
-    "wmma.load.c": MemoryUse.READ,
-    "wmma.store.d": MemoryUse.WRITE,
-    "st.bulk": MemoryUse.WRITE,
-    "tcgen05.alloc": MemoryUse.WRITE,
-    "tensormap.replace": MemoryUse.WRITE,
-    "tensormap.cp_fenceproxy": MemoryUse.READ,
-    CP_ASYNC: MemoryUse.WRITE,  # continues after the issue, but through the generic proxy
+_USES = {
+    (Proxy.GENERIC, False): MemoryUse.READ,
+    (Proxy.GENERIC, True): MemoryUse.WRITE,
+    (Proxy.ASYNC, False): MemoryUse.ASYNC_READ,
+    (Proxy.ASYNC, True): MemoryUse.ASYNC_WRITE,
 }
-"""By opcode: what the instruction does at its address through the generic proxy."""
-_ASYNCHRONOUS = re.compile(r"cp\.(reduce\.)?async\.bulk(\.tensor)?|(st|red)\.async|clusterlaunchcontrol\.try_cancel")
-_DESCRIBED = re.compile(r"(wgmma\.mma_async|tcgen05\.mma(\.ws)?)/[ab]_desc|tcgen05\.cp/source")
-"""Operands, as opcode/name, that are descriptors of shared memory."""
-_PLACES: Mapping[str, MemoryUse] = {"destination": MemoryUse.ASYNC_WRITE, "source": MemoryUse.ASYNC_READ}
+"""By the proxy, and whether it writes."""
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
 _SYMBOLS = 1024
 """So many symbols are remembered with what they mean: those of a kernel come again and again."""
@@ -57,22 +35,25 @@ def address_use(row: Row, operand: Operand) -> MemoryUse | None:
     """
     if operand.register not in _ADDRESSES or operand.role is not Role.INPUT:
         return None
-    if operand.name == BARRIER:
-        return MemoryUse.SYNCHRONIZE
-    if _ASYNCHRONOUS.fullmatch(row.opcode):
-        return _PLACES.get(operand.name)
-    return ORDINARY.get(row.opcode)
+    return MemoryUse.SYNCHRONIZE if operand.name == BARRIER else _use(row, operand)
 
 
 def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:
     """What `row` does to the shared memory that the descriptor in `operand` describes; None if it is not one."""
-    return MemoryUse.ASYNC_READ if _DESCRIBED.fullmatch(f"{row.opcode}/{operand.name}") else None
+    is_descriptor = operand.register is RegisterClass.B64 and operand.role is Role.INPUT
+    return _use(row, operand) if is_descriptor else None
+
+
+def _use(row: Row, operand: Operand) -> MemoryUse | None:
+    access = row.semantics.accesses(operand.name)
+    return None if access is None else _USES[row.semantics.proxy, access.writes]
 
 
 def writes_elsewhere(instr: MachineInstr) -> bool:
     """Whether it writes to shared memory at an operand whose place is not known."""
     if instr.row is None:
-        return instr.opcode in _PEER_WRITES or (instr.opcode in _OWN_WRITES and not instr.memory)
+        said = instr.semantics
+        return (said.in_peer or not instr.memory) and any(one.writes for one in said.memory)
     written = _written(instr.row)
     return bool(written) and not written.issubset([touch.operand for touch in instr.memory if touch.use in _WRITES])
 
@@ -87,7 +68,7 @@ def _written(row: Row) -> frozenset[str]:
 def is_remote(row: Row) -> bool:
     """Whether the destination of an asynchronous `row` is in the shared memory of another CTA of the cluster."""
     mapped = any(one.name == BARRIER and one.register is RegisterClass.SHARED_CLUSTER for one in row.operands)
-    return mapped and _ASYNCHRONOUS.fullmatch(row.opcode) is not None
+    return mapped and row.semantics.issues is not None
 
 
 @lru_cache(maxsize=_SYMBOLS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache, partial
 
-from nvbackend.intrinsics.mma.tcgen05 import MMA as TCGEN05_MMA
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.words.control_words import COLLECTOR, CONTROL
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
 from nvbackend.intrinsics.words.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
@@ -23,26 +23,28 @@ instruction_descriptor = lru_cache(maxsize=_REMEMBERED)(InstructionDescriptor.de
 control_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Ctrl.decode)
 collector_word = lru_cache(maxsize=_REMEMBERED)(Tcgen05Collector.decode)
 
-_SHARED_OPERANDS = ("a_desc", "b_desc")
-_MMA_ASYNC = "wgmma.mma_async"
-_COPIED = ("tcgen05.cp", "source")
 _shared_descriptor = lru_cache(maxsize=_REMEMBERED)(SmemDescriptor.decode)
 _shared_descriptor_5 = lru_cache(maxsize=_REMEMBERED)(Tcgen05SmemDescriptor.decode)
 _WORDS: dict[str, Callable[[int], Decoded]] = {
-    **dict.fromkeys(_SHARED_OPERANDS, _shared_descriptor_5),
     CONTROL: control_word,
     COLLECTOR: collector_word,
 }
 """The words of a tcgen05.mma whose meaning is the same in all of them."""
+_DESCRIPTORS: dict[Completion | None, Callable[[int], Decoded]] = {
+    Completion.MMA_GROUP: _shared_descriptor,
+    Completion.COMMIT: _shared_descriptor_5,
+}
+"""What decodes a descriptor of shared memory, by how the operation that reads there completes."""
 
 
 def decoder(instr: MachineInstr, word: str) -> Callable[[int], Decoded] | None:
     """What decodes the packed word called `word` of `instr`, and raises on bits without meaning; None: none does."""
-    if instr.opcode.startswith(_MMA_ASYNC) and word in _SHARED_OPERANDS:
-        return _shared_descriptor
-    if (instr.opcode, word) == _COPIED:
-        return _shared_descriptor_5
-    if not instr.opcode.startswith(TCGEN05_MMA) or instr.row is None:
+    said = instr.semantics
+    if instr.row is None or said.issues not in _DESCRIPTORS:
+        return None
+    if said.accesses(word) is not None:
+        return _DESCRIPTORS[said.issues]
+    if said.issues is not Completion.COMMIT or not said.multiplies:
         return None
     if word == INSTRUCTION_DESCRIPTOR:
         return partial(instruction_descriptor, kind=str(instr.row.axes["kind"]))

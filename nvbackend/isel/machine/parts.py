@@ -136,7 +136,7 @@ class MachineInstr:
     asynchronous instructions use as well, `memory` those to allocations. `facts` are numbers known at build time that
     are not operands, by the names of `isel.machine.facts`; `sources` the mutable variables that an operand is computed
     from, where all of them are known. `reach` is there where the mbarrier may be that of another CTA of a cluster.
-    `semantics` are those of the row, or of the pseudo-instruction.
+    `semantics` are those of the row, or of the pseudo-instruction, where no others are given.
     """
 
     opcode: str
@@ -151,11 +151,12 @@ class MachineInstr:
     sources: Mapping[str, frozenset[str]] = field(default_factory=dict)
     reach: Reach | None = None
     location: Location | None = None
-    semantics: Semantics = field(init=False, compare=False, repr=False)
+    semantics: Semantics = field(default=NOTHING, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        said = PSEUDO.get(self.opcode, NOTHING) if self.row is None else self.row.semantics
-        object.__setattr__(self, "semantics", said)
+        if self.semantics is NOTHING:
+            said = PSEUDO.get(self.opcode, NOTHING) if self.row is None else self.row.semantics
+            object.__setattr__(self, "semantics", said)
 
 
 @dataclass(frozen=True, slots=True)

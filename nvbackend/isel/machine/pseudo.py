@@ -17,6 +17,8 @@ ATOMIC_GLOBAL = "atom.global"
 """Records an atomic of global memory: threads may wait for one another by it."""
 IN_CLUSTER = {one: f"{one}::cluster" for one in (LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED)}
 """The same of the shared memory of the cluster's other CTAs."""
+READ_REGISTERS, WRITE_REGISTERS = "registers.read", "registers.write"
+"""Record what ordinary code does to registers that asynchronous instructions also touch."""
 
 _ADDRESS = "address"
 _OF_SHARED = {
@@ -28,6 +30,6 @@ PSEUDO: Mapping[str, Semantics] = {
     RETURN: Semantics(exits=True),
     ATOMIC_GLOBAL: Semantics(atomic=True),
     **_OF_SHARED,
-    **{IN_CLUSTER[name]: replace(said, peers=True) for name, said in _OF_SHARED.items()},
+    **{IN_CLUSTER[name]: replace(said, in_peer=True) for name, said in _OF_SHARED.items()},
 }
 """By name; those that are not here say nothing but their touches."""

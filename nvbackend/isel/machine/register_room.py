@@ -11,6 +11,7 @@ from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.mma import mma, wmma
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import RegisterClass, Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, tf32, u4, u8
 from nvbackend.intrinsics.sync.register_budget import REGISTER_FILE, launch_limit
 from nvbackend.isel.machine.function import MachineFunction
@@ -29,10 +30,8 @@ ROOM = Rule(
 )
 RULES = (ROOM,)
 
-_WGMMA = "wgmma.mma_async"
-_TENSOR_LOADS = ("tcgen05.ld", "tcgen05.ld.red", "tcgen05.st")
-_OVERHEAD = {_WGMMA: 26, **dict.fromkeys(_TENSOR_LOADS, 18)}
-"""By opcode: registers that ptxas wants besides those of the data."""
+_OVERHEAD = {Completion.MMA_GROUP: 26, Completion.LOAD_WAIT: 18, Completion.STORE_WAIT: 18}
+"""Registers that ptxas wants besides those of the data, of asynchronous instructions by what completes them."""
 _DATA = ("d", "a", "metadata", "values", "reduced")
 """Operands whose registers one instruction has all at once; A may be a descriptor."""
 _WIDE, _OF_WIDE_F64 = 16, 64
@@ -52,9 +51,8 @@ _WMMA_F16, _WMMA_F32, _WMMA_F32_OF_TURING = 26, 28, 25
 
 def registers_needed(row: Row, target: Target) -> int:
     """The least limit of registers a thread with which ptxas compiles an instruction; 0 where any will do."""
-    overhead = _OVERHEAD.get(row.opcode)
-    if overhead is not None:
-        return overhead + sum(
+    if row.semantics.issues in _OVERHEAD:
+        return _OVERHEAD[row.semantics.issues] + sum(
             operand.count
             for operand in row.operands
             if operand.name in _DATA and operand.register is not RegisterClass.B64

@@ -6,17 +6,13 @@ PTX ISA 9.7.16.10.5 (layouts of D), 9.7.16.2.3 (shapes of ld and st).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from nvbackend.intrinsics.copy import tcgen05_memory
-from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.parts import MemoryUse
 
 SPACE = "tmem"
 """The space of a memory object in tensor memory; its `bytes` are columns."""
-COLUMN_BITS = 32
 LANE_SHIFT = 16
 """An address has the lane from this bit on, and the column below."""
 _WHOLE_LANES = {1: 128, 2: 256}
@@ -28,8 +24,7 @@ _COLUMNS_OF_A = 8
 Uses = Mapping[str, tuple[MemoryUse, int | None]]
 """By operand: what is done, and to how many columns (None: not known)."""
 
-_LOADS = ("tcgen05.ld", "tcgen05.ld.red")
-_STORES = ("tcgen05.st",)
+_HALVES = "half_split"
 
 
 def tmem_uses(row: Row, *, half_split: int = 0, descriptor: InstructionDescriptor | None = None) -> Uses:
@@ -42,25 +37,18 @@ def tmem_uses(row: Row, *, half_split: int = 0, descriptor: InstructionDescripto
 
 
 def _use(row: Row, name: str) -> MemoryUse:
-    if row.opcode == "tcgen05.dealloc":
+    access = row.semantics.accesses(name)
+    if access is None:
         return MemoryUse.DECLARE
-    if row.opcode in _LOADS:
-        return MemoryUse.ASYNC_READ
-    if row.opcode.startswith(tcgen05.MMA) and name != "d":
-        return MemoryUse.ASYNC_READ
-    return MemoryUse.ASYNC_WRITE
+    return MemoryUse.ASYNC_WRITE if access.writes else MemoryUse.ASYNC_READ
 
 
 def _columns(row: Row, name: str, half_split: int, descriptor: InstructionDescriptor | None) -> int | None:
-    axes: dict[str, Any] = dict(row.axes)
-    if row.opcode in (*_LOADS, *_STORES):
-        # Packed or unpacked, each half of a register has a column of its own.
-        columns = int(axes["count"]) * (2 if axes.get("pack") or axes.get("unpack") else 1)
-        if axes["shape"] == tcgen05_memory.SPLIT_SHAPE:
-            return half_split + columns
-        bits = int(axes["shape"].partition("x")[2].rstrip("b"))
-        return bits // COLUMN_BITS * columns
-    if row.opcode != tcgen05.MMA or descriptor is None or descriptor.m != _WHOLE_LANES[int(axes["cta_group"])]:
+    access = row.semantics.accesses(name)
+    if access is not None and isinstance(access.extent, int):
+        return access.extent + (half_split if row.has_operand(_HALVES) else 0)
+    group, stays = row.semantics.cta_group, row.axes.get("weight_stationary")
+    if descriptor is None or group is None or stays or descriptor.m != _WHOLE_LANES[group]:
         return None
     return {"d": descriptor.n, "a": _COLUMNS_OF_A}.get(name)
 

@@ -14,6 +14,7 @@ from nvbackend.diagnostics import Diagnostic, Location, Rule, raise_all
 from nvbackend.intrinsics.copy import tma_parts
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import Operand, Role, Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.operands.memory import PENDING_COPIES, PENDING_STORES
 from nvbackend.isel.select.mma import request as mma_request
 from nvbackend.isel.select.mma import rules as mma_rules
@@ -83,12 +84,12 @@ OPERANDS = Rule(
 GATES = (FEATURE, PTX_VERSION)
 """What every row asks of a target."""
 RULES = (*(gate.rule for gate in GATES), IMMEDIATE, OPERANDS)
-_IMMEDIATE_RULES = {
-    ("wgmma.wait_group", "pending"): wgmma_rules.WAIT_RANGE,
-    ("cp.async.wait_group", "pending"): PENDING_COPIES,
-    ("cp.async.bulk.wait_group", "pending"): PENDING_STORES,
+_IMMEDIATE_RULES: dict[Completion | None, Rule] = {
+    Completion.MMA_GROUP: wgmma_rules.WAIT_RANGE,
+    Completion.COPY_GROUP: PENDING_COPIES,
+    Completion.BULK_GROUP: PENDING_STORES,
 }
-"""By opcode and operand: the rules of immediates that have one of their own."""
+"""By what is waited for: the rules of how much may be left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def _immediate_faults(row: Row, immediates: Mapping[str, int], at: Location | No
     for operand in row.immediates:
         given, legal = immediates.get(operand.name), operand.values or ()
         if given is not None and given not in legal:
-            yield _IMMEDIATE_RULES.get((row.opcode, operand.name), IMMEDIATE).diagnose(
+            yield _IMMEDIATE_RULES.get(row.semantics.awaits, IMMEDIATE).diagnose(
                 at=at,
                 instruction=row.ptx,
                 name=operand.name,

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.fragments.wmma import register_class, register_count, spelled_shape
-from nvbackend.intrinsics.mma import wmma
-from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.operands.wmma import ARITY
 from nvbackend.isel.target.target import Target
@@ -27,12 +24,12 @@ def count_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  
     """Every operand with another number of registers than its instruction takes; wmma's by its own rule."""
     if instr.row is None:
         return
-    fragments = dict(_fragments(instr)) if instr.row.family == wmma.FAMILY else {}
+    fragments = {one.name: one for one in instr.semantics.fragments}
     for operand in instr.row.operands:
         given = instr.registers.get(operand.name, operand.count)
-        if operand.name in fragments:
-            which, element = fragments[operand.name]
-            shape = _axes(instr)["shape"]
+        fragment = fragments.get(operand.name)
+        if fragment is not None:
+            which, shape, element = fragment.which, fragment.shape, fragment.element
             wanted = register_count(which, shape, element)
             for count in {given, operand.count} - {wanted}:
                 yield ARITY.diagnose(
@@ -48,16 +45,3 @@ def count_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  
             yield REGISTERS.diagnose(
                 at=instr.location, instruction=instr.row.ptx, name=operand.name, given=given, wanted=operand.count
             )
-
-
-def _fragments(instr: MachineInstr) -> Iterator[tuple[str, tuple[str, ElementType]]]:
-    """The operands of a wmma that are fragments: which fragment, and of what."""
-    axes = _axes(instr)
-    if instr.opcode == wmma.MMA:
-        yield from ((name, (name, axes[name])) for name in ("d", "a", "b", "c"))
-    else:
-        yield "fragment", (axes["fragment"], axes["element"])
-
-
-def _axes(instr: MachineInstr) -> dict[str, Any]:
-    return {} if instr.row is None else dict(instr.row.axes)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
-from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.words.control_words import COLLECTOR, CONTROL, collector_of, control_of
 from nvbackend.intrinsics.words.tcgen05_control import SeedCollector, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.isel.machine.packed_words import (
@@ -51,7 +51,7 @@ RULES = (CONTROL_WORD, NO_CONTROL_WORD)
 def word_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:
     """What is wrong with the words of a `tcgen05.mma`; words that do not decode are another check's."""
     row = instr.row
-    if row is None or row.opcode not in (tcgen05.MMA, tcgen05.MMA_WS):
+    if row is None or row.semantics.issues is not Completion.COMMIT or not row.semantics.multiplies:
         return
     missing = [name for name in (CONTROL, COLLECTOR) if name not in instr.words]
     for name in missing:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, immediate, operand, output
+from nvbackend.intrinsics.row.types import f16, f32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, Swizzle
 from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock, Touch
@@ -24,6 +26,7 @@ MMA = Row(
     ),
     lowering=Asm("{ptx} {{{d}}}, {a_desc}, {b_desc}, 1, 1, 1, {trans_a}, 0;"),
     effects=Effect.CONVERGENT | Effect.ASYNC,
+    semantics=wgmma.mma_async(64, f32, f16, f16).semantics,
 )
 
 

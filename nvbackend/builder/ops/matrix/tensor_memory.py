@@ -14,6 +14,7 @@ from nvbackend.builder.values.values import Arithmetic, Emitter, Operand, Value,
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, u32
 from nvbackend.isel.machine.function import Access, MemoryObject, MemoryTouch, RegisterBlock, Touch
+from nvbackend.isel.machine.pseudo import READ_REGISTERS
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, SPACE, Uses
 from nvbackend.isel.operands.tensor_memory import BOUNDS, READ_BEFORE_WAIT
 
@@ -136,5 +137,5 @@ class TensorLoad:
     def _read(self, block: int) -> list[Value]:
         if not self._waited:
             READ_BEFORE_WAIT.fail()
-        self._k.pseudo("registers.read", [Touch(self.block, Access.READ)])
+        self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)])
         return [self._k.wrap(register, self._element) for register in self._blocks[block]]

@@ -22,6 +22,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, pred, s32, u32, u64
 from nvbackend.isel.machine.facts import SCALE_D
 from nvbackend.isel.machine.function import Access, RegisterBlock, Touch
+from nvbackend.isel.machine.pseudo import WRITE_REGISTERS
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma
 
@@ -58,7 +59,7 @@ class Wgmma(Noun):
         values = [as_value(self._k, register, u32) for register in registers]
         check_fragment(len(values))
         block = self._register_block(name_or(name, "fragment", "a"))
-        self._k.pseudo("registers.write", [Touch(block, Access.WRITE)])
+        self._k.pseudo(WRITE_REGISTERS, [Touch(block, Access.WRITE)])
         return Fragment(self._k, block, values, element)
 
     def _register_block(self, name: str) -> RegisterBlock:

@@ -8,8 +8,8 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.value_tracking.expressions.bits import Bits
-from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import Role, Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.words.control_words import control_words
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
 from nvbackend.isel.flow.memory_uses import descriptor_use
@@ -18,8 +18,8 @@ from nvbackend.isel.machine.packed_words import INSTRUCTION_DESCRIPTOR
 _ADDRESS_FIELD = ADDRESS_MASK >> ADDRESS_SHIFT
 _UPPER = (1 << 64) - (1 << 16)
 """What no address reaches, nor the carry of one that is advanced: the word is known where all of this is."""
-_DESCRIBED = ("wgmma.mma_async", tcgen05.MMA, tcgen05.MMA_WS, "tcgen05.cp")
-"""The instructions that take descriptors."""
+_DESCRIBED = (Completion.MMA_GROUP, Completion.COMMIT)
+"""How the instructions that take descriptors complete."""
 _STEPS = 16
 """How many run-time advances back a descriptor is followed."""
 
@@ -31,9 +31,9 @@ def words_of(row: Row, operands: Operands, bits: Bits, known: dict[str, int]) ->
     is at hand.
     """
     found = dict(known)
-    if row.opcode not in _DESCRIBED:
+    if row.semantics.issues not in _DESCRIBED:
         return found
-    if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
+    if row.semantics.issues is Completion.COMMIT and row.semantics.multiplies:
         found = {**control_words(row), **found}
     for name, value in _descriptors(row, operands):
         word = found.pop(name, None)  # those of operands follow in the row's order

@@ -9,8 +9,7 @@ from nvbackend.builder.value_tracking.addresses.peers import Peers
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution, Numbers
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.row import RegisterClass, Row
-from nvbackend.isel.flow.extents import BARRIER
-from nvbackend.isel.flow.memory_uses import PEER_SPACE
+from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.machine.function import Reach
 from nvbackend.isel.protocols.cluster.rules import RANK
 
@@ -38,7 +37,7 @@ class PeerRanks:
     def reach(self, execution: ClusterExecution, row: Row, operands: Operands) -> Reach | None:
         """Whose mbarriers `row` reaches; None where it has none. Raises cluster.rank and tma.barrier-cta."""
         for operand in row.operands:
-            if operand.register is RegisterClass.SHARED_CLUSTER or (operand.name == BARRIER and PEER_SPACE in row.ptx):
+            if operand.register is RegisterClass.SHARED_CLUSTER or (operand.name == BARRIER and row.semantics.peers):
                 address = operands.get(operand.name)
                 if isinstance(address, ir.Value):
                     self.check(execution, address, operands)
@@ -46,7 +45,7 @@ class PeerRanks:
         if not isinstance(barrier, ir.Value):
             return None
         destination = operands.get(_DESTINATION)
-        if isinstance(destination, ir.Value) and PEER_SPACE in row.ptx:
+        if isinstance(destination, ir.Value) and row.operand(_DESTINATION).register is RegisterClass.SHARED_CLUSTER:
             self._check_same_cta(execution, row, operands, destination, barrier)
         return execution.reach(row, operands, self._owner(execution, barrier))
 

@@ -13,8 +13,7 @@ from nvbackend.builder.lower.operands import values_of
 from nvbackend.builder.value_tracking.addresses.origins import is_unknown, origins, reaching, shifted_left
 from nvbackend.diagnostics import Diagnostic, Location, Rule, caller_location
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
-from nvbackend.isel.flow.extents import BARRIER
-from nvbackend.isel.flow.memory_uses import PEER_SPACE
+from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.machine.facts import PEERS
 
 PEER_ADDRESS = Rule(
@@ -169,7 +168,7 @@ class Peers:
         for operand in row.operands if in_cluster else ():
             if operand.register is not RegisterClass.SHARED or operand.role is not Role.INPUT:
                 continue
-            if operand.name == BARRIER and PEER_SPACE in row.ptx:
+            if operand.name == BARRIER and row.semantics.peers:
                 continue  # it is where the data goes, perhaps in another CTA; only LLVM has it in the own window
             for value in values_of({operand.name: operands.get(operand.name)}):
                 if self.has(value):

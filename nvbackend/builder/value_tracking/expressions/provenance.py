@@ -13,7 +13,8 @@ from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes.regions import Storage
 from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.isel.flow.memory_uses import ORDINARY, address_use
+from nvbackend.intrinsics.row.semantics import Proxy
+from nvbackend.isel.flow.memory_uses import address_use
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MemoryUse, Update
 
@@ -70,7 +71,7 @@ def parity_facts(operands: Operands, block: ir.Block) -> dict[str, int]:
 
 def swizzle_facts(row: Row, operands: Operands, bits: Bits) -> dict[str, int]:
     """The swizzle of the shared address that `row` reads or writes at in the generic proxy, where it shows one."""
-    if row.opcode not in ORDINARY:
+    if row.semantics.proxy is not Proxy.GENERIC or not row.semantics.memory:
         return {}
     for operand in row.operands:
         given = operands.get(operand.name)

@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.intrinsics.row.hierarchy import Scope
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
-from nvbackend.isel.flow.memory_uses import IN_CLUSTER
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.cluster import rules
-from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, Role, find_uses
-
-_ACCESSES = frozenset(IN_CLUSTER.values())
-_WAIT = "barrier.cluster.wait"
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
 
 
 def check_cluster_accesses(function: MachineFunction) -> Iterator[Diagnostic]:
     """Accesses that may come before the other CTA's start, and after its end (once each, at the first of them)."""
     sites = sites_of(function)
-    found = [one for block in function.blocks for one in sites[block] if one.instr.opcode in _ACCESSES]
+    found = [one for block in function.blocks for one in sites[block] if one.instr.semantics.in_peer]
     if not found or function.attributes.get(ATTACHED):
         return
     uses = find_uses(function)
-    if uses.lost or any(use.role & (Role.WAIT | Role.POLL) for use in uses.all):
+    if uses.lost or any(use.role & (MbarrierUse.WAIT | MbarrierUse.POLL) for use in uses.all):
         return
     after = {name: block.successors for name, block in function.blocks.items()}
     before: dict[str, list[str]] = {name: [] for name in after}
     for name, successors in after.items():
         for successor in successors:
             before[successor].append(name)
-    waits = {name: [one.position for one in sites[name] if one.instr.opcode == _WAIT] for name in after}
+    waits = {
+        name: [one.position for one in sites[name] if one.instr.semantics.waits_at(Scope.CLUSTER)] for name in after
+    }
     entry = function.entry.name
     ends = [name for name, successors in after.items() if not successors]
     yield from _first(rules.ACCESS_EARLY, found, lambda one: _reaches(one, before, waits, [entry], forward=False))

@@ -13,21 +13,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.isel.flow.accesses import Kind, Run
 from nvbackend.isel.flow.cluster_paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
-from nvbackend.isel.protocols.cluster.phases import ARRIVE, START, WAIT, Phase, Phases, Places, matters, unordered
+from nvbackend.isel.protocols.cluster.phases import START, Phase, Phases, Places, matters, meets, unordered
 from nvbackend.isel.protocols.cluster.rank_values import footprints_by_rank
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.shared.footprints import Overlap
 
-_OF_PEERS = frozenset(IN_CLUSTER.values())
-_ATOMICS = (ATOMIC_SHARED, IN_CLUSTER[ATOMIC_SHARED])
 _KINDS = {MemoryUse.READ: Kind.READ, MemoryUse.WRITE: Kind.WRITE}
 _MOST = 256
 """So many runs of accesses to one allocation are compared."""
@@ -46,14 +44,14 @@ class _Access:
 
     @property
     def is_atomic(self) -> bool:
-        return self.site.instr.opcode in _ATOMICS
+        return self.site.instr.semantics.atomic
 
 
 def check_exchanges(function: MachineFunction) -> Iterator[Diagnostic]:
     """Every such race, once for each allocation, at the later of the two accesses."""
     if function.attributes.get(ATTACHED) or function.values is None:
         return
-    if any(instr.opcode in _OF_PEERS and facts.PEERS in instr.facts for instr in function.instructions()):
+    if any(instr.semantics.in_peer and facts.PEERS in instr.facts for instr in function.instructions()):
         yield from _Search(function, function.values).find()
 
 
@@ -66,7 +64,9 @@ class _Search:
         self._loops = loops_of(function)
         self._paths = rank_paths(function)
         self._footprints = footprints_by_rank(function, values)
-        arrivals = [site for found in self._sites.values() for site in found if site.instr.opcode == ARRIVE]
+        arrivals = [
+            site for found in self._sites.values() for site in found if site.instr.semantics.arrives_at(Scope.CLUSTER)
+        ]
         self._arrivals = [site for site in arrivals if self._loops.is_reachable(site.block)]
         self._relaxed = frozenset(site.position for site in arrivals if _is_relaxed(site))
 
@@ -82,9 +82,7 @@ class _Search:
 
     def _all_meet(self) -> bool:
         """Whether all CTAs come to the same barriers of the cluster, each as often as the others."""
-        blocks = {
-            name for name, found in self._sites.items() if any(one.instr.opcode in (ARRIVE, WAIT) for one in found)
-        }
+        blocks = {name for name, found in self._sites.items() if any(meets(one.instr) for one in found)}
         return all(
             is_for_each(path, name) for path in self._distinct for name in blocks if self._loops.is_reachable(name)
         )
@@ -201,7 +199,8 @@ class _Search:
 
 
 def _is_relaxed(site: Site) -> bool:
-    return site.instr.row is not None and site.instr.row.axes.get("semantics") == "relaxed"
+    barrier = site.instr.semantics.barrier
+    return barrier is not None and barrier.relaxed
 
 
 def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_relaxed: bool) -> Diagnostic:

@@ -9,23 +9,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.isel.flow.dataflow import Site
-from nvbackend.isel.flow.memory_uses import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.isel.protocols.shared.syncs import acquires
 
-ARRIVE = "barrier.cluster.arrive"
-WAIT = "barrier.cluster.wait"
 START = -1
 UNKNOWN = -2
 """In place of an arrival: the kernel's start, and whatever else may order CTAs."""
 
 Places = frozenset[int]
-_CTA_BARRIERS = ("bar.", "barrier.sync", "barrier.red")
-_CTA_SCOPE = ".cta"
-_POLLED = (ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER[ATOMIC_SHARED])
-"""Atomics, by which threads may wait for one another where they are repeated."""
 
 
 class Passed(NamedTuple):
@@ -65,11 +58,13 @@ class Phases:
 
     def transfer(self, state: Phase, site: Site, /) -> Phase:
         """What has been passed after the instruction."""
-        if site.instr.opcode == ARRIVE:
+        said = site.instr.semantics
+        if said.arrives_at(Scope.CLUSTER):
             return self._arrive(state, site)
-        if site.instr.opcode == WAIT:
+        if said.waits_at(Scope.CLUSTER):
             return self._wait(state, site)
-        if may_order(site.instr) or (site.instr.opcode in _POLLED and site.block in self._repeated):
+        # By repeated atomics threads may wait for one another.
+        if may_order(site.instr) or (said.atomic and site.block in self._repeated):
             unknown = frozenset((UNKNOWN,))
             released, passed = state.released._replace(waited=unknown), state.passed._replace(waited=unknown)
             return state._replace(released=released, passed=passed)
@@ -92,15 +87,18 @@ class Phases:
 
 def matters(site: Site) -> bool:
     """Whether the instruction may change a phase."""
-    return site.instr.opcode in (ARRIVE, WAIT, *_POLLED) or may_order(site.instr)
+    return meets(site.instr) or site.instr.semantics.atomic or may_order(site.instr)
+
+
+def meets(instr: MachineInstr) -> bool:
+    """Whether it arrives or waits at the barrier of the cluster."""
+    barrier = instr.semantics.barrier
+    return barrier is not None and barrier.scope is Scope.CLUSTER
 
 
 def may_order(instr: MachineInstr) -> bool:
     """Whether it may let its thread go on after what another CTA did, other than the barrier of the cluster."""
-    if instr.opcode == WAIT or not acquires(instr) or instr.row is None:
-        return False
-    own = instr.row.ptx.startswith(_CTA_BARRIERS) or instr.row.ptx.endswith(_CTA_SCOPE)
-    return not own
+    return instr.semantics.acquires > Scope.CTA and instr.semantics.barrier is None
 
 
 def unordered(first: Passed, second: Passed, carried: Places) -> bool:

@@ -8,20 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.isel.flow.cluster_paths import cluster_size
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
-from nvbackend.isel.flow.finished import opcodes
+from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.graphs import on_cycles, postorder
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, Scope
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.accesses import check_cluster_accesses
 from nvbackend.isel.protocols.cluster.exchanges import check_exchanges
-from nvbackend.isel.protocols.mbarrier.uses import Role, Use, Uses, find_uses
-
-ARRIVE = "barrier.cluster.arrive"
-WAIT = "barrier.cluster.wait"
-EXIT = "ret"
-CLUSTER = "cluster"
+from nvbackend.isel.protocols.cluster.phases import meets
+from nvbackend.isel.protocols.mbarrier.uses import Use, Uses, find_uses
 
 NONE = -1
 UNKNOWN = -2
@@ -42,20 +40,21 @@ class ClusterAnalysis:
 
     def transfer(self, state: State, site: Site, /) -> State:
         """What may be true after the instruction."""
-        if site.instr.opcode not in (ARRIVE, WAIT):
+        barrier = site.instr.semantics.barrier
+        if barrier is None or barrier.scope is not Scope.CLUSTER:
             return state
         if facts.THREADS not in site.instr.facts:
             return frozenset((UNKNOWN,))
-        return frozenset((site.position if site.instr.opcode == ARRIVE else NONE,))
+        return frozenset((site.position if barrier.arrives else NONE,))
 
 
 def check_cluster_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with the cluster barrier that some path through `function` makes, and a CTA that ends too early."""
     found: list[Diagnostic] = []
-    if not opcodes(function).isdisjoint((ARRIVE, WAIT)):
+    if any(said.barrier is not None and said.barrier.scope is Scope.CLUSTER for said in semantics_in(function)):
         found += _pairs(function)
-    size = function.attributes.get(CLUSTER, 1)
-    if isinstance(size, int) and size > 1:
+    size = cluster_size(function)
+    if size > 1:
         found += _early_ends(function, find_uses(function), (1 << size) - 1)
         found += check_cluster_accesses(function)
         found += check_exchanges(function)
@@ -68,18 +67,23 @@ def _pairs(function: MachineFunction) -> Iterator[Diagnostic]:
         if UNKNOWN in state:
             continue
         pending = sorted(position for position in state if position != NONE)
-        if site.instr.opcode == ARRIVE and pending:
+        said = site.instr.semantics
+        if said.arrives_at(Scope.CLUSTER) and pending:
             earlier = places[pending[0]]
             notes = (("it has arrived here", earlier),)
             yield rules.ARRIVED_TWICE.diagnose(at=site.instr.location, notes=notes, earlier=_line(earlier))
-        elif site.instr.opcode == WAIT and NONE in state:
+        elif said.waits_at(Scope.CLUSTER) and NONE in state:
             yield rules.WAIT_ALONE.diagnose(at=site.instr.location)
-        elif site.instr.opcode == EXIT and pending:
+        elif said.exits and pending:
             yield rules.ARRIVE_ALONE.diagnose(at=places[pending[0]])
 
 
 def _matters(site: Site) -> bool:
-    return site.instr.opcode in (ARRIVE, WAIT, EXIT)
+    return meets(site.instr) or site.instr.semantics.exits
+
+
+def _waits(instr: MachineInstr) -> bool:
+    return instr.semantics.waits_at(Scope.CLUSTER)
 
 
 def _line(place: Location | None) -> str:
@@ -90,12 +94,20 @@ def _early_ends(function: MachineFunction, uses: Uses, everyone: int) -> Iterato
     """Barriers that peers signal, and that no CTA drains before it ends, or of `everyone` some CTA does not."""
     if uses.lost:
         return
-    fills = {use.site.block for use in uses.all if use.role & (Role.EXPECT | Role.COMPLETE) and not use.is_remote}
+    fills = {
+        use.site.block
+        for use in uses.all
+        if use.role & (MbarrierUse.EXPECT | MbarrierUse.COMPLETE) and not use.is_remote
+    }
     told = set()
     for use in uses.all:
-        if not use.role & (Role.ARRIVE | Role.COMPLETE) or not _reaches_peers(use) or use.cell.object in told:
+        if (
+            not use.role & (MbarrierUse.ARRIVE | MbarrierUse.COMPLETE)
+            or not _reaches_peers(use)
+            or use.cell.object in told
+        ):
             continue
-        waits = uses.of(use.cell, Role.WAIT | Role.POLL)
+        waits = uses.of(use.cell, MbarrierUse.WAIT | MbarrierUse.POLL)
         if not waits and not use.is_remote:
             continue  # without a wait for the bytes, their reader is reported
         if _ends_without_wait(function, use.site) and not any(_drains(function, wait, use, fills) for wait in waits):
@@ -148,8 +160,8 @@ def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
     """The blocks that wait at the cluster barrier after the signal."""
     sites = sites_of(function)
     behind = _reached(function, *function.blocks[signal.block].successors)
-    found = {name for name in behind if any(one.instr.opcode == WAIT for one in sites[name])}
-    if any(one.instr.opcode == WAIT and one.position > signal.position for one in sites[signal.block]):
+    found = {name for name in behind if any(_waits(one.instr) for one in sites[name])}
+    if any(_waits(one.instr) and one.position > signal.position for one in sites[signal.block]):
         found.add(signal.block)
     return found
 
@@ -165,7 +177,7 @@ def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[s
 def _ends_without_wait(function: MachineFunction, site: Site) -> bool:
     """Whether some way from the instruction to the end of the kernel has no wait at the cluster barrier."""
     rest = sites_of(function)[site.block]
-    if any(one.instr.opcode == WAIT for one in rest if one.position > site.position):
+    if any(_waits(one.instr) for one in rest if one.position > site.position):
         return False
     seen, waiting = {site.block}, [site.block]
     while waiting:
@@ -173,7 +185,7 @@ def _ends_without_wait(function: MachineFunction, site: Site) -> bool:
         if not block.successors:
             return True
         for successor in block.successors:
-            if successor not in seen and not any(one.opcode == WAIT for one in function.blocks[successor].instructions):
+            if successor not in seen and not any(map(_waits, function.blocks[successor].instructions)):
                 seen.add(successor)
                 waiting.append(successor)
     return False

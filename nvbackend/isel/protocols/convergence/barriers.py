@@ -8,26 +8,23 @@ lets one of them through.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import ThreadBarrier
 from nvbackend.isel.flow.graphs import on_cycles, postorder
 from nvbackend.isel.flow.warp_paths import THREADS, coming, everyone
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, Parting
 
-_CTA_BARRIERS = ("bar.", "barrier.sync", "barrier.red", "barrier.arrive")
-_CLUSTER_BARRIERS = ("barrier.cluster.arrive", "barrier.cluster.wait")
-_WARP_BARRIER = "bar.warp.sync"
-_ID = "id"
-_COUNTED = "counted"
+_ID, _COUNT = "id", "threads"
 
 
-@cache
-def is_collective(row: Row) -> bool:
-    """Whether it is a barrier of the CTA or of the cluster."""
-    return row.opcode in _CLUSTER_BARRIERS or (row.opcode.startswith(_CTA_BARRIERS) and row.opcode != _WARP_BARRIER)
+def collective(row: Row | None) -> ThreadBarrier | None:
+    """The barrier of the CTA or of the cluster that it is."""
+    barrier = None if row is None else row.semantics.barrier
+    return barrier if barrier is not None and barrier.scope > Scope.WARP else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +32,23 @@ class _Barrier:
     """A barrier in the text: its number in the CTA, None where it is computed, and whether it waits for everybody."""
 
     block: str
-    opcode: str
+    barrier: ThreadBarrier
     number: int | None
     all: bool
 
     @property
     def meeting(self) -> str | int | None:
-        """What threads meet by: the instruction in a cluster, the number in the CTA, None where that is computed."""
-        return self.opcode if self.opcode in _CLUSTER_BARRIERS else self.number
+        """What threads meet by: to arrive or wait in a cluster, the number in the CTA, None where that is computed."""
+        return ("wait" if self.barrier.waits else "arrive") if self.in_cluster else self.number
+
+    @property
+    def in_cluster(self) -> bool:
+        """Whether it is of the threads of a cluster."""
+        return self.barrier.scope is Scope.CLUSTER
 
     def may_match(self, meeting: str | int | None) -> bool:
         """Whether threads here and threads that meet by this may wait for each other."""
-        if isinstance(meeting, str) or self.opcode in _CLUSTER_BARRIERS:
+        if isinstance(meeting, str) or self.in_cluster:
             return self.meeting == meeting
         return self.number is None or meeting is None or self.number == meeting
 
@@ -64,19 +66,19 @@ class Barriers:
     @cached_property
     def _all(self) -> list[_Barrier]:
         return [
-            _barrier(name, instr)
+            barrier
             for name, block in self._function.blocks.items()
             if name in self._divergence.flow.successors
             for instr in block.instructions
-            if instr.row is not None and is_collective(instr.row)
+            if (barrier := _barrier(name, instr)) is not None
         ]
 
     def check(self, block: str, instr: MachineInstr) -> list[Mistake]:
         """The mistake, if `instr` is a barrier of all threads that some of them never come to."""
-        if instr.row is None or not is_collective(instr.row):
-            return []
         barrier = _barrier(block, instr)
-        in_cluster = barrier.opcode in _CLUSTER_BARRIERS
+        if barrier is None or instr.row is None:
+            return []
+        in_cluster = barrier.in_cluster
         needed = Scope.CLUSTER if in_cluster else Scope.CTA
         if not barrier.all or not self._divergence.is_parted(block, needed):
             return []
@@ -149,12 +151,14 @@ class Barriers:
         return coming(self._function)
 
 
-def _barrier(block: str, instr: MachineInstr) -> _Barrier:
-    assert instr.row is not None
+def _barrier(block: str, instr: MachineInstr) -> _Barrier | None:
+    barrier = collective(instr.row)
+    if barrier is None or instr.row is None:
+        return None
     number = instr.operands.get(_ID, "")
     return _Barrier(
         block,
-        instr.row.opcode,
+        barrier,
         int(number) if number.isdigit() else None,
-        instr.row.opcode in _CLUSTER_BARRIERS or not (instr.row.axes[_COUNTED] or number == ""),
+        barrier.scope is Scope.CLUSTER or not (instr.row.has_operand(_COUNT) or number == ""),
     )

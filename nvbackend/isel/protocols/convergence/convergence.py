@@ -16,14 +16,11 @@ from nvbackend.intrinsics.row.row import Effect, Row
 from nvbackend.intrinsics.sync.warp import ALL_LANES
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules
-from nvbackend.isel.protocols.convergence.barriers import Barriers, is_collective
+from nvbackend.isel.protocols.convergence.barriers import Barriers, collective
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, divergence_of
 
-_WARPGROUP_FAMILIES = frozenset({"wgmma", "register_budget"})
 _MASKS = ("members", "mask")
 """Operands that say which lanes take part."""
-_ANY_LANES = frozenset({"activemask"})
-"""Instructions that ask which lanes are there, and so are legal anywhere."""
 
 
 def check_convergence(function: MachineFunction) -> list[Diagnostic]:
@@ -73,11 +70,9 @@ def needed_of(row: Row, operands: Mapping[str, str]) -> Scope:
 @cache
 def _needed(row: Row) -> Scope:
     """The same, where all lanes take part."""
-    if is_collective(row):
+    if collective(row) is not None:
         return Scope.WARP
-    if Effect.CONVERGENT not in row.effects or row.opcode in _ANY_LANES:
-        return Scope.THREAD
-    return Scope.WARPGROUP if row.family in _WARPGROUP_FAMILIES else Scope.WARP
+    return row.semantics.together if Effect.CONVERGENT in row.effects else Scope.THREAD
 
 
 def _is_whole(mask: str) -> bool:

@@ -7,67 +7,46 @@ of cp.async, which all threads of a crew issue, where some of them come to none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.semantics import Completion, Semantics
 from nvbackend.isel.flow.dataflow import Site, sites_of
-from nvbackend.isel.flow.finished import opcodes
-from nvbackend.isel.flow.memory_uses import CP_ASYNC
+from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.warp_paths import coming, everyone
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.groups import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
-from nvbackend.isel.protocols.shared.footprints import BULK_COPIES
 
-_COPIED = frozenset({"cp.async.wait_all", "cp.async.mbarrier.arrive"})
-"""What is for the copies of the executing thread without a group."""
+COMPLETIONS = (Completion.MMA_GROUP, Completion.COMMIT, Completion.BULK_GROUP, Completion.COPY_GROUP)
+"""What the issuing threads themselves must complete."""
+_OF_EACH = (Completion.COPY_GROUP,)
+"""What each thread that certainly issues must complete, and not some one of those that may."""
 
-
-@dataclass(frozen=True, slots=True)
-class Mechanism:
-    """How what these opcodes `issue` is completed: by each of `steps`, any of whose opcodes does, in the same threads.
-
-    `spelled` is in the spelling of all that is meant. `every`: of each thread that certainly issues, not of some one of
-    those that may.
-    """
-
-    issue: frozenset[str]
-    steps: tuple[frozenset[str], ...]
-    spelled: str = ""
-    every: bool = False
-
-    def issues(self, instr: MachineInstr) -> bool:
-        """Whether the instruction issues one of these operations."""
-        return instr.opcode in self.issue and (not self.spelled or instr.row is None or self.spelled in instr.row.ptx)
+Step = Callable[[Semantics], Collection[Completion | None]]
+"""What an instruction completes in a step."""
 
 
-MECHANISMS = (
-    Mechanism(
-        frozenset({"wgmma.mma_async"}),
-        (frozenset({"wgmma.commit_group"}), frozenset({"wgmma.wait_group"})),
-    ),
-    Mechanism(frozenset({"tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp"}), (frozenset({"tcgen05.commit"}),)),
-    Mechanism(
-        frozenset(BULK_COPIES),
-        (frozenset({"cp.async.bulk.commit_group"}), frozenset({"cp.async.bulk.wait_group"})),
-        spelled="bulk_group",
-    ),
-    Mechanism(
-        frozenset({CP_ASYNC}),
-        (_COPIED | {"cp.async.commit_group"}, _COPIED | {"cp.async.wait_group"}),
-        every=True,
-    ),
-)
+def _closes(said: Semantics) -> tuple[Completion | None, ...]:
+    return (said.commits, said.tracks)
+
+
+def _ends(said: Semantics) -> tuple[Completion | None, ...]:
+    return (said.awaits, said.tracks)
+
+
+_STEPS: tuple[Step, ...] = (_closes, _ends)
+"""What is issued is closed, by a commit or by what tracks it, and then waited for."""
 
 
 def check_group_threads(function: MachineFunction) -> list[Diagnostic]:
     """Every commit or wait that other threads execute, at the first one after what it leaves out."""
-    there = opcodes(function)
-    mechanisms = [one for one in MECHANISMS if all(step & there for step in one.steps)]
-    if not mechanisms or function.attributes.get(ATTACHED) or not any(one.sides for one in function.blocks.values()):
+    there = semantics_in(function)
+    if not any(one.sides for one in function.blocks.values()) or function.attributes.get(ATTACHED):
         return []
-    return list(_GroupThreads(function).find(mechanisms))
+    completed = [{one for said in there for one in step(said)} for step in _STEPS]
+    wanted = [one for one in COMPLETIONS if all(one in step for step in completed)]
+    return list(_GroupThreads(function).find(wanted)) if wanted else []
 
 
 class _GroupThreads:
@@ -76,43 +55,48 @@ class _GroupThreads:
     def __init__(self, function: MachineFunction) -> None:
         self._function = function
         self._coming = coming(function)
-        self._opcodes = {name: {one.opcode for one in block.instructions} for name, block in function.blocks.items()}
+        self._there = {
+            name: [*{id(one.semantics): one.semantics for one in block.instructions}.values()]
+            for name, block in function.blocks.items()
+        }
         self._before: dict[str, list[str]] = {}
         for name, block in function.blocks.items():
             for successor in block.successors:
                 self._before.setdefault(successor, []).append(name)
 
-    def find(self, mechanisms: list[Mechanism]) -> Iterator[Diagnostic]:
+    def find(self, completions: Iterable[Completion]) -> Iterator[Diagnostic]:
         """All of them; each commit or wait is reported once."""
-        for mechanism in mechanisms:
+        for by in completions:
             told: set[int] = set()
-            issued = self._issued(mechanism)
-            for step in mechanism.steps if issued else ():
-                ahead = self._ahead(step)
+            issued = self._issued(by)
+            for step in _STEPS if issued else ():
+                ahead = self._ahead(by, step)
                 for site, behind in issued:
-                    threads = self._left_out(site, mechanism, ahead)
-                    if threads and not any(one.opcode in step for one in behind):
-                        completion = self._next(site.block, step)
+                    threads = self._left_out(site, by, ahead)
+                    if threads and not any(by in step(one.semantics) for one in behind):
+                        completion = self._next(site.block, by, step)
                         if site.position not in told and completion.position not in told:
                             yield self._diagnose(site, threads, completion)
                         told |= {site.position, completion.position}
 
-    def _issued(self, mechanism: Mechanism) -> list[tuple[Site, list[MachineInstr]]]:
+    def _issued(self, by: Completion) -> list[tuple[Site, list[MachineInstr]]]:
         """The last operation of each block, with the instructions after it."""
         found = []
         for block, sites in sites_of(self._function).items():
-            if mechanism.issue.isdisjoint(self._opcodes[block]):
+            if not any(said.issues is by for said in self._there[block]):
                 continue
             for index in reversed(range(len(sites))):
-                if mechanism.issues(sites[index].instr):
+                if sites[index].instr.semantics.issues is by:
                     found.append((sites[index], [one.instr for one in sites[index + 1 :]]))
                     break
         return found
 
-    def _ahead(self, step: frozenset[str]) -> Mapping[str, int]:
-        """For each block the threads, a bit each, that may come to one of these opcodes in the blocks that follow."""
+    def _ahead(self, by: Completion, step: Step) -> Mapping[str, int]:
+        """For each block the threads, a bit each, that may come to such a step in the blocks that follow."""
         found: dict[str, int] = {}
-        waiting = [(name, self._coming[name]) for name, there in self._opcodes.items() if not step.isdisjoint(there)]
+        waiting = [
+            (name, self._coming[name]) for name, there in self._there.items() if any(by in step(said) for said in there)
+        ]
         while waiting:
             name, threads = waiting.pop()
             for before in self._before.get(name, ()):
@@ -122,18 +106,18 @@ class _GroupThreads:
                     waiting.append((before, known | threads))
         return found
 
-    def _left_out(self, site: Site, mechanism: Mechanism, ahead: Mapping[str, int]) -> int:
+    def _left_out(self, site: Site, by: Completion, ahead: Mapping[str, int]) -> int:
         """The threads that issue and come to none of the steps, where others do; 0 where that is not certain."""
         completing, crew = ahead.get(site.block, 0), self._function.blocks[site.block].crew
         if not completing:
             return 0
-        if mechanism.every and crew is not None and not crew.elected:
+        if by in _OF_EACH and crew is not None and not crew.elected:
             return crew.bits & ~completing
         threads = self._coming[site.block]
         return 0 if threads & completing else threads
 
-    def _next(self, block: str, step: frozenset[str]) -> Site:
-        """The nearest of these opcodes in the blocks that follow."""
+    def _next(self, block: str, by: Completion, step: Step) -> Site:
+        """The nearest such step in the blocks that follow."""
         waiting, seen = [block], set[str]()
         for name in waiting:
             for successor in self._function.blocks[name].successors:
@@ -142,7 +126,7 @@ class _GroupThreads:
                 seen.add(successor)
                 waiting.append(successor)
                 for site in sites_of(self._function)[successor]:
-                    if site.instr.opcode in step:
+                    if by in step(site.instr.semantics):
                         return site
         raise LookupError(block)
 

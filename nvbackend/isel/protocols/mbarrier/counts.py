@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import RunTimeValues
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding, is_spread
-from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Cell, Role, Use, Uses
+from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses
 
-_COUNTED = Role.INIT | Role.ARRIVE
+_COUNTED = MbarrierUse.INIT | MbarrierUse.ARRIVE
 
 
 class Counts:
@@ -30,9 +31,9 @@ class Counts:
 
     def findings(self, cell: Cell) -> Iterator[CountFinding]:
         """The arrivals on a barrier, if they certainly are not what they must be."""
-        inits, waits = self._uses.of(cell, Role.INIT), self._uses.of(cell, Role.WAIT)
+        inits, waits = self._uses.of(cell, MbarrierUse.INIT), self._uses.of(cell, MbarrierUse.WAIT)
         parts = self._parts(cell)
-        if self._uses.lacks(cell, Role.ARRIVE) or (parts and not any(parts)):
+        if self._uses.lacks(cell, MbarrierUse.ARRIVE) or (parts and not any(parts)):
             endless = [use for use in waits if use.fact(facts.PARITY) != 1]
             if inits and endless and not self._uses.lost:
                 yield CountFinding(rules.NO_ARRIVAL, endless[0], tuple(inits))
@@ -42,14 +43,14 @@ class Counts:
             return
         (count,) = counts
         if count is not None and count not in sums(parts, count):
-            arrivals = self._uses.of(cell, Role.ARRIVE)
+            arrivals = self._uses.of(cell, MbarrierUse.ARRIVE)
             told = " and ".join(str(part) for part in dict.fromkeys(parts))
             values = (("count", count), ("arrivals", told), ("total", sum(dict.fromkeys(parts))))
             yield CountFinding(rules.ARRIVALS, inits[0], tuple(arrivals), values)
 
     def one_phase_a_round(self, cell: Cell, loop: Loop) -> bool:
         """Whether the arrivals on `cell` in `loop` certainly complete one phase of it in every round."""
-        arrivals = self._uses.inside(loop.blocks, cell, Role.ARRIVE)
+        arrivals = self._uses.inside(loop.blocks, cell, MbarrierUse.ARRIVE)
         count = self.initial(cell)
         if not arrivals or count is None or not all(self._is_in(use, loop) for use in arrivals):
             return False
@@ -59,7 +60,7 @@ class Counts:
     def initial(self, cell: Cell) -> int | None:
         """The arrivals of a phase that `cell` is initialised to, None where that is not one number."""
         if cell not in self._initialised:
-            counts = {use.fact(facts.COUNT) for use in self._uses.of(cell, Role.INIT)}
+            counts = {use.fact(facts.COUNT) for use in self._uses.of(cell, MbarrierUse.INIT)}
             self._initialised[cell] = counts.pop() if len(counts) == 1 else None
         return self._initialised[cell]
 
@@ -69,7 +70,7 @@ class Counts:
     def _parts(self, cell: Cell) -> list[int] | None:
         """The arrivals of each instruction in one phase; None where one of them is not known."""
         parts = []
-        for use in self._uses.of(cell, Role.ARRIVE):
+        for use in self._uses.of(cell, MbarrierUse.ARRIVE):
             part = self.arriving(use)
             if part is None or not self.once_a_phase(use):
                 return None
@@ -87,8 +88,7 @@ class Counts:
         given = use.fact(facts.ARRIVALS)
         if given is not None:
             return given
-        row, each = use.site.instr.row, multiplicity(use)
-        is_many = row is not None and bool(row.axes.get("multicast"))
+        each, is_many = multiplicity(use), use.site.instr.semantics.multicast
         if use.is_remote or is_many or each is None or use.threads is None or self.is_spread(use, use.threads):
             return None
         return use.threads * each
@@ -109,16 +109,16 @@ class Counts:
         if loop is None:
             return True
         moves = use.site.instr.sources.get(BARRIER, frozenset()) & self._loops.updates(loop).keys()
-        waits = self._uses.inside(loop.blocks, use.cell, Role.WAIT)
+        waits = self._uses.inside(loop.blocks, use.cell, MbarrierUse.WAIT)
         return bool(moves) or any(one.threads is not None for one in waits)
 
 
 def multiplicity(use: Use) -> int | None:
     """The arrivals of one thread that executes it; None where they are not known, or not of one phase alone."""
-    row = use.site.instr.row
-    axes = {} if row is None else row.axes
-    changes = "arrive_drop" in use.site.instr.opcode or (row is not None and row.opcode.startswith("cp.async"))
-    if changes or (axes.get("counted") and use.fact(facts.COUNT) is None):
+    instr = use.site.instr
+    changes = MbarrierUse.RECOUNT in use.role or instr.semantics.tracks is Completion.COPY_GROUP
+    counted = instr.row is not None and instr.row.has_operand(facts.COUNT)
+    if changes or (counted and use.fact(facts.COUNT) is None):
         return None
     return use.fact(facts.COUNT) or 1
 

@@ -11,16 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.warp_paths import everyone, ways
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.first import Firsts
-from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
+from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses
 
 _MOST_TOLD = 8
 """Each reported mistake costs a walk through the function."""
-_OF_DATA = Role.EXPECT | Role.COMPLETE
+_OF_DATA = MbarrierUse.EXPECT | MbarrierUse.COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Deadlocks:
 
     def _late(self, cell: Cell, walk: _Walk) -> list[Use]:
         """The arrivals that some thread could make if it were not for the waits."""
-        arrivals = (use for use in self._uses.of(cell, Role.ARRIVE) if use.site.position not in walk.made)
+        arrivals = (use for use in self._uses.of(cell, MbarrierUse.ARRIVE) if use.site.position not in walk.made)
         return [use for use in arrivals if self._firsts.coming[use.site.block]]
 
     def _first(self, stuck: Sequence[Use]) -> Use:
@@ -84,9 +85,9 @@ class Deadlocks:
 
     def _suspected(self) -> Iterator[Use]:
         for cell in self._uses.cells:
-            waits = () if cell.object in self._uses.escaped else self._uses.of(cell, Role.WAIT)
+            waits = () if cell.object in self._uses.escaped else self._uses.of(cell, MbarrierUse.WAIT)
             first = [use for use in waits if self._firsts.parity(use) == 0]
-            if first and self._uses.of(cell, Role.INIT) and self._uses.of(cell, Role.ARRIVE):
+            if first and self._uses.of(cell, MbarrierUse.INIT) and self._uses.of(cell, MbarrierUse.ARRIVE):
                 yield from first
 
     def _brings_data(self, cell: Cell) -> bool:

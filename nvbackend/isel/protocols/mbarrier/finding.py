@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.row.semantics import BARRIER
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import RunTimeValues, Scope
-from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Use
+from nvbackend.isel.protocols.mbarrier.uses import Use
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cached_property
 
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.warp_paths import coming
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MemoryObject, MemoryUse
-from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
+from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses
 
 _PARITY = "parity"
 _MOST_BLOCKS = 64
@@ -120,7 +121,7 @@ class Firsts:
         )
 
     def _filled_by(self, cell: Cell) -> set[MemoryObject]:
-        sites = (one.site for one in self._uses.of(cell, Role.COMPLETE))
+        sites = (one.site for one in self._uses.of(cell, MbarrierUse.COMPLETE))
         mine = {touch.object for site in sites for touch in site.instr.memory if touch.use is MemoryUse.ASYNC_WRITE}
         return {one for one in mine if self._barriers[one] == {cell.object}}
 

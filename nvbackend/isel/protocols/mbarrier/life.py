@@ -10,23 +10,22 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.row.hierarchy import Scope
+from nvbackend.intrinsics.row.semantics import FenceOf, MbarrierUse
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.protocols.mbarrier import rules
-from nvbackend.isel.protocols.mbarrier.uses import WRITES, Cell, Role, Use, Uses
+from nvbackend.isel.protocols.mbarrier.uses import WRITES, Cell, Use, Uses
 
 if TYPE_CHECKING:
     from nvbackend.isel.flow.dataflow import Site
     from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject
 
-_CTA_BARRIERS = ("bar.", "barrier.cta", "barrier.sync", "barrier.red")
-_CLUSTER_WAIT = "barrier.cluster.wait"
-_FENCES = ("fence.mbarrier_init", "fence.proxy.async")
+_FENCES = (FenceOf.INIT, FenceOf.ASYNC_PROXY)
 
 
 class _Order(enum.Enum):
@@ -77,7 +76,7 @@ class LifeAnalysis:
         self._uses = {use.site.position: use for use in uses.all}
         self._known = uses
         self._cluster = cluster
-        self._marks = [use for use in uses.all if use.role in (Role.INIT, Role.INVAL)]
+        self._marks = [use for use in uses.all if use.role in (MbarrierUse.INIT, MbarrierUse.INVAL)]
         self._bits = {use.site.position: 1 << index for index, use in enumerate(self._marks)}
         self._exactly: dict[Cell, Marks] = {}
         self._inside: dict[MemoryObject, Marks] = {}
@@ -104,9 +103,9 @@ class LifeAnalysis:
     def transfer(self, state: Life, site: Site, /) -> Life:
         """What may be true after the instruction."""
         use = self._uses.get(site.position)
-        if use is not None and use.role is Role.INIT:
+        if use is not None and use.role is MbarrierUse.INIT:
             return self._initialised(state, use)
-        if use is not None and use.role is Role.INVAL:
+        if use is not None and use.role is MbarrierUse.INVAL:
             return self._invalidated(state, use)
         return _ordered(state, site.instr)
 
@@ -161,7 +160,7 @@ class LifeAnalysis:
         use = self._uses.get(site.position)
         if use is None:
             yield from self._writes(state, site)
-        elif use.role is Role.INIT:
+        elif use.role is MbarrierUse.INIT:
             live = state.live & self._exactly[use.exact]
             if use.exact.offset is not None and use.threads is not None and live:
                 yield LifeFinding(rules.DOUBLE_INIT, site, use.exact, self._places(live))
@@ -172,11 +171,11 @@ class LifeAnalysis:
         site, cell = use.site, use.exact
         met = self._met(cell)
         if not state.begun & met:
-            known_later = not self._known.lacks(cell, Role.INIT)
-            if not known_later or (self._known.of(cell, Role.INIT) and not self._known.lost & Role.INIT):
+            known_later = not self._known.lacks(cell, MbarrierUse.INIT)
+            if not known_later or (self._known.of(cell, MbarrierUse.INIT) and not self._known.lost & MbarrierUse.INIT):
                 yield LifeFinding(rules.UNINITIALISED, site, cell, missing="later" if known_later else "never")
             return
-        if use.role is Role.INVAL:
+        if use.role is MbarrierUse.INVAL:
             return
         if state.dead & met:
             yield LifeFinding(rules.AFTER_INVAL, site, cell, self._places(state.dead & met))
@@ -190,7 +189,7 @@ class LifeAnalysis:
         unseen = frozenset(one.site.position for one in self._of(state.unseen & met) if _by_others(one, use))
         if unseen:
             return "no barrier of the CTA", unseen
-        if state.unfenced & met and use.role & Role.COMPLETE:
+        if state.unfenced & met and use.role & MbarrierUse.COMPLETE:
             return "no fence.mbarrier_init", self._places(state.unfenced & met)
         if state.unseen_by_peers & met and self._cluster > 1 and use.is_remote:
             return "no barrier of the cluster", self._places(state.unseen_by_peers & met)
@@ -251,16 +250,12 @@ def _by_others(init: Use, use: Use) -> bool:
 
 
 def _order(instr: MachineInstr) -> _Order:
-    return _order_of(instr.opcode, instr.opcode if instr.row is None else instr.row.ptx)
-
-
-@cache
-def _order_of(opcode: str, spelling: str) -> _Order:
-    if opcode == _CLUSTER_WAIT:
-        return _Order.CLUSTER
-    if opcode.startswith(_CTA_BARRIERS):
-        return _Order.CTA
-    return _Order.FENCE if spelling.startswith(_FENCES) else _Order.NONE
+    said = instr.semantics
+    if said.barrier is not None:
+        if said.barrier.scope < Scope.CLUSTER:
+            return _Order.CTA
+        return _Order.CLUSTER if said.barrier.waits else _Order.NONE
+    return _Order.FENCE if said.fence is not None and said.fence.of in _FENCES else _Order.NONE
 
 
 def _ordered(state: Life, instr: MachineInstr) -> Life:

@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, Update
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.first import Firsts
-from nvbackend.isel.protocols.mbarrier.uses import BARRIER, Role, Use, Uses
+from nvbackend.isel.protocols.mbarrier.uses import Use, Uses
 
 PARITY = "parity"
-_COMMIT = "tcgen05.commit"
-_WAITS = Role.WAIT | Role.POLL
-_FILLS = Role.COMPLETE | Role.ARRIVE
+_WAITS = MbarrierUse.WAIT | MbarrierUse.POLL
+_FILLS = MbarrierUse.COMPLETE | MbarrierUse.ARRIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Parities:
         """Every wait whose parity certainly does not follow the phases of its barrier."""
         yield from self._first()
         for use in self._uses.all:
-            loop = self._loops.innermost(use.site.block) if use.role is Role.WAIT else None
+            loop = self._loops.innermost(use.site.block) if use.role is MbarrierUse.WAIT else None
             if loop is None or use.threads is None:
                 continue
             sources = use.site.instr.sources
@@ -60,10 +60,8 @@ class Parities:
             return
         for cell in self._uses.cells:
             waits = self._uses.of(cell, _WAITS)
-            filled = any(
-                use.role is Role.COMPLETE or use.site.instr.opcode == _COMMIT for use in self._uses.of(cell, _FILLS)
-            )
-            known = cell.object not in self._uses.escaped and self._uses.of(cell, Role.INIT)
+            filled = any(map(_fills, self._uses.of(cell, _FILLS)))
+            known = cell.object not in self._uses.escaped and self._uses.of(cell, MbarrierUse.INIT)
             if filled and known and waits and all(self._firsts.parity(use) == 1 for use in waits):
                 yield from (ParityFinding(rules.PARITY_FIRST, use, (), ()) for use in waits if self._counts_on(use))
 
@@ -88,7 +86,7 @@ class Parities:
 
     def _alone(self, use: Use, loop: Loop) -> bool:
         """Whether the loop waits for the barrier here only, and does not begin its phases anew."""
-        others = self._uses.inside(loop.blocks, use.cell, _WAITS | Role.INIT)
+        others = self._uses.inside(loop.blocks, use.cell, _WAITS | MbarrierUse.INIT)
         return not any(one is not use for one in others)
 
     @staticmethod
@@ -114,3 +112,8 @@ class Parities:
             for one in moving
             for block in loop.blocks
         )
+
+
+def _fills(use: Use) -> bool:
+    """Whether it completes a phase when asynchronous operations are done."""
+    return use.role is MbarrierUse.COMPLETE or use.site.instr.semantics.tracks is Completion.COMMIT

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Scope
 from nvbackend.isel.protocols.mbarrier import rules
@@ -14,7 +15,7 @@ from nvbackend.isel.protocols.mbarrier.counts import Counts, multiplicity, sums
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding
 from nvbackend.isel.protocols.mbarrier.first import Firsts
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
-from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
+from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses
 
 
 class PeerArrivals:
@@ -28,8 +29,8 @@ class PeerArrivals:
 
     def findings(self, cell: Cell) -> Iterator[CountFinding]:
         """The first CTA whose waits for a barrier certainly do not end, or end at other times than they should."""
-        inits, arrivals = self._uses.of(cell, Role.INIT), self._uses.of(cell, Role.ARRIVE)
-        waits = self._uses.of(cell, Role.WAIT)
+        inits, arrivals = self._uses.of(cell, MbarrierUse.INIT), self._uses.of(cell, MbarrierUse.ARRIVE)
+        waits = self._uses.of(cell, MbarrierUse.WAIT)
         if self._uses.lost or not inits or not arrivals:
             return
         for rank in self._reaches.peers:

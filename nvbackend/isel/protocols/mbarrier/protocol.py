@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.isel.flow.cluster_paths import cluster_size
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.loops import Loops, loops_of
 from nvbackend.isel.machine import facts
@@ -28,7 +29,6 @@ from nvbackend.isel.protocols.mbarrier.uses import Uses, find_uses
 
 Notes = tuple[tuple[str, Location | None], ...]
 Finding = LifeFinding | CountFinding | ParityFinding | Stuck
-CLUSTER = "cluster"
 _MOST_NOTES = 3
 
 
@@ -37,11 +37,9 @@ def check_mbarrier_protocol(function: MachineFunction) -> list[Diagnostic]:
     uses = find_uses(function)
     if not uses.all:
         return []
-    cluster = function.attributes.get(CLUSTER, 1)
-    size = cluster if isinstance(cluster, int) else 1
     sites: dict[int, Site] = {use.site.position: use.site for use in uses.all}
     loops = loops_of(function)
-    found: list[Finding] = list(_life(some_thread(function, loops), uses, size))
+    found: list[Finding] = list(_life(some_thread(function, loops), uses, cluster_size(function)))
     if loops.regular:
         counts, firsts = Counts(uses, loops, function.values), Firsts(function, uses, loops)
         found += _sums(function, uses, loops, counts, firsts)

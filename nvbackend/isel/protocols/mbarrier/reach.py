@@ -36,12 +36,12 @@ class Reaches:
 
     def targets(self, use: Use, rank: int) -> int | None:
         """The CTAs that one CTA reaches by it, a bit each; None where they are not known, or its mask is an error."""
-        reach, row = use.site.instr.reach, use.site.instr.row
+        reach = use.site.instr.reach
         if wrong_mask(use.site.instr, self.size) is not None:
             return None
         if reach is not None:
             return reach.targets[rank]
-        if row is not None and row.axes.get("multicast"):
+        if use.site.instr.semantics.multicast:
             return use.fact(facts.MASK)
         return None if use.is_remote else 1 << rank
 
@@ -67,8 +67,8 @@ class Reaches:
 
     def times_in_all(self, use: Use, rank: int) -> int | None:
         """How many mbarriers they reach together, of whichever CTAs; None where that is not known."""
-        threads, row = self.threads(use, rank), use.site.instr.row
-        if not threads or row is None or not row.axes.get("multicast"):
+        threads = self.threads(use, rank)
+        if not threads or not use.site.instr.semantics.multicast:
             return threads
         each = [self.times(use, rank, target) for target in self.ranks]
         return None if None in each else sum(one or 0 for one in each)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
+from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.extents import known_extent
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.machine import facts
@@ -17,10 +18,10 @@ from nvbackend.isel.machine.function import MachineInstr, MemoryUse, RunTimeValu
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding, is_spread
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
-from nvbackend.isel.protocols.mbarrier.uses import Cell, Role, Use, Uses
+from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses
 
 _DESTINATION = "destination"
-_OF_BYTES = Role.EXPECT | Role.COMPLETE
+_OF_BYTES = MbarrierUse.EXPECT | MbarrierUse.COMPLETE
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +46,16 @@ class Transactions:
 
     def findings(self, cell: Cell) -> Iterator[CountFinding]:
         """The first of what certainly is wrong with the bytes of a barrier."""
-        expects, completes = self._uses.of(cell, Role.EXPECT), self._uses.of(cell, Role.COMPLETE)
-        if completes and self._uses.lacks(cell, Role.EXPECT):
+        expects, completes = self._uses.of(cell, MbarrierUse.EXPECT), self._uses.of(cell, MbarrierUse.COMPLETE)
+        if completes and self._uses.lacks(cell, MbarrierUse.EXPECT):
             yield CountFinding(rules.UNEXPECTED_BYTES, completes[0], ())
-        elif expects and self._uses.lacks(cell, Role.COMPLETE):
+        elif expects and self._uses.lacks(cell, MbarrierUse.COMPLETE):
             announced = [use for use in expects if use.fact(facts.BYTES)]
             if announced and len(announced) == len(expects):
                 values = (("bytes", announced[0].fact(facts.BYTES)),)
                 yield CountFinding(rules.MISSING_BYTES, announced[0], (), values)
         elif expects and completes and not self._uses.lost & _OF_BYTES:
-            waits = self._uses.of(cell, Role.WAIT | Role.POLL)
+            waits = self._uses.of(cell, MbarrierUse.WAIT | MbarrierUse.POLL)
             found = self._unexpected(expects, completes) or self._missing(waits, expects, completes)
             yield from [found] if found is not None else self._sums(cell, expects, completes)
 
@@ -93,7 +94,7 @@ class Transactions:
         for rank in self._reaches.ranks:
             for loop, found in self._in_cta(rank, expects, completes):
                 sums.setdefault(loop, []).append(found)
-        waits = self._uses.of(cell, Role.WAIT | Role.POLL)
+        waits = self._uses.of(cell, MbarrierUse.WAIT | MbarrierUse.POLL)
         for loop, of_ctas in sums.items():
             wrong = [one for one in of_ctas if one.expected != one.brought]
             if (
@@ -158,7 +159,7 @@ class Transactions:
 
     def _of_cluster(self, cell: Cell, expects: Sequence[Use], completes: Sequence[Use]) -> Iterator[CountFinding]:
         """The sums of all CTAs together, where it is unknown which of them gets what, and all wait for it."""
-        if not any(wait.threads is not None for wait in self._uses.of(cell, Role.WAIT)):
+        if not any(wait.threads is not None for wait in self._uses.of(cell, MbarrierUse.WAIT)):
             return
         groups: dict[Loop | None, tuple[list[Use], list[Use]]] = {}
         for index, uses in enumerate((expects, completes)):
@@ -198,7 +199,7 @@ class Transactions:
 def _bytes(use: Use) -> int | None:
     """The bytes that one execution announces or brings."""
     one = use.fact(facts.BYTES)
-    return _brought(use.site.instr) if one is None and use.role & Role.COMPLETE else one
+    return _brought(use.site.instr) if one is None and use.role & MbarrierUse.COMPLETE else one
 
 
 def _brought(instr: MachineInstr) -> int | None:

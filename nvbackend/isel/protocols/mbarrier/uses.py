@@ -5,37 +5,21 @@ A cell is one mbarrier, or an array of them where they are chosen at run time.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import groupby
 
 from nvbackend.intrinsics.row.row import RegisterClass, Row
+from nvbackend.intrinsics.row.semantics import BARRIER, MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import kept_of_text
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
-BARRIER = "barrier"
 ATTACHED = "attached"
 """The attribute of a function that has other code than what the machine form shows."""
 WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
-
-
-class Role(enum.Flag):
-    """What an instruction does with an mbarrier."""
-
-    INIT = enum.auto()
-    INVAL = enum.auto()
-    ARRIVE = enum.auto()
-    EXPECT = enum.auto()
-    COMPLETE = enum.auto()  # bytes of an asynchronous copy
-    WAIT = enum.auto()  # until the phase has completed
-    POLL = enum.auto()  # asks whether it has
-    OTHER = enum.auto()
-
-    __hash__ = object.__hash__  # quick: Flag's own is written in Python
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +55,7 @@ class Use:
     site: Site
     cell: Cell
     exact: Cell
-    role: Role
+    role: MbarrierUse
 
     def fact(self, name: str) -> int | None:
         """A number known of the instruction, by its name in `isel.machine.facts`."""
@@ -105,13 +89,15 @@ class Uses:
 
     all: tuple[Use, ...]
     by_block: Mapping[str, tuple[Use, ...]]
-    lost: Role
+    lost: MbarrierUse
     escaped: frozenset[MemoryObject]
     arrays: frozenset[MemoryObject]
-    _by_role: dict[Role, Mapping[Cell, Sequence[Use]]] = field(default_factory=dict, compare=False, repr=False)
-    _placed: dict[tuple[Cell, Role], Mapping[str, list[Use]]] = field(default_factory=dict, compare=False, repr=False)
+    _by_role: dict[MbarrierUse, Mapping[Cell, Sequence[Use]]] = field(default_factory=dict, compare=False, repr=False)
+    _placed: dict[tuple[Cell, MbarrierUse], Mapping[str, list[Use]]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
-    def of(self, cell: Cell, role: Role) -> Sequence[Use]:
+    def of(self, cell: Cell, role: MbarrierUse) -> Sequence[Use]:
         """The uses of a cell in one of the roles, in the order of the text."""
         cells = self._by_role.get(role)
         if cells is None:
@@ -121,7 +107,7 @@ class Uses:
             return cells.get(Cell(cell.object, None), ())
         return found
 
-    def _in_role(self, role: Role) -> Mapping[Cell, Sequence[Use]]:
+    def _in_role(self, role: MbarrierUse) -> Mapping[Cell, Sequence[Use]]:
         """The uses in one of the roles, in the order of the text, by their cells."""
         matching = {one for one in self._roles if one & role}
         found: dict[Cell, list[Use]] = {}
@@ -131,10 +117,10 @@ class Uses:
         return found
 
     @cached_property
-    def _roles(self) -> frozenset[Role]:
+    def _roles(self) -> frozenset[MbarrierUse]:
         return frozenset(use.role for use in self.all)
 
-    def inside(self, blocks: Collection[str], cell: Cell, role: Role) -> list[Use]:
+    def inside(self, blocks: Collection[str], cell: Cell, role: MbarrierUse) -> list[Use]:
         """Those of them that are in one of `blocks`; looked up there, since each of many loops asks for its own."""
         key = cell, role
         placed = self._placed.get(key)
@@ -148,14 +134,14 @@ class Uses:
     @cached_property
     def arrivals(self) -> frozenset[int]:
         """The positions of all that arrive."""
-        return frozenset(use.site.position for uses in self._in_role(Role.ARRIVE).values() for use in uses)
+        return frozenset(use.site.position for uses in self._in_role(MbarrierUse.ARRIVE).values() for use in uses)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """Every cell, in the order of the text."""
         return tuple(dict.fromkeys(use.cell for use in self.all))
 
-    def lacks(self, cell: Cell, role: Role) -> bool:
+    def lacks(self, cell: Cell, role: MbarrierUse) -> bool:
         """Whether certainly nothing in the kernel does this with the cell."""
         return not (self.lost & role or cell.object in self.escaped or self.of(cell, role))
 
@@ -164,31 +150,18 @@ def _position(use: Use) -> int:
     return use.site.position
 
 
-def role_of(instr: MachineInstr) -> Role:
+def role_of(instr: MachineInstr) -> MbarrierUse:
     """What `instr` does with its mbarrier."""
-    blocking = instr.row is None or bool(instr.row.axes.get("blocking"))
-    return _role(instr.opcode, blocking)
+    return instr.semantics.mbarrier or _NOTHING
 
 
-@cache
-def _role(opcode: str, blocking: bool) -> Role:
-    if opcode.startswith("mbarrier.arrive"):
-        return Role.ARRIVE | (Role.EXPECT if opcode.endswith("expect_tx") else Role(0))
-    if opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait")):
-        return Role.WAIT if blocking else Role.POLL
-    if opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk", "st.async", "red.async", "clusterlaunchcontrol")):
-        return Role.COMPLETE
-    return _ROLES.get(opcode, Role.OTHER)
+def is_waiting(instr: MachineInstr) -> bool:
+    """Whether it waits for a phase of an mbarrier, or asks whether that has completed."""
+    return instr.semantics.mbarrier in _WAITING
 
 
-_ROLES = {
-    "mbarrier.init": Role.INIT,
-    "mbarrier.inval": Role.INVAL,
-    "mbarrier.expect_tx": Role.EXPECT,
-    "mbarrier.complete_tx": Role.COMPLETE,
-    "cp.async.mbarrier.arrive": Role.ARRIVE,
-    "tcgen05.commit": Role.ARRIVE,
-}
+_NOTHING = MbarrierUse(0)
+_WAITING = (MbarrierUse.WAIT, MbarrierUse.POLL)
 
 
 @kept_of_text
@@ -196,7 +169,7 @@ def find_uses(function: MachineFunction) -> Uses:
     """Every use of an mbarrier in `function`."""
     sites = [site for block in sites_of(function).values() for site in block]
     arrays = _chosen_at_run_time(sites)
-    lost, found = ~Role(0) if function.attributes.get(ATTACHED) else Role(0), []
+    lost, found = ~MbarrierUse(0) if function.attributes.get(ATTACHED) else MbarrierUse(0), []
     cells: dict[Cell, Cell] = {}
     for site in sites:
         touch = barrier_touch(site.instr)

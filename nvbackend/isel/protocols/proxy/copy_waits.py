@@ -11,20 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import Kind, Relation, Run
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops, loops_of
-from nvbackend.isel.flow.memory_uses import CP_ASYNC, writes_elsewhere
+from nvbackend.isel.flow.memory_uses import writes_elsewhere
 from nvbackend.isel.machine.function import MachineFunction, MemoryUse
 from nvbackend.isel.protocols.proxy.state import (
-    COMMITS,
     DONE,
     HAZARDS,
-    MBARRIER_WAIT,
-    WAITS,
     Event,
     Meeting,
+    Step,
     is_drained,
 )
 
@@ -55,12 +54,15 @@ class CopyAges:
         event = self.events[site.position]
         if event.run is not None:
             return state | {(event.run.object.id, 0)} if event.run.kind is Kind.COPY else state
-        if event.name == COMMITS[Kind.COPY]:
+        if event.step is Step.COMMIT and event.kind is Kind.COPY:
             return frozenset((one, age if age == DONE else min(age + 1, self.oldest)) for one, age in state)
-        if event.name in (WAITS[Kind.COPY], MBARRIER_WAIT):
-            pending = event.pending if event.name == WAITS[Kind.COPY] else None
-            return frozenset((one, DONE if is_drained(age, pending) else age) for one, age in state)
+        if event.step is Step.PHASE or _is_wait(event):
+            return frozenset((one, DONE if is_drained(age, event.pending) else age) for one, age in state)
         return state
+
+
+def _is_wait(event: Event) -> bool:
+    return event.step is Step.WAIT and event.kind is Kind.COPY
 
 
 def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: int) -> Iterator[Meeting]:
@@ -68,7 +70,7 @@ def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: 
 
     `function` and `events` are of the reduced program, `oldest` is an age that no wait leaves in flight.
     """
-    if not any(event.name == WAITS[Kind.COPY] and event.pending for event in events.values()):
+    if not any(_is_wait(event) and event.pending for event in events.values()):
         return
     runs = [event.run for event in events.values() if event.run is not None]
     copies: dict[int, Run] = {}
@@ -93,7 +95,9 @@ def filled_by_copies_alone(function: MachineFunction) -> frozenset[int]:
         return frozenset()
     written: dict[bool, set[int]] = {False: set(), True: set()}
     for instr in function.instructions():
-        written[instr.opcode == CP_ASYNC].update(one.object.id for one in instr.memory if one.use in _WRITES)
+        written[instr.semantics.issues is Completion.COPY_GROUP].update(
+            one.object.id for one in instr.memory if one.use in _WRITES
+        )
     return frozenset(written[True] - written[False])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.semantics import FenceOf
 from nvbackend.isel.flow.accesses import Kind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import finished, kept, with_successors
@@ -20,21 +21,17 @@ from nvbackend.isel.machine.function import (
     MachineInstr,
     MemoryObject,
     MemoryTouch,
-    MemoryUse,
 )
+from nvbackend.isel.protocols.mbarrier.uses import barrier_touch, is_waiting
 from nvbackend.isel.protocols.proxy.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.protocols.proxy.state import (
-    ACCESS,
     DONE,
-    ENTER,
-    EXIT,
+    GROUPED,
     HAZARDS,
-    MBARRIER_WAIT,
-    PROXY_FENCE,
-    WAITS,
     Event,
     Meeting,
     ProxyAnalysis,
+    Step,
 )
 from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
 from nvbackend.isel.protocols.proxy.unwaited_copies import unwaited_reads
@@ -42,13 +39,8 @@ from nvbackend.isel.protocols.shared.footprints import Footprints
 from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
 from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
 
-_RETURN = "ret"
-_ENTERED = MachineInstr(ENTER)
+_ENTERED = MachineInstr("enter")
 """Marks where run-time values change."""
-_WAIT_ALL = "cp.async.wait_all"
-_MBARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
-_GROUPS = frozenset({"wgmma.commit_group", "cp.async.bulk.commit_group", "cp.async.commit_group", *WAITS.values()})
-_OTHER_SPACE = "global"
 _OF_ONE_THREAD = frozenset({Kind.STORE, Kind.LOAD})
 """What one thread issues; stores are also waited for by the thread that issued them."""
 _BROUGHT = (Kind.LOAD, Kind.RECEIVE)
@@ -163,7 +155,7 @@ def _published_never(meeting: Meeting, ordered: set[int]) -> bool:
 
 def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting]:
     """Reads of what only copies fill, perhaps of another warp, where the kernel waits for none of their mbarriers."""
-    waits = {event.barrier for event in reduced.events.values() if event.name == MBARRIER_WAIT}
+    waits = {event.barrier for event in reduced.events.values() if event.step is Step.PHASE}
     loads: dict[MemoryObject, list[Run]] = {}
     for run in reduced.runs:
         if run.kind in _BROUGHT:
@@ -191,7 +183,7 @@ def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site,
     program = _one_thread(reduced)
     analysis = _analysis(program, frozenset({Kind.STORE}))
     for site, state in solve(program.function, analysis, analysis.matters).visit():
-        if program.events[site.position].name != EXIT:
+        if program.events[site.position].step is not Step.EXIT:
             continue
         for run, ages in analysis.pending(state):
             if run.number not in told | analysis.silenced:
@@ -233,7 +225,7 @@ def reduce_function(function: MachineFunction) -> Reduced:
     events: dict[int, Event] = {}
     for name, found in blocks.items():
         if name in defining:
-            found.insert(0, (Event(ENTER), None))
+            found.insert(0, (Event(Step.ENTER), None))
         events.update(enumerate((event for event, _ in found), start=len(events)))
         block = function.blocks[name]
         instructions = [_ENTERED if site is None else site.instr for _, site in found]
@@ -260,23 +252,26 @@ def _events(
                 continue
             latest[touch.object] = run = Run(len(runs), kind, touch.object, [(site, touch)])
             runs.append(run)
-            yield Event(ACCESS, run), site
+            yield Event(Step.ACCESS, run), site
 
 
 def _order(instr: MachineInstr) -> Event | None:
     """What the instruction is to the order of accesses, None for nothing."""
-    if instr.opcode in _GROUPS:
+    said = instr.semantics
+    if said.awaits in GROUPED:
         pending = instr.immediates.get("pending")
-        return Event(instr.opcode, pending=None if pending is None else min(pending, _MOST_GROUPS))
-    if instr.opcode == _WAIT_ALL:
-        return Event(WAITS[Kind.COPY])
-    if instr.opcode == _RETURN:
-        return Event(EXIT)
-    if instr.opcode.startswith(_MBARRIER_WAITS):
-        barriers = (touch.object for touch in instr.memory if touch.use is MemoryUse.SYNCHRONIZE)
-        return Event(MBARRIER_WAIT, barrier=next(barriers, None))
-    if instr.row is not None and instr.row.ptx.startswith(PROXY_FENCE) and instr.row.axes.get("space") != _OTHER_SPACE:
-        return Event(PROXY_FENCE)
+        return Event(
+            Step.WAIT, kind=GROUPED[said.awaits], pending=None if pending is None else min(pending, _MOST_GROUPS)
+        )
+    if said.commits in GROUPED:
+        return Event(Step.COMMIT, kind=GROUPED[said.commits])
+    if said.exits:
+        return Event(Step.EXIT)
+    if is_waiting(instr):
+        touch = barrier_touch(instr)
+        return Event(Step.PHASE, barrier=None if touch is None else touch.object)
+    if said.fence is not None and said.fence.of is FenceOf.ASYNC_PROXY and said.fence.shared:
+        return Event(Step.FENCE)
     return None
 
 

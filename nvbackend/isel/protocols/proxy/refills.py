@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, MemoryUse
@@ -20,8 +21,7 @@ from nvbackend.isel.protocols.proxy.protocol import find_meetings, reduce_functi
 from nvbackend.isel.protocols.shared.pairs import Pairs
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
-_MULTIPLIES = ("wgmma.mma_async", "tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp")
-_READ_BY_EVERY_WARP = "b_desc"
+_MULTIPLIES = (Completion.MMA_GROUP, Completion.COMMIT)
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
 _FILLS = (Kind.WRITE, Kind.COPY, Kind.LOAD)
 
@@ -55,7 +55,7 @@ def _refilled(function: MachineFunction) -> set[MemoryObject]:
     multiplied, filled = set(), set()
     for instr in function.instructions():
         for touch in instr.memory:
-            if instr.opcode in _MULTIPLIES:
+            if instr.semantics.issues in _MULTIPLIES:
                 multiplied.add(touch.object)
             elif touch.use in _WRITES:
                 filled.add(touch.object)
@@ -114,7 +114,8 @@ def _is_one(crew: Crew) -> bool:
 
 def _concerns_all_warps(first: Run, second: Run) -> bool:
     """Whether every warp reads what is filled: a warp may fill the rows of A that are its own."""
-    if any(touch.operand == _READ_BY_EVERY_WARP for _, touch in first.accesses):
+    read = (site.instr.semantics.accesses(touch.operand) for site, touch in first.accesses)
+    if any(one is not None and one.by_each_warp for one in read):
         return True
     return all(site.instr.facts.get(facts.THREADS) == 1 for site, _ in second.accesses)
 

@@ -9,11 +9,13 @@ the latter, so nothing is reported.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import MemoryObject
@@ -44,26 +46,41 @@ class State:
     done: Mapping[int, frozenset[Pending]]
 
 
+class Step(enum.Enum):
+    """What happens to accesses."""
+
+    ACCESS = enum.auto()
+    FENCE = enum.auto()  # of the generic and the async proxy
+    ENTER = enum.auto()  # a block, where run-time values change
+    EXIT = enum.auto()
+    PHASE = enum.auto()  # a wait at an mbarrier
+    COMMIT = enum.auto()
+    WAIT = enum.auto()
+
+    __hash__ = object.__hash__  # quick: Enum's own is of the name, and written in Python
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What an instruction of the reduced program is to the protocol: an access, or one of the names below.
+    """What an instruction of the reduced program is to the protocol.
 
-    `pending` is the number of a wait (None: every group, open ones too), `barrier` the mbarrier of one.
+    A COMMIT or WAIT is for accesses of a `kind`; `pending` is the number of a wait (None: every group, open ones too),
+    `barrier` the mbarrier of one.
     """
 
-    name: str
+    step: Step
     run: Run | None = None
+    kind: Kind | None = None
     pending: int | None = None
     barrier: MemoryObject | None = None
 
 
-ACCESS, PROXY_FENCE, ENTER, EXIT, MBARRIER_WAIT = "access", "fence.proxy.async", "enter", "exit", "mbarrier.wait"
-COMMITS = {
-    Kind.MULTIPLY: "wgmma.commit_group",
-    Kind.STORE: "cp.async.bulk.commit_group",
-    Kind.COPY: "cp.async.commit_group",
+GROUPED: Mapping[Completion | None, Kind] = {
+    Completion.MMA_GROUP: Kind.MULTIPLY,
+    Completion.BULK_GROUP: Kind.STORE,
+    Completion.COPY_GROUP: Kind.COPY,
 }
-WAITS = {Kind.MULTIPLY: "wgmma.wait_group", Kind.STORE: "cp.async.bulk.wait_group", Kind.COPY: "cp.async.wait_group"}
+"""The accesses that are done when a wait for their group says so."""
 
 HAZARDS: Mapping[Kind, frozenset[Kind]] = {
     Kind.WRITE: frozenset({Kind.MULTIPLY, Kind.MULTIPLY_5, Kind.STORE, Kind.SEND}),
@@ -73,14 +90,21 @@ HAZARDS: Mapping[Kind, frozenset[Kind]] = {
     Kind.LOAD: frozenset({Kind.READ, Kind.MULTIPLY, Kind.MULTIPLY_5, Kind.STORE, Kind.SEND}),
 }
 """What must not meet a pending run of each kind."""
-_ENDING: Mapping[Kind, frozenset[str]] = {
-    Kind.WRITE: frozenset({PROXY_FENCE}),
-    Kind.COPY: frozenset({MBARRIER_WAIT, COMMITS[Kind.COPY], WAITS[Kind.COPY]}),
-    Kind.LOAD: frozenset({MBARRIER_WAIT}),
-    Kind.MULTIPLY: frozenset({COMMITS[Kind.MULTIPLY], WAITS[Kind.MULTIPLY]}),
-    Kind.STORE: frozenset({COMMITS[Kind.STORE], WAITS[Kind.STORE]}),
+_PHASE = (Step.PHASE, None)
+
+
+def _groups(kind: Kind) -> frozenset[tuple[Step, Kind | None]]:
+    return frozenset(((Step.COMMIT, kind), (Step.WAIT, kind)))
+
+
+_ENDING: Mapping[Kind, frozenset[tuple[Step, Kind | None]]] = {
+    Kind.WRITE: frozenset(((Step.FENCE, None),)),
+    Kind.COPY: _groups(Kind.COPY) | {_PHASE},
+    Kind.LOAD: frozenset((_PHASE,)),
+    Kind.MULTIPLY: _groups(Kind.MULTIPLY),
+    Kind.STORE: _groups(Kind.STORE),
 }
-"""The events that a pending run of each kind gets on by."""
+"""The events that a pending run of each kind gets on by, with the kind that they are for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +145,14 @@ class ProxyAnalysis:
         self._are_few = not kinds or 2 * max(map(kinds.count, set(kinds))) <= _MOST_RUNS
         self._objects = {run.object for run in self._runs.values()}
         self._blocks = frozenset[str]().union(*(run.blocks for run in self._runs.values()))
-        self._ending = {EXIT}.union(*(_ENDING[kind] for kind in set(kinds)))
+        self._ending = {(Step.EXIT, None)}.union(*(_ENDING[kind] for kind in set(kinds)))
 
     def matters(self, site: Site) -> bool:
         """Whether the instruction changes what is pending, meets it, or ends the kernel."""
         event = self._events[site.position]
         if event.run is not None:
             return event.run.object in self._objects
-        return site.block in self._blocks if event.name == ENTER else event.name in self._ending
+        return site.block in self._blocks if event.step is Step.ENTER else (event.step, event.kind) in self._ending
 
     def entry(self) -> State:
         """Nothing is pending."""
@@ -157,7 +181,7 @@ class ProxyAnalysis:
         event = self._events[site.position]
         if event.run is not None:
             return self._accessed(state, event.run)
-        if event.name == ENTER:
+        if event.step is Step.ENTER:
             return self._entered(state, site.block)
         aged = {key: self._aged(self._runs[key.number], ages, event) for key, ages in state.active.items()}
         return self._sorted(aged, state.done) if aged != state.active else state
@@ -263,12 +287,12 @@ class ProxyAnalysis:
 
     def _aged(self, run: Run, ages: frozenset[int], event: Event) -> frozenset[int]:
         if run.kind is Kind.WRITE:
-            return _ENDED if event.name == PROXY_FENCE else ages
-        if event.name == MBARRIER_WAIT:
+            return _ENDED if event.step is Step.FENCE else ages
+        if event.step is Step.PHASE:
             return _ENDED if _completes(run, event.barrier) else ages
-        is_commit = event.name == COMMITS.get(run.kind)
-        if not is_commit and event.name != WAITS.get(run.kind):
+        if event.kind is not run.kind:
             return ages
+        is_commit = event.step is Step.COMMIT
         step = (ages, is_commit, event.pending)
         moved = self._moved.get(step)
         if moved is None:

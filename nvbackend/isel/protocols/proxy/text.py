@@ -8,9 +8,15 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.isel.flow.accesses import Kind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.protocols.proxy import rules
-from nvbackend.isel.protocols.proxy.state import COMMITS, WAITS, Meeting
+from nvbackend.isel.protocols.proxy.state import Meeting
 
 _MOST_NOTES = 3
+_COMMITS = {
+    Kind.MULTIPLY: "wgmma.commit_group",
+    Kind.STORE: "cp.async.bulk.commit_group",
+    Kind.COPY: "cp.async.commit_group",
+}
+_WAITS = {Kind.MULTIPLY: "wgmma.wait_group", Kind.STORE: "cp.async.bulk.wait_group", Kind.COPY: "cp.async.wait_group"}
 _CALLS = {
     Kind.MULTIPLY: "k.wgmma.wait_group(0)",
     Kind.STORE: "k.tma.wait_group(reading=True), in the thread that stored,",
@@ -60,7 +66,7 @@ def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:
     at, reader, memory = run.site.instr.location, _instruction(run.site, here=True), _memory([run])
     if 0 in ages:
         return rules.STORE_NOT_COMMITTED.diagnose(at=at, notes=notes, reader=reader, memory=memory)
-    reason = f"no {WAITS[Kind.STORE]} that leaves fewer than {min(ages)} groups is between the two"
+    reason = f"no {_WAITS[Kind.STORE]} that leaves fewer than {min(ages)} groups is between the two"
     return rules.STORE_NOT_WAITED.diagnose(at=at, notes=notes, reader=reader, memory=memory, reason=reason)
 
 
@@ -68,9 +74,9 @@ def _reason(meeting: Meeting) -> str:
     kind = meeting.first.kind
     age = min(meeting.ages)
     if age == 0:
-        return f"no {COMMITS[kind]} has closed its group, so no wait covers it"
+        return f"no {_COMMITS[kind]} has closed its group, so no wait covers it"
     groups = "group" if age == 1 else "groups"
-    return f"no {WAITS[kind]} that leaves fewer than {age} {groups} is between them"
+    return f"no {_WAITS[kind]} that leaves fewer than {age} {groups} is between them"
 
 
 def _instruction(site: Site, *, here: bool = False) -> str:

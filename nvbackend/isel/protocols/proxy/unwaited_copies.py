@@ -17,12 +17,11 @@ from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, RunTimeValues
 from nvbackend.isel.protocols.cluster.phases import may_order
 from nvbackend.isel.protocols.cluster.rank_values import footprints_by_rank
-from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, barrier_touch
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, barrier_touch, is_waiting
 from nvbackend.isel.protocols.proxy.state import Meeting
 
 _READS = (Kind.READ, Kind.MULTIPLY)
 _BROUGHT = (Kind.LOAD, Kind.RECEIVE)
-_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 
 def unwaited_reads(function: MachineFunction, runs: list[Run], told: set[MemoryObject]) -> Iterator[Meeting]:
@@ -49,7 +48,7 @@ class _Search:
         self._loops = loops_of(function)
         sites = [site for found in sites_of(function).values() for site in found]
         self._footprints = footprints_by_rank(function, values)
-        self._waits = [site for site in sites if site.instr.opcode.startswith(_WAITS)]
+        self._waits = [site for site in sites if is_waiting(site.instr)]
         self._ordering = [site for site in sites if may_order(site.instr)]
         self._after: dict[object, tuple[dict[str, int], set[str]]] = {}
 

@@ -18,11 +18,10 @@ from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.warp_paths import ways
 from nvbackend.isel.machine.function import MachineFunction, MemoryTouch
-from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, is_waiting
 from nvbackend.isel.protocols.proxy.rules import WAITED_BY_OTHERS
 from nvbackend.isel.protocols.shared.syncs import acquires
 
-_WAIT = "mbarrier.try_wait"
 _READS = (Kind.MULTIPLY, Kind.READ)
 
 
@@ -123,7 +122,7 @@ class _Search:
     def _thread(self, last: Site, read: Site, crew: int) -> int | None:
         """A thread of the crew that acquires nothing between the two, on any way, while others wait."""
         everyone = self._between(last, read, None)
-        if not any(site.instr.opcode.startswith(_WAIT) for site in everyone):
+        if not any(is_waiting(site.instr) for site in everyone):
             return None
         for warp in range(0, crew.bit_length(), WARP_SIZE):
             lanes = [thread for thread in range(warp, warp + WARP_SIZE) if crew >> thread & 1]

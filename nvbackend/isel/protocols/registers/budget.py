@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import Budget
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
@@ -18,10 +19,9 @@ from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import divergence_of
 
-_FAMILY = "register_budget"
 _LAUNCH = 0
 """The registers that the launch gave."""
-_OPPOSITE = {"dec": "inc", "inc": "dec"}
+_OPPOSITE = {Budget.LOWER: Budget.RAISE, Budget.RAISE: Budget.LOWER}
 Counts = frozenset[int]
 
 
@@ -80,21 +80,21 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _is_budget(instr: MachineInstr) -> bool:
-    return instr.row is not None and instr.row.family == _FAMILY
+    return instr.semantics.budget is not None
 
 
 def _count(instr: MachineInstr) -> int:
     return instr.immediates["registers"]
 
 
-def _action(instr: MachineInstr) -> str:
-    assert instr.row is not None
-    return str(instr.row.axes["action"])
+def _action(instr: MachineInstr) -> Budget:
+    assert instr.semantics.budget is not None
+    return instr.semantics.budget
 
 
 def _is_allowed(instr: MachineInstr, present: int, share: int) -> bool:
     """Whether a thread that has `present` may execute it: of the launch only the most is known."""
-    if _action(instr) == "dec":
+    if _action(instr) is Budget.LOWER:
         return _count(instr) <= (share if present == _LAUNCH else present)
     return present <= _count(instr)
 
@@ -102,26 +102,26 @@ def _is_allowed(instr: MachineInstr, present: int, share: int) -> bool:
 def _order(instr: MachineInstr, present: Counts, share: int) -> Iterator[Diagnostic]:
     action, count = _action(instr), _count(instr)
     if present and not any(_is_allowed(instr, one, share) for one in present):
-        limit = max(share if one == _LAUNCH else one for one in present) if action == "dec" else min(present)
+        limit = max(share if one == _LAUNCH else one for one in present) if action is Budget.LOWER else min(present)
         yield rules.REGISTERS_ORDER.diagnose(
             at=instr.location,
-            action=action,
+            action=action.value,
             count=count,
             present=f"{limit} at most" if _LAUNCH in present else limit,
-            direction="down" if action == "dec" else "up",
-            other=_OPPOSITE[action],
-            relation="up to" if action == "dec" else "from",
+            direction="down" if action is Budget.LOWER else "up",
+            other=_OPPOSITE[action].value,
+            relation="up to" if action is Budget.LOWER else "from",
         )
 
 
 def _largest(budgets: Sequence[MachineInstr]) -> Iterator[Diagnostic]:
     """Each dec that leaves more than any inc asks for; ptxas looks at all of them, whatever way leads there."""
-    asked = [instr for instr in budgets if _action(instr) == "inc"]
+    asked = [instr for instr in budgets if _action(instr) is Budget.RAISE]
     if not asked:
         return
     largest = max(asked, key=_count)
     for instr in budgets:
-        if _action(instr) == "dec" and _count(instr) > _count(largest):
+        if _action(instr) is Budget.LOWER and _count(instr) > _count(largest):
             yield rules.REGISTERS_LARGEST.diagnose(
                 at=instr.location,
                 notes=(("the largest setmaxnreg.inc", largest.location),),
@@ -136,7 +136,7 @@ def _pool(instr: MachineInstr, threads: int, *, all_together: bool) -> Iterator[
     least = REGISTER_COUNTS[0]
     share = launch_share(threads)
     most = share if all_together else share * warpgroups - least * (warpgroups - 1)
-    if _action(instr) == "inc" and _count(instr) > most:
+    if _action(instr) is Budget.RAISE and _count(instr) > most:
         yield rules.REGISTERS_POOL.diagnose(
             at=instr.location,
             count=_count(instr),

@@ -28,11 +28,8 @@ _ACCESSES = {
     MemoryUse.ASYNC_WRITE: "writes",
     MemoryUse.SYNCHRONIZE: "uses",
 }
-_DESCRIPTOR = "_desc"
-"""Operands that describe a whole tile: where its instruction starts, it may go round the end of a swizzle's period."""
-_MATRICES = ("ldmatrix", "stmatrix")
-_ROW_BYTES, _ROWS = 16, 8
-"""Of a matrix of ldmatrix and stmatrix: each lane gives the address of a row (PTX ISA 9.7.14.5.15)."""
+_ROWS = 8
+"""Of a matrix of which each lane gives the address of a row (PTX ISA 9.7.14.5.15)."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +83,8 @@ class _Bounds:
 
     def fault(self, block: MachineBlock, instr: MachineInstr, touch: MemoryTouch) -> Diagnostic | None:
         """What is wrong with one access, None where nothing certainly is."""
-        size = 1 if touch.operand.endswith(_DESCRIPTOR) else touch.bytes or 1
-        if instr.opcode in _MATRICES:
-            size = _ROW_BYTES
+        # An mma describes a whole tile: where it starts, it may go round the end of a swizzle's period.
+        size = 1 if instr.semantics.multiplies else touch.bytes or 1
         last = touch.object.bytes - size
         if not touch.symbol:
             outside = not 0 <= touch.offset <= last
@@ -99,22 +95,24 @@ class _Bounds:
         if touch.offset + start.least >= 0 and touch.offset + start.most <= last:
             return None
         leaving = start.outside(-touch.offset, last - touch.offset)
-        thread = next(iter(self._certain(block, instr, leaving)), None)
+        thread = next(iter(self._certain(block, instr, touch, leaving)), None)
         if thread is None:
             return None
         low, high = touch.offset + start.lowest[thread], touch.offset + start.highest[thread]
         same = start.lowest.count(start.lowest[0]) == len(start.lowest)
         return _diagnose(instr, touch, low if low < 0 else high, size, "" if same else f" in thread {thread}")
 
-    def _certain(self, block: MachineBlock, instr: MachineInstr, leaving: Sequence[int]) -> Sequence[int]:
+    def _certain(
+        self, block: MachineBlock, instr: MachineInstr, touch: MemoryTouch, leaving: Sequence[int]
+    ) -> Sequence[int]:
         """Those of the threads `leaving` of which one certainly executes the instruction, if anybody does."""
         if len(leaving) == self._threads:
             return leaving
         crew = block.crew
         if crew is None or GUARD in instr.operands:
             return ()
-        if instr.opcode in _MATRICES:
-            lanes = _lanes(instr)
+        lanes = _lanes(instr, touch)
+        if lanes is not None:
             leaving = [thread for thread in leaving if thread % WARP_SIZE < lanes]
         if not crew.elected:
             return [thread for thread in leaving if crew.bits >> thread & 1]
@@ -176,11 +174,10 @@ def _blocks(counters: Sequence[str]) -> Iterator[str]:
         yield from defining_blocks(name)
 
 
-def _lanes(instr: MachineInstr) -> int:
-    """The lanes whose addresses are used."""
-    count = instr.row.axes.get("count") if instr.row is not None else None
-    known = instr.row is not None and instr.row.axes.get("shape") == "m8n8" and isinstance(count, int)
-    return _ROWS * count if known and isinstance(count, int) else _ROWS
+def _lanes(instr: MachineInstr, touch: MemoryTouch) -> int | None:
+    """The lanes of a warp whose addresses are used, where each gives another, as far as that is known."""
+    access = instr.semantics.accesses(touch.operand)
+    return None if access is None or access.lanes is None else access.lanes or _ROWS
 
 
 def _diagnose(instr: MachineInstr, touch: MemoryTouch, start: int, size: int, who: str) -> Diagnostic:

@@ -12,30 +12,18 @@ from dataclasses import dataclass
 
 from nvbackend.intrinsics.row.guard import GUARD
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import Effect, RegisterClass, Row
+from nvbackend.intrinsics.row.semantics import Proxy
 from nvbackend.isel.flow.accesses import Run
 from nvbackend.isel.flow.extents import dense_extent
-from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED, symbol_terms
-from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, MemoryUse, RunTimeValues
+from nvbackend.isel.flow.memory_uses import symbol_terms
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, RunTimeValues
 
 _WARP = (1 << WARP_SIZE) - 1
 _LEAST = 16
 """Bytes that a bulk copy, a row of an 8x8 matrix, or the start of a descriptor's operand has at least."""
 _MOST = 8
 """So many accesses of a run are looked at."""
-_ROWS = 8
-"""Lanes that give the addresses of one matrix of ldmatrix and stmatrix (PTX ISA 9.7.14.5.15)."""
-BULK_COPIES = ("cp.async.bulk", "cp.async.bulk.tensor", "cp.reduce.async.bulk", "cp.reduce.async.bulk.tensor")
-_READ_BY_EVERY_WARP = ("wgmma.mma_async", "b_desc")
-_OF_EACH_THREAD = (
-    *(LOAD_SHARED, STORE_SHARED, ATOMIC_SHARED, *IN_CLUSTER.values()),
-    *("cp.async", "st.bulk", "tensormap.replace", "st.async", "red.async"),
-    "clusterlaunchcontrol.try_cancel",
-)
-_OF_ONE_THREAD = ("tcgen05.mma", "tcgen05.mma.ws", "tcgen05.cp")
-_OF_A_WARP = ("tcgen05.alloc", "tensormap.cp_fenceproxy")
-_WMMA = "wmma."
-
 Terms = tuple[tuple[str, int], ...]
 
 
@@ -150,13 +138,18 @@ def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], cr
 
 def _bytes_of_a_thread(instr: MachineInstr, touch: MemoryTouch) -> int | None:
     """The bytes that each thread accesses at its own address; None for what warps do together."""
-    if instr.opcode in _OF_EACH_THREAD:
+    row = instr.row
+    if row is None:
         return touch.bytes
-    if instr.opcode in BULK_COPIES:
-        return touch.bytes or _LEAST
-    if instr.opcode in _OF_ONE_THREAD and touch.use is MemoryUse.ASYNC_READ:
+    if Effect.CONVERGENT in row.effects or row.semantics.accesses(touch.operand) is None:
+        return None
+    if _is_descriptor(row, touch):
         return _LEAST
-    return None
+    return touch.bytes or (_LEAST if row.semantics.proxy is Proxy.ASYNC else None)
+
+
+def _is_descriptor(row: Row, touch: MemoryTouch) -> bool:
+    return row.has_operand(touch.operand) and row.operand(touch.operand).register is RegisterClass.B64
 
 
 def _of_threads(crew: Crew, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
@@ -172,18 +165,18 @@ def _of_threads(crew: Crew, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 def _of_a_warp(row: Row, touch: MemoryTouch, starts: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Where a warp accesses, and how many bytes at least."""
-    if row.opcode in ("ldmatrix", "stmatrix"):
-        matrices = row.axes.get("count")
-        if isinstance(matrices, int) and row.axes.get("shape") == "m8n8":
-            yield from ((start, _LEAST) for start in starts[: _ROWS * matrices])
+    access = row.semantics.accesses(touch.operand)
+    if access is None:
+        return
+    if access.lanes is not None:
+        yield from ((start, _LEAST) for start in starts[: access.lanes])
     elif len(set(starts)) > 1:
         return
-    elif (row.opcode, touch.operand) == _READ_BY_EVERY_WARP:
-        yield starts[0], _LEAST
-    elif row.opcode in _OF_A_WARP:
-        yield starts[0], touch.bytes or 1
-    elif row.opcode.startswith(_WMMA):
-        whole = touch.bytes is not None and dense_extent(row, touch.bytes) == touch.bytes
+    elif _is_descriptor(row, touch):
+        if access.by_each_warp:
+            yield starts[0], _LEAST
+    else:
+        whole = touch.bytes is not None and dense_extent(row, touch.operand, touch.bytes) == touch.bytes
         yield starts[0], (whole and touch.bytes) or 1
 
 

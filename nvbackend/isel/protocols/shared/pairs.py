@@ -11,10 +11,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.isel.flow.memory_uses import ATOMIC_SHARED
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch
 from nvbackend.isel.protocols.shared.syncs import releases
 
@@ -23,8 +23,7 @@ Hazards = Mapping[Kind, Collection[Kind]]
 
 _MOST_RUNS = 64
 """How many runs are followed at a time; older runs are not judged."""
-_ARRIVES = "cp.async.mbarrier.arrive"
-_COPIES_DONE = ("cp.async.wait_all", "cp.async.wait_group", _ARRIVES)
+_COPIES = Completion.COPY_GROUP
 START = -1
 """The start of the kernel, among the positions of what a thread acquired by."""
 
@@ -62,7 +61,7 @@ class _Analysis:
 
 def is_atomic(site: Site) -> bool:
     """Whether it reads and writes in one step, which races with other accesses and not with others such."""
-    return site.instr.opcode == ATOMIC_SHARED
+    return site.instr.semantics.atomic
 
 
 def _bounded(runs: frozenset[int]) -> frozenset[int]:
@@ -171,7 +170,7 @@ class Pairs:
                 latest.clear()
             if copied and site.position in self._ordering:
                 ordered = len(copied)
-            elif copied and site.instr.opcode in _COPIES_DONE:
+            elif copied and _COPIES in (site.instr.semantics.awaits, site.instr.semantics.tracks):
                 if not site.instr.immediates.get("pending"):
                     self._add_landed(site, copied[:ordered])
                 copied, ordered = [], 0
@@ -194,7 +193,7 @@ class Pairs:
         So they are accesses there once more, judged only with what follows them.
         """
         by_object: dict[MemoryObject, list[tuple[Site, MemoryTouch]]] = {}
-        if wait.instr.opcode == _ARRIVES:
+        if wait.instr.semantics.tracks is not None:
             return  # who waits for that mbarrier has them
         for site, touch in copied:
             by_object.setdefault(touch.object, []).append((replace(site, position=wait.position), touch))

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel.flow.accesses import Kind, Run, shared_accesses
 from nvbackend.isel.flow.loops import Loop
-from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryUse, Scope
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, Scope
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.shared import rules
-from nvbackend.isel.protocols.shared.footprints import BULK_COPIES, Footprints, Overlap
+from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
@@ -35,7 +35,6 @@ _HAZARDS = {
     **dict.fromkeys((Kind.READ, Kind.STORE, Kind.SEND), _WRITES),
 }
 """What must not follow an access of each kind in another thread. Loads are waited for, multiplies have `refills`."""
-_ORDINARY = (MemoryUse.READ, MemoryUse.WRITE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +67,10 @@ def find_races(function: MachineFunction) -> list[Race]:
 def _contested(function: MachineFunction) -> set[MemoryObject]:
     """The allocations that are accessed in two ways of which one must not follow the other."""
     kinds: dict[MemoryObject, set[Kind]] = {}
-    if any(instr.opcode in BULK_COPIES or _is_ordinary(instr) for instr in function.instructions()):
-        for accesses in shared_accesses(function).values():
-            for kind, touch in accesses:
-                kinds.setdefault(touch.object, set()).add(kind)
+    for accesses in shared_accesses(function).values():
+        for kind, touch in accesses:
+            kinds.setdefault(touch.object, set()).add(kind)
     return {one for one, found in kinds.items() if any(found & _HAZARDS.get(kind, frozenset()) for kind in found)}
-
-
-def _is_ordinary(instr: MachineInstr) -> bool:
-    return any(touch.use in _ORDINARY for touch in instr.memory)
 
 
 class _Races:

@@ -8,30 +8,11 @@ fences, named barriers whose threads are not known) it is not known whom they or
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 
 from nvbackend.isel.flow.dataflow import Site, reverse_postorder
-from nvbackend.isel.machine.function import Crew, MachineBlock, MachineFunction, MachineInstr
+from nvbackend.isel.machine.function import Crew, MachineBlock, MachineFunction, MachineInstr, Scope
 
-_BARRIERS = ("bar.sync", "barrier.sync", "bar.red", "barrier.red")
-_CLUSTER = ("barrier.cluster.arrive", "barrier.cluster.wait")
-_FENCES = ("fence", "membar", "griddepcontrol", "atom", "multimem")
-_ACQUIRES = ("mbarrier.try_wait", "mbarrier.test_wait", *_FENCES)
-_RELEASES = (
-    "mbarrier.arrive",
-    "mbarrier.complete_tx",
-    "mbarrier.expect_tx",
-    "bar.arrive",
-    "barrier.arrive",
-    "tcgen05.commit",
-    "cp.async.mbarrier",
-    "red.",
-    "st.async",
-    *_FENCES,
-)
-_NO_FENCES = ("fence.proxy.async.", "fence.mbarrier_init")
-"""Of one thread alone: they order its own accesses, and the proxies."""
-
+_COUNT = "threads"
 Groups = tuple[int, ...]
 """Sets of threads that a barrier keeps together, a bit each; none where it is not known whom it keeps together."""
 
@@ -67,14 +48,15 @@ class Syncs:
         return found
 
     def _found(self, instr: MachineInstr, block: MachineBlock) -> Groups:
-        if instr.opcode in _CLUSTER:
+        barrier = instr.semantics.barrier
+        if barrier is not None and barrier.scope is Scope.CLUSTER:
             return self.everybody
-        if instr.row is None or instr.opcode not in _BARRIERS:
+        if instr.row is None or not instr.semantics.waits_at(Scope.CTA):
             return ()
         number = instr.operands.get("id", "0")
-        if not instr.row.axes["counted"]:
+        if not instr.row.has_operand(_COUNT):
             return self.everybody if number.isdigit() else ()
-        count = instr.operands.get("threads", "")
+        count = instr.operands.get(_COUNT, "")
         crew = block.crew
         if crew is None or crew.elected or not count.isdigit():
             return ()
@@ -131,24 +113,10 @@ def together(first: Groups, second: Groups) -> Groups:
 
 
 def acquires(instr: MachineInstr) -> bool:
-    """Whether it may let its thread go on after what others did."""
-    return instr.row is not None and _acquires(instr.opcode, instr.row.ptx)
+    """Whether it may let its thread go on after what threads of other warps did."""
+    return instr.semantics.acquires > Scope.WARP
 
 
 def releases(instr: MachineInstr) -> bool:
-    """Whether it may let others go on after what its thread did."""
-    return instr.row is not None and _releases(instr.opcode, instr.row.ptx)
-
-
-@cache
-def _acquires(opcode: str, spelling: str) -> bool:
-    return opcode in (*_BARRIERS, "barrier.cluster.wait") or _matches(spelling, _ACQUIRES)
-
-
-@cache
-def _releases(opcode: str, spelling: str) -> bool:
-    return opcode in (*_BARRIERS, "barrier.cluster.arrive") or _matches(spelling, _RELEASES)
-
-
-def _matches(spelling: str, prefixes: tuple[str, ...]) -> bool:
-    return spelling.startswith(prefixes) and not f"{spelling}.".startswith(_NO_FENCES)
+    """Whether it may let threads of other warps go on after what its thread did."""
+    return instr.semantics.releases > Scope.WARP

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.mma.tcgen05 import FAMILY
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.cluster_paths import cluster_size, is_for_each, rank_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
-
-GROUP_AXIS = "cta_group"
 
 CTA_GROUPS_MIXED = Rule(
     id="tcgen05.cta-groups-mixed",
@@ -34,7 +32,6 @@ PAIR_ISSUE = Rule(
     why="One thread of the pair starts it for both CTAs: a second thread starts it again while the first still runs.",
     reference="PTX ISA 9.7.16.5 (issue granularity: a single thread in the CTA pair)",
 )
-_ISSUED_ONCE = ("tcgen05.mma", "tcgen05.cp", "tcgen05.shift", "tcgen05.commit")
 _PAIR = 2
 RULES = (CTA_GROUPS_MIXED, PAIR_CLUSTER, PAIR_ISSUE)
 
@@ -53,7 +50,7 @@ def check_pairs(function: MachineFunction) -> Iterator[Diagnostic]:
             if cluster % _PAIR:
                 told = True
                 yield PAIR_CLUSTER.diagnose(at=instr.location, instruction=instr.opcode, cluster=cluster)
-            elif instr.opcode in _ISSUED_ONCE and (first := _issuing_pair(function, block.name)) is not None:
+            elif _is_issued_once(instr) and (first := _issuing_pair(function, block.name)) is not None:
                 told = True
                 yield PAIR_ISSUE.diagnose(at=instr.location, instruction=instr.opcode, first=first, second=first + 1)
 
@@ -87,7 +84,10 @@ def check_cta_groups(function: MachineFunction) -> Iterator[Diagnostic]:
             )
 
 
-def _group(instr: MachineInstr) -> object:
-    if instr.row is None or instr.row.family != FAMILY:
-        return None
-    return instr.row.axes.get(GROUP_AXIS)
+def _is_issued_once(instr: MachineInstr) -> bool:
+    """Whether one thread of a pair does it for both CTAs."""
+    return instr.semantics.completion is Completion.COMMIT
+
+
+def _group(instr: MachineInstr) -> int | None:
+    return instr.semantics.cta_group

@@ -11,22 +11,17 @@ from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.copy import tcgen05_memory
-from nvbackend.intrinsics.mma.tcgen05 import FAMILY
+from nvbackend.intrinsics.row.semantics import MbarrierUse, TensorMemory
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
-from nvbackend.isel.flow.finished import has_opcode
+from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.warp_paths import reachable, warp_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.operands.tensor_memory import BOUNDS
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.convergence.rules import BARRIER_DIVERGENT, BARRIER_SKIPPED
+from nvbackend.isel.protocols.mbarrier.uses import is_waiting
 from nvbackend.isel.protocols.tmem import rules
 from nvbackend.isel.protocols.tmem.state import (
-    ALLOC,
-    BARRIERS,
-    COMMIT,
-    DEALLOC,
-    EXIT,
-    MMAS,
     Fact,
     Finding,
     Known,
@@ -35,18 +30,21 @@ from nvbackend.isel.protocols.tmem.state import (
     accumulates,
     columns,
     concerns,
+    is_barrier,
+    is_commit,
+    is_mma,
+    is_of_tensor_memory,
     is_placed,
+    manages,
     step,
 )
 
 _TOLD_WHERE_BEGUN = (rules.MISSING_COMMIT, rules.MISSING_FENCE_BEFORE, rules.MISSING_BARRIER)
 """Rules found at the end of the kernel whose mistake is where the fact began."""
-_TCGEN05 = f"{FAMILY}."
 _FENCE_BEFORE = "k.tcgen05.fence_before_thread_sync()"
 _WRITE = MemoryUse.ASYNC_WRITE
 _OF_A_WAIT = (rules.MISSING_WAIT, rules.WRITE_IN_FLIGHT)
-_ARRIVALS = ("mbarrier.arrive", "mbarrier.arrive_drop", "mbarrier.arrive.noComplete")
-_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_ALLOCATE, _FREE = TensorMemory.ALLOCATE, TensorMemory.FREE
 
 
 @dataclass(frozen=True)
@@ -74,7 +72,7 @@ class TmemAnalysis:
 
 def check_tmem_protocol(function: MachineFunction) -> list[Diagnostic]:
     """Every mistake with tensor memory that some warp makes on some path, in the order of the text."""
-    if not has_opcode(function, _TCGEN05):
+    if not any(map(is_of_tensor_memory, semantics_in(function))):
         return []
     whole = _Whole(function)
     found = {_cause(one): one for one in [*_outside(whole), *_never_freed(whole)]}
@@ -103,7 +101,7 @@ def _has_parted_barrier(function: MachineFunction) -> bool:
 
 def _cause(finding: Finding) -> tuple[str, int]:
     """What two findings of one cause have in common: the rule, and the place of its mistake."""
-    begun = finding.rule in _TOLD_WHERE_BEGUN and finding.site.instr.opcode == EXIT
+    begun = finding.rule in _TOLD_WHERE_BEGUN and finding.site.instr.semantics.exits
     return finding.rule.id, finding.fact.place if begun else finding.site.position
 
 
@@ -117,26 +115,26 @@ class _Whole:
         self.sites = {site.position: site for sites in by_block.values() for site in sites}
         instructions = [site.instr for site in self.sites.values()]
         self.allocated = _allocated_in(instructions)
-        self.deallocations = [instr for instr in instructions if instr.opcode == DEALLOC]
+        self.deallocations = [instr for instr in instructions if manages(instr, _FREE)]
         self.freed_unknown = any(not columns(instr) for instr in self.deallocations)
         self.freed = _objects(self.deallocations)
-        mmas = [instr for instr in instructions if instr.opcode in MMAS]
+        mmas = [instr for instr in instructions if is_mma(instr)]
         self.results = _results(mmas)
         self.preset = _preset(instructions)
         self.related = frozenset(self._related(by_block))
 
     def _related(self, by_block: Mapping[str, tuple[Site, ...]]) -> Iterator[int]:
         """The waits after which an mma may be done: on a barrier that a commit or an arrival may complete."""
-        commits = [site.instr for site in self.sites.values() if site.instr.opcode == COMMIT]
-        arrivals = [site.instr for site in self.sites.values() if site.instr.opcode in _ARRIVALS]
+        commits = [site.instr for site in self.sites.values() if is_commit(site.instr)]
+        arrivals = [site.instr for site in self.sites.values() if _arrives(site.instr)]
         completed = [_barriers(instr) for instr in (*commits, *arrivals)]
         behind = self._behind_mma(by_block)
         for site in self.sites.values():
-            if site.instr.opcode.startswith(_WAITS):
+            if is_waiting(site.instr):
                 waited = _barriers(site.instr)
                 if waited is None or any(one is None or one & waited for one in completed):
                     yield site.position
-            elif site.instr.opcode in BARRIERS and site.position in behind:
+            elif is_barrier(site.instr) and site.position in behind:
                 yield site.position
 
     def _behind_mma(self, by_block: Mapping[str, tuple[Site, ...]]) -> set[int]:
@@ -144,7 +142,7 @@ class _Whole:
         found: set[int] = set()
         last: dict[str, int] = {}
         for name, sites in by_block.items():
-            issued = [site.position for site in sites if site.instr.opcode in MMAS]
+            issued = [site.position for site in sites if is_mma(site.instr)]
             if issued:
                 last[name] = min(issued)
         after = reachable(self.function, [one for name in last for one in self.function.blocks[name].successors])
@@ -177,7 +175,7 @@ class _Whole:
             "limit": tcgen05_memory.COLUMNS,
             "names": ", ".join(sorted({one.name for one in self.allocated})),
         }
-        begins = finding.rule in _TOLD_WHERE_BEGUN and site.instr.opcode == EXIT
+        begins = finding.rule in _TOLD_WHERE_BEGUN and site.instr.semantics.exits
         told = begun is None or begun is site or begins
         notes = () if told or begun is None else ((f"{fact.known.value}: here", begun.instr.location),)
         at = site.instr.location
@@ -189,7 +187,7 @@ class _Whole:
         return finding.rule.diagnose(at=at, notes=notes, **values)
 
     def _what(self, finding: Finding) -> str:
-        if finding.site.instr.opcode == EXIT:
+        if finding.site.instr.semantics.exits:
             return "the kernel ends here"
         name = finding.touch.object.name if finding.touch else "tensor memory"
         return f"{finding.site.instr.opcode} reads {name} here"
@@ -207,10 +205,10 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
     """What the warps that go this way do wrong."""
     reached = reachable(path, [path.entry.name])
     instructions = [instr for name in reached for instr in path.blocks[name].instructions if instr.memory]
-    if not any(instr.opcode.startswith(_TCGEN05) for name in reached for instr in path.blocks[name].instructions):
+    if not any(is_of_tensor_memory(instr.semantics) for name in reached for instr in path.blocks[name].instructions):
         return []
-    allocated = _objects(instr for instr in instructions if instr.opcode == ALLOC)
-    freed = _objects(instr for instr in instructions if instr.opcode == DEALLOC)
+    allocated = _objects(instr for instr in instructions if manages(instr, _ALLOCATE))
+    freed = _objects(instr for instr in instructions if manages(instr, _FREE))
     elsewhere = whole.freed - freed
     inherited = frozenset() if whole.freed_unknown else freed - allocated
     certain = frozenset(one for one in allocated if _on_every_path(path, one))
@@ -226,13 +224,13 @@ def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject
     """What these warps find: allocations that others make for them, accumulators that others write."""
     reached = set(map(id, instructions))
     elsewhere = [site.instr for site in whole.sites.values() if site.instr.memory and id(site.instr) not in reached]
-    mmas = [instr for instr in instructions if instr.opcode in MMAS]
+    mmas = [instr for instr in instructions if is_mma(instr)]
     for memory in inherited:
         yield Fact(Known.OPEN, object=memory)
     for memory in whole.results - whole.preset - _results(mmas):
         yield Fact(Known.UNSYNCHRONISED, object=memory)
     # Where other warps write it first, what these add to is theirs to know.
-    overwritten = _results(instr for instr in elsewhere if instr.opcode in MMAS and accumulates(instr) is not True)
+    overwritten = _results(instr for instr in elsewhere if is_mma(instr) and accumulates(instr) is not True)
     for memory in _results(mmas) - _preset(elsewhere) - overwritten:
         places = {one for mma in mmas for one in columns(mma) if one.object == memory and one.use is _WRITE}
         anywhere = MemoryTouch(memory, MemoryUse.DECLARE, bytes=memory.bytes)
@@ -244,7 +242,7 @@ def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:
     """Whether every way from the entry to an end makes the allocation."""
     making = {name for name, block in path.blocks.items() if memory in _allocated_in(block.instructions)}
     around = reachable(path, [path.entry.name], without=making)
-    return not any(instr.opcode == EXIT for name in around for instr in path.blocks[name].instructions)
+    return not any(instr.semantics.exits for name in around for instr in path.blocks[name].instructions)
 
 
 def _outside(whole: _Whole) -> Iterator[Finding]:
@@ -262,7 +260,7 @@ def _never_freed(whole: _Whole) -> Iterator[Finding]:
     if whole.freed_unknown:
         return
     for site in whole.sites.values():
-        if site.instr.opcode == ALLOC:
+        if manages(site.instr, _ALLOCATE):
             for memory in _objects([site.instr]) - whole.freed:
                 yield Finding(rules.MISSING_DEALLOC, site, Fact(Known.OPEN, site.position, memory))
 
@@ -272,7 +270,7 @@ def _objects(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
 
 
 def _allocated_in(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
-    return _objects(instr for instr in instructions if instr.opcode == ALLOC)
+    return _objects(instr for instr in instructions if manages(instr, _ALLOCATE))
 
 
 def _results(mmas: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
@@ -282,8 +280,15 @@ def _results(mmas: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
 
 def _preset(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:
     """The allocations that something other than an mma writes."""
-    others = (instr for instr in instructions if instr.opcode not in MMAS)
+    others = (instr for instr in instructions if not is_mma(instr))
     return frozenset(touch.object for one in others for touch in columns(one) if touch.use is MemoryUse.ASYNC_WRITE)
+
+
+def _arrives(instr: MachineInstr) -> bool:
+    """Whether a thread tells by it what it knows, and does not announce data."""
+    said = instr.semantics
+    use = said.mbarrier
+    return use is not None and MbarrierUse.ARRIVE in use and MbarrierUse.EXPECT not in use and said.tracks is None
 
 
 def _barriers(instr: MachineInstr) -> frozenset[MemoryObject] | None:

@@ -9,29 +9,57 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy import tcgen05_memory
-from nvbackend.intrinsics.mma import tcgen05
+from nvbackend.intrinsics.row.hierarchy import Scope
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Proxy, Semantics, TensorMemory
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import tensor_memory_uses as tmem_uses
 from nvbackend.isel.machine.function import Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.operands import tensor_memory
+from nvbackend.isel.protocols.mbarrier.uses import is_waiting
 from nvbackend.isel.protocols.tmem import rules
 
-EXIT = "ret"
-ALLOC, DEALLOC, RELINQUISH = "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.relinquish_alloc_permit"
-LOADS = ("tcgen05.ld", "tcgen05.ld.red")
-STORE, COMMIT, FENCE = "tcgen05.st", "tcgen05.commit", "tcgen05.fence"
-WAIT_LD, WAIT_ST = "tcgen05.wait.ld", "tcgen05.wait.st"
-MMAS = (tcgen05.MMA, tcgen05.MMA_WS)
-_BARRIER_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
-BARRIERS = ("bar.sync", "bar.red", "barrier.sync", "barrier.red", "barrier.cluster.wait")
+_OF_MMA, _LOADS, _STORES = Completion.COMMIT, Completion.LOAD_WAIT, Completion.STORE_WAIT
 
-_SIGNALS = ("bar", "mbarrier.arrive", "cp.async.mbarrier", "st.", "red", "atom")
-"""How the opcodes begin by which other warps may learn that this one has come so far."""
-_CONCERNED = ("tcgen05.", "mbarrier.", "registers.", EXIT, *_SIGNALS)
-"""How the opcodes begin that change a fact."""
+
+def is_mma(instr: MachineInstr) -> bool:
+    """Whether it multiplies into tensor memory."""
+    return instr.semantics.multiplies and instr.semantics.issues is _OF_MMA
+
+
+def is_commit(instr: MachineInstr) -> bool:
+    """Whether an mbarrier tells by it when the mma before are done."""
+    return instr.semantics.tracks is _OF_MMA
+
+
+def manages(instr: MachineInstr, what: TensorMemory) -> bool:
+    """Whether it allocates tensor memory, or gives it back."""
+    return instr.semantics.tensor_memory is what
+
+
+def is_barrier(instr: MachineInstr) -> bool:
+    """Whether the threads of the CTA, or of the cluster, wait for one another."""
+    barrier = instr.semantics.barrier
+    return barrier is not None and barrier.waits and barrier.scope > Scope.WARP
+
+
+@cache
+def is_of_tensor_memory(said: Semantics) -> bool:
+    """Whether the instruction is one of tcgen05."""
+    fences = said.fence is not None and said.fence.of in (FenceOf.BEFORE_SYNC, FenceOf.AFTER_SYNC)
+    return fences or said.tensor_memory is not None or said.completion in (_OF_MMA, _LOADS, _STORES)
+
+
+@cache
+def _signals(said: Semantics) -> bool:
+    """Whether other warps may learn by it that this one has come so far."""
+    if said.fence is not None or said.tensor_memory is not None or said.completion is _OF_MMA:
+        return False  # what the tensor core signals says nothing of what the thread has read
+    stores = said.completion is None and said.proxy is Proxy.GENERIC and any(one.writes for one in said.memory)
+    return stores or said.atomic or said.barrier is not None or said.releases > Scope.WARP
 
 
 class Known(enum.Enum):
@@ -95,7 +123,14 @@ class Surroundings:
 
 def concerns(site: Site) -> bool:
     """Whether the instruction may change a fact."""
-    return site.instr.opcode.startswith(_CONCERNED)
+    instr = site.instr
+    return bool(instr.touches) or _concerns(instr.semantics)
+
+
+@cache
+def _concerns(said: Semantics) -> bool:
+    waits = said.mbarrier in (MbarrierUse.WAIT, MbarrierUse.POLL)
+    return is_of_tensor_memory(said) or waits or said.exits or _signals(said)
 
 
 def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Finding]]:
@@ -107,15 +142,14 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Fi
     for touch in instr.touches:
         if touch.access is Access.READ:
             state = _strike(state, site, tensor_memory.READ_BEFORE_WAIT, found, Known.LOADING, registers=touch.block.id)
-    if instr.opcode.startswith("tcgen05."):
-        for one in columns(instr):
-            state = _access(state, site, one, found)
-    if instr.opcode.startswith(_SIGNALS):
+    for one in columns(instr):
+        state = _access(state, site, one, found)
+    if _signals(instr.semantics):
         state = _signalled(state)
-    handler = _HANDLERS.get(instr.opcode)
+    handler = _handler(instr.semantics)
     if handler is not None:
         state = handler(state, site, around, found)
-    elif instr.opcode.startswith(_BARRIER_WAITS) or instr.opcode in BARRIERS:
+    elif is_waiting(instr) or is_barrier(instr):
         state = _synchronised(state, site, around)
     return state, found
 
@@ -177,7 +211,7 @@ def _access(state: State, site: Site, touch: MemoryTouch, found: list[Finding]) 
     if touch.use is MemoryUse.DECLARE:
         return state
     state = _strike(state, site, rules.NOT_ALLOCATED, found, Known.CLOSED, of=touch.object)
-    if site.instr.opcode != STORE:
+    if site.instr.semantics.issues is not _STORES:
         state = _strike(state, site, rules.MISSING_WAIT_ST, found, Known.STORING, touch=touch)
     return state
 
@@ -285,14 +319,14 @@ def _synchronised(state: State, site: Site, around: Surroundings) -> State:
         return state
     waited = (Known.COMMITTED, Known.UNSYNCHRONISED)
     state = _turned(state, (Known.IN_USE,), lambda fact: Fact(Known.USED, fact.place, fact.object, fact.touch))
-    if site.instr.opcode in BARRIERS:
+    if is_barrier(site.instr):
         return _without(state, *waited)
     return _turned(state, waited, lambda fact: Fact(Known.UNORDERED, site.position, fact.object))
 
 
 def _fence(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
-    side = None if site.instr.row is None else site.instr.row.axes.get("side")
-    if side == "after":
+    fence = site.instr.semantics.fence
+    if fence is not None and fence.of is FenceOf.AFTER_SYNC:
         return _without(state, Known.UNORDERED)
     return _turned(state, (Known.UNTOLD, Known.PASSED), lambda fact: Fact(Known.FENCED, fact.place, fact.object))
 
@@ -319,17 +353,35 @@ def _exit(state: State, site: Site, around: Surroundings, found: list[Finding]) 
 
 
 _Handler = Callable[[State, Site, Surroundings, list[Finding]], State]
-_HANDLERS: dict[str, _Handler] = {
-    ALLOC: _alloc,
-    DEALLOC: _dealloc,
-    RELINQUISH: _relinquish,
-    **dict.fromkeys(LOADS, _load),
-    STORE: _store,
-    "tcgen05.cp": _copy,
-    **dict.fromkeys(MMAS, _mma),
-    COMMIT: _commit,
-    FENCE: _fence,
-    WAIT_LD: lambda state, *_: _without(state, Known.LOADING),
-    WAIT_ST: lambda state, *_: _without(state, Known.STORING),
-    EXIT: _exit,
+_MANAGING: dict[TensorMemory | None, _Handler] = {
+    TensorMemory.ALLOCATE: _alloc,
+    TensorMemory.FREE: _dealloc,
+    TensorMemory.RELINQUISH: _relinquish,
 }
+_WAITS: dict[Completion | None, _Handler] = {
+    _LOADS: lambda state, *_: _without(state, Known.LOADING),
+    _STORES: lambda state, *_: _without(state, Known.STORING),
+}
+
+
+@cache
+def _handler(said: Semantics) -> _Handler | None:
+    """What an instruction does to the facts; None for any that does nothing else than to access or to synchronise."""
+    if said.tensor_memory is not None:
+        return _MANAGING[said.tensor_memory]
+    if said.awaits in _WAITS:
+        return _WAITS[said.awaits]
+    if said.tracks is _OF_MMA:
+        return _commit
+    if said.exits:
+        return _exit
+    if said.issues is not None:
+        moved = {_LOADS: _load, _STORES: _store, _OF_MMA: _mma if said.multiplies else _copy if _fills(said) else None}
+        return moved.get(said.issues)
+    return _fence if is_of_tensor_memory(said) else None
+
+
+def _fills(said: Semantics) -> bool:
+    """Whether it writes to a place that it does not read."""
+    read = {one.name for one in said.memory if not one.writes}
+    return any(one.writes and one.name not in read for one in said.memory)

@@ -11,10 +11,20 @@ from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
-from nvbackend.isel.flow.finished import has_opcode, kept
+from nvbackend.isel.flow.finished import kept, semantics_in
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.wgmma import rules
-from nvbackend.isel.protocols.wgmma.state import FENCE, Event, FenceUse, Finding, WgmmaState, concerns, join, step
+from nvbackend.isel.protocols.wgmma.state import (
+    Event,
+    FenceUse,
+    Finding,
+    WgmmaState,
+    concerns,
+    concerns_groups,
+    is_fence,
+    join,
+    step,
+)
 from nvbackend.isel.protocols.wgmma.text import Wording
 
 _PUT_RIGHT_ONCE = (
@@ -64,14 +74,14 @@ def check_wgmma_protocol(function: MachineFunction) -> list[Diagnostic]:
 @kept
 def find_mistakes(function: MachineFunction) -> list[Finding]:
     """Every instruction that breaks a rule on some path, with the rule, in the order of the text."""
-    if not has_opcode(function, "wgmma."):
+    if not any(map(concerns_groups, semantics_in(function))):
         return []
     findings: list[Finding] = []
     uses: list[FenceUse] = []
     fences: dict[int, Site] = {}
     analysis = WgmmaAnalysis()
     for site, _ in solve(function, analysis, concerns).visit():
-        if site.instr.opcode == FENCE:
+        if is_fence(site.instr):
             fences[site.position] = site
         for event in analysis.events[site.position]:
             if isinstance(event, Finding):

@@ -12,24 +12,21 @@ After a mistake the state continues as if it had been fixed, so that one mistake
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Semantics
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import Access, MachineInstr, RegisterBlock
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
 
-FENCE = "wgmma.fence"
-MMA_ASYNC = "wgmma.mma_async"
-COMMIT_GROUP = "wgmma.commit_group"
-WAIT_GROUP = "wgmma.wait_group"
 PENDING = "pending"
-EXIT = "ret"
+_GROUPS = Completion.MMA_GROUP
 
 _OLDEST = PENDING_GROUPS.stop
 """No wait leaves an mma of this age in flight, so older ones need not be distinguished."""
@@ -152,14 +149,24 @@ def join(left: WgmmaState, right: WgmmaState) -> WgmmaState:
 
 def concerns(site: Site) -> bool:
     """Whether the instruction may change the state, or break a rule."""
-    return bool(site.instr.touches) or site.instr.opcode in _HANDLERS or site.instr.opcode.startswith(MMA_ASYNC)
+    return bool(site.instr.touches) or _handler(site.instr.semantics) is not None
+
+
+def is_fence(instr: MachineInstr) -> bool:
+    """Whether it orders registers before the mma that follow."""
+    fence = instr.semantics.fence
+    return fence is not None and fence.of is FenceOf.REGISTERS
+
+
+def concerns_groups(said: Semantics) -> bool:
+    """Whether an instruction of the protocol is so, other than the end of the kernel."""
+    return not said.exits and _handler(said) is not None
 
 
 def step(state: WgmmaState, site: Site) -> Step:
     """The state after an instruction, and what it breaks."""
     events: list[Event] = []
-    opcode = site.instr.opcode
-    handler = _HANDLERS.get(MMA_ASYNC if opcode.startswith(MMA_ASYNC) else opcode)
+    handler = _handler(site.instr.semantics)
     for touch in site.instr.touches:
         if touch.access is Access.READ or touch.access is Access.WRITE:
             state = _access(state, site, touch.block, touch.access, events)
@@ -344,10 +351,17 @@ def _union(
     return joined
 
 
-_HANDLERS = {
-    FENCE: _fence,
-    MMA_ASYNC: _mma_async,
-    COMMIT_GROUP: _commit_group,
-    WAIT_GROUP: _wait_group,
-    EXIT: _exit,
-}
+_Handler = Callable[[WgmmaState, Site, list[Event]], WgmmaState]
+
+
+def _handler(said: Semantics) -> _Handler | None:
+    """What follows an instruction of the protocol; None for any other one."""
+    if said.issues is _GROUPS:
+        return _mma_async
+    if said.commits is _GROUPS:
+        return _commit_group
+    if said.awaits is _GROUPS:
+        return _wait_group
+    if said.fence is not None and said.fence.of is FenceOf.REGISTERS:
+        return _fence
+    return _exit if said.exits else None

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.mma.wgmma import PENDING_GROUPS
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import Access, RegisterBlock
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import (
-    COMMIT_GROUP,
-    EXIT,
     PENDING,
     Finding,
     Shape,
@@ -33,7 +32,7 @@ class Wording:
 
     def __init__(self, sites: Sequence[Site]) -> None:
         self._sites = sites
-        commits = [site.position for site in sites if site.instr.opcode == COMMIT_GROUP]
+        commits = [site.position for site in sites if site.instr.semantics.commits is Completion.MMA_GROUP]
         self._groups = {position: number for number, position in enumerate(commits, start=1)}
         self._tell: dict[str, Callable[[Finding], Diagnostic]] = {
             rules.READ_IN_FLIGHT.id: self._access_in_flight,
@@ -114,7 +113,7 @@ class Wording:
 
     def _missing_commit(self, finding: Finding) -> Diagnostic:
         trail = max(finding.trails)
-        if finding.site.instr.opcode == EXIT:
+        if finding.site.instr.semantics.exits:
             what, where = "the kernel ends here", "the end of the kernel"
         else:
             pending = finding.site.instr.immediates[PENDING]

@@ -15,6 +15,7 @@ from nvbackend.isel.protocols.mbarrier.reach import Reaches
 from nvbackend.isel.protocols.mbarrier.transactions import Transactions
 from nvbackend.isel.protocols.mbarrier.uses import Cell, find_uses
 from nvbackend.isel.target.target import Target
+from tests.support.semantics import semantics_of
 
 BARRIER = MemoryObject(1, "full", "shared", 8, 8)
 TOUCHES = (MemoryTouch(BARRIER, MemoryUse.SYNCHRONIZE, "barrier"),)
@@ -54,7 +55,10 @@ def machine(count: int, before: list[Line], inside: list[Line]) -> MachineFuncti
     for name, successors in (("entry", ["loop"]), ("loop", ["loop", "end"]), ("end", [])):
         block = function.block(name)
         block.successors = successors
-        block.instructions = [MachineInstr(opcode, memory=TOUCHES, facts=said) for opcode, said in lines[name]]
+        block.instructions = [
+            MachineInstr(opcode, memory=TOUCHES, facts=said, semantics=semantics_of(opcode))
+            for opcode, said in lines[name]
+        ]
     return function
 
 

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse, Update
@@ -24,6 +25,7 @@ def wait(flipped: int, variable: str = "x") -> MachineInstr:
         memory=(MemoryTouch(BARRIER, MemoryUse.SYNCHRONIZE, "barrier"),),
         facts={facts.FLIPPED: flipped},
         sources={"parity": frozenset([variable])},
+        semantics=mbarrier.WAITS,
     )
 
 

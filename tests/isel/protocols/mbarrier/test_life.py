@@ -14,6 +14,7 @@ from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Memor
 from nvbackend.isel.protocols.mbarrier.life import LifeAnalysis
 from nvbackend.isel.protocols.mbarrier.uses import find_uses
 from nvbackend.isel.target.target import Target
+from tests.support.semantics import semantics_of
 
 RING, LONE = MemoryObject(1, "ring", "shared", 16, 8), MemoryObject(2, "lone", "shared", 8, 8)
 OPCODES = {
@@ -82,11 +83,12 @@ def program(seed: int) -> Program:
 
 def instruction(one: Line) -> MachineInstr:
     if one.what in ORDERS:
-        return MachineInstr(OPCODES[one.what])
+        return MachineInstr(OPCODES[one.what], semantics=semantics_of(OPCODES[one.what]))
     use = MemoryUse.WRITE if one.what == "write" else MemoryUse.SYNCHRONIZE
     symbol = "%i@b0*8" if one.offset is None else ""
     touch = MemoryTouch(one.memory, use, "barrier", one.offset or 0, symbol, one.size or None)
-    return MachineInstr(OPCODES[one.what], memory=(touch,), facts=one.known)
+    opcode = OPCODES[one.what]
+    return MachineInstr(opcode, memory=(touch,), facts=one.known, semantics=semantics_of(opcode))
 
 
 def machine(blocks: Program) -> MachineFunction:

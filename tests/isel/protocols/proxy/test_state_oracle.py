@@ -18,6 +18,7 @@ from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Memor
 from nvbackend.isel.protocols.proxy.protocol import Reduced, _left_at_exit, reduce_function, unordered
 from nvbackend.isel.protocols.proxy.state import HAZARDS
 from nvbackend.isel.target.target import Target
+from tests.support.semantics import semantics_of
 
 BYTES = 64
 FIXED, MOVING = (MemoryObject(number, name, "shared", BYTES, 4) for number, name in ((1, "fixed"), (2, "moving")))
@@ -36,6 +37,7 @@ MUST_NOT_MEET: Mapping[str, str] = {
 GROUPS = {"multiply": "wgmma", "store": "cp.async.bulk", "copy": "cp.async"}
 ACCESSES = ("write", "read", "copy", "load", "store", "send", "multiply", "multiply5", "receive")
 FENCE = next(row for row in sync.rows() if row.ptx.startswith("fence.proxy.async") and "space" in row.axes)
+STORED = tma_bulk.store_bulk().semantics
 DONE = -1
 OLDEST = 4
 """No wait leaves a group of this age."""
@@ -106,7 +108,8 @@ def instruction(one: Line) -> MachineInstr:
     kind, _, group = one.what.partition(" ")
     if group:
         immediates = {"pending": one.number or 0} if kind == "wait" else {}
-        return MachineInstr(f"{GROUPS[group]}.{kind}_group", immediates=immediates)
+        opcode = f"{GROUPS[group]}.{kind}_group"
+        return MachineInstr(opcode, immediates=immediates, semantics=semantics_of(opcode))
     touches = []
     if kind in ACCESSES:
         symbol = "%i@b1*64" if one.memory is MOVING else ""
@@ -116,7 +119,9 @@ def instruction(one: Line) -> MachineInstr:
     if barrier is not None:
         touches.append(MemoryTouch(barrier, MemoryUse.SYNCHRONIZE, "barrier"))
     row = rows.get(kind)
-    return MachineInstr(opcodes[kind] if row is None else row.opcode, row, memory=tuple(touches))
+    opcode = opcodes[kind] if row is None else row.opcode
+    said = STORED if kind == "store" else semantics_of(opcode) if row is None else row.semantics
+    return MachineInstr(opcode, row, memory=tuple(touches), semantics=said)
 
 
 def machine(blocks: Program) -> MachineFunction:

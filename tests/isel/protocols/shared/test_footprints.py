@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 
 from nvbackend.intrinsics.copy import cp_async, matrix_move, tcgen05_memory, tma_bulk
-from nvbackend.intrinsics.mma import wgmma, wmma
+from nvbackend.intrinsics.mma import tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.guard import GUARD
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.flow.accesses import Kind, Run
@@ -113,9 +113,9 @@ ROWS: list[tuple[str, Row | None, MemoryUse, str]] = [
     ("ld.shared", None, MemoryUse.READ, "address"),
     ("cp.async", COPY, MemoryUse.WRITE, "destination"),
     ("cp.async.bulk", tma_bulk.load_bulk(), MemoryUse.ASYNC_WRITE, "destination"),
-    ("tcgen05.cp", None, MemoryUse.ASYNC_READ, "source"),
-    ("tcgen05.mma", None, MemoryUse.ASYNC_READ, "a_desc"),
-    ("tcgen05.mma", None, MemoryUse.SYNCHRONIZE, "barrier"),
+    ("tcgen05.cp", tcgen05_memory.cp("128x256b"), MemoryUse.ASYNC_READ, "source"),
+    ("tcgen05.mma", tcgen05.mma("f16"), MemoryUse.ASYNC_READ, "a_desc"),
+    ("tcgen05.mma", tcgen05.mma("f16"), MemoryUse.SYNCHRONIZE, "barrier"),
     ("wgmma.mma_async", MMA, MemoryUse.ASYNC_READ, "a_desc"),
     ("wgmma.mma_async", MMA, MemoryUse.ASYNC_READ, "b_desc"),
     ("tcgen05.alloc", ALLOC, MemoryUse.WRITE, "address"),
@@ -183,8 +183,8 @@ def by_thread(instr: MachineInstr, touch: MemoryTouch) -> int | None:
         return touch.bytes
     if instr.opcode == "cp.async.bulk":
         return touch.bytes or LEAST
-    tcgen05 = instr.opcode in ("tcgen05.cp", "tcgen05.mma")
-    return LEAST if tcgen05 and touch.use is MemoryUse.ASYNC_READ else None
+    described = instr.opcode in ("tcgen05.cp", "tcgen05.mma")
+    return LEAST if described and touch.use is MemoryUse.ASYNC_READ else None
 
 
 def by_warp(instr: MachineInstr, touch: MemoryTouch, starts: list[int], *, together: bool) -> Iterator[tuple[int, int]]:

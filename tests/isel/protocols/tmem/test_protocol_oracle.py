@@ -10,6 +10,7 @@ import pytest
 
 from nvbackend.diagnostics import Location
 from nvbackend.intrinsics.copy import tcgen05_memory
+from nvbackend.intrinsics.row.semantics import NOTHING
 from nvbackend.isel.machine.function import (
     Access,
     MachineFunction,
@@ -22,6 +23,7 @@ from nvbackend.isel.machine.function import (
 )
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.target.target import Target
+from tests.support.semantics import semantics_of
 
 OBJECTS = tuple(MemoryObject(number, name, "tmem", 64, 64) for number, name in ((1, "one"), (2, "two")))
 ROUNDS = 3
@@ -206,6 +208,7 @@ def instruction(operation: str, number: int, column: int) -> MachineInstr:
         operands={"enable_d": str(int(operation == "mma add"))} if "mma" in operation else {},
         memory=memory,
         touches=(Touch(RegisterBlock(number, "load"), access),) if access else (),
+        semantics=NOTHING if operation == "fence" else semantics_of(opcode),
     )
 
 

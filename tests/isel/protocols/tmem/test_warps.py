@@ -14,6 +14,7 @@ from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Memor
 from nvbackend.isel.machine.tensor_memory_uses import accumulates
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.target.target import Target
+from tests.support.semantics import semantics_of
 
 D = MemoryObject(1, "d", "tmem", 64, 64)
 FULL, EMPTY = (MemoryObject(number, name, "shared", 8, 8) for number, name in ((2, "full"), (3, "empty")))
@@ -39,7 +40,9 @@ def instruction(text: str) -> MachineInstr:
     memory += (MemoryTouch(BARRIERS[word], MemoryUse.SYNCHRONIZE, "barrier") for word in words if word in BARRIERS)
     operands = {"enable_d": "1" if name == "add" else "0"} if name in ("mma", "add") else {}
     row = tcgen05_memory.fence("after") if name == "fence" else None
-    return MachineInstr(OPCODES.get(name, f"tcgen05.{name}"), row, operands=operands, memory=tuple(memory))
+    opcode = OPCODES.get(name, f"tcgen05.{name}")
+    said = semantics_of(opcode) if row is None else row.semantics
+    return MachineInstr(opcode, row, operands=operands, memory=tuple(memory), semantics=said)
 
 
 def told(first: Sequence[str], second: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.protocols.wgmma.protocol import WgmmaAnalysis, check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.rules import RULES
 from tests.support.machine import Program, lines_and_rules
+from tests.support.semantics import semantics_of
 from tests.support.wgmma_broken import BROKEN
 from tests.support.wgmma_legal import LEGAL
 
@@ -244,7 +245,8 @@ def test_an_mma_whose_registers_have_no_name_is_told_in_whole_sentences(left_out
     steps = ["wgmma.fence", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group"]
     for opcode in steps:
         if opcode != left_out:
-            instr = MachineInstr(opcode, immediates={"pending": 0} if opcode == "wgmma.wait_group" else {})
+            immediates = {"pending": 0} if opcode == "wgmma.wait_group" else {}
+            instr = MachineInstr(opcode, immediates=immediates, semantics=semantics_of(opcode))
             function.entry.instructions.insert(-1, instr)
     (found,) = check_wgmma_protocol(function)
     assert "its registers" in found.message
