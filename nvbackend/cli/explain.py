@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
 from nvbackend.cli.cells import told_cells
+from nvbackend.cli.semantics import words
 from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.intrinsics.catalogue import rows as every_row
@@ -88,6 +89,10 @@ def _explained(row: Row, target: Target | None) -> Iterator[str]:
         yield "\nOperands\n"
         titles = ("  name", "role", "registers", "meaning")
         yield from columns([titles, *(_cells(operand) for operand in row.operands)])
+    said = [(f"  {name.replace('_', ' ')}", words(value)) for name, value in row.semantics.said()]
+    if said:
+        yield "\nTo the analyses\n"
+        yield from columns(said)
     for held in fragment_maps(row):
         yield "\n"
         yield from _held(held)

@@ -31,6 +31,14 @@ def test_what_it_does_needs_and_where_it_is_legal(capsys: Printed) -> None:
     assert "scale_a immediate -1 or 1 -1 negates A" in said
 
 
+def test_what_it_is_to_the_analyses(capsys: Printed) -> None:
+    said = words(explained(capsys, MMA))
+    assert "To the analyses issues groups of wgmma memory reads a_desc (2048), reads b_desc (8192) proxy async" in said
+    said = words(explained(capsys, "mbarrier.arrive_drop.expect_tx.release.cluster.shared::cta.b64"))
+    assert "mbarrier arrive, expect, recount releases cluster" in said
+    assert "To the analyses" not in explained(capsys, "shfl.sync.idx.b32")
+
+
 def test_what_to_use_where_it_is_not_legal(capsys: Printed) -> None:
     said = words(explained(capsys, MMA, "--target", "sm_100a"))
     assert "Not legal: sm_100a has no wgmma (wgmma.target). Instead: use tcgen05.mma over tensor memory." in said

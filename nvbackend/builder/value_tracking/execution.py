@@ -16,7 +16,6 @@ from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
 from nvbackend.builder.value_tracking.evaluator import Evaluator
 from nvbackend.builder.value_tracking.expressions.provenance import wraps
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.guard import GUARD
 from nvbackend.intrinsics.row.row import Role, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
@@ -239,7 +238,7 @@ class Execution:
         Threads that a guard takes out are not counted. Of wmma, constant operands alone.
         """
         if not _is_counted(row):
-            return _constants(row, operands) if row.family == wmma.FAMILY else {}
+            return _constants(row, operands) if row.semantics.fragments else {}
         known = _constants(row, operands)
         barrier = operands.get(BARRIER)
         if isinstance(barrier, ir.Value) and wraps(barrier):

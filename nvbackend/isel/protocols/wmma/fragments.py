@@ -66,7 +66,7 @@ def _misplaced(instr: MachineInstr, held: Mapping[str, Held]) -> Iterator[Diagno
         fits = given.which == wanted.which or {given.which, wanted.which} <= set(ACCUMULATORS)
         same = (given.shape, given.element, given.layout) == (wanted.shape, wanted.element, wanted.layout)
         if not (fits and same):
-            instruction = "wmma.mma" if multiplies else "wmma.store"
+            instruction = wmma.MMA if multiplies else "wmma.store"
             operand, text = wanted.which, _text(wanted)
             yield misplaced(instruction, operand, wanted.shape, _text(given), text, instr.location, place)
 
