@@ -11,9 +11,6 @@ from tests.support.source import PACKAGE, Source, sources
 ASKING = ("isel.protocols", "isel.flow", "isel.machine", "isel.verify", "builder")
 """The rooms that may not look at the names of instructions."""
 OF_FAMILIES = {
-    "isel.verify.verify": "each family has its own gates, on its own axes",
-    "isel.verify.row_identity": "each family makes its rows of its own axes",
-    "isel.verify.constant_faults": "each family has rules on its operands",
     "isel.machine.parts": "a pseudo-instruction has nothing but a name",
     "isel.machine.register_room": "what ptxas makes of an mma depends on the axes of its family",
 }

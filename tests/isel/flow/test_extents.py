@@ -112,9 +112,9 @@ def test_extents_of_matrices_reach_to_their_last_element(stride):
 def test_of_an_operand_that_is_a_layout_nothing_is_accessed_for_certain():
     """Of a descriptor's tile the layout has gaps; what other rows access has none."""
     for row in ROWS:
-        if not row.opcode.startswith("wmma."):
-            described = row.opcode.startswith("tcgen05.mma")
-            assert dense_extent(row, 48) == (0 if described else 48), row.ptx
+        for operand in accesses(row) if not row.opcode.startswith(("wmma.", "wgmma.")) else ():
+            described = row.opcode.startswith("tcgen05.mma") and operand.register not in SHARED
+            assert dense_extent(row, operand.name, 48) == (0 if described else 48), row.ptx
 
 
 def test_a_stride_of_run_time_leaves_the_extent_open():
