@@ -1,1 +1,1 @@
-"""From a request to a row: the rules on each choice, with a folder for each family that has requests."""
+"""From a request to a row: a folder for each family, with its request, its rules and its selector."""

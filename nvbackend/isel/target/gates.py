@@ -34,8 +34,9 @@ def why_not(
     gates: Sequence[Gate[Request_contra]], request: Request_contra, target: Target, at: Location | None = None
 ) -> list[Diagnostic]:
     """Every rule that `request` breaks on `target`, in the order of `gates`, at `at` or else at the caller's line."""
-    found = ((gate.rule, gate.breach(request, target)) for gate in gates)
-    return [rule.diagnose(at=at, **values) for rule, values in found if values is not None]
+    return [
+        gate.rule.diagnose(at=at, **values) for gate in gates if (values := gate.breach(request, target)) is not None
+    ]
 
 
 @cache
