@@ -169,7 +169,7 @@ class Address:
         Raises memory.vector, memory.alignment, and memory.element for types of less than a byte.
         """
         kind, size = self._access(count)
-        pointer = self._pointer()
+        pointer = self.pointer()
         loaded = self._k.llvm.load(pointer, typ=kind, align=size)
         self._record(LOAD_SHARED, (MemoryUse.READ,), size, pointer)
         if count == 1:
@@ -189,7 +189,7 @@ class Address:
             packed = ir.Constant(kind, ir.Undefined)
             for index, value in enumerate(given):
                 packed = self._k.llvm.insert_element(packed, value, ir.Constant(ir.IntType(32), index))
-        pointer = self._pointer()
+        pointer = self.pointer()
         self._k.llvm.store(packed, pointer, align=size)
         self._record(STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
 
@@ -202,7 +202,7 @@ class Address:
         instruction = atomic_operation(operation, self.element)
         _, size = self._access(1)
         given = as_value(self._k, value, self.element).ir
-        pointer = self._pointer()
+        pointer = self.pointer()
         old = self._k.llvm.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
         if self.space == GLOBAL_SPACE:
             self._k.pseudo(ATOMIC_GLOBAL)  # threads may order themselves by it
@@ -245,7 +245,8 @@ class Address:
         scalar = llvm_type(self.element)
         return (scalar if count == 1 else ir.VectorType(scalar, count)), size
 
-    def _pointer(self) -> ir.Value:
+    def pointer(self) -> ir.Value:
+        """The llvmlite pointer, for code that emits with llvmlite itself. Raises value.scope."""
         builder = self._k.llvm
         if self.space == CLUSTER_SPACE and (execution := self._k.execution.of_cluster) is not None:
             self._k.peer_ranks.check(execution, self.bytes.ir, {})

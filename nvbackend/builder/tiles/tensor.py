@@ -245,8 +245,7 @@ def _divisor(k: FunctionBuilder, given: Any) -> int:
     """A number that a value certainly is a multiple of, 0 for the number 0."""
     if isinstance(given, int):
         return given
-    value: Value = given._value()
-    return k.core.places.multiples.divisor(value.ir)
+    return k.core.places.multiples.divisor(as_value(k.core, given).ir)
 
 
 @user_facing

@@ -188,7 +188,7 @@ def _load_words(k: FunctionBuilder, address: Address, words: _Words) -> list[Val
     if size in ACCESS_BYTES:
         return given.load(words.count)
     kind = ir.VectorType(ir.IntType(REGISTER_BITS), words.count)
-    loaded = k.core.llvm.load(given._pointer(), typ=kind, align=size)
+    loaded = k.core.llvm.load(given.pointer(), typ=kind, align=size)
     places = (ir.Constant(ir.IntType(32), index) for index in range(words.count))
     return [k.core.wrap(k.core.llvm.extract_element(loaded, place), u32) for place in places]
 
@@ -202,7 +202,7 @@ def _store_words(k: FunctionBuilder, address: Address, words: _Words, values: li
     packed: ir.Value = ir.Constant(ir.VectorType(ir.IntType(REGISTER_BITS), words.count), ir.Undefined)
     for index, value in enumerate(values):
         packed = k.core.llvm.insert_element(packed, value.ir, ir.Constant(ir.IntType(32), index))
-    k.core.llvm.store(packed, given._pointer(), align=size)
+    k.core.llvm.store(packed, given.pointer(), align=size)
 
 
 def _cp_async(k: FunctionBuilder, atom: CopyAtom, source: Address, destination: Address, inside: Value | None) -> None:

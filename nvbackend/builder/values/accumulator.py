@@ -60,8 +60,10 @@ class Accumulator:
     ):
         self._k = k
         self.block = block
-        self._storage = storage
-        self._scale = scale
+        self.storage = storage
+        """Where its registers are between instructions."""
+        self.scale = scale
+        """Where scale-D of the next mma is."""
         self.n = n
         self.element = element
 
@@ -73,7 +75,7 @@ class Accumulator:
     @property
     def registers(self) -> int:
         """32-bit registers a thread."""
-        return len(self._storage.slots)
+        return len(self.storage.slots)
 
     @property
     def register_class(self) -> RegisterClass:
@@ -87,7 +89,7 @@ class Accumulator:
 
     def clear(self) -> None:
         """Let the next mma overwrite what is here. Costs no instruction a register."""
-        self._k.write(self._scale, [constant(self._k, 0, s32).ir])
+        self._k.write(self.scale, [constant(self._k, 0, s32).ir])
 
     def fill(self, number: Operand) -> None:
         """Let every element be `number`, a number or a value of the element's type; the next mma adds to it."""
@@ -100,14 +102,14 @@ class Accumulator:
             ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
         given = [as_value(self._k, value, self.register_type).ir for value in values]
         self._k.pseudo(WRITE_REGISTERS, [Touch(self.block, Access.WRITE)])
-        self._k.write(self._storage, given)
-        self._k.write(self._scale, [constant(self._k, 1, s32).ir])
+        self._k.write(self.storage, given)
+        self._k.write(self.scale, [constant(self._k, 1, s32).ir])
 
     def values(self) -> list[Value]:
         """The thread's registers, in order. Register i is at `position(thread, i)`."""
         self._k.pseudo(READ_REGISTERS, [Touch(self.block, Access.READ)])
         kind = self.register_type
-        return [self._k.wrap(register, kind) for register in self._k.read(self._storage)]
+        return [self._k.wrap(register, kind) for register in self._k.read(self.storage)]
 
     def __len__(self) -> int:
         return self.registers

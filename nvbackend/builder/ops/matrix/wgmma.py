@@ -91,13 +91,13 @@ class Wgmma(Noun):
         self, row_of: Callable[[wgmma.RegisterBlocks], Row], operands: dict[str, int], touches: list[Touch]
     ) -> None:
         """Emit a fence or wait with every live accumulator tied through it, so that LLVM moves no access across."""
-        live = [accumulator for accumulator in self._k.accumulators if accumulator._storage.region.open]
+        live = [accumulator for accumulator in self._k.accumulators if accumulator.storage.region.open]
         row = row_of(tuple((one.register_class, one.registers) for one in live))
         blocks = dict(zip((operand.name for operand in row.outputs), live, strict=True))
-        registers = {name: self._k.read(one._storage) for name, one in blocks.items()}
+        registers = {name: self._k.read(one.storage) for name, one in blocks.items()}
         results = self._k.emit(row, {**operands, **registers}, touches=touches)
         for name, one in blocks.items():
-            self._k.write(one._storage, results[name])
+            self._k.write(one.storage, results[name])
 
     def mma_async(
         self,
@@ -134,7 +134,7 @@ class Wgmma(Noun):
         if metadata is not None:
             operands["metadata"] = as_value(self._k, metadata, u32).ir
         operands["scale_d"], facts = self._scale_d(accumulator, accumulate)
-        operands["d"] = self._k.read(accumulator._storage)
+        operands["d"] = self._k.read(accumulator.storage)
         given = {
             "selector": request.selector,
             "scale_a": -1 if request.negate_a else 1,
@@ -146,8 +146,8 @@ class Wgmma(Noun):
         words = {name: one.word for name, one in described.items()}
         extents = {name: one.reach for name, one in described.items()}
         results = self._k.emit(row, operands, touches=touches, words=words, facts=facts, extents=extents)
-        self._k.write(accumulator._storage, results["d"])
-        self._k.write(accumulator._scale, results["scale_out"])
+        self._k.write(accumulator.storage, results["d"])
+        self._k.write(accumulator.scale, results["scale_out"])
 
     @with_block
     def group(self, in_flight: int = 0) -> Iterator[None]:
@@ -160,7 +160,7 @@ class Wgmma(Noun):
     def _scale_d(self, accumulator: Accumulator, accumulate: Operand | None) -> tuple[ir.Value, dict[str, int]]:
         """Scale-D of an mma, and the fact that it is what the caller wrote, where that is a constant."""
         if accumulate is None:
-            return self._k.read(accumulator._scale)[0], {}
+            return self._k.read(accumulator.scale)[0], {}
         given = as_value(self._k, accumulate, pred)
         known = {} if given.constant is None else {SCALE_D: int(bool(given.constant))}
         return given.to(s32).ir, known

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
+from nvbackend.builder.core.instructions import converted
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.lower.llvm_types import llvm_type
@@ -17,7 +18,8 @@ from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape, contiguous, register_count, spelled_shape
-from nvbackend.intrinsics.row.types import ElementType, f16, f32, f64, s32, u32, u64
+from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.types import ElementType, f16, f32, f64, s32, u32
 from nvbackend.isel.machine import facts
 from nvbackend.isel.operands import wmma as wmma_operands
 from nvbackend.isel.select.shapes import shape_extents
@@ -108,9 +110,6 @@ class Wmma(Noun):
     __noun__ = "wmma"
     __usual__ = "mma"
 
-    def __init__(self, k: Core) -> None:
-        self._k = k
-
     def load(
         self,
         fragment: str,
@@ -131,10 +130,9 @@ class Wmma(Noun):
         extents = shape_extents(shape)
         request = WmmaMoveRequest("load", fragment, extents, element, layout, _space(address), stride is not None)
         row = select_wmma_move(request, self._k.target)
-        results = self._k.emit(row, self._memory_operands(request, row.ptx, address, stride), facts=_known(address))
-        kind = register_type(element)
-        registers = [self._k.wrap(register, kind) for register in results["fragment"]]
-        return WmmaFragment(self._k, fragment, extents, element, None if fragment == "c" else layout, registers)
+        registers = self._move(request, row, address, stride)["fragment"]
+        values = [self._k.wrap(register, register_type(element)) for register in registers]
+        return WmmaFragment(self._k, fragment, extents, element, None if fragment == "c" else layout, values)
 
     def store(
         self,
@@ -154,8 +152,7 @@ class Wmma(Noun):
         strided = stride is not None
         request = WmmaMoveRequest("store", which, fragment.shape, fragment.element, layout, _space(address), strided)
         row = select_wmma_move(request, self._k.target)
-        operands = self._memory_operands(request, row.ptx, address, stride)
-        self._k.emit(row, {**operands, "fragment": [value.ir for value in fragment.values()]}, facts=_known(address))
+        self._move(request, row, address, stride, fragment=[value.ir for value in fragment.values()])
 
     def mma(
         self,
@@ -186,8 +183,7 @@ class Wmma(Noun):
             popc=popc,
         )
         row = select_wmma(request, self._k.target)
-        operands = {place: [value.ir for value in one.values()] for place, one in places.items()}
-        results = self._k.emit(row, operands)
+        results = self._k.emit(row, {place: [value.ir for value in one.values()] for place, one in places.items()})
         kind = register_type(result)
         registers = [self._k.wrap(register, kind) for register in results["d"]]
         return WmmaFragment(self._k, "d", a.shape, result, None, registers)
@@ -224,26 +220,26 @@ class Wmma(Noun):
         values = [as_value(self._k, register, kind) for register in registers]
         return WmmaFragment(self._k, fragment, extents, element, None if fragment == "c" else layout, values)
 
-    def _memory_operands(
-        self, request: WmmaMoveRequest, instruction: str, address: Address | Value, stride: Operand | None
-    ) -> dict[str, ir.Value]:
-        """Address and stride of a load or store, checked as far as they are known."""
-        operands: dict[str, ir.Value] = {}
-        found: list[Diagnostic] = []
+    def _move(
+        self,
+        request: WmmaMoveRequest,
+        row: Row,
+        address: Address | Value,
+        stride: Operand | None,
+        **fragment: Sequence[ir.Value],
+    ) -> dict[str, list[ir.Value]]:
+        """Emit a load or store, once address and stride are right as far as they are known."""
         place = (request.fragment, request.shape, request.element)
+        found: list[Diagnostic] = []
         if isinstance(address, Address):
-            found += wmma_operands.address_violations(instruction, *place, address.element, address.align)
-            operands["address"] = address.bytes.ir
-        else:
-            operands["address"] = as_value(self._k, address, u64).ir
-        if stride is not None:
-            elements = as_value(self._k, stride, s32)
-            operands["stride"] = elements.ir
-            if isinstance(elements.constant, int):
-                extent = contiguous(request.fragment, request.shape, request.layout)
-                found += wmma_operands.stride_violations(instruction, *place, elements.constant, extent)
+            found += wmma_operands.address_violations(row.ptx, *place, address.element, address.align)
+        number = None if stride is None else as_value(self._k, stride, s32).constant
+        if isinstance(number, int):
+            extent = contiguous(request.fragment, request.shape, request.layout)
+            found += wmma_operands.stride_violations(row.ptx, *place, number, extent)
         raise_all(found)
-        return operands
+        given = converted(self._k, row, {"address": address, "stride": stride, **fragment})
+        return self._k.emit(row, given, facts=_known(address))
 
 
 def register_type(element: ElementType) -> ElementType:

@@ -44,7 +44,7 @@ class TmemFragment:
     def __call__(self, *coordinate: int) -> Value:
         """The address (u32) of the operand at (0, m, k)."""
         found = _cell(self.fragment, self.fragment(*coordinate), self.columns)
-        return found._value()
+        return found.address if isinstance(found, TmemColumns) else found
 
 
 @user_facing
