@@ -30,7 +30,7 @@ from nvbackend.runtime.rules import (
     SHAPE,
     STRIDE,
 )
-from nvbackend.runtime.scalars import Misfit, container, integer_range, range_text, scalar_argument
+from nvbackend.runtime.scalars import Misfit, container, integers, range_text, scalar_argument
 from nvbackend.runtime.streams import same_stream
 from nvbackend.signature import Pointer, Scalar, Signature, TensorMap
 
@@ -113,23 +113,22 @@ class Binder:
 
 
 class _ScalarSlot:
-    __slots__ = ("_container", "_element", "_highest", "_lowest", "_name")
+    __slots__ = ("_container", "_element", "_integers", "_name")
 
     def __init__(self, name: str, element: ElementType) -> None:
         self._name = name
         self._element = element
         self._container = container(element)
-        # No integer is between these where the element is not an integer.
-        self._lowest, self._highest = integer_range(element) if element.is_integer else (1, 0)
+        self._integers = integers(element) if element.is_integer else ()
 
     def known(self, argument: object, _stream: int) -> Any:
-        if type(argument) is int and self._lowest <= argument <= self._highest:
+        if type(argument) is int and argument in self._integers:
             return self._container(argument)
         value = scalar_argument(self._element, argument)
         return None if type(value) is Misfit else value
 
     def bind(self, bound: Bound, argument: object, _stream: int) -> Any:
-        if type(argument) is int and self._lowest <= argument <= self._highest:
+        if type(argument) is int and argument in self._integers:
             return self._container(argument)
         value = scalar_argument(self._element, argument)
         if type(value) is Misfit:

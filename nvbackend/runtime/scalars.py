@@ -73,19 +73,18 @@ def scalar_bits(element: ElementType, value: object) -> int | Misfit:
     if not isinstance(value, numbers.Integral):
         return Misfit.KIND
     integer = operator.index(value)
-    lowest, highest = integer_range(element)
-    return integer if lowest <= integer <= highest else Misfit.RANGE
+    return integer if integer in integers(element) else Misfit.RANGE
 
 
-def integer_range(element: ElementType) -> tuple[int, int]:
-    """The lowest and highest integer that a scalar of `element` holds: its values, or its bits where it has no
-    arithmetic of its own in a scalar register (narrow floats, scale factors, packed bits)."""
+def integers(element: ElementType) -> range:
+    """The integers that a scalar of `element` holds: its values, or its bits where it has no arithmetic of its own in
+    a scalar register (narrow floats, scale factors, packed bits)."""
     if element.is_signed:
-        return -(1 << (element.bits - 1)), (1 << (element.bits - 1)) - 1
+        return range(-(1 << (element.bits - 1)), 1 << (element.bits - 1))
     bits = element.bits
     if element.kind is Kind.BITS and element.llvm != "i1":
         bits = _PARAMETER_BITS[element.llvm]
-    return 0, (1 << bits) - 1
+    return range(1 << bits)
 
 
 def range_text(element: ElementType) -> str:
@@ -94,9 +93,9 @@ def range_text(element: ElementType) -> str:
         return f"-{_LARGEST[element.llvm]:g} to {_LARGEST[element.llvm]:g}"
     if element.llvm in _FLOAT_FORMATS:
         return "a floating-point number"
-    lowest, highest = integer_range(element)
+    held = integers(element)
     bits = "" if element.is_integer or element.kind is Kind.BITS else " as raw bits"
-    return f"{lowest} to {highest}{bits}"
+    return f"{held[0]} to {held[-1]}{bits}"
 
 
 def _as_float(value: object) -> float | None:

@@ -107,6 +107,13 @@ def test_largest_float_and_the_first_that_rounds_to_infinity(element: types.Elem
     assert scalar_argument(element, -tie) is Misfit.RANGE
 
 
+def test_ranges_of_floats_are_told_by_their_largest() -> None:
+    for element, largest in LARGEST.items():
+        assert range_text(element) == f"-{largest:g} to {largest:g}"
+    assert range_text(types.tf32) == range_text(types.f32)
+    assert range_text(types.f64) == "a floating-point number"
+
+
 @pytest.mark.parametrize("element", [*INTEGERS], ids=str)
 def test_integers_at_their_edges(element: types.ElementType) -> None:
     kind = numpy.iinfo(INTEGERS[element])
