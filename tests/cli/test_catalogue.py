@@ -102,6 +102,93 @@ def test_json_of_one_row_is_what_the_issue_describes() -> None:
     assert (found["operands"], found["ptx_version"]) == ([], "8.0")
 
 
+def _operand(name: str, role: str, register: str, meaning: str, count: int = 1, **more: Any) -> dict[str, Any]:
+    return {"name": name, "role": role, "register": register, "count": count, "meaning": meaning} | (
+        {"tied": False, "values": None} | more
+    )
+
+
+WHOLE = [
+    {
+        "ptx": "setmaxnreg.inc.sync.aligned.u32",
+        "family": "register_budget",
+        "opcode": "setmaxnreg.inc",
+        "lowering": "intrinsic",
+        "intrinsic": "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32",
+        "constraints": "n,~{memory}",
+        "operands": [_operand("registers", "immediate", "B32", "registers a thread", values=[*range(24, 257, 8)])],
+        "ptx_version": "8.0",
+        "requires": ["SETMAXNREG"],
+        "section": "9.7.19 (setmaxnreg)",
+        "summary": "Takes registers from the CTA's pool, or gives them back.",
+        "target": "sm_80",
+        "legal": False,
+        "rule": "target.feature",
+        "message": "setmaxnreg.inc.sync.aligned.u32 needs SETMAXNREG, which sm_80 does not have",
+        "emulated": None,
+    },
+    {
+        "ptx": "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        "family": "mma",
+        "opcode": "mma",
+        "lowering": "intrinsic",
+        "intrinsic": "llvm.nvvm.mma.m16n8k8.row.col.f32.f32",
+        "constraints": "=f,=f,=f,=f,r,r,r,f,f,f,f",
+        "operands": [
+            _operand("d", "output", "F32", "fragment of D", 4),
+            _operand("a", "input", "F16X2", "fragment of A", 2),
+            _operand("b", "input", "F16X2", "fragment of B", 1),
+            _operand("c", "input", "F32", "fragment of C", 4),
+        ],
+        "ptx_version": "6.5",
+        "requires": ["SM_75"],
+        "section": "9.7.14.5.14",
+        "summary": "One warp multiplies A and B, and adds C.",
+        "target": "sm_80",
+        "legal": True,
+        "rule": None,
+        "message": None,
+        "fix": None,
+        "emulated": None,
+    },
+    {
+        "ptx": "mbarrier.arrive.expect_tx.shared::cta.b64",
+        "family": "mbarrier",
+        "opcode": "mbarrier.arrive.expect_tx",
+        "lowering": "asm",
+        "intrinsic": None,
+        "constraints": "r,r,~{memory}",
+        "operands": [
+            _operand("barrier", "input", "SHARED", "address of the mbarrier, 8-byte aligned"),
+            _operand("bytes", "input", "B32", "bytes that will complete on the barrier in this phase"),
+        ],
+        "ptx_version": "8.0",
+        "requires": ["SM_90"],
+        "section": "9.7.13.15",
+        "summary": "Arrives on an mbarrier of this CTA.",
+        "target": "sm_80",
+        "legal": False,
+        "rule": "target.feature",
+        "message": "mbarrier.arrive.expect_tx.shared::cta.b64 needs SM_90, which sm_80 does not have",
+        "fix": "compile for sm_90 or later, or use an instruction that sm_80 has",
+        "emulated": None,
+    },
+]
+
+
+@pytest.mark.parametrize("wanted", WHOLE, ids=[one["ptx"] for one in WHOLE])
+def test_json_of_a_row_is_all_that_it_says(wanted: dict[str, Any]) -> None:
+    found = next(one for one in _every("sm_80") if one["ptx"] == wanted["ptx"])
+    assert found.keys() - wanted.keys() <= {"fix"}
+    assert {key: found[key] for key in wanted} == wanted
+    assert found["fix"] is None or str(found["fix"]).startswith("compile for ")
+
+
+def test_json_names_what_is_read_and_written() -> None:
+    row = next(one for one in _every("sm_90a") if one["ptx"] == "wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16")
+    assert {one["name"] for one in row["operands"] if one["tied"]} == {"d"}
+
+
 @pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 def test_what_is_called_legal_compiles_to_that_spelling(target: str) -> None:
     """LLVM is the witness: it ends its process on what the target does not have."""

@@ -39,6 +39,28 @@ def test_what_it_is_to_the_analyses(capsys: Printed) -> None:
     assert "To the analyses" not in explained(capsys, "shfl.sync.idx.b32")
 
 
+@pytest.mark.parametrize(
+    ("spelling", "together", "continues", "orders"),
+    [
+        ("wgmma.fence.sync.aligned", True, False, True),
+        ("wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16", True, True, False),
+        ("wmma.load.a.sync.aligned.row.m16n16k16.f16", True, False, False),
+        ("cvt.rn.f16x2.f32", False, False, False),
+        ("tcgen05.mma.cta_group::1.kind::f16", False, True, False),
+        ("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64", False, True, True),
+        ("tcgen05.fence::before_thread_sync", False, False, True),
+    ],
+)
+def test_what_one_must_know_of_its_effects(
+    capsys: Printed, spelling: str, together: bool, continues: bool, orders: bool
+) -> None:
+    """PTX ISA: .aligned is executed by all threads of a warp; what is asynchronous; what orders accesses."""
+    said = words(explained(capsys, spelling))
+    assert ("All threads of the warp or warpgroup execute it together." in said) == together
+    assert ("It continues after its issue" in said) == continues
+    assert ("Other accesses may not move across it." in said) == orders
+
+
 def test_what_to_use_where_it_is_not_legal(capsys: Printed) -> None:
     said = words(explained(capsys, MMA, "--target", "sm_100a"))
     assert "Not legal: sm_100a has no wgmma (wgmma.target). Instead: use tcgen05.mma over tensor memory." in said
