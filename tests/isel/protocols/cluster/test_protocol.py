@@ -295,7 +295,31 @@ def a_read_after_a_barrier_of_one_cta(k, a, n):
     k.cluster.sync()
 
 
+def a_read_of_a_peer_at_a_parameter(k, a, n):
+    own, thread = k.shared(u64, 256), k.thread_id()
+    k.cluster.sync()
+    with k.if_(thread < 128):
+        own[n + thread] = 1
+    k.barrier.sync()
+    with k.if_(thread < 128):
+        k.arguments[2][0] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[n + thread]  # broken
+    k.cluster.sync()
+
+
+def reads_of_a_peer_in_rounds(k, a, n):
+    own = k.shared(u64, 512)
+    k.cluster.sync()
+    peer = k.cluster.map_shared_rank(own, k.cluster.peer_rank())
+    with k.range(2) as i:
+        own[i * 256 + k.thread_id()] = 1
+        k.barrier.sync()
+        k.arguments[2][0] = peer[i * 256 + k.thread_id()]  # broken
+    k.cluster.sync()
+
+
 BROKEN = [
+    ("cluster.missing-barrier", a_read_of_a_peer_at_a_parameter, 2),
+    ("cluster.missing-barrier", reads_of_a_peer_in_rounds, 2),
     ("cluster.missing-barrier", a_read_after_a_barrier_of_one_cta, 2),
     ("cluster.access-before-start", a_load_before_the_peer_has_started, 2),
     ("cluster.exit-before-access", a_store_after_the_peer_has_ended, 2),

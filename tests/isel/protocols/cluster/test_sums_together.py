@@ -92,6 +92,29 @@ def test_sums_of_a_cluster_in_rounds(rounds, is_even):
     assert [one for one in rules_of(kernel) if one.startswith("mbarrier")] == ["mbarrier.wrong-bytes"] * is_even
 
 
+@pytest.mark.parametrize("brought", [32, 64, 96])
+@pytest.mark.parametrize("waiting", [False, True])
+def test_too_few_bytes_matter_to_who_waits(brought, waiting):
+    """Both CTAs announce 64 bytes and CTA 0 gets them. CTA 1 hangs with less if it waits, and overflows with more."""
+
+    def kernel(k, x: Pointer(u32, 16)):
+        full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared(u32, 64, align=128)
+        k.mbarrier.ready()
+        rank, first = k.cluster.rank(), k.thread_id() == 0
+        with k.if_(first):
+            k.mbarrier.arrive(full, expect_tx=64)
+        with k.if_(first & (rank == 0)):
+            k.bulk.load(tile, x, 64, full)
+        with k.if_(first & (rank == 1)):
+            k.bulk.load(tile, x, brought, full)
+        with k.if_((rank == 0) | waiting):
+            k.mbarrier.wait(full, 0)
+        k.cluster.sync()
+
+    wrong = brought > 64 or (brought < 64 and waiting)
+    assert rules_of(kernel) == ["mbarrier.wrong-in-peer"] * wrong
+
+
 @pytest.mark.parametrize("chosen", [lambda k, n: k.thread_id() & 1, lambda k, n: k.warp_id() & 1, lambda k, n: n & 1])
 @pytest.mark.parametrize("threads", [1, 2, 64])
 @pytest.mark.parametrize("brought", [32, 64])
