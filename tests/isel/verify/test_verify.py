@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location
 from nvbackend.intrinsics.mma import wgmma
@@ -150,6 +154,24 @@ def test_a_call_of_a_wait_out_of_range_is_refused() -> None:
 )
 def test_legal_values_in_words(values: Iterable[int], words: str) -> None:
     assert in_words(values) == words
+
+
+@given(st.sets(st.integers(0, 40), min_size=1, max_size=8))
+@example({3, 5})
+@example({1, 2, 3})
+@example({4, 8, 12, 16})
+def test_legal_values_are_what_their_words_say(values: set[int]) -> None:
+    """`a to b by s`, or each of them: read back, they are the same values."""
+    text = in_words(values)
+    run = re.fullmatch(r"(\d+) to (\d+)(?: by (\d+))?", text)
+    if run is None:
+        assert {int(one) for one in text.split(" or ")} == values
+    else:
+        first, last, step = int(run[1]), int(run[2]), int(run[3] or 1)
+        assert set(range(first, last + 1, step)) == values
+        assert run[3] != "1"
+    distances = {after - before for before, after in itertools.pairwise(sorted(values))}
+    assert (run is not None) is (len(values) > 2 and len(distances) == 1)
 
 
 def test_targets_in_words() -> None:

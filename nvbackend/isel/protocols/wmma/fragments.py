@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.intrinsics.fragments.wmma import ACCUMULATORS, FRAGMENTS
+from nvbackend.intrinsics.fragments.wmma import ACCUMULATORS
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.row import Role
 from nvbackend.intrinsics.row.semantics import Fragment, Matrix
@@ -29,7 +29,7 @@ def move_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  #
     (fragment, *_), moved = row.semantics.fragments, [one.extent for one in row.semantics.memory]
     place = (fragment.which, fragment.shape, fragment.element)
     for matrix in moved:
-        if not isinstance(matrix, Matrix) or fragment.which not in FRAGMENTS or wmma.kind_of_fragment(*place) is None:
+        if not isinstance(matrix, Matrix):
             continue
         align, stride = instr.facts.get(facts.ALIGNMENT), instr.facts.get(facts.STRIDE)
         if align is not None:

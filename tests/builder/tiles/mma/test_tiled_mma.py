@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 import nvbackend as nvb
@@ -9,6 +11,7 @@ from nvbackend import Major, SmemLayout, Swizzle, f16, f32
 from nvbackend.atoms import atom
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.layout import Layout
 from nvbackend.tiled import make_tiled_mma
 from tests.support.tiled_mma_kernels import CASES, build
 
@@ -202,6 +205,27 @@ def a_sum_over_one_warpgroup(k, mma):
 
 def registers_for_an_operand_in_memory(k, mma):
     mma.make_fragment_A([k.wgmma.fragment([0] * 4, f16)] * 2)
+
+
+@pytest.mark.parametrize(
+    ("element", "shape", "problem"),
+    [
+        (nvb.bf16, (8, 1, 1), "a tensor of bf16, (_8,_1,_1)"),
+        (f16, (8, 1), "a tensor of f16, (_8,_1):"),
+        (f16, (8, 3, 1), "3 fragments"),
+    ],
+)
+def test_registers_that_are_no_operand_are_shown(element, shape, problem):
+    k = builder()
+    mma = k.tiled_mma(
+        nvb.wgmma.mma_async("m64n64k16", f16, f16, nvb.f32, a_in_registers=True), warpgroups=(1, 1), tile=(128, 64)
+    )
+    strides = tuple(math.prod(shape[:mode]) for mode in range(len(shape)))
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        mma.make_fragment_A(k.register_tensor(element, Layout(shape, strides)))
+    [found] = caught.value.diagnostics
+    assert found.rule_id == "mma.tile-registers"
+    assert problem in found.message
 
 
 @pytest.mark.parametrize(

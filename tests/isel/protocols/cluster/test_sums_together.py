@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend import i32, u32
+from nvbackend import f16, i32, u32, u64
 from nvbackend.signature import Pointer
 
 OfRank = tuple[str, Callable[[Any], Any]]
 """Which CTAs do something: its name, and a choice by the builder's rank as by Python's."""
 
 
-def of(function: Callable[..., None], cluster: int = 2) -> list[nvb.Diagnostic]:
+def of(function: Callable[..., None], cluster: int = 2, target: str = "sm_90a") -> list[nvb.Diagnostic]:
     try:
-        return [*nvb.kernel("sm_90a", threads=64, cluster=cluster)(function).build().diagnostics]
+        return [*nvb.kernel(target, threads=64, cluster=cluster)(function).build().diagnostics]
     except nvb.DiagnosticError as error:
         return [*error.diagnostics]
 
@@ -144,3 +144,28 @@ class Python:
 
 def chosen_by(chosen: Callable[..., int], thread: int) -> int:
     return chosen(Python(thread), 5)
+
+
+MATRIX = nvb.TensorMap(f16, box=(64, 64))
+TILE = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+
+
+@pytest.mark.parametrize("barrier", range(4))
+@pytest.mark.parametrize("group", [None, 2])
+def test_the_advice_for_a_barrier_of_another_cta(barrier, group):
+    """cta_group=2 takes a barrier of the pair that the bytes go to: of ranks 2k and 2k + 1 (PTX ISA 9.7.16.3)."""
+
+    def kernel(k, a: MATRIX):
+        tile, full = k.shared_tile(TILE), k.mbarrier.array(1, arrivals=1, name="full")
+        k.mbarrier.ready()
+        other = k.shared_address(k.cluster.map_to_peer(full.bytes, barrier), u64, 8)
+        with k.if_((k.cluster.rank() == 2) & (k.thread_id() == 0)):
+            k.mbarrier.arrive(full, expect_tx=8192)
+            k.tma.load_box(tile.address, a, (0, 0), other, cta_group=group)
+        k.cluster.sync()
+
+    fixes = [one.fix for one in of(kernel, 4, "sm_100a") if one.rule_id == "tma.barrier-cta"]
+    assert len(fixes) == (barrier != 2 if group is None else barrier < 2)
+    for fix in fixes:
+        assert ("cta_group=2" in fix) is (group is None and barrier == 3)
+        assert ("of its pair" in fix) is (group == 2)
