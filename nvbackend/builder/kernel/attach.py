@@ -1,4 +1,4 @@
-"""For a compiler that has an llvmlite function of its own: the same calls, emitted where its IRBuilder stands."""
+"""For a compiler that has an llvmlite function of its own: the same calls, emitted at its IRBuilder's position."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OF_THREADS = (facts.THREADS, facts.THREAD, facts.WARPS)
 
 
 class AttachedCore(Core):
-    """The core of a function that has an owner: it emits where the owner's IRBuilder stands."""
+    """The core of a function that has an owner: it emits at the position of the owner's IRBuilder."""
 
     def __init__(self, builder: ir.IRBuilder, target: Target, threads: int, cluster: int) -> None:
         function = builder.function
@@ -40,7 +40,7 @@ class AttachedCore(Core):
         self.llvm = self.following = FollowingBuilder(builder, super().check_live)
 
     def check_live(self) -> None:
-        """As for any function; in a block of the owner's, nothing is known of which threads come."""
+        """As for any function; which threads reach a block of the owner's is unknown."""
         super().check_live()
         if self.llvm.block not in self.homes:
             self.execution.forget()
@@ -50,7 +50,7 @@ class AttachedCore(Core):
 class AttachedBuilder(Operations):
     """The builder's calls on somebody else's function.
 
-    Instructions go where the given llvmlite IRBuilder stands at each call, so blocks and branches may be its owner's.
+    Instructions go to the position of the llvmlite IRBuilder at each call, so blocks and branches may be its owner's.
     Values come in through `value` and go out through `Value.ir`. `verify` checks the machine form of what was emitted
     here, along the function's control flow.
     """
@@ -93,7 +93,7 @@ class AttachedBuilder(Operations):
         return self.memory.end
 
     def value(self, value: ir.Value, element: ElementType) -> Value:
-        """An llvmlite value of the function as a value of this builder. The owner vouches for where it is defined.
+        """An llvmlite value of the function as a value of this builder. The owner must use it only where it is defined.
 
         Raises value.llvm-type where its LLVM type is not that of `element`, value.kernel for another function's.
         """
@@ -107,8 +107,8 @@ class AttachedBuilder(Operations):
     def verify(self) -> tuple[Diagnostic, ...]:
         """Check everything emitted, once all blocks of the function end (attach.block). Raises all errors.
 
-        A kernel of which the rest only computes, branches and accesses memory that is not shared is judged as one of
-        KernelBuilder. Raises attach.shared too, where a caller, a callee or an array `extern .shared` has the same
+        If the owner's code only computes, branches and accesses memory that is not shared, the kernel is judged as one
+        of KernelBuilder. Raises attach.shared too, where a caller, a callee or an array `extern .shared` has the same
         shared memory, shared.size with the owner's static arrays, and attach.threads. Returns the warnings.
         """
         self.core.check_blocks()
@@ -117,7 +117,7 @@ class AttachedBuilder(Operations):
         return raise_all([*self._warnings, *owner_faults(self), *self.core.peers.faults(), *verify(self._judged())])
 
     def _judged(self) -> MachineFunction:
-        """The machine form as far as it may be believed: without who executes what, where others have a say in it."""
+        """The machine form, without the facts about threads that the owner's code may invalidate."""
         emitted = self._following.emitted
         whole = self._knows_threads and not self.memory.declares_base and is_kernel(self.function)
         found = copy(self.machine)
@@ -152,9 +152,9 @@ def attach(
 ) -> AttachedBuilder:
     """The calls of nvbackend at the place of `builder`, an llvmlite IRBuilder.
 
-    A function has one: asked for again with the same, it is the one that there is. Its dynamic shared memory begins at
-    byte `shared_base`, for what calls it or is its owner's lies in front; without that, at 0, and `verify` refuses what
-    lies there too. Raises target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place,
+    A function has one; attaching again with the same IRBuilder returns it. Its dynamic shared memory begins at byte
+    `shared_base`, after the shared memory of its callers and owner. Without that it begins at 0, and `verify` refuses
+    anything else there. Raises target.unknown, kernel.name, kernel.bounds, cluster.size, cluster.target, attach.place,
     attach.again and attach.shared-base.
     """
     earlier = builder_of(builder.function) if isinstance(builder, ir.IRBuilder) and builder.block else None

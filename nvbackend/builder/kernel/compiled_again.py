@@ -1,4 +1,4 @@
-"""What a definition compiled before, by all that it was compiled from."""
+"""Kernels that a definition has compiled before, by all that they were compiled from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from nvbackend.codegen.compiled import CompiledKernel
 
 MOST_KERNELS = 64
-"""Kernels that a definition keeps; with one more it forgets them all."""
+"""How many kernels a definition keeps; with one more it forgets them all."""
 
 
 class CompiledBefore(Unread):
@@ -34,7 +34,7 @@ class CompiledBefore(Unread):
         options: dict[str, Any],
         compile_: Callable[[], CompiledKernel],
     ) -> CompiledKernel:
-        """The kernel that `compile_` gave for the same function, inputs and options, or what it gives.
+        """The kernel that `compile_` returned for the same function, inputs and options, or what it returns now.
 
         `function` is the kernel's; all that it reads must be as it was. It is kept only where building it changed
         nothing of that: a function that writes what it reads, a counter, is run each time.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RUNS_THE_USERS_FUNCTION = True
 """A mistake in that function has the lines of the function and of what it calls: see diagnostics.location."""
 _OF_THE_KERNEL = re.compile(r"\b(Value|Variable|Address|Accumulator|SharedTile|Tensor)\b")
-"""What Python calls the things of a kernel, where it can do nothing with them."""
+"""The names in Python's messages for objects of a kernel that it cannot use."""
 _AS_AN_ARRAY = re.compile(r"'(Value|Variable)' object (is not subscriptable|does not support item)")
 _NO_ARRAY = "a value of one element is indexed like memory"
 _DECLARE_MEMORY = "annotate a parameter that is an array with Pointer: x: nvb.Pointer(nvb.f32), not x: nvb.f32"
@@ -36,7 +36,7 @@ _INSTEAD = {
     "__round__": "use .to(type), which rounds towards zero; add 0.5 before, or -0.5 to a negative value",
     "len()": "give the length as a parameter of its own, or as a constant of the build",
 }
-"""What to write for what Python cannot do with a value, by a part of its message."""
+"""What to write instead of what Python cannot do with a value, by a part of its message."""
 _OTHERWISE = (
     "use `with k.range(n) as i:` for range(n), `.to(type)` for int() and float(), k.math.sqrt and the like "
     "for math and NumPy, an array in memory for a list"

@@ -1,4 +1,4 @@
-"""The kernel builder: all calls in one object, and what turns it into a finished kernel."""
+"""The kernel builder: all calls in one object, which `finish` turns into a finished kernel."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class KernelBuilder(Operations):
         return self._finish(caller_location())
 
     def _finish(self, end: Location | None) -> FinishedKernel:
-        """As `finish`; `end` is the line that the kernel ends at for the threads that come to no other end."""
+        """As `finish`; `end` is the line where the kernel ends for threads that leave nowhere else."""
         if self.core.finished:
             rules.FINISHED.fail(name=self.name)
         self.core.check_blocks()

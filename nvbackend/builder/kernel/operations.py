@@ -37,7 +37,7 @@ from nvbackend.tiled.tiled_mma import AtomLayout
 
 
 class Operations(FunctionBuilder):
-    """What the kernel builder and attached ones have alike: the calls of one function, and those on tiles."""
+    """What the kernel builder and attached builders share: the calls of one function, and those on tiles."""
 
     def __init__(self, core: Core) -> None:
         super().__init__(core)
@@ -48,25 +48,25 @@ class Operations(FunctionBuilder):
     def tensor(self, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:
         """The elements at `address` seen through `layout`: CuTe's make_tensor.
 
-        Strides may be values, which are multiples of `multiple_of` elements, or of what their arithmetic shows (`n * 8`
-        is a multiple of 8). Swizzles count from `address`; those of a `SmemPtr` are of addresses. Raises tensor.bounds
-        past the end of a shared allocation, tensor.base, tensor.element for a layout of wider or narrower elements,
-        tensor.multiple, memory.sub-byte, and layout-algebra.element-width.
+        Strides may be values. They are known to be multiples of `multiple_of` elements, or of what their arithmetic
+        shows: `n * 8` is a multiple of 8. A swizzle is relative to `address`; that of a `SmemPtr` applies to addresses.
+        Raises tensor.bounds past the end of a shared allocation, tensor.base, tensor.element for a layout of wider or
+        narrower elements, tensor.multiple, memory.sub-byte, and layout-algebra.element-width.
         """
         return make_tensor(self, address, layout, multiple_of=multiple_of)
 
     def identity_tensor(self, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
-        """The coordinates of a tile of `shape` whose first element is at `at` of the whole, by default at 0.
+        """The coordinates of a tile of `shape` whose first element has the coordinate `at`, by default 0.
 
         CuTe's make_identity_tensor. Raises layout-algebra.extent.
         """
         return make_identity_tensor(self, shape, at)
 
     def register_tensor(self, element: ElementType, layout: Layout | IntTuple, *, name: str = "r") -> RegisterTensor:
-        """A cleared tensor in registers; a shape is laid out compactly. CuTe's make_tensor<T>(layout).
+        """A tensor in registers, cleared; a shape gets a compact layout. CuTe's make_tensor<T>(layout).
 
-        It lives in the with-block that makes it and the blocks inside, as `k.var` does. Raises tensor.register-count
-        where a thread has not as many registers.
+        It lives as long as a `k.var` made here. Raises tensor.register-count if a thread does not have so many
+        registers.
         """
         return make_registers(self.core, element, layout if isinstance(layout, Layout) else Layout(layout), name)
 
@@ -84,21 +84,23 @@ class Operations(FunctionBuilder):
         """Copy a thread's part, ((CPY, rest), CPY_M, CPY_N, ...), instruction by instruction: CuTe's copy and copy_if.
 
         `source` and `destination` are what `ThrCopy.partition_S`, `partition_D` and `retile_S`, `retile_D` give of
-        tensors in memory and in registers. With `where` only what is inside of its bounds: elsewhere registers and
-        shared memory get zeros, and global memory stays. cp.async is complete after `k.cp_async.wait_group`. Raises
-        copy.operands, copy.vector, copy.alignment, copy.where, and what the instructions raise.
+        tensors in memory and in registers. With `where`, only elements inside its bounds are copied: others become
+        zeros in registers and shared memory, and stay as they are in global memory. cp.async is complete after
+        `k.cp_async.wait_group`. Raises copy.operands, copy.vector, copy.alignment, copy.where, and what the
+        instructions raise.
 
-        The boxes of a `TmaCopy` go between a `TensorMap` and a tensor of its layout in shared memory, whose first
-        element is the array's element `at`, in the tile's order of modes; one thread executes it. What is loaded
-        completes on `barrier` (expect `copy.bytes`), with `multicast` each CTA of the cluster loads its share for all;
-        what is stored is in the thread's bulk group. Raises copy.boxes, copy.multicast.
+        A `TmaCopy` copies boxes between a `TensorMap` and a tensor of its layout in shared memory; one thread executes
+        it. The tensor's first element is the array's element `at`, in the tile's order of modes. A load completes on
+        `barrier` (expect `copy.bytes`); with `multicast`, each CTA of the cluster loads its share for all. A store is
+        in the thread's bulk group. Raises copy.boxes, copy.multicast.
         """
         copy_part(self, copy, source, destination, where=where, at=at, barrier=barrier, multicast=multicast)
 
     def copy_tile(self, copy: TiledCopy, source: Tensor, destination: Tensor, *, where: Inside | None = None) -> None:
-        """Copy a whole tile in memory, all threads of `copy` together, each its part: `k.copy` of the partitions.
+        """Copy a whole tile in memory: all threads of `copy` take part, each by `k.copy` of its partitions.
 
-        `where` is of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy` raises.
+        `where` is made of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy`
+        raises.
         """
         copy_tile(self, copy, source, destination, where)
 
@@ -107,22 +109,22 @@ class Operations(FunctionBuilder):
     def copy_ring(self, stages: int, **tiles: tuple[ElementType, AnyLayout]) -> CopyRing:
         """A ring of `stages` stages, each with a tile of every (element type, layout) by its name.
 
-        Raises pipeline.stages for fewer than two, pipeline.tiles for no tile.
+        Raises pipeline.stages for fewer than two stages, pipeline.tiles without a tile.
         """
         return CopyRing(self, stages, tiles)
 
     def producer(self, registers: int) -> AbstractContextManager[None]:
         """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each.
 
-        Raises pipeline.roles where the kernel has no second whole warpgroup to consume.
+        Raises pipeline.roles unless the kernel has a second whole warpgroup to consume.
         """
         return self._roles.producer(registers)
 
     def consumers(self, registers: int) -> AbstractContextManager[Value]:
         """Run the block in all other warpgroups, with `registers` registers a thread; yields their number from 0.
 
-        It follows the producer block directly, so that the two roles are the sides of one branch. Raises
-        pipeline.registers where the roles together want more registers than the CTA is launched with.
+        It must follow the producer block directly: the two roles are the sides of one branch. Raises pipeline.registers
+        if the roles together want more registers than the CTA has at launch.
         """
         return self._roles.consumers(registers)
 
@@ -136,9 +138,9 @@ class Operations(FunctionBuilder):
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.
 
-        Inside a group the order is down the rows, then to the next column, so that the tiles of few rows and columns
-        are in use at a time. The last group may have fewer rows. The grid has this tile, so neither number is 0.
-        Raises pipeline.group.
+        Inside a group the order is down the rows, then to the next column, so that tiles of few rows and columns are in
+        use at a time and stay in L2. The last group may have fewer rows. The grid has this tile, so neither number is
+        0. Raises pipeline.group.
         """
         return grouped_tile(self, tile, rows, columns, group)
 
@@ -198,7 +200,7 @@ class Operations(FunctionBuilder):
         tile: tuple[int, int] | None = None,
         descriptor: InstructionDescriptor | None = None,
     ) -> Any:
-        """`instruction` laid over the CTA's threads and over tiles: what multiplies them, and the layouts by which.
+        """A tiled MMA: `instruction` laid over the CTA's threads and over tiles, with the layouts of its operands.
 
         An instruction is a request (`nvb.wgmma.mma_async(...)`, `nvb.mma.sync(...)`, `nvb.tcgen05.mma(...)`, or a
         Tcgen05Request with an instruction `descriptor`), an atom or CuTe's name of it, each over `warpgroups` along M
@@ -226,9 +228,9 @@ class Operations(FunctionBuilder):
     def store_accumulator(self, accumulator: Accumulator, target: Address, stride: Operand) -> None:
         """Write an accumulator straight to global memory, row-major with `stride` elements a row.
 
-        `target` is the tile's first element, of the accumulator's own type and aligned to two of them; `stride` is
-        even. The 128 threads of a warpgroup execute it; slower than the TMA epilogue, and for any accumulator. Raises
-        accumulator.store, accumulator.stride, accumulator.overlap and memory.alignment; the accumulator must be
+        `target` is the tile's first element, of the accumulator's own type and aligned to two elements; `stride` is
+        even. The 128 threads of a warpgroup execute it. It is slower than the TMA epilogue, but takes any accumulator.
+        Raises accumulator.store, accumulator.stride, accumulator.overlap and memory.alignment; the accumulator must be
         drained.
         """
         store_whole(self, accumulator, target, stride)

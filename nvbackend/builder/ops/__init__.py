@@ -1,1 +1,1 @@
-"""One call for each machine operation, a file for each kind."""
+"""One call for each machine operation, one file for each noun of the PTX ISA."""

@@ -84,9 +84,9 @@ class FunctionBuilder:
     # -- control flow -----------------------------------------------------------------------------------------------
 
     def var(self, initial: Operand, element: ElementType | None = None, name: str | None = None) -> Variable:
-        """A mutable variable, set to `initial`. It lives in the with-block that makes it and the blocks inside.
+        """A mutable variable, set to `initial`. It lives in the with-block that makes it, and in the blocks inside.
 
-        Without a `name` it is called as what it is assigned to.
+        Its name is that of the Python variable it is assigned to, unless `name` is given.
         """
         return make_variable(self.core, initial, element, name=name_or(name, "var", "var"))
 
@@ -95,7 +95,7 @@ class FunctionBuilder:
         return self.control.if_(condition)
 
     def else_(self) -> AbstractContextManager[None]:
-        """The other side of the if_ block that ends right above."""
+        """Run the block in the threads that the if_ block just above left out."""
         return self.control.else_()
 
     def range(
@@ -116,11 +116,11 @@ class FunctionBuilder:
         self.control.break_()
 
     def continue_(self) -> None:
-        """Go on with the next round of the innermost loop."""
+        """Continue with the next round of the innermost loop."""
         self.control.continue_()
 
     def return_(self) -> None:
-        """End the kernel for the threads that come here."""
+        """End the kernel for the threads that reach this line."""
         self.control.return_()
 
     def break_if(self, condition: Operand) -> None:
@@ -128,7 +128,7 @@ class FunctionBuilder:
         self.control.break_if(condition)
 
     def continue_if(self, condition: Operand) -> None:
-        """Go on with the next round of the innermost loop where `condition` holds."""
+        """Continue with the next round of the innermost loop where `condition` holds."""
         self.control.continue_if(condition)
 
     def return_if(self, condition: Operand) -> None:
@@ -150,16 +150,16 @@ class FunctionBuilder:
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
         """`count` elements of the CTA's dynamic shared memory, at a multiple of `align` bytes.
 
-        Raises shared.size where the kernel's total is more than the target has for one CTA, shared.alignment past
-        1024 bytes, and shared.extent.
+        Raises shared.size if the kernel needs more than a CTA can have on the target, shared.alignment above 1024
+        bytes, and shared.extent.
         """
         return self.memory.shared(element, count, align=align, name=name)
 
     def shared_static(self, element: ElementType, count: int, *, align: int = 16, name: str = "static") -> Address:
         """`count` elements of statically allocated shared memory, at a multiple of `align` bytes.
 
-        Raises shared.static-size past what may be static (48 KB in all, but for `a` targets), shared.size past what
-        the target has for static and dynamic memory together, and shared.extent.
+        Raises shared.static-size above the limit for static memory (48 KB in all, except on `a` targets), shared.size
+        if static and dynamic memory together are more than the target has, and shared.extent.
         """
         return self.memory.shared_static(element, count, align=align, name=name)
 
@@ -178,10 +178,10 @@ class FunctionBuilder:
     def shared_address(self, address: Value, element: ElementType, align: int, *, window: str | None = None) -> Address:
         """An address of shared memory from its 32-bit number.
 
-        It is in another CTA's where `k.cluster.map_to_peer` made the number. In a cluster, a number of which that does
-        not show (it is loaded, or an argument) needs the `window`: "cluster" reaches every CTA, "cta" this one alone.
-        Raises cluster.window, cluster.peer-address for a peer's in "cta", cluster.no-peer for "cluster" where there is
-        no cluster, instruction.variant for another window, memory.misaligned for an alignment that is none.
+        A number from `k.cluster.map_to_peer` is an address in another CTA. In a cluster, a number of unknown origin
+        (loaded, or an argument) needs a `window`: "cluster" reaches every CTA, "cta" only this one. Raises
+        cluster.window, cluster.peer-address for a peer's address with "cta", cluster.no-peer for "cluster" without a
+        cluster, instruction.variant for another window, memory.misaligned for an invalid alignment.
         """
         return self.memory.shared_address(address, element, align, window=window)
 
@@ -194,9 +194,7 @@ class FunctionBuilder:
     def special_register(self, name: str) -> Value:
         """A special register by its PTX name without the percent sign, such as "tid.x".
 
-        It is an s32, an s64 where it has 64 bits, or a predicate.
-
-        Raises register.name for a name that is none.
+        Its type is s32, s64 for a register of 64 bits, or a predicate. Raises register.name for an unknown name.
         """
         return self._threads.special_register(name)
 
@@ -209,7 +207,7 @@ class FunctionBuilder:
         return self._threads.block_id(axis)
 
     def block_count(self, axis: str = "x") -> Value:
-        """The CTAs of the grid."""
+        """How many CTAs the grid has."""
         return self._threads.block_count(axis)
 
     def lane_id(self) -> Value:
@@ -217,9 +215,9 @@ class FunctionBuilder:
         return self._threads.lane_id()
 
     def warp_id(self) -> Value:
-        """The warp's index in its CTA, in a form the compiler knows to be the same for the whole warp.
+        """The warp's index in its CTA, in a form that the compiler knows to be uniform in the warp.
 
-        Any lane may ask for it by itself.
+        A single lane may call it.
         """
         return self._threads.warp_id()
 
@@ -228,17 +226,18 @@ class FunctionBuilder:
         return self._threads.warpgroup_id()
 
     def uniform(self, value: Value) -> Value:
-        """Lane 0's `value` (32-bit) in every lane, so that what is computed from it can live in uniform registers."""
+        """Lane 0's `value` (32-bit) in every lane, so that the compiler can keep it in uniform registers."""
         return self._threads.uniform(value)
 
     def elect(self) -> Value:
-        """A predicate that one lane of the warp has (elect.sync); the whole warp executes it."""
+        """A predicate that holds in one lane of the warp (elect.sync); the whole warp executes it."""
         return self._threads.elect()
 
     def one_thread(self, warp_index: int = 0) -> AbstractContextManager[None]:
         """Run the block in one elected thread of the CTA's warp `warp_index`.
 
-        Raises control.one-thread inside for what a whole warp executes, and kernel.warp where there is no such warp.
+        Inside, a call that a whole warp must execute raises control.one-thread. Raises kernel.warp if the CTA has no
+        such warp.
         """
         return self._threads.one_thread(warp_index)
 
@@ -250,7 +249,7 @@ class FunctionBuilder:
         self._threads.griddepcontrol(action)
 
     def nanosleep(self, nanoseconds: Operand) -> None:
-        """nanosleep: suspend the thread for 0 to twice `nanoseconds`, which is at most 1,000,000 (nanosleep.range)."""
+        """nanosleep: suspend the thread for up to twice `nanoseconds`, at most 1,000,000 (nanosleep.range)."""
         self._threads.nanosleep(nanoseconds)
 
     # -- any other instruction --------------------------------------------------------------------------------------
@@ -284,7 +283,7 @@ class FunctionBuilder:
         )
 
     def instruction(self, row: Row, **operands: Given | Sequence[Given]) -> dict[str, list[Value]]:
-        """Emit `row` with `operands` by name, each one value or as many as it has registers; its outputs by name.
+        """Emit `row` with `operands` by name, one value for each register; returns its outputs by name.
 
         Integers are unsigned registers (u16, u32, u64), whatever the type is called in PTX; immediates are Python
         integers. An Address is given in the state space that the row wants. Raises instruction.operands for other names

@@ -14,7 +14,7 @@ from nvbackend.isel.target.variants import variant
 
 @user_facing
 class LaunchControl(Noun):
-    """Clusters taken over from the launch: clusterlaunchcontrol (PTX ISA 9.7.13)."""
+    """Taking over clusters that have not started yet: clusterlaunchcontrol (PTX ISA 9.7.13)."""
 
     __noun__ = "launch_control"
     __usual__ = "try_cancel"
@@ -28,7 +28,7 @@ class LaunchControl(Noun):
         issue(self._k, launch_control.try_cancel(multicast=multicast), destination=answer, barrier=barrier)
 
     def canceled_cluster(self, answer: Address) -> tuple[Value, list[Value]]:
-        """The answer of `try_cancel`: whether there is a cluster to do, and ctaid x, y, z of its first CTA (u32).
+        """The answer of `try_cancel`: whether it returned a cluster, and ctaid x, y, z (u32) of its first CTA.
 
         The coordinates mean nothing where there is none.
         """
@@ -38,7 +38,7 @@ class LaunchControl(Noun):
         return got, [self._k.wrap(one, u32) for one in first[: len(launch_control.AXES)]]
 
     def canceled_coordinate(self, answer: Address, axis: str) -> Value:
-        """The answer of `try_cancel`: ctaid of the cluster's first CTA along `axis` (u32); only where there is one.
+        """The answer of `try_cancel`: ctaid (u32) along `axis` of the cluster's first CTA, if it returned one.
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13 (clusterlaunchcontrol.query_cancel).
         """

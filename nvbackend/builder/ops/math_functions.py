@@ -21,7 +21,7 @@ _SUFFIXES = {"half": "f16", "bfloat": "bf16", "float": "f32", "double": "f64"}
 """LLVM's types in the names of its intrinsics."""
 
 _NAN_FORM = Feature.SM_80
-"""What min.NaN and max.NaN need."""
+"""The feature that min.NaN and max.NaN need."""
 
 _FUNCTIONS = {
     "exp2": "llvm.exp2.f32",

@@ -79,9 +79,9 @@ class Warp(Noun):
         """shfl.sync: the 32-bit `value` of another lane, by `mode`: idx, up, down or bfly.
 
         `lane` is its number (idx), a distance (up, down) or a mask (bfly), within segments of `width` lanes. A lane
-        that would read beyond its segment keeps its own value; with `in_range` there is also a predicate that says
-        whether the lane that was read is one of the segment. Raises shuffle.lanes, warp.members, instruction.variant.
-        PTX ISA 9.7.9 (shfl.sync).
+        that would read beyond its segment keeps its own value; with `in_range` it also returns a predicate: whether the
+        lane that was read is in the segment. Raises shuffle.lanes, warp.members, instruction.variant. PTX ISA 9.7.9
+        (shfl.sync).
         """
         row = variant("shfl.sync", warp.shuffle, mode, in_range)
         self._check_exchange(value, mode, lane, width)
@@ -102,7 +102,7 @@ class Warp(Noun):
         check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
 
     def vote(self, mode: str, predicate: Operand, *, members: Operand = warp.ALL_LANES) -> Value:
-        """vote.sync: a predicate that says whether `predicate` holds in all or any lanes, or is the same in them (uni).
+        """vote.sync: whether `predicate` holds in all or any lanes, or is equal in them (uni): a predicate.
 
         Mode ballot gives a u32 with a bit for each lane where it holds. Raises warp.members, instruction.variant.
         """

@@ -1,1 +1,1 @@
-"""What a program has open and what its things are called: with-blocks, names, the rules on both."""
+"""The with-blocks that are open, the names of a program's objects, and the rules on both."""

@@ -46,7 +46,7 @@ class Asked:
 
 
 class _Block(AbstractContextManager[Yielded]):
-    """A block that leaves the waiting ones when it is entered, and that Python must run to its end.
+    """A with-block that stops waiting when it is entered, and that Python must run to its end.
 
     Python's own statements see the block as what it is, an object that is neither a condition nor a sequence.
     """

@@ -18,7 +18,7 @@ NAME = Rule(
 )
 _SHOWN = 40
 PREDEFINED = frozenset({"WARP_SZ"})
-"""Names that PTX has given away (PTX ISA 4.4)."""
+"""Names that PTX reserves (PTX ISA 4.4)."""
 _PTX_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_$]*|[_$][A-Za-z0-9_$]+")
 
 
@@ -48,5 +48,5 @@ def is_ptx_name(text: str) -> bool:
 
 
 def suggested_kernel_name(given: object) -> str:
-    """A name for a kernel that is like the one given."""
+    """A valid kernel name that resembles the given one."""
     return "k" + re.sub(r"[^\w$]", "_", str(given), flags=re.ASCII)

@@ -1,4 +1,4 @@
-"""What a thing of the kernel is called where the call gives it no name: as the variable that it is assigned to.
+"""Default names: what a call makes is named after the Python variable that it is assigned to.
 
 Names are for people who read a diagnostic or the machine form: "mbarrier full" says more than "mbarrier mbarrier".
 """

@@ -18,10 +18,10 @@ _FLOATS = (f32, f16, bf16, f64)
 
 
 class Axpby:
-    """What becomes of an element of an accumulator: alpha times it, and beta times that of C.
+    """The result for an element of an accumulator: alpha times it, plus beta times the element of C.
 
-    f64 and s32 are computed in their own type where all are of it, everything else in f32. A beta that is the number 0
-    means that C is not read; where it is 0 at run time, C counts for nothing, not even a NaN in it.
+    If all operands are f64 or all are s32, it is computed in that type, otherwise in f32. If beta is the Python number
+    0, C is not read; if it is 0 at run time, C is ignored, even a NaN.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Axpby:
 
     @property
     def reads_c(self) -> bool:
-        """Whether C counts: beta is not the number 0."""
+        """Whether C is read: beta is not the number 0."""
         return self._beta.constant is None or self._beta.constant != 0
 
     def of(self, x: Value, c: Value | None) -> Value:

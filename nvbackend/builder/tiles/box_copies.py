@@ -36,7 +36,7 @@ def copy_boxes(
     multicast: bool,
     where: object,
 ) -> None:
-    """One instruction for each box; of a multicast tile this CTA's share of them. Raises copy.boxes."""
+    """Copy box by box, one instruction each; of a multicast tile, this CTA's share. Raises copy.boxes."""
     tensor_map, tensor, loads = _sides(copy, source, destination)
 
     def fail(problem: str, instead: str) -> NoReturn:
@@ -96,7 +96,7 @@ def _check_map(copy: TmaCopy, given: TensorMap, fail: Callable[[str, str], NoRet
 
 
 def _same(tensor: Tensor, layout: AnyLayout) -> bool:
-    """Whether the tensor has each element where `layout` has it."""
+    """Whether each element of the tensor is where `layout` puts it."""
     if len(tensor._terms) > 1:
         return False
     (swizzle, given), (other, wanted) = _plain(tensor.layout), _plain(layout)

@@ -26,8 +26,8 @@ Fetch = Callable[[Value, CopyStage], None]
 class CopyRing:
     """`stages` of shared memory, each with a tile of every name, made by `k.copy_ring`.
 
-    All threads of the CTA fill a stage with cp.async and read it together; while one is read, the copies of the
-    `stages` - 1 steps after it are under way. There is no producer: `k.pipeline` is the ring of TMA.
+    All threads of the CTA fill a stage with cp.async and read it together. While they read one, the copies of the next
+    `stages` - 1 steps are in flight. There is no producer: for TMA use `k.pipeline`.
     """
 
     def __init__(self, k: FunctionBuilder, stages: int, tiles: Mapping[str, tuple[ElementType, AnyLayout]]) -> None:
@@ -47,11 +47,11 @@ class CopyRing:
 
     @with_block
     def drain(self, steps: Operand, fetch: Fetch) -> Iterator[tuple[Value, CopyStage]]:
-        """Each of `steps` steps in turn: its number, and its stage, to read. All threads of the CTA execute it.
+        """Run the block for each of `steps` steps with its number and its stage. All threads of the CTA execute it.
 
-        `fetch(step, stage)` starts this thread's copies of a step by `k.cp_async.copy` or `k.copy`; it is called where
-        they are emitted, for a step that there is. Nothing is pending after the block, but a `k.barrier.sync()` must
-        come before the stages are written again.
+        `fetch(step, stage)` starts this thread's copies of a step, by `k.cp_async.copy` or `k.copy`; it is called only
+        for steps that exist. After the block nothing is pending, but the stages must not be written again before a
+        `k.barrier.sync()`.
         """
         k, ahead = self._k, self.stages - 1
         for first in range(ahead):
@@ -71,7 +71,7 @@ class CopyRing:
         return found
 
     def _fill(self, step: Value, steps: Operand, fetch: Fetch) -> None:
-        """Start the copies of a step, one group; an empty one past the end, so that groups are counted alike."""
+        """Start the copies of a step as one group, an empty one past the last step: waits count groups."""
         with self._k.if_(step < steps):
             fetch(step, self.stage(step))
         self._k.cp_async.commit_group()
@@ -82,7 +82,7 @@ def _count(layout: AnyLayout) -> int:
 
 
 def _period(element: ElementType, layout: AnyLayout) -> int:
-    """The bytes that a stage begins at a multiple of: the pattern of its swizzle, or what the widest copies want."""
+    """The alignment of a stage in bytes: the period of its swizzle, or what the widest copies need."""
     least = 128
     if not isinstance(layout, ComposedLayout):
         return least
@@ -93,7 +93,7 @@ def _period(element: ElementType, layout: AnyLayout) -> int:
 def copy_tile(
     k: FunctionBuilder, copy: TiledCopy, source: Tensor, destination: Tensor, where: Inside | None = None
 ) -> None:
-    """Copy a whole tile in memory, all threads of `copy` together, each its part."""
+    """Copy a whole tile; all threads of `copy` take part, each copies its share."""
     mine = copy.get_slice(k.thread_id())
     parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
     copy_part(k, copy, *parts, where=None if where is None else inside_of(where, mine.partition_S))

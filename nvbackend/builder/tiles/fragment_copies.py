@@ -1,4 +1,4 @@
-"""Between memory and the registers of an MMA: by ldmatrix where it is possible, else by loads and stores that fit."""
+"""Copies between memory and the registers of an MMA: ldmatrix where possible, else loads and stores that fit."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of a ring as its user sees it: its tiles by name, and the barrier its loads complete on."""
+    """One stage of a ring: its tiles by name, and the mbarrier that its loads complete on."""
 
     tiles: dict[str, SharedTile]
     full: Address
@@ -41,11 +41,11 @@ class Stage:
 
 @user_facing
 class Ring:
-    """`stages` buffers, each with a `full` mbarrier (its bytes have come) and an `empty` one (all have read it).
+    """`stages` buffers, each with a `full` mbarrier (its bytes have arrived) and an `empty` one (all have read it).
 
-    The ring owns its phases: every role walks the stages in order, and the parity it waits for turns over with the
-    stage index. `full` completes by one arrival and the expected bytes; `empty` by one arrival of each consumer
-    warpgroup of each CTA that the loads are multicast to.
+    The ring keeps the phases: every role walks the stages in order, and the parity that it waits for flips when the
+    stage index wraps. `full` completes with one arrival and the expected bytes; `empty` with one arrival of each
+    consumer warpgroup of each CTA that the loads are multicast to.
     """
 
     def __init__(
@@ -97,9 +97,9 @@ class Ring:
     def drain(self, in_flight: int = 0) -> Iterator[Stage]:
         """For every thread of a consumer warpgroup: wait until the next stage is full and yield it to read.
 
-        After the block the stage is released, or with `in_flight` = 1 the one before it, whose mma the wait inside
-        the block has drained; `release` then gives back the last one. Raises pipeline.in-flight where no wait has
-        drained the mma of a stage that is filled again.
+        After the block the stage is released. With `in_flight` = 1 the stage before it is, whose mma the wait in the
+        block has drained; then `release` gives back the last one. Raises pipeline.in-flight where no wait has drained
+        the mma of a stage that is filled again.
         """
         k = self._k
         if self._roles.consuming not in (None, self.consumers):
@@ -127,7 +127,7 @@ class Ring:
     def feed(self) -> Iterator[Stage]:
         """For one thread that issues tcgen05.mma: wait until the next stage is full and yield it to multiply.
 
-        After the block the stage comes free when the mma of the block have read it: a tcgen05.commit arrives at the
+        After the block the stage becomes empty once the mma of the block have read it: a tcgen05.commit arrives at the
         `empty` barrier, of every CTA that the loads are multicast to. The ring has consumers=1.
         """
         k = self._k
@@ -177,7 +177,7 @@ class Ring:
     def finish(self) -> None:
         """For the producer thread, at its end: wait until every stage has come back.
 
-        Then no consumer of the cluster has an arrival at this CTA's barriers outstanding, and the CTA may end.
+        After that no arrival at this CTA's barriers is outstanding, so the CTA may end.
         """
         with self._k.range(self.stages):
             self._k.mbarrier.wait(self._empty + self._index.value, self._phase ^ 1)
@@ -218,7 +218,7 @@ _LOOPS = ("range", "loop")
 
 
 def _synchronises(said: Semantics) -> bool:
-    """Whether threads wait there, after which mbarriers that one thread has initialised are there for all."""
+    """Whether threads wait there for each other: then mbarriers that one thread has initialised are visible to all."""
     return said.waits_at(Scope.CTA) or said.waits_at(Scope.CLUSTER)
 
 

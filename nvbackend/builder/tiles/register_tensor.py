@@ -1,4 +1,4 @@
-"""Tensors in a thread's registers, which instructions take whole and programs element by element."""
+"""Tensors in a thread's registers: instructions take them whole, programs element by element."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 REGISTER_BITS = 32
 MOST_REGISTERS = 255
-"""32-bit registers of a thread."""
+"""How many 32-bit registers a thread has."""
 MOST_COORDINATES = MOST_REGISTERS * REGISTER_BITS
-"""More bits a thread does not have; a stride of 0 may name some of them again."""
+"""How many bits a thread has; with a stride of 0, several elements share a register."""
 
 REGISTERS = Rule(
     id="tensor.registers",
@@ -50,7 +50,7 @@ RUN_TIME_INDEX = Rule(
 
 @user_facing
 class RegisterTensor:
-    """Elements in a thread's registers, at the places that `layout` says: CuTe's Tensor of an ArrayEngine.
+    """Elements in a thread's registers, indexed by `layout`: CuTe's Tensor of an ArrayEngine.
 
     Made by `k.register_tensor`, cleared. Elements of less than 32 bits are packed into u32, the first in the lowest
     bits. `tensor[i, j]` reads an element and can be set, of a byte or more (memory.sub-byte); with `_` it is a tensor

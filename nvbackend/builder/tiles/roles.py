@@ -21,7 +21,7 @@ class Roles:
         self._k = k
         self._consumer: Value | None = None
         self.consuming: int | None = None
-        """Consumer warpgroups of the consumers block that is open."""
+        """How many consumer warpgroups the open consumers block has."""
         self._producer_registers = 0
 
     @with_block
@@ -54,7 +54,7 @@ class Roles:
         return self.consuming if warpgroup is self._consumer else None
 
     def _check_registers(self, registers: int, consumers: int) -> None:
-        """The pool is what the CTA gets at its launch, an even share of the register file for each thread."""
+        """The pool is what the CTA has at launch: an equal share of the register file for each thread."""
         share = launch_share(self._k.threads)
         wanted = (self._producer_registers + consumers * registers) * WARPGROUP_SIZE
         if wanted > share * self._k.threads:

@@ -77,8 +77,9 @@ class Term:
 class Tensor:
     """Elements at `address + layout(coordinate)`, made by `k.tensor`: CuTe's Tensor in shared or global memory.
 
-    `tensor[i, j]` reads an element and can be set; with `_` it is the tensor of the modes that are left open. Indices
-    may be values. A thread's part is `tensor.partition(thr.partition_S)`, a tile `tensor.tile((64, 32), (i, j))`.
+    `tensor[i, j]` reads an element and can be assigned; with the index `_` for a mode it is a tensor of that mode.
+    Indices may be values. A thread's part is `tensor.partition(thr.partition_S)`, a tile `tensor.tile((64, 32), (i,
+    j))`.
     """
 
     def __init__(self, k: FunctionBuilder, address: Address, terms: tuple[Term, ...], thread: Any = None) -> None:
@@ -109,7 +110,7 @@ class Tensor:
         return Tensor(self._k, self.address, tuple(_cut(term, cut) for term in self._terms), thread)
 
     def tile(self, tiler: Any, coordinate: Any) -> Tensor:
-        """The tile of that coordinate, `_` for all along a mode: CuTe's local_tile.
+        """The tile at a coordinate, `_` for all tiles along a mode: CuTe's local_tile.
 
         Raises layout-algebra.tiler, layout-algebra.coordinate, and tensor.coordinate for a tile that there is not.
         """
@@ -242,7 +243,7 @@ def begin_of(tensor: Tensor) -> Address:
 
 
 def _divisor(k: FunctionBuilder, given: Any) -> int:
-    """A number that a value certainly is a multiple of, 0 for the number 0."""
+    """A number of which a value certainly is a multiple, 0 for the number 0."""
     if isinstance(given, int):
         return given
     return k.core.places.multiples.divisor(as_value(k.core, given).ir)
@@ -294,7 +295,7 @@ class Coordinates:
 @user_facing
 @dataclass(frozen=True)
 class Inside:
-    """Which elements of a copy there are: those whose `coordinates` are below `bounds`."""
+    """Which elements of a copy are inside: those whose `coordinates` are below `bounds`."""
 
     coordinates: Coordinates
     bounds: tuple[Operand | None, ...]

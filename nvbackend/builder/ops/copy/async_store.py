@@ -44,12 +44,12 @@ class AsyncStore(Noun):
         scope: str | None = None,
         mmio: bool = False,
     ) -> None:
-        """st.async: write `values`, without waiting, to `destination`, in a CTA of the cluster or in global memory.
+        """st.async: write `values` to `destination`, in a CTA of the cluster or in global memory, and do not wait.
 
         Shared: 1, 2 or 4 values of one type (at most 16 bytes) go to the CTA of rank `rank`, and their bytes complete
         on `barrier` of that CTA; both addresses are this CTA's own. Global: one value, released at `scope` (gpu, the
-        default, or sys); `mmio` is for memory of devices, at sys. `element` names another PTX type of the same width,
-        such as "b32", or in global memory one of 8 bits, the lower half of a value of 16. Raises mbarrier.address,
+        default, or sys); `mmio` is for device memory, at sys. `element` names another PTX type of the same width, such
+        as "b32", or in global memory one of 8 bits, the lower half of a value of 16. Raises mbarrier.address,
         instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
         """
         several = [values] if isinstance(values, Value) else list(values)

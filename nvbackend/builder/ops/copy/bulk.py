@@ -43,11 +43,11 @@ class Bulk(Noun):
         multicast_mask: Operand | None = None,
         cache_policy: Value | None = None,
     ) -> None:
-        """cp.async.bulk: `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`.
+        """cp.async.bulk: copy `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`.
 
-        With `multicast_mask` (u16, a bit for each CTA of the cluster) in each of those CTAs. `space` is "cluster", or
-        "cta" for the form without a cluster. Raises mbarrier.address, tma.bulk-size, tma.multicast-target,
-        instruction.variant, target.feature. PTX ISA 9.7.9.
+        With `multicast_mask` (u16, one bit per CTA of the cluster) it writes to each of those CTAs. `space` is
+        "cluster", or "cta" for the form without a cluster. Raises mbarrier.address, tma.bulk-size,
+        tma.multicast-target, instruction.variant, target.feature. PTX ISA 9.7.9.
         """
         many = multicast_mask is not None
         if many:
@@ -68,7 +68,7 @@ class Bulk(Noun):
         rank: Operand | None = None,
         barrier: Address | None = None,
     ) -> None:
-        """cp.async.bulk: `size` bytes from shared to global memory, in this thread's bulk group.
+        """cp.async.bulk: copy `size` bytes from shared to global memory, in this thread's bulk group.
 
         Bit i of `byte_mask` says whether byte i of every 16 is written (from compute capability 10.0 on). With `rank`
         and `barrier` they go to `destination` in the shared memory of the cluster's CTA of that rank, and complete on
@@ -146,7 +146,7 @@ class Bulk(Noun):
 
 
 def _is_to_peer(instruction: str, rank: object, barrier: object, byte_mask: object, cache_policy: object) -> bool:
-    """Whether the copy is to another CTA. Raises instruction.variant where no copy has these operands together."""
+    """Whether the copy goes to another CTA. Raises instruction.variant if no copy takes these operands together."""
     if (rank is None) != (barrier is None):
         missing = "barrier=, which its bytes complete on" if barrier is None else "rank=, the CTA that barrier is of"
         VARIANT.fail(instruction=instruction, reason=f"a copy to another CTA also takes {missing}")
@@ -157,7 +157,7 @@ def _is_to_peer(instruction: str, rank: object, barrier: object, byte_mask: obje
 
 
 def _check_aligned(destination: Address, source: Address) -> None:
-    """Raises tma.alignment where one of them is in shared memory and not known to be aligned."""
+    """Raises tma.alignment if one of them is in shared memory and not known to be aligned."""
     for operand, address in (("destination", destination), ("source", source)):
         if address.space != GLOBAL_SPACE and address.align % BULK_ALIGNMENT:
             ALIGNMENT.fail(instruction="cp.async.bulk", operand=operand, given=address.align, wanted=BULK_ALIGNMENT)

@@ -20,7 +20,7 @@ class Cache(Noun):
     __usual__ = "prefetch"
 
     def policy(self, primary: str, secondary: str | None = None, *, fraction: Operand | None = None) -> Value:
-        """createpolicy.fractional: a policy (u64) for cache hints: `primary` for a `fraction` of the accesses.
+        """createpolicy.fractional: a cache policy (u64): `primary` for a `fraction` of the accesses.
 
         Priorities are L2::evict_last, L2::evict_normal, L2::evict_first, L2::evict_unchanged; the rest of the accesses
         get `secondary`, L2::evict_unchanged or L2::evict_first.
@@ -31,10 +31,10 @@ class Cache(Noun):
         return result(self._k, row, fraction=fraction)
 
     def prefetch(self, address: Address | Value, level: str = "L2", *, space: str | None = None) -> None:
-        """prefetch: bring the line at `address` to "L1" or "L2", or "L2::evict_last", "L2::evict_normal" of global.
+        """prefetch: bring the line at `address` to "L1" or "L2", by `level`.
 
-        A number is a generic address, or one of local memory with `space` "local". Raises instruction.variant.
-        PTX ISA 9.7.9 (prefetch).
+        "L2::evict_last" and "L2::evict_normal" are levels for global memory. A number is a generic address, or one of
+        local memory with `space` "local". Raises instruction.variant. PTX ISA 9.7.9 (prefetch).
         """
         row = variant("prefetch", cache_control.prefetch, level, space or _space(address))
         issue(self._k, row, address=address)
@@ -44,14 +44,14 @@ class Cache(Noun):
         issue(self._k, cache_control.prefetch_uniform(), address=address)
 
     def apply_priority(self, address: Address | Value) -> None:
-        """applypriority: the line of 128 bytes at `address` gets the normal eviction priority (cache.line).
+        """applypriority: give the line of 128 bytes at `address` the normal eviction priority (cache.line).
 
         PTX ISA 9.7.9 (applypriority).
         """
         issue(self._k, cache_control.apply_priority(_space(address)), address=address)
 
     def discard(self, address: Address | Value) -> None:
-        """discard.L2: the line of 128 bytes at `address` is undefined from here on and is not written back.
+        """discard.L2: drop the line of 128 bytes at `address`; its content is undefined and is not written back.
 
         Raises cache.line. PTX ISA 9.7.9 (discard).
         """
@@ -67,8 +67,8 @@ class Cache(Noun):
     ) -> Value:
         """createpolicy.range: a policy (u64): `primary` for the first bytes at `address`, `secondary` for the rest.
 
-        Of `total_bytes` in all; what lies beyond is not influenced. Priorities as of `k.cache.policy`. Raises
-        cache.policy-range, instruction.variant. PTX ISA 9.7.9 (createpolicy).
+        It covers `total_bytes`; accesses beyond them are not affected. The priorities are those of `k.cache.policy`.
+        Raises cache.policy-range, instruction.variant. PTX ISA 9.7.9 (createpolicy).
         """
         row = variant("createpolicy", cache_control.policy_range, primary, secondary, _space(address))
         return result(self._k, row, address=address, primary_bytes=primary_bytes, total_bytes=total_bytes)
@@ -79,5 +79,5 @@ class Cache(Noun):
 
 
 def _space(address: Address | Value) -> str | None:
-    """The state space that an address says it is in: global, or none of a generic address."""
+    """The state space of an address: global, or none for a generic address."""
     return "global" if isinstance(address, Address) and address.space == GLOBAL_SPACE else None

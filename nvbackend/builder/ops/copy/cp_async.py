@@ -31,12 +31,12 @@ class CpAsync(Noun):
         prefetch: int | None = None,
         cache_policy: Value | None = None,
     ) -> None:
-        """cp.async: `size` bytes (4, 8, 16; cg: 16) from global to shared memory, each thread its own.
+        """cp.async: copy `size` bytes (4, 8, 16; with cg 16) from global to shared memory, each thread its own.
 
-        `read_bytes` are read and the rest filled with zeros, or all where the predicate `ignore` holds; `prefetch` 64,
-        128 or 256 bytes go to L2 as well. Raises instruction.variant, target.feature, async-copy.read-bytes,
-        async-copy.policy, and memory.misaligned where an address is certainly no multiple of `size`.
-        PTX ISA 9.7.9 (cp.async).
+        Only `read_bytes` are read, and the rest is filled with zeros; where the predicate `ignore` holds, all of it is.
+        `prefetch` 64, 128 or 256 bytes to L2 as well. Raises instruction.variant, target.feature,
+        async-copy.read-bytes, async-copy.policy, and memory.misaligned if an address is certainly not a multiple of
+        `size`. PTX ISA 9.7.9 (cp.async).
         """
         fill = "ignore" if ignore is not None else None if read_bytes is None else "bytes"
         row = variant(
@@ -50,7 +50,7 @@ class CpAsync(Noun):
         issue(self._k, cp_async.commit_group())
 
     def wait_group(self, pending: int | None = None) -> None:
-        """cp.async.wait_group: wait until at most `pending` groups are left; without a number, for every copy.
+        """cp.async.wait_group: wait until at most `pending` groups are in flight; without a number, for every copy.
 
         Raises async-copy.pending for a number that the wait cannot count.
         """

@@ -34,9 +34,9 @@ class Multimem(Noun):
         accumulator: str | None = None,
         order: Order = (),
     ) -> list[Value]:
-        """multimem.ld_reduce: what every GPU holds at `address`, combined by `operation`; the registers of the vector.
+        """multimem.ld_reduce: combine what the GPUs hold at `address` by `operation`; returns the vector's registers.
 
-        An addition of a 16-bit type can be done in an `accumulator` "f32", that of an 8-bit one in "f16".
+        `accumulator` is the type of the sum: "f32" for 16-bit types, "f16" for 8-bit ones.
         """
         row = variant(
             "multimem.ld_reduce",
@@ -79,7 +79,7 @@ class Multimem(Noun):
 
 
 def _space(instruction: str, address: Address | Value) -> str | None:
-    """The state space that an address says it is in (None: generic). Raises multimem.address for shared memory."""
+    """The state space of an address (None: generic). Raises multimem.address for shared memory."""
     if not isinstance(address, Address):
         return None
     check_multimem_address(instruction, in_shared=address.space != GLOBAL_SPACE)

@@ -32,9 +32,9 @@ class TensorMaps(Noun):
     __usual__ = "replace"
 
     def at(self, address: Address, kind: TensorMap, *, name: str = "map") -> TensorMapParameter:
-        """The tensor map that lies in global memory at `address`, as copies take it; `kind` is what was put there.
+        """The tensor map in global memory at `address`, for copies; `kind` says what was stored there.
 
-        After another thread changed it, `k.tensormap.acquire` comes before the copies. Raises tma.map-address. PTX ISA
+        If another thread has changed it, call `k.tensormap.acquire` before the copies. Raises tma.map-address. PTX ISA
         5.5.8.
         """
         if address.space != GLOBAL_SPACE or address.align % TENSOR_MAP_ALIGNMENT:
@@ -47,7 +47,7 @@ class TensorMaps(Noun):
 
         Fields: global_address, rank (less one), box_dim, global_dim, global_stride (bytes), element_stride, elemtype,
         packed_elemtype, interleave_layout, swizzle_mode, wide_swizzle_mode (96 bytes), swizzle_atomicity, fill_mode.
-        Those that are lists take a `dimension`, innermost 0; those that are codes take a constant.
+        Lists take a `dimension`, 0 for the innermost; codes take a constant.
         """
         space = "global" if tensor_map.space == tensormap.SPACES["global"].addrspace else "shared::cta"
         row = variant("tensormap.replace", tensormap.replace, field, space)
@@ -61,16 +61,16 @@ class TensorMaps(Noun):
         issue(self._k, row, destination=destination, source=source)
 
     def acquire(self, tensor_map: Address, *, scope: str = "gpu") -> None:
-        """fence.proxy.tensormap acquire: copies after it use the map in global memory as it was released."""
+        """fence.proxy.tensormap acquire: later copies use the map in global memory as it was released."""
         row = variant("fence.proxy.tensormap", tensormap.fence, "acquire", scope)
         issue(self._k, row, tensor_map=tensor_map)
 
     def release(self, *, scope: str = "gpu") -> None:
-        """fence.proxy.tensormap release: this thread's changes of maps so far, for who acquires them."""
+        """fence.proxy.tensormap release: make this thread's changes of maps visible to threads that acquire them."""
         issue(self._k, variant("fence.proxy.tensormap", tensormap.fence, "release", scope))
 
     def prefetch(self, address: Value, *, space: str | None = None) -> None:
-        """prefetch.tensormap: bring a tensor map near, at a generic address (u64) or one of `space` "const".
+        """prefetch.tensormap: prefetch a tensor map, at a generic address (u64) or one of `space` "const".
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.9 (prefetch).
         """

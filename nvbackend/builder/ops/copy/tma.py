@@ -63,10 +63,10 @@ class Tma(Noun):
     ) -> None:
         """Copy the tile whose first element is (row, column) `at` of the matrix; its bytes complete on `barrier`.
 
-        One thread executes it. With `multicast` every CTA of the cluster loads its share of each panel into all of
-        them, and all must ask for the same tile. The coordinate along the map's innermost dimension is a multiple of
-        16 bytes: a kernel that loads from elsewhere stops. Raises tma.start where that is certain, tma.tile-rank,
-        tma.box, tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
+        One thread executes it. With `multicast`, every CTA of the cluster loads its share of each panel into all of
+        them; all must load the same tile. The coordinate along the map's innermost dimension must be a multiple of 16
+        bytes, or the kernel stops with an error. Raises tma.start if it certainly is not, tma.tile-rank, tma.box,
+        tma.swizzle, tma.element, tma.multicast, tma.multicast-target.
         """
         if multicast:
             check_multicast_target(self._k.target)
@@ -92,8 +92,8 @@ class Tma(Noun):
     def store(self, target: TensorMapParameter, at: tuple[Operand, Operand], tile: SharedTile) -> None:
         """Copy `tile` to the matrix at (row, column) `at`, in this thread's open bulk group. One thread executes it.
 
-        The coordinate along the map's innermost dimension is a multiple of 16 bytes, and none is negative: a kernel
-        that stores elsewhere stops. Raises tma.start and tma.before where that is certain, tma.box, tma.swizzle,
+        The coordinate along the map's innermost dimension must be a multiple of 16 bytes, and none may be negative, or
+        the kernel stops with an error. Raises tma.start and tma.before if that is certain, tma.box, tma.swizzle,
         tma.element.
         """
         instead = f"k.tma.store_box({target.name}, coordinates, address)"
@@ -107,7 +107,7 @@ class Tma(Noun):
     def _copy(
         self, row: Row, tensor_map: TensorMapParameter, place: str, align: int, /, **operands: Given | Sequence[Given]
     ) -> None:
-        """Emit a copy of one box, once nothing is wrong with where it lies, its box and who copies it."""
+        """Emit a copy of one box, after checking its place, its box and its threads."""
         given = converted(self._k, row, {"tensor_map": tensor_map.address, **operands})
         kind = tensor_map.type
         known = {
@@ -122,7 +122,7 @@ class Tma(Noun):
         self._k.emit(row, given, facts=known, extents=box_extent(kind, str(row.axes["mode"]), place))
 
     def _start_facts(self, element: ElementType, given: Operands) -> dict[str, int]:
-        """What is known of where the box starts, whatever the run-time values are."""
+        """What is known of the box's start for all run-time values."""
         coordinates = given["coordinates"]
         if not isinstance(coordinates, list):
             return {}
@@ -139,14 +139,15 @@ class Tma(Noun):
         issue(self._k, tma.commit_group())
 
     def wait_group(self, pending: int = 0, *, reading: bool = False) -> None:
-        """Wait until at most `pending` of this thread's bulk groups are left; with `reading` only for their sources.
+        """Wait until at most `pending` of this thread's bulk groups are in flight.
 
-        Raises tma.pending for a number that the wait cannot count.
+        With `reading`, a group counts as complete once it has read its source. Raises tma.pending for a number that the
+        wait cannot count.
         """
         issue(self._k, tma.wait_group(read=reading), pending=pending)
 
     def prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
-        """Bring the tensor maps themselves near before their first use; one thread of the CTA does it."""
+        """Prefetch the tensor maps before their first use, in one thread of the CTA."""
         with self._control.if_(self._threads.thread_id() == 0):
             for tensor_map in tensor_maps:
                 issue(self._k, tma.prefetch_tensormap(), tensor_map=tensor_map.address)

@@ -1,4 +1,4 @@
-"""What a copy of boxes is given, against its tensor map and its instruction."""
+"""Checks of a box copy's operands against its tensor map and its instruction."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from nvbackend.isel.machine import facts
 from nvbackend.signature import TensorMap
 
 _FOUR_ROWS = {"tile::gather4": 4, "tile::scatter4": 4}
-"""Modes that copy so many boxes of a row."""
+"""How many boxes of one row these modes copy."""
 
 _FIXED_PIXELS = "im2col::w::128"
-"""It copies 128 pixels, whatever the map says."""
+"""The mode that copies 128 pixels, whatever the map says."""
 
 PLACE = Rule(
     id="tma.box-operands",
@@ -71,7 +71,7 @@ def boxes_a_panel(tile: SharedTile, tensor_map: TensorMapParameter, call: str, i
 
 
 def box_alignment(tile: SharedTile, tensor_map: TensorMapParameter) -> int:
-    """What the addresses of all boxes of a tile are multiples of."""
+    """The alignment of the addresses of all boxes of a tile."""
     layout, boxes = tile.layout, tile.layout.panel_box[0] // tensor_map.type.box[0]
     steps = [layout.panel_bytes] * (layout.panels > 1) + [tensor_map.type.box[0] * layout.pitch] * (boxes > 1)
     return math.gcd(tile.address.align, *steps)
@@ -104,7 +104,7 @@ def check_mode(tensor_map: TensorMapParameter, row: Row) -> None:
 
 
 def check_counts(row: Row, **given: Sequence[object]) -> None:
-    """Raises tma.box-operands where `row` takes another number of registers than are given for an operand."""
+    """Raises tma.box-operands if an operand does not have as many registers as `row` takes."""
     for name, registers in given.items():
         wanted = row.operand(name).count if row.has_operand(name) else 0
         if len(registers) != wanted:

@@ -39,7 +39,7 @@ class Mma(Noun):
     ) -> list[Value]:
         """ldmatrix: `count` matrices from shared memory, as u32 registers: one a matrix, two for m16n16.
 
-        Lanes give the addresses of the rows, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix and so on.
+        Each lane gives the address of a row, 16-byte aligned: lanes 0-7 those of the first m8n8 matrix, and so on.
         """
         row = variant("ldmatrix", matrix_move.ldmatrix, count, transposed, shape, element)
         return [self._k.wrap(one, u32) for one in issue(self._k, row, address=address)["fragment"]]
@@ -53,7 +53,7 @@ class Mma(Noun):
         shape: str = matrix_move.HALVES.name,
         element: str = matrix_move.HALVES.element,
     ) -> None:
-        """stmatrix: u32 registers, one a matrix, to matrices in shared memory; addresses as of ldmatrix."""
+        """stmatrix: store u32 registers, one a matrix, to shared memory; addresses as for ldmatrix."""
         row = variant("stmatrix", matrix_move.stmatrix, len(fragment), transposed, shape, element)
         issue(self._k, row, fragment=fragment, address=address)
 

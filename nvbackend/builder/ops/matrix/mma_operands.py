@@ -1,4 +1,4 @@
-"""Rules on what an mma is given: how many registers, and the operands that only some instructions have."""
+"""Rules on the operands of an mma: how many registers, and which operands only some instructions have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VALUES = {RegisterClass.F32: f32, RegisterClass.F64: f64}
 
 
 def register_type(row: Row, operand: str) -> ElementType:
-    """What a register of `operand` is as a value: f32 and f64 of those, else u32, several elements packed or one."""
+    """The value type of a register of `operand`: f32 or f64 for those, else u32, with one element or several packed."""
     return _VALUES.get(row.operand(operand).register, u32)
 
 

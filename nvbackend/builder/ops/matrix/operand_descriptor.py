@@ -15,7 +15,7 @@ from nvbackend.layout.descriptors.rules import PATTERN
 
 @user_facing
 class OperandDescriptor(Arithmetic):
-    """A descriptor (u64) that stands for its word wherever one is taken: the base of a `DescriptorIterator`.
+    """A descriptor (u64), usable wherever its word is: the base of a `DescriptorIterator`.
 
     `descriptor + units` is that of the operand `units` of 16 bytes further on; only the address moves, so that `word`,
     all the other bits, stays known. The operand begins at `address`, has `span` bytes from there to the last one that

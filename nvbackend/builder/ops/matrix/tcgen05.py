@@ -68,11 +68,11 @@ class Tcgen05(Noun):
     def tmem(
         self, columns: int, *, warp: int = 0, cta_group: int = 1, relinquish: bool = True, name: str | None = None
     ) -> Iterator[TmemColumns]:
-        """Have `columns` (32 to 512, a power of two) of tensor memory in the block; yields them to every thread.
+        """Allocate `columns` (32 to 512, a power of two) of tensor memory for the block; yields them to every thread.
 
-        Warp number `warp` allocates them and gives them back after the block, which all threads of the CTA (with
-        cta_group 2 of the cluster) enter and leave together. `relinquish`: no other allocation follows, so other CTAs
-        of the SM may have theirs. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        Warp number `warp` allocates them, and frees them after the block, which all threads of the CTA (with cta_group
+        2, of the cluster) enter and leave together. `relinquish` promises that no other allocation follows, so that
+        other CTAs of the SM can allocate. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
         name = name_or(name, "tmem", "tmem")
         cell = self._memory.shared(u32, 1, name=f"{name}_address")
@@ -88,7 +88,7 @@ class Tcgen05(Noun):
             self.dealloc(tmem, columns, cta_group=cta_group)
 
     def _tmem_sync(self, cta_group: int) -> None:
-        """A barrier that tcgen05 operations of all threads are ordered by."""
+        """A barrier that orders the tcgen05 operations of all threads."""
         self.fence_before_thread_sync()
         if cta_group == 1:
             self._barrier.sync()
@@ -99,9 +99,9 @@ class Tcgen05(Noun):
     def alloc(self, cell: Address | Value, columns: int, *, cta_group: int = 1) -> None:
         """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
 
-        `cell` is an Address in shared memory, or a generic address (u64) of it. A whole warp executes it, and later
-        gives the columns back. Read `cell` after a barrier. Raises tcgen05.columns, tcgen05.variant,
-        instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
+        `cell` is an Address in shared memory, or a generic address (u64) of it. A whole warp executes it, and must free
+        the columns later. Read `cell` after a barrier. Raises tcgen05.columns, tcgen05.variant, instruction.variant,
+        target.feature. PTX ISA 9.7.16.7.1.
         """
         if isinstance(cell, Address):
             self._tmem_allocate(cell, columns, cta_group, "tmem")
@@ -118,7 +118,7 @@ class Tcgen05(Noun):
         self._k.emit(row, {"address": address, "columns": columns}, memory=[touch])
 
     def dealloc(self, tmem: Operand, columns: int, *, cta_group: int = 1) -> None:
-        """Give back the `columns` at `tmem`, as one alloc gave them; every kernel must. A whole warp executes it.
+        """Free the `columns` at `tmem`, all that one alloc gave; every kernel must. A whole warp executes it.
 
         Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
@@ -126,7 +126,10 @@ class Tcgen05(Noun):
         self._issue(_row("tcgen05.dealloc", tcgen05_memory.dealloc, cta_group), tmem=tmem, columns=columns)
 
     def relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
-        """Promise not to allocate again, so that other CTAs of the SM may. A whole warp. PTX ISA 9.7.16.7.1."""
+        """Promise not to allocate again, so that other CTAs of the SM can.
+
+        A whole warp executes it. PTX ISA 9.7.16.7.1.
+        """
         issue(self._k, _row("tcgen05.relinquish_alloc_permit", tcgen05_memory.relinquish_alloc_permit, cta_group))
 
     def ld(
@@ -144,11 +147,11 @@ class Tcgen05(Noun):
     ) -> TensorLoad:
         """Load `count` repetitions of `shape` ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2") from `tmem`.
 
-        The warp's quarter of the lanes only; u32 registers, readable after `k.tcgen05.wait_ld`. With `pack` two 16-bit
-        columns a register; `half_split` columns lie between the halves of 16x32bx2. With `red` "min" or "max" what each
-        thread gets is also reduced, as `type` u32, s32 or f32 (`reduced`): shapes 32x32b and 16x32bx2 with two
-        registers or more, on sm_103 and sm_110 (a, f); `absolute` and `propagate_nan` are of f32. Raises
-        tcgen05.variant, target.feature. PTX ISA 9.7.16.8.3.
+        A warp loads from its own quarter of the lanes, to u32 registers that are readable after `k.tcgen05.wait_ld`.
+        With `pack` two 16-bit columns a register; `half_split` columns lie between the halves of 16x32bx2. With `red`
+        "min" or "max" what each thread gets is also reduced, as `type` u32, s32 or f32 (`reduced`): shapes 32x32b and
+        16x32bx2 with two registers or more, on sm_103 and sm_110 (a, f); `absolute` and `propagate_nan` are of f32.
+        Raises tcgen05.variant, target.feature. PTX ISA 9.7.16.8.3.
         """
         if red is None:
             if type is not u32 or absolute or propagate_nan:
@@ -168,7 +171,7 @@ class Tcgen05(Noun):
         return TensorLoad(self._k, BY_NAME[str(type)], [results[name] for name in outputs], block)
 
     def wait_ld(self, *loads: TensorLoad) -> None:
-        """Wait for this thread's loads from tensor memory; the registers of `loads` can be read after it.
+        """Wait for this thread's loads from tensor memory; after it the registers of `loads` can be read.
 
         They pass through the wait, so that the compiler moves no use of them above it. PTX ISA 9.7.16.8.5.
         """
@@ -185,10 +188,10 @@ class Tcgen05(Noun):
     def st(
         self, tmem: Operand, shape: str, values: Sequence[Operand], *, unpack: bool = False, half_split: int = 0
     ) -> None:
-        """Store this thread's registers (u32) to `tmem`: as many as the shape's repetitions have, as `ld`.
+        """Store this thread's registers (u32) to `tmem`, as many as `ld` loads for the shape.
 
-        With `unpack` each register fills two columns of 16 bits. Done after `wait_st`. Raises tcgen05.variant,
-        target.feature. PTX ISA 9.7.16.8.4.
+        With `unpack`, each register fills two columns of 16 bits. It is complete after `wait_st`. Raises
+        tcgen05.variant, target.feature. PTX ISA 9.7.16.8.4.
         """
         registers = [as_value(self._k, value, u32).ir for value in values]
         count = len(registers) // tcgen05_memory.SHAPES.get(shape, 1)
@@ -227,7 +230,7 @@ class Tcgen05(Noun):
         self._issue(_row("tcgen05.shift", tcgen05_memory.shift, cta_group), tmem=tmem)
 
     def commit(self, barrier: Address | Value, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
-        """Let `barrier` get one arrival when all tcgen05 operations that this thread issued so far are done.
+        """Arrive once at `barrier` when all tcgen05 operations that this thread has issued are complete.
 
         It is an Address in shared memory, or a generic address (u64) of it. With `multicast_mask` (u16, a bit for each
         CTA), the barrier at the same place in each of those CTAs of the cluster. Raises mbarrier.address,
@@ -241,11 +244,11 @@ class Tcgen05(Noun):
         issue(self._k, row, multicast_mask=multicast_mask, barrier=barrier)
 
     def fence_before_thread_sync(self) -> None:
-        """Order the tcgen05 operations so far before a barrier of threads that follows. PTX ISA 9.7.16.11.1."""
+        """Order earlier tcgen05 operations before the barrier of threads that follows. PTX ISA 9.7.16.11.1."""
         issue(self._k, tcgen05_memory.fence("before"))
 
     def fence_after_thread_sync(self) -> None:
-        """Order the tcgen05 operations that follow after a barrier of threads before it. PTX ISA 9.7.16.11.1."""
+        """Order later tcgen05 operations after the barrier of threads before this call. PTX ISA 9.7.16.11.1."""
         issue(self._k, tcgen05_memory.fence("after"))
 
     def smem_descriptor(self, start: Address, layout: Tcgen05SmemDescriptor) -> Value:

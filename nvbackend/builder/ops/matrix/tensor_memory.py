@@ -1,4 +1,4 @@
-"""Columns of tensor memory that know which allocation they are in, what is traced of raw addresses, and loads."""
+"""Columns of tensor memory with their allocation, the allocations of raw addresses, and loads."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMN_MASK = (1 << LANE_SHIFT) - 1
 
 @user_facing
 class TmemColumns(Arithmetic):
-    """`width` columns of an allocation in tensor memory. It stands for its address (u32) wherever one is taken."""
+    """`width` columns of an allocation in tensor memory, usable wherever an address (u32) of it is."""
 
     __slots__ = ("_address", "_k", "width")
 
@@ -60,7 +60,7 @@ class TmemColumns(Arithmetic):
 
 
 class TmemPlaces:
-    """Which values of one function are addresses in tensor memory, and of which allocation."""
+    """Which values of a function are addresses in tensor memory, and in which allocation."""
 
     def __init__(self, shared: Places) -> None:
         self._shared = shared
@@ -75,7 +75,7 @@ class TmemPlaces:
         return made
 
     def find(self, address: ir.Value) -> Place | None:
-        """The allocation and column that an address leads to; None where that is not known."""
+        """The allocation and column of an address; None if unknown."""
         self._read_cells(address)
         found = self._known.of_address(address)
         if found is None:
@@ -93,7 +93,7 @@ class TmemPlaces:
                 yield place.touch(use, name, columns)
 
     def _read_cells(self, value: ir.Value) -> None:
-        """What is loaded from where an allocation left its address is that address."""
+        """A value loaded from where an allocation wrote its address is that address."""
         waiting = [value]
         while waiting:
             one = waiting.pop()
@@ -113,7 +113,7 @@ class TmemPlaces:
 
 @user_facing
 class TensorLoad:
-    """What a load from tensor memory fills: registers that hold only after `k.tcgen05.wait_ld`."""
+    """The registers that a load from tensor memory fills; they are valid only after `k.tcgen05.wait_ld`."""
 
     __slots__ = ("_blocks", "_element", "_k", "_waited", "block")
 

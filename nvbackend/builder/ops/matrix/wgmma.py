@@ -79,10 +79,11 @@ class Wgmma(Noun):
         self._k.emit(wgmma.commit_group(), {})
 
     def wait_group(self, pending: int = 0, drains: Sequence[Accumulator] = ()) -> None:
-        """Wait until at most the `pending` newest groups are in flight: it is what may stay, not what is waited for.
+        """Wait until at most the `pending` newest groups are in flight.
 
-        Every live accumulator passes through the wait, so no read can move above it. Name in `drains` those that must
-        be finished after it: the verifier says so if one is not (wgmma.wait-leaves-group).
+        It is the number of groups that may stay, not of those to wait for. Every live accumulator passes through the
+        wait, so no read can move above it. Name in `drains` those that must be complete after it; the verifier reports
+        one that is not (wgmma.wait-leaves-group).
         """
         touches = [Touch(one.block, Access.DRAIN) for one in drains]
         self._pass_through(wgmma.wait_group, {"pending": pending}, touches)
@@ -151,14 +152,14 @@ class Wgmma(Noun):
 
     @with_block
     def group(self, in_flight: int = 0) -> Iterator[None]:
-        """The four-op protocol around a block of mma: fence, (the block), commit, wait with `in_flight` groups left."""
+        """The protocol around a block of mma: a fence before it, then a commit, and a wait that leaves `in_flight`."""
         self.fence()
         yield
         self.commit_group()
         self.wait_group(in_flight)
 
     def _scale_d(self, accumulator: Accumulator, accumulate: Operand | None) -> tuple[ir.Value, dict[str, int]]:
-        """Scale-D of an mma, and the fact that it is what the caller wrote, where that is a constant."""
+        """Scale-D of an mma, and its value as a fact if the caller gave a constant."""
         if accumulate is None:
             return self._k.read(accumulator.scale)[0], {}
         given = as_value(self._k, accumulate, pred)

@@ -1,6 +1,6 @@
-"""What a `wgmma` call is given, against its request: accumulator, tiles, fragments, threads.
+"""Checks of a `wgmma` call's operands against its request: accumulator, tiles, fragments, threads.
 
-Each of these compiles and launches where nobody looks, and the tensor core reads the bytes as what they are not.
+Unchecked, each mistake compiles and launches, and the tensor core misreads the bytes.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def check_accumulator(name: str, n: int, element: ElementType) -> None:
 
 
 def check_threads(threads: int, among: int | None) -> None:
-    """Raises wgmma.threads unless the threads that may be there, a bit of `among` each, are of whole warpgroups."""
+    """Raises wgmma.threads unless the threads that may come, a bit of `among` each, are whole warpgroups."""
     whole = threads // WARPGROUP_SIZE * WARPGROUP_SIZE
     if threads != whole and (among is None or among >> whole):
         wanted = -(-threads // WARPGROUP_SIZE) * WARPGROUP_SIZE
@@ -87,7 +87,7 @@ def check_threads(threads: int, among: int | None) -> None:
 
 
 def check_fragment(registers: int) -> None:
-    """Raises wgmma.fragment unless it is what a thread has of A."""
+    """Raises wgmma.fragment unless these are the registers of a thread's part of A."""
     if registers != FRAGMENT_REGISTERS:
         FRAGMENT.fail(wanted=FRAGMENT_REGISTERS, given=registers)
 

@@ -85,19 +85,19 @@ class WmmaFragment:
 
 @user_facing
 class WmmaAccumulator(WmmaFragment):
-    """An accumulator that can be set again, for loops to carry. It reads as its present value."""
+    """An accumulator that can be set, so that loops carry it. It reads as its current value."""
 
     def __init__(self, k: Core, shape: Shape, element: ElementType, storage: Storage) -> None:
         super().__init__(k, "c", shape, element, None, ())
         self._storage = storage
 
     def values(self) -> list[Value]:
-        """The thread's registers as they are now."""
+        """The thread's registers with their current values."""
         kind = register_type(self.element)
         return [self._k.wrap(register, kind) for register in self._k.read(self._storage)]
 
     def set(self, fragment: WmmaFragment) -> None:
-        """Take over an accumulator of the same shape and type, such as the result of `k.wmma.mma` (wmma.operand)."""
+        """Set it to an accumulator of the same shape and type, such as the result of `k.wmma.mma` (wmma.operand)."""
         raise_all(_misplaced("c", self.shape, fragment, self.element))
         kind = register_type(self.element)
         self._k.write(self._storage, [as_value(self._k, value, kind).ir for value in fragment.values()])
@@ -123,9 +123,9 @@ class Wmma(Noun):
         """Load `fragment` ("a": M x K, "b": K x N, "c": M x N) of an mma of `shape`, such as "m16n16k16".
 
         `address` is the first element's in global or shared memory, or a generic address (u64); all threads give the
-        same. `layout` says whether rows or columns are contiguous, `stride` the elements from one to the next (none:
-        they follow at once). Raises every broken rule: wmma.target, wmma.fragment, wmma.fragment-type, wmma.layout,
-        wmma.alignment, wmma.stride, wmma.element; mma.shape for a text that is no shape. PTX ISA 9.7.14.4.3.
+        same. `layout` says whether rows or columns are contiguous, `stride` how many elements apart they are (None: no
+        gap). Raises every broken rule: wmma.target, wmma.fragment, wmma.fragment-type, wmma.layout, wmma.alignment,
+        wmma.stride, wmma.element; mma.shape for a text that is no shape. PTX ISA 9.7.14.4.3.
         """
         extents = shape_extents(shape)
         request = WmmaMoveRequest("load", fragment, extents, element, layout, _space(address), stride is not None)
@@ -207,7 +207,7 @@ class Wmma(Noun):
     def fragment(
         self, fragment: str, shape: str, element: ElementType, registers: Sequence[Operand], *, layout: str = "row"
     ) -> WmmaFragment:
-        """A fragment of registers from elsewhere: another fragment's `values`, carried by code of one's own.
+        """A fragment made of registers: the `values` of another fragment, after code of your own.
 
         `fragment` is "a", "b" or "c", `layout` the one that A or B was loaded from; registers as `values` gives them.
         Raises wmma.arity where there are more or fewer than the fragment has, wmma.fragment, wmma.fragment-type,

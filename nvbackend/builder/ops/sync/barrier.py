@@ -38,10 +38,10 @@ class Barrier(Noun):
         threads: int | None = None,
         aligned: bool = True,
     ) -> Value:
-        """bar.red: wait for the CTA, or for `threads` of it, as `sync` does, and combine their predicates.
+        """bar.red: wait as `sync` does, and combine the predicates of all threads that wait.
 
-        The number of threads where `predicate` holds (popc, a u32), or whether it holds in all (and) or any (or).
-        Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd, instruction.variant. PTX ISA 9.7.13.1.
+        Returns how many threads have `predicate` set (popc, a u32), or whether all (and) or any (or) have. Raises
+        barrier.id, barrier.threads, barrier.waits, barrier.crowd, instruction.variant. PTX ISA 9.7.13.1.
         """
         row = variant("bar.red", sync.barrier_reduce, operation, counted=threads is not None, aligned=aligned)
         got = self._meet(row, identifier, threads, predicate=predicate)["result"]
@@ -57,7 +57,7 @@ class Barrier(Noun):
         self._meet(row, identifier, threads)
 
     def arrive(self, identifier: Operand, threads: Operand, *, aligned: bool = True) -> None:
-        """bar.arrive: arrive at barrier `identifier` (0 to 15) that `threads` threads in all are for, and go on.
+        """bar.arrive: arrive at barrier `identifier` (0 to 15), which completes with `threads` threads, and go on.
 
         Raises barrier.id, barrier.threads, barrier.waits, barrier.crowd. PTX ISA 9.7.13.1.
         """

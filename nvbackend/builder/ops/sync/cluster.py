@@ -33,21 +33,21 @@ class Cluster(Noun):
         self._barrier = barrier
 
     def arrive(self, semantics: str | None = None, *, aligned: bool = True) -> None:
-        """barrier.cluster.arrive: this thread has arrived; "release" is the default, "relaxed" orders no access.
+        """barrier.cluster.arrive: arrive and go on; "release" is the default, "relaxed" orders nothing.
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
         """
         issue(self._k, variant("barrier.cluster.arrive", cluster.barrier_arrive, semantics, aligned=aligned))
 
     def wait(self, semantics: str | None = None, *, aligned: bool = True) -> None:
-        """barrier.cluster.wait: wait for every thread of the cluster and acquire; `semantics` may spell "acquire".
+        """barrier.cluster.wait: wait for every thread of the cluster, and acquire; `semantics` may spell "acquire".
 
         Raises instruction.variant, target.feature. PTX ISA 9.7.13.3.
         """
         issue(self._k, variant("barrier.cluster.wait", cluster.barrier_wait, semantics, aligned=aligned))
 
     def rank_of(self, address: Value) -> Value:
-        """getctarank: the rank (u32) of the CTA whose shared memory the shared::cluster `address` (u32) is in.
+        """getctarank: the rank (u32) of the CTA that owns the shared::cluster `address` (u32).
 
         PTX ISA 9.7.9 (getctarank).
         """
@@ -63,16 +63,16 @@ class Cluster(Noun):
         return self._threads.block_id() if self._k.cluster_size == 1 else self._threads.special_register("clusterid.x")
 
     def count(self) -> Value:
-        """The clusters of the grid along x."""
+        """How many clusters the grid has along x."""
         alone = self._k.cluster_size == 1
         return self._threads.block_count() if alone else self._threads.special_register("nclusterid.x")
 
     def sync(self, *, relaxed: bool = False, scope: str = "cluster", aligned: bool = True) -> None:
         """Wait for all threads of the cluster, or of the CTA where the kernel has no cluster or `scope` is "cta".
 
-        The arrival releases this thread's writes to the cluster, which costs a fence of GPU scope; with `relaxed` it
-        orders nothing, for where a fence stands before it or nothing is handed over. Without `aligned` the threads of a
-        warp need not execute it together. Raises cluster.scope.
+        The arrival releases this thread's writes to the cluster, which costs a fence of GPU scope. With `relaxed` it
+        orders nothing: use that after a fence, or where no data is handed over. Without `aligned` the threads of a warp
+        need not execute it together. Raises cluster.scope.
         """
         if scope not in ("cta", "cluster"):
             cluster_rules.SCOPE.fail(given=scope)
@@ -85,7 +85,7 @@ class Cluster(Noun):
     def peer_rank(self) -> Value:
         """The rank of the other CTA of this CTA's pair: its own with the last bit flipped.
 
-        Raises cluster.no-peer where the cluster is no whole number of pairs.
+        Raises cluster.no-peer where the cluster's size is odd.
         """
         if self._k.cluster_size % 2:
             cluster_rules.NO_PEER.fail(
@@ -96,7 +96,7 @@ class Cluster(Noun):
     def map_to_peer(self, address: Value, rank: Operand) -> Value:
         """The shared::cluster address (u32) of this CTA's shared address in the CTA of rank `rank`.
 
-        Raises cluster.rank for a number that is no rank, cluster.no-peer where the kernel has no cluster.
+        Raises cluster.rank for a number that is not a rank, cluster.no-peer without a cluster.
         """
         if known_rank(self._k, rank) is None and self._k.cluster_size == 1:
             cluster_rules.NO_PEER.fail(call="k.cluster.map_to_peer(...)", cluster=1, instead=2)
@@ -109,11 +109,11 @@ class Cluster(Noun):
         return self._k.wrap(mapped, u32)
 
     def map_shared_rank(self, address: Address, rank: Operand) -> Address:
-        """The same place as this CTA's shared `address`, in the CTA of rank `rank`: to load, to store, and for atomics.
+        """The address in the CTA of rank `rank` that corresponds to this CTA's shared `address`.
 
-        All CTAs are there between two `k.cluster.sync`, one before the first access and one after the last
-        (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer, and
-        cluster.not-shared for an address of global memory.
+        Loads, stores and atomics take it. Access it between two `k.cluster.sync`, so that every CTA has started and
+        none has ended (cluster.access-before-start, cluster.exit-before-access). Raises cluster.rank, cluster.no-peer,
+        and cluster.not-shared for an address of global memory.
         """
         here = own(self._k, address)
         if here.space == GLOBAL_SPACE:

@@ -41,5 +41,5 @@ class Fence(Noun):
         issue(self._k, sync.fence_mbarrier_init())
 
     def proxy_async(self, space: str | None = "shared::cta") -> None:
-        """Order ordinary accesses to `space` before accesses by TMA and wgmma that follow (every space for None)."""
+        """Order this thread's accesses to `space` (None: every space) before later accesses by TMA and wgmma."""
         issue(self._k, sync.fence_proxy_async(space))

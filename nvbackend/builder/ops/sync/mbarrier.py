@@ -91,9 +91,9 @@ class Mbarrier(Noun):
     ) -> Iterator[Address]:
         """`count` mbarriers of `arrivals` arrivals a phase for the block: ready inside, plain memory after it.
 
-        They lie at the start of `memory` (shared, at a multiple of 8 bytes), else in memory of their own. All threads
-        of the CTA, and of its cluster, come to both ends. Behind the block, when no thread of the cluster uses them any
-        more, they are invalidated and that is released to the cluster: the memory may hold something else.
+        They use the start of `memory` (shared, 8-byte aligned), or memory of their own. All threads of the CTA, and of
+        its cluster, enter and leave the block together. At its end, when no thread of the cluster uses them any more,
+        they are invalidated, and their memory may hold something else.
         """
         name = name_or(name, "scope", "mbarrier")
         barriers = (
@@ -110,7 +110,7 @@ class Mbarrier(Noun):
         self._barrier.sync()
 
     def init(self, barrier: Address, arrivals: int) -> None:
-        """Set an mbarrier up for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
+        """Initialise an mbarrier for `arrivals` arrivals a phase (1 to 2^20 - 1)."""
         issue(self._k, mbarrier.init(), barrier=barrier, count=arrivals)
 
     def wait(self, barrier: Address, parity: Operand) -> None:
@@ -125,16 +125,16 @@ class Mbarrier(Noun):
         expected_txn: int | None = None,
         tag: str = "mbarrier",
     ) -> MbarrierHandle:
-        """An mbarrier that knows its kind, its phase and what completes one: `arrive_count` arrivals and, of kind TMA,
-        `expected_txn` bytes of copies.
+        """An mbarrier that keeps its kind and its phase.
 
-        Thread 0 initialises it; `k.mbarrier.ready` makes it visible. `tag` is its name in the machine form and in
-        diagnostics. Raises mbarrier.kind, mbarrier.count, mbarrier.expect-tx.
+        `arrive_count` arrivals complete a phase, and for kind TMA the `expected_txn` bytes of its copies. Thread 0
+        initialises it; `k.mbarrier.ready` makes it visible. `tag` is its name in the machine form and in diagnostics.
+        Raises mbarrier.kind, mbarrier.count, mbarrier.expect-tx.
         """
         return made_handle(self._k, self, arrive_count, kind, expected_txn, tag)
 
     def inval(self, barrier: Address) -> None:
-        """mbarrier.inval: the 8 bytes of `barrier` are memory again. Nobody may use it after. PTX ISA 9.7.13.15.10."""
+        """mbarrier.inval: the 8 bytes of `barrier` are ordinary memory from here on. PTX ISA 9.7.13.15.10."""
         issue(self._k, mbarrier.inval(), barrier=barrier)
 
     @overload
@@ -191,12 +191,12 @@ class Mbarrier(Noun):
     ) -> Value | None:
         """mbarrier.arrive: count one arrival, or `count`, or one after announcing `expect_tx` bytes of copies.
 
-        With `rank` it is the same barrier of the cluster's CTA of that rank (without a cluster this CTA's own); with
-        `when` only the threads where that holds arrive. `drop` leaves the barrier for all later phases. `qualifiers`
-        are (release or relaxed, cta or cluster); the plain form needs no fence of GPU scope. With `state` the
-        arrival returns the phase's state (u64). So does one with `no_complete`, whose `count` must leave the phase
-        incomplete, or the behaviour is undefined. Raises mbarrier.address, mbarrier.count, mbarrier.expect-tx,
-        cluster.rank, instruction.variant and target.feature. PTX ISA 9.7.13.15.13.
+        With `rank`, it arrives at the same barrier in the cluster's CTA of that rank (without a cluster, at this CTA's
+        own). With `when`, only threads where that holds arrive. `drop` leaves the barrier for all later phases.
+        `qualifiers` are (release or relaxed, cta or cluster); the plain form needs no fence of GPU scope. With `state`
+        it returns the phase's state (u64). So it does with `no_complete`: `count` must not complete the phase, or the
+        behaviour is undefined. Raises mbarrier.address, mbarrier.count, mbarrier.expect-tx, cluster.rank,
+        instruction.variant and target.feature. PTX ISA 9.7.13.15.13.
         """
         expects, counted = expect_tx is not None, count is not None
         amount = {"count": count, "bytes": expect_tx}
@@ -236,7 +236,7 @@ class Mbarrier(Noun):
         scope: str | None = None,
         rank: Operand | None = None,
     ) -> None:
-        """mbarrier.expect_tx: this phase waits for `transaction_bytes` more, without an arrival (relaxed).
+        """mbarrier.expect_tx: this phase also waits for `transaction_bytes` more, without an arrival (relaxed).
 
         With `rank` on the barrier of that CTA of the cluster; `scope` spells "cta" or "cluster". Raises
         mbarrier.address, mbarrier.expect-tx, instruction.variant, target.feature. PTX ISA 9.7.13.15.11.
@@ -251,7 +251,7 @@ class Mbarrier(Noun):
         scope: str | None = None,
         rank: Operand | None = None,
     ) -> None:
-        """mbarrier.complete_tx: `transaction_bytes` of this phase count as come, though no copy brought them (relaxed).
+        """mbarrier.complete_tx: count `transaction_bytes` of this phase as arrived, without a copy (relaxed).
 
         With `rank` on the barrier of that CTA of the cluster; `scope` spells "cta" or "cluster". Raises
         mbarrier.address, mbarrier.expect-tx, instruction.variant, target.feature. PTX ISA 9.7.13.15.12.
@@ -287,7 +287,7 @@ class Mbarrier(Noun):
         blocking: bool = False,
         qualifiers: Qualifiers | None = None,
     ) -> Value:
-        """mbarrier.test_wait, or try_wait with `blocking`: a predicate, whether the phase has completed.
+        """mbarrier.test_wait, or try_wait with `blocking`: whether the phase has completed, as a predicate.
 
         The phase is that of `state`, or else of `parity`. try_wait may sleep, for `sleep` nanoseconds where given.
         Raises mbarrier.address, mbarrier.parity, instruction.variant, target.feature.
@@ -304,7 +304,7 @@ class Mbarrier(Noun):
         return result(self._k, row, barrier=barrier, parity=phase, state=state, time_hint=sleep)
 
     def pending_count(self, state: Value) -> Value:
-        """mbarrier.pending_count: the arrivals (u32) that the phase of `state` still misses."""
+        """mbarrier.pending_count: how many arrivals (u32) the phase of `state` still needs."""
         return result(self._k, mbarrier_phases.pending_count(), state=state)
 
 

@@ -1,4 +1,4 @@
-"""An mbarrier as a thing of its own: where it is, of which kind, in which phase, and what completes a phase."""
+"""An mbarrier as an object: its address, its kind, its phase, and what completes a phase."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class MbarrierCalls(Protocol):
         ...
 
     def arrive(self, barrier: Address, *, expect_tx: Operand | None = None) -> None:
-        """Count one arrival, and announce bytes before it."""
+        """Announce bytes, then count one arrival."""
         ...
 
     def wait(self, barrier: Address, parity: Operand) -> None:
@@ -50,9 +50,9 @@ class MbarrierCalls(Protocol):
 class MbarrierHandle:
     """One mbarrier. Made by `k.mbarrier.handle`.
 
-    `smem_base` is its shared address, which every call that takes an mbarrier takes. `phase` is a variable: the parity
-    of the phase that this thread waits for next. `arrive_count` arrivals complete a phase, and of kind TMA the
-    `expected_txn` bytes that `arrive_expect` announces; `tag` is its name.
+    `smem_base` is its shared address, for every call that takes an mbarrier. `phase` is a variable: the parity of the
+    phase that this thread waits for next. `arrive_count` arrivals complete a phase, and of kind TMA the `expected_txn`
+    bytes that `arrive_expect` announces; `tag` is its name.
     """
 
     calls: MbarrierCalls
@@ -74,7 +74,7 @@ class MbarrierHandle:
         self.calls.arrive(self.smem_base, expect_tx=self.expected_txn or 0)
 
     def wait(self) -> None:
-        """Wait until the phase has completed, and go on to the next: `phase` is the other parity then."""
+        """Wait until the phase has completed, then flip `phase` to the parity of the next one."""
         self.calls.wait(self.smem_base, self.phase)
         self.phase.set(self.phase ^ 1)
 

@@ -17,7 +17,7 @@ class SetMaxNReg(Noun):
     __usual__ = "dec"
 
     def inc(self, count: int) -> None:
-        """Take registers from the CTA's pool until each thread has `count` (24 to 256 by 8); blocks until there are."""
+        """Wait for registers in the CTA's pool, and take them until each thread has `count` (24 to 256 by 8)."""
         self._set_registers("inc", count)
 
     def dec(self, count: int) -> None:

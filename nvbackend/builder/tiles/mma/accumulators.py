@@ -1,4 +1,4 @@
-"""All accumulators that a warpgroup has in its part of a tile: CuTe's tCrC."""
+"""All accumulators of a warpgroup's part of a tile: CuTe's tCrC."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Accumulators(Sequence[Accumulator]):
             one.clear()
 
     def fill(self, number: Operand) -> None:
-        """Let all elements be `number`; of several parts into those of the first, the others are cleared."""
+        """Set all elements to `number`; with several parts, those of part 0, and clear the others."""
         first = self.shape[0] * self.shape[1]
         for place, one in enumerate(self._made):
             if place < first:
@@ -59,9 +59,9 @@ class Accumulators(Sequence[Accumulator]):
                 one.clear()
 
     def add_parts(self) -> None:
-        """Add the parts of a split K, all of which must be drained: part 0 has the sum.
+        """Add the parts of a split K to part 0. All parts must be drained, and have been multiplied into or filled.
 
-        Every part must have been multiplied into, or filled. Raises mma.tile-parts where there is one.
+        Raises mma.tile-parts if there is only one.
         """
         along_m, along_n, parts = self.shape
         if parts == 1:
@@ -80,7 +80,7 @@ class Accumulators(Sequence[Accumulator]):
 
 
 def add_registers(target: Accumulator, addends: Sequence[Value]) -> None:
-    """Add a thread's registers to those of `target`, which holds elements of the same type."""
+    """Add a thread's registers to those of `target`, which has the same element type."""
     target.set([_sum(target.element, *pair) for pair in zip(target.values(), addends, strict=True)])
 
 

@@ -26,7 +26,7 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 
 MATRICES = 4
-"""Matrices of 8 x 8 halves that a warp's stmatrix stores."""
+"""How many matrices of 8 x 8 f16 a warp's stmatrix stores."""
 WARPGROUP_WARPS = WARPGROUP_SIZE // WARP_SIZE
 FIRST_NAMED_BARRIER = 1
 
@@ -42,7 +42,7 @@ TILE_OF_ANOTHER_SHAPE = Rule(
 @user_facing
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The buffer of one warpgroup, free to take the tile that goes to (row, column) of the tensor."""
+    """A warpgroup's buffer, reserved for the tile that goes to (row, column) of the tensor."""
 
     epilogue: TmaEpilogue
     row: Value
@@ -50,15 +50,15 @@ class Reservation:
     warpgroup: Value
 
     def store(self, accumulator: Accumulator) -> None:
-        """Store the accumulator there. All 128 threads execute it and read the accumulator: it must be drained."""
+        """Store the accumulator, which must be drained. All 128 threads of the warpgroup execute it."""
         self.epilogue._store(accumulator, self)
 
 
 @user_facing
 class TmaEpilogue:
-    """Stores f32 accumulators as 16-bit tiles of a tensor, one buffer of shared memory for each warpgroup.
+    """Stores f32 accumulators as 16-bit tiles of a tensor, through one buffer of shared memory per warpgroup.
 
-    A store is left in flight: the buffer is waited for by the next store, or by `finish` before the kernel ends.
+    A store stays in flight: the next store waits for the buffer, and so does `finish` before the kernel ends.
     """
 
     def __init__(self, k: FunctionBuilder, target: TensorMapParameter, n: int, warpgroups: int) -> None:
@@ -80,8 +80,8 @@ class TmaEpilogue:
     def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
 
-        All 128 threads of the warpgroup execute it, best while the last mma of the tile still run: where the tile goes
-        is computed here too, and not between the mma of two tiles.
+        All 128 threads of the warpgroup execute it. Call it while the last mma of the tile still run: it also computes
+        the tile's place, which would otherwise delay the mma of the next tile.
         """
         k = self._k
         if len(at) != 2:

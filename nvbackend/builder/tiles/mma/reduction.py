@@ -16,7 +16,7 @@ from nvbackend.tiled.split_k import halving
 
 
 def buffer_of(k: FunctionBuilder, tiled_mma: TiledMMA, accumulators: Accumulators, name: str) -> Address:
-    """Shared memory for what the warpgroups of the first round give away: a register of all threads after another."""
+    """Shared memory for the registers that warpgroups give away in the first round, register by register."""
     owners, parts = _owners(tiled_mma), size(tiled_mma.atom_layout_mnk, 2)
     count = (parts // 2) * owners * _registers(accumulators) * WARPGROUP_SIZE
     return k.shared(accumulators[0].register_type, count, name=name)
@@ -67,7 +67,7 @@ def _take(accumulator: Accumulator, at: Address) -> None:
 
 
 def _owners(tiled_mma: TiledMMA) -> int:
-    """Warpgroups that have C in the end."""
+    """How many warpgroups have C in the end."""
     atoms = tiled_mma.atom_layout_mnk
     return size(atoms, 0) * size(atoms, 1)
 

@@ -49,7 +49,7 @@ class TmemFragment:
 
 @user_facing
 class TiledTcgen05:
-    """`instruction` with `descriptor` over a tile of `shape` (M, N); made by `k.tiled_mma`.
+    """tcgen05.mma over a tile of `shape` (M, N); made by `k.tiled_mma`.
 
     One thread of the CTA, or of the pair for cta_group 2, issues all of it. The accumulators are `columns` columns of
     tensor memory; each CTA of a pair has half of M of A and of D, and half of N of B.

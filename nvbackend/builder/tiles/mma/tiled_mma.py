@@ -1,4 +1,4 @@
-"""An instruction tiled over the threads of a CTA: one call for wgmma and for whatever else multiplies tiles."""
+"""An instruction tiled over the threads of a CTA: one call for every instruction that multiplies tiles."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _tiled_tcgen05(
 
 
 def _as_it_lies(layout: AnyLayout) -> Partition:
-    """A thread's part, of which nothing is left to cut."""
+    """A thread's part, which needs no further cut."""
     return Partition(layout, 0)
 
 

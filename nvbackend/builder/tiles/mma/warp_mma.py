@@ -45,7 +45,7 @@ FRAGMENT = Rule(
 _CHUNKS_A_WORD = 4
 """Groups of elements that 16 bits of metadata speak of, four bits each."""
 _FACTORS = REGISTER_BITS // ue8m0.bits
-"""Scale factors that a register holds."""
+"""How many scale factors a register holds."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class TiledWarpMma:
         scales_a: RegisterTensor | None = None,
         scales_b: RegisterTensor | None = None,
     ) -> tuple[Issue, ...]:
-        """As `gemm`, of tiles M x K and N x K in memory, whose fragments are loaded in front of the k that reads them.
+        """As `gemm`, of tiles M x K and N x K in memory; loads each fragment just before the k that reads it.
 
         Raises also what `load_a` and `load_b` raise.
         """
@@ -362,7 +362,7 @@ class TiledWarpMma:
         k.barrier.sync()
 
     def store(self, acc: RegisterTensor, tile: Tensor, *, where: Inside | None = None) -> None:
-        """Write the accumulators to a tile M x N in global or shared memory, as many neighbours at once as it allows.
+        """Write the accumulators to a tile M x N in global or shared memory, with the widest stores that fit it.
 
         `where` is of the tile's coordinates: `k.identity_tensor((M, N), at=...).below(m, n)`; what is outside stays as
         it is in global memory. With several atoms along K those at 0 write. Raises tiled-mma.tile, warp-mma.fragment.
