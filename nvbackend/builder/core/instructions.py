@@ -7,16 +7,18 @@ from typing import Any, TypeAlias, cast
 
 from llvmlite import ir
 
-from nvbackend.builder.core.addresses import check_barrier, check_line
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.lower.numbers import known_number
+from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import Operand as RowOperand
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
 from nvbackend.intrinsics.row.types import ElementType, u64
+from nvbackend.isel.operands.memory import check_line
 from nvbackend.isel.select.rows import check_names, check_registers
 from nvbackend.isel.verify.constant_faults import check_number, checked_operands
 
@@ -26,11 +28,7 @@ Register: TypeAlias = "Given | ir.Value"
 
 _PLACED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GLOBAL)
 """Registers that hold an address of a state space."""
-_PLACE_RULES: Mapping[str, Callable[[Address, str], None]] = {
-    "mbarrier.address": check_barrier,
-    "cache.line": check_line,
-}
-"""By the id of a rule on where an operand lies: what raises it, given the address and the instruction."""
+MBARRIER_BYTES = 8
 
 
 def result(
@@ -87,6 +85,28 @@ def _register(k: Core, row: Row, operand: RowOperand, given: Register) -> ir.Val
 
 def _number(row: Row, name: str, given: object) -> object:
     return known_number(given, row.operand(name).type) if isinstance(given, ir.Constant) else None
+
+
+def mbarrier_address(k: Core, barrier: Address) -> Value:
+    """The shared address of an mbarrier. Raises mbarrier.address where it cannot be one."""
+    _check_barrier(barrier, "")
+    return own(k, barrier).bytes
+
+
+def _check_barrier(address: Address, instruction: str) -> None:  # noqa: ARG001
+    if address.space == GLOBAL_SPACE or address.align % MBARRIER_BYTES:
+        rules.MBARRIER_ADDRESS.fail(given=address, bytes=MBARRIER_BYTES)
+
+
+def _check_line(address: Address, instruction: str) -> None:
+    check_line(instruction, address.align, address.how_to_align(LINE_BYTES))
+
+
+_PLACE_RULES: Mapping[str, Callable[[Address, str], None]] = {
+    "mbarrier.address": _check_barrier,
+    "cache.line": _check_line,
+}
+"""By the id of a rule on where an operand lies: what raises it, given the address and the instruction."""
 
 
 def generic_address(k: Core, address: Address) -> Value:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import holding
+from nvbackend.builder.core.instructions import mbarrier_address
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from llvmlite import ir
 
-from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.instructions import issue
+from nvbackend.builder.core.instructions import issue, mbarrier_address
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.ops.sync.cluster import Cluster
+from nvbackend.builder.ops.sync.cluster import Cluster, at_peer
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
@@ -74,10 +73,7 @@ class AsyncStore(Noun):
         issue(self._k, row, **self._peer(destination, barrier, rank), value=value.ir)
 
     def _peer(self, destination: Address, barrier: Address, rank: Operand) -> dict[str, ir.Value]:
-        return {
-            "destination": self._cluster.map_to_peer(destination.bytes, rank).ir,
-            "barrier": self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank).ir,
-        }
+        return at_peer(self._cluster, destination.bytes, mbarrier_address(self._k, barrier), rank)
 
 
 def _check_global(values: Sequence[Value], barrier: Address | None, rank: Operand | None) -> None:

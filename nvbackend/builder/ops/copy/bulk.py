@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.instructions import issue
+from nvbackend.builder.core.instructions import issue, mbarrier_address
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.ops.sync.cluster import Cluster
+from nvbackend.builder.ops.sync.cluster import Cluster, at_peer
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
@@ -122,10 +121,8 @@ class Bulk(Noun):
         assert rank is not None
         assert barrier is not None
         _check_aligned(destination, source)
-        given = {"source": source, "bytes": size}
-        there = self._cluster.map_to_peer(destination.bytes, rank)
-        completes = self._cluster.map_to_peer(mbarrier_address(self._k, barrier), rank)
-        issue(self._k, row, **given, destination=there.ir, barrier=completes.ir)
+        there = at_peer(self._cluster, destination.bytes, mbarrier_address(self._k, barrier), rank)
+        issue(self._k, row, **there, source=source, bytes=size)
 
     def prefetch(self, source: Address, size: Operand, *, cache_policy: Value | None = None) -> None:
         """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache (tma.bulk-size)."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nvbackend.builder.core.addresses import mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.instructions import Given, converted, issue
+from nvbackend.builder.core.instructions import Given, converted, issue, mbarrier_address
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TensorMapParameter

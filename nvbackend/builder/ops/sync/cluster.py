@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.addresses import known_rank
+from llvmlite import ir
+
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address, Memory, own
@@ -119,3 +120,22 @@ class Cluster(Noun):
         if here.space == GLOBAL_SPACE:
             cluster_rules.NOT_SHARED.fail(call="k.cluster.map_shared_rank(...)", given=repr(address))
         return self._memory.from_number(self.map_to_peer(here.bytes, rank).ir, address.element, address.align)
+
+
+def at_peer(cluster: Cluster, destination: Value, barrier: Value, rank: Operand) -> dict[str, ir.Value]:
+    """The operands of what goes to the CTA of that rank: where it goes, and the barrier there that it completes on."""
+    return {
+        "destination": cluster.map_to_peer(destination, rank).ir,
+        "barrier": cluster.map_to_peer(barrier, rank).ir,
+    }
+
+
+def known_rank(k: Core, rank: Operand) -> int | None:
+    """The rank, where it is a constant. Raises cluster.rank where the cluster has no such CTA."""
+    number = rank if isinstance(rank, int) else getattr(rank, "constant", None)
+    if isinstance(number, int) and not 0 <= number < k.cluster_size:
+        legal = "0" if k.cluster_size == 1 else f"0 to {k.cluster_size - 1}"
+        if k.cluster_size == 1 and number > 0:
+            legal += f", or declare the cluster where the kernel is made: cluster={number + 1}"
+        cluster_rules.RANK.fail(rank=number, cluster=k.cluster_size, legal=legal)
+    return number if isinstance(number, int) else None

@@ -7,15 +7,14 @@ from typing import Literal, overload
 
 from llvmlite import ir
 
-from nvbackend.builder.core.addresses import MBARRIER_BYTES, known_rank, mbarrier_address
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.instructions import issue, result
+from nvbackend.builder.core.instructions import MBARRIER_BYTES, issue, mbarrier_address, result
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.barrier import Barrier
-from nvbackend.builder.ops.sync.cluster import Cluster
+from nvbackend.builder.ops.sync.cluster import Cluster, known_rank
 from nvbackend.builder.ops.sync.fence import Fence
 from nvbackend.builder.ops.sync.mbarrier_handle import MbarrierHandle, MbarrierKind, made_handle
 from nvbackend.builder.scopes.blocks import with_block
