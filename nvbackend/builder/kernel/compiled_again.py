@@ -57,16 +57,12 @@ class CompiledBefore(Unread):
         self, function: Callable[..., Any], inputs: tuple[object, ...], options: dict[str, Any]
     ) -> tuple[tuple[object, ...], list[object]] | None:
         """All that the kernel is compiled from, None where that is not known or no result may be kept."""
-        from nvbackend.codegen.cache import Cache
-
         cache = options.get("cache")
-        if cache is None:
-            cache = Cache.default()
-        elif getattr(cache, "directory", None) is None:
+        if cache is not None and getattr(cache, "directory", None) is None:
             return None
         try:
             found = self._ptxas.found() if _seeks_ptxas(options) else None
-            return self._reads.of(function, inputs, (options, found, cache))
+            return self._reads.of(function, inputs, (options, found))
         except (UnknownRead, DiagnosticError):
             return None
 

@@ -60,6 +60,21 @@ def test_what_one_instruction_reads_of_its_tiles(group, sparse, major, rows, col
     }
 
 
+@pytest.mark.parametrize("major", ["K", "MN"])
+@pytest.mark.parametrize("step", range(4))
+def test_what_one_instruction_reads_of_a_tiles_fragments(major, step):
+    """The same as of the tile itself, from the same element on: 16 k of 64."""
+    one = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
+    k = builder()[0]
+    tiles = [k.shared_tile(SmemLayout(Major(major), Swizzle.B128, f16, count, 64)) for count in (128, 64)]
+    mma = k.tiled_mma(Tcgen05Request("f16"), descriptor=one)
+    a, b = mma.partition_fragment_A(tiles[0])(0, 0, step), mma.partition_fragment_B(tiles[1])(0, 0, step)
+    at = (0, 16 * step)
+    expected = operand_extents(Tcgen05Request("f16"), one, (tiles[0], at), (tiles[1], at))
+    assert operand_extents(Tcgen05Request("f16"), one, (a, (0, 0)), (b, (0, 0))) == expected
+    assert set(expected) == {"a_desc", "b_desc"}
+
+
 def test_a_whole_kernel_assembles():
     k, out = builder()
     cell = k.shared(u32, 1)

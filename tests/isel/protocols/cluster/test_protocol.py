@@ -295,6 +295,17 @@ def a_read_after_a_barrier_of_one_cta(k, a, n):
     k.cluster.sync()
 
 
+def what_one_cta_does_beside_it(k, a, n):
+    own = k.shared(u64, 256)
+    k.cluster.sync()
+    own[k.thread_id()] = 1
+    with k.if_(k.cluster.rank() == 0):
+        k.fence.thread()
+    k.barrier.sync()
+    k.arguments[2][0] = k.cluster.map_shared_rank(own, k.cluster.peer_rank())[k.thread_id()]  # broken
+    k.cluster.sync()
+
+
 def a_read_of_a_peer_at_a_parameter(k, a, n):
     own, thread = k.shared(u64, 256), k.thread_id()
     k.cluster.sync()
@@ -318,6 +329,7 @@ def reads_of_a_peer_in_rounds(k, a, n):
 
 
 BROKEN = [
+    ("cluster.missing-barrier", what_one_cta_does_beside_it, 2),
     ("cluster.missing-barrier", a_read_of_a_peer_at_a_parameter, 2),
     ("cluster.missing-barrier", reads_of_a_peer_in_rounds, 2),
     ("cluster.missing-barrier", a_read_after_a_barrier_of_one_cta, 2),

@@ -41,6 +41,25 @@ def found(program: Program, **options: int) -> list[str]:
     return [one.rule_id for one in diagnostics]
 
 
+@pytest.mark.parametrize(
+    ("parity", "text"), [(lambda k, n: 1, "1"), (lambda k, n: n & 1, "a value from before the loop")]
+)
+def test_a_parity_that_no_round_changes_is_shown(parity, text):
+    def program(k, a, n):
+        full = k.mbarrier.array(1, arrivals=256)
+        k.mbarrier.ready()
+        phase = parity(k, n)
+        with k.range(8):
+            k.mbarrier.arrive(full)
+            k.mbarrier.wait(full, phase)
+
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        built(program)
+    told = [one.message for one in caught.value.diagnostics if one.rule_id == "mbarrier.parity-fixed"]
+    assert len(told) == 1
+    assert text in told[0]
+
+
 def in_memory(access: Callable[..., object]) -> list[str]:
     """What is said of an access to the four words of which the first is an mbarrier in use."""
 

@@ -42,8 +42,11 @@ def test_said_exactly_where_some_thread_leaves(extent, factors, first, rounds, i
         for i in range(begin, begin + length, step)
         for j in range(2)
     ]
-    leaves = min(places) < 0 or max(places) >= extent
-    assert (RULE in rules(walk.build)) is leaves
+    leaving = {4 * place for place in places if not 0 <= place < extent}
+    found = [one for one in broken(walk.build) if one.rule_id == RULE] if leaving else []
+    assert bool(found) is bool(leaving)
+    assert all(one.values["start"] in leaving for one in found)
+    assert leaving or RULE not in rules(walk.build)
 
 
 @settings(max_examples=40, deadline=None)
