@@ -85,6 +85,46 @@ def test_what_can_not_be_is_told_by_its_rule(walk: Im2col, box: tuple[int, ...],
     assert told == [rule]
 
 
+@pytest.mark.parametrize("wide", [None, "w", "w128"])
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_each_corner_goes_up_to_its_own_limit(rank: int, wide: str | None) -> None:
+    """cuTensorMapEncodeIm2col: [-2^15, 2^15-1] for rank 3, [-2^7, 2^7-1] for 4, [-2^4, 2^4-1] for 5; wide as for 3."""
+    bits = 15 if wide else {3: 15, 4: 7, 5: 4}[rank]
+    count = 1 if wide else rank - 2
+    for place in range(2 * count):
+        for corner, legal in ((-(2**bits) - 1, False), (-(2**bits), True), (2**bits - 1, True), (2**bits, False)):
+            corners = [0] * 2 * count
+            corners[place] = corner
+            walk = Im2col(rank, tuple(corners[:count]), tuple(corners[count:]), wide)
+            told = [*tensor_map.check_tensor_map("a", TensorMap(types.f16, (128, 32), 64, walk))]
+            assert [one.rule_id for one in told] == ([] if legal else ["tensor-map.im2col-corners"])
+            assert all(f"{-(2**bits)} to {2**bits - 1}" in one.message for one in told)
+
+
+@pytest.mark.parametrize(
+    ("wide", "box", "rules"),
+    [
+        (None, (0, 32), ["box"]),
+        (None, (1, 32), []),
+        (None, (1024, 32), []),
+        (None, (1025, 32), ["box"]),
+        (None, (64, 0), ["box"]),
+        (None, (64, 256), []),
+        (None, (64, 264), ["box"]),
+        ("w", (1024, 32), []),
+        ("w", (1025, 32), ["box"]),
+        ("w128", (127, 32), ["im2col-wide"]),
+        ("w128", (128, 32), []),
+        ("w128", (129, 32), ["im2col-wide"]),
+    ],
+)
+def test_pixels_and_channels_at_their_edges(wide: str | None, box: tuple[int, int], rules: list[str]) -> None:
+    """cuTensorMapEncodeIm2col: 1 to 1024 pixels, 1 to 256 channels; in mode W128 it is always 128 pixels."""
+    walk = Im2col(4, (0,) * (1 if wide else 2), (0,) * (1 if wide else 2), wide)
+    told = tensor_map.check_tensor_map("a", TensorMap(types.f16, box, 64 if wide else 0, walk))
+    assert [one.rule_id.removeprefix("tensor-map.") for one in told] == rules
+
+
 def test_no_pixel_between_the_corners() -> None:
     assert found(im2col(4, 2, -5), SHAPES[4]) == ["im2col-area"]
     assert found(im2col(4, 2, -4), SHAPES[4]) == []
