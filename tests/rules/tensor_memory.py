@@ -35,14 +35,6 @@ def columns_that_are_no_power_of_two(k):
         k.tcgen05.dealloc(cell[0], columns)
 
 
-@kernel("tcgen05.variant", "sm_100a")
-def load_of_three_repetitions(k):
-    with tensor_memory(k, 64) as tmem:
-        load = k.tcgen05.ld(tmem, "32x32b", 3)  # breaks
-        load = k.tcgen05.ld(tmem, "32x32b", 4)  # keeps
-        k.tcgen05.wait_ld(load)
-
-
 @kernel("tcgen05.read-before-wait", "sm_100a")
 def registers_read_too_early(k, out: Pointer[u32]):
     with tensor_memory(k, 64) as tmem:

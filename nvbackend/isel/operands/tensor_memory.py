@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy import tcgen05_memory
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Row
 
 COLUMNS = Rule(
     id="tcgen05.columns",
@@ -15,13 +11,6 @@ COLUMNS = Rule(
     fix="use {nearest}, and what is left over for something else",
     why="ptxas refuses another constant; in a register it stops the kernel.",
     reference="PTX ISA 9.7.16.7.1 (tcgen05.alloc)",
-)
-VARIANT = Rule(
-    id="tcgen05.variant",
-    message="{instruction}: {reason}",
-    fix="use one of these",
-    why="The instruction does not exist: LLVM ends the process where it cannot select it.",
-    reference="PTX ISA 9.7.16.8 and 9.7.16.9; ptxas 13.5",
 )
 READ_BEFORE_WAIT = Rule(
     id="tcgen05.read-before-wait",
@@ -51,25 +40,12 @@ BOUNDS = Rule(
     why="What follows belongs to another allocation, of another CTA as well: its accumulators are overwritten.",
     reference="PTX ISA 9.7.16.1 (tensor memory), 9.7.16.7.1 (tcgen05.alloc)",
 )
-RULES = (COLUMNS, VARIANT, READ_BEFORE_WAIT, OPERANDS, LANES, BOUNDS)
-
-
-def is_allocation(columns: int) -> bool:
-    """Whether so many columns can be allocated at once."""
-    return columns in tcgen05_memory.ALLOCATIONS and not isinstance(columns, bool)
+RULES = (COLUMNS, READ_BEFORE_WAIT, OPERANDS, LANES, BOUNDS)
 
 
 def check_columns(columns: int) -> None:
     """Raises tcgen05.columns unless so many columns can be allocated at once."""
-    if not is_allocation(columns):
+    if columns not in tcgen05_memory.ALLOCATIONS or isinstance(columns, bool):
         legal = tcgen05_memory.ALLOCATIONS
         larger = [one for one in legal if one >= columns]
         COLUMNS.fail(legal=" or ".join(map(str, legal)), given=columns, nearest=min(larger or legal[-1:]))
-
-
-def existing(instruction: str, make: Callable[[], Row]) -> Row:
-    """The row that `make` gives. Raises tcgen05.variant, with the legal choices, if it has none."""
-    try:
-        return make()
-    except NoSuchRow as error:
-        VARIANT.fail(instruction=instruction, reason=error.problem)

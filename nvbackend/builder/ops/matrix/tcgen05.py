@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ParamSpec
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from llvmlite import ir
 
@@ -36,9 +36,7 @@ from nvbackend.isel.operands import tensor_memory
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import descriptor_of, shape_faults
-from nvbackend.isel.target.variants import variant
-
-Axes = ParamSpec("Axes")
+from nvbackend.isel.target.variants import VARIANT, variant
 
 
 @user_facing
@@ -72,7 +70,8 @@ class Tcgen05(Noun):
 
         Warp number `warp` allocates them, and frees them after the block, which all threads of the CTA (with cta_group
         2, of the cluster) enter and leave together. `relinquish` promises that no other allocation follows, so that
-        other CTAs of the SM can allocate. Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        other CTAs of the SM can allocate. Raises tcgen05.columns, instruction.variant, target.feature.
+        PTX ISA 9.7.16.7.1.
         """
         name = name_or(name, "tmem", "tmem")
         cell = self._memory.shared(u32, 1, name=f"{name}_address")
@@ -100,7 +99,7 @@ class Tcgen05(Noun):
         """Allocate `columns` (32 to 512, a power of two) of tensor memory; its address (u32) is written to `cell`.
 
         `cell` is an Address in shared memory, or a generic address (u64) of it. A whole warp executes it, and must free
-        the columns later. Read `cell` after a barrier. Raises tcgen05.columns, tcgen05.variant, instruction.variant,
+        the columns later. Read `cell` after a barrier. Raises tcgen05.columns, instruction.variant,
         target.feature. PTX ISA 9.7.16.7.1.
         """
         if isinstance(cell, Address):
@@ -111,7 +110,7 @@ class Tcgen05(Noun):
 
     def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
         tensor_memory.check_columns(columns)
-        row = _row("tcgen05.alloc", tcgen05_memory.alloc, cta_group)
+        row = variant("tcgen05.alloc", tcgen05_memory.alloc, cta_group)
         address = as_value(self._k, cell.bytes, u32).ir
         made = self._columns.allocate(address, columns, name)
         touch = MemoryTouch(made, MemoryUse.DECLARE, "address", bytes=columns)
@@ -120,17 +119,17 @@ class Tcgen05(Noun):
     def dealloc(self, tmem: Operand, columns: int, *, cta_group: int = 1) -> None:
         """Free the `columns` at `tmem`, all that one alloc gave; every kernel must. A whole warp executes it.
 
-        Raises tcgen05.columns, tcgen05.variant, target.feature. PTX ISA 9.7.16.7.1.
+        Raises tcgen05.columns, instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
         tensor_memory.check_columns(columns)
-        self._issue(_row("tcgen05.dealloc", tcgen05_memory.dealloc, cta_group), tmem=tmem, columns=columns)
+        self._issue(variant("tcgen05.dealloc", tcgen05_memory.dealloc, cta_group), tmem=tmem, columns=columns)
 
     def relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
         """Promise not to allocate again, so that other CTAs of the SM can.
 
         A whole warp executes it. PTX ISA 9.7.16.7.1.
         """
-        issue(self._k, _row("tcgen05.relinquish_alloc_permit", tcgen05_memory.relinquish_alloc_permit, cta_group))
+        issue(self._k, variant("tcgen05.relinquish_alloc_permit", tcgen05_memory.relinquish_alloc_permit, cta_group))
 
     def ld(
         self,
@@ -151,18 +150,18 @@ class Tcgen05(Noun):
         With `pack` two 16-bit columns a register; `half_split` columns lie between the halves of 16x32bx2. With `red`
         "min" or "max" what each thread gets is also reduced, as `type` u32, s32 or f32 (`reduced`): shapes 32x32b and
         16x32bx2 with two registers or more, on sm_103 and sm_110 (a, f); `absolute` and `propagate_nan` are of f32.
-        Raises tcgen05.variant, target.feature. PTX ISA 9.7.16.8.3.
+        Raises instruction.variant, target.feature. PTX ISA 9.7.16.8.3.
         """
         if red is None:
             if type is not u32 or absolute or propagate_nan:
                 reason = "type, absolute and propagate_nan are of a load that reduces; say how with red="
-                tensor_memory.VARIANT.fail(instruction="tcgen05.ld", reason=reason)
-            row = _row("tcgen05.ld", tcgen05_memory.ld, shape, count, pack=pack)
+                VARIANT.fail(instruction="tcgen05.ld", reason=reason)
+            row = variant("tcgen05.ld", tcgen05_memory.ld, shape, count, pack=pack)
         else:
             if pack:
-                tensor_memory.VARIANT.fail(instruction="tcgen05.ld.red", reason="a load that reduces does not pack")
+                VARIANT.fail(instruction="tcgen05.ld.red", reason="a load that reduces does not pack")
             nan = {"absolute": absolute, "propagate_nan": propagate_nan}
-            row = _row("tcgen05.ld.red", tcgen05_memory.ld_red, shape, count, red, str(type), **nan)
+            row = variant("tcgen05.ld.red", tcgen05_memory.ld_red, shape, count, red, str(type), **nan)
         self._k.register_blocks += 1
         block = RegisterBlock(self._k.register_blocks, "load")
         touches = [Touch(block, Access.WRITE)]
@@ -191,15 +190,15 @@ class Tcgen05(Noun):
         """Store this thread's registers (u32) to `tmem`, as many as `ld` loads for the shape.
 
         With `unpack`, each register fills two columns of 16 bits. It is complete after `wait_st`. Raises
-        tcgen05.variant, target.feature. PTX ISA 9.7.16.8.4.
+        instruction.variant, target.feature. PTX ISA 9.7.16.8.4.
         """
         registers = [as_value(self._k, value, u32).ir for value in values]
         count = len(registers) // tcgen05_memory.SHAPES.get(shape, 1)
-        row = _row("tcgen05.st", tcgen05_memory.st, shape, count, unpack=unpack)
+        row = variant("tcgen05.st", tcgen05_memory.st, shape, count, unpack=unpack)
         wanted = row.operand("values").count
         if wanted != len(registers):
             reason = f"x{count} of {shape} is {wanted} registers a thread, and {len(registers)} were given"
-            tensor_memory.VARIANT.fail(instruction="tcgen05.st", reason=reason)
+            VARIANT.fail(instruction="tcgen05.st", reason=reason)
         self._issue(row, split=half_split, tmem=tmem, values=registers, **_split(row, half_split))
 
     def wait_st(self) -> None:
@@ -219,26 +218,26 @@ class Tcgen05(Noun):
         """Copy shared memory (descriptor `source`, u64) to `tmem`, asynchronously; one thread issues it.
 
         `shape` is 128x256b, 4x256b, 128x128b, 64x128b (`repeat` warpx2::02_13 or warpx2::01_23) or 32x128b (warpx4);
-        `unpack` b6x16_p32 or b4x16_p64 spreads 6- or 4-bit elements to bytes. Raises tcgen05.variant, target.feature.
-        PTX ISA 9.7.16.9.2.
+        `unpack` b6x16_p32 or b4x16_p64 spreads 6- or 4-bit elements to bytes. Raises instruction.variant,
+        target.feature. PTX ISA 9.7.16.9.2.
         """
-        row = _row("tcgen05.cp", tcgen05_memory.cp, shape, repeat, unpack=unpack, cta_group=cta_group)
+        row = variant("tcgen05.cp", tcgen05_memory.cp, shape, repeat, unpack=unpack, cta_group=cta_group)
         self._issue(row, tmem=tmem, source=source)
 
     def shift(self, tmem: Operand, *, cta_group: int = 1) -> None:
         """Shift the rows of tensor memory at `tmem` down by one lane, asynchronously. PTX ISA 9.7.16.9.3."""
-        self._issue(_row("tcgen05.shift", tcgen05_memory.shift, cta_group), tmem=tmem)
+        self._issue(variant("tcgen05.shift", tcgen05_memory.shift, cta_group), tmem=tmem)
 
     def commit(self, barrier: Address | Value, *, cta_group: int = 1, multicast_mask: Operand | None = None) -> None:
         """Arrive once at `barrier` when all tcgen05 operations that this thread has issued are complete.
 
         It is an Address in shared memory, or a generic address (u64) of it. With `multicast_mask` (u16, a bit for each
         CTA), the barrier at the same place in each of those CTAs of the cluster. Raises mbarrier.address,
-        tcgen05.variant, instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
+        instruction.variant, target.feature. PTX ISA 9.7.16.12.1.
         """
         many = multicast_mask is not None
         if isinstance(barrier, Address):
-            row = _row("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many)
+            row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many)
         else:
             row = variant("tcgen05.commit", tcgen05_memory.commit, cta_group, multicast=many, space=None)
         issue(self._k, row, multicast_mask=multicast_mask, barrier=barrier)
@@ -339,18 +338,13 @@ class Tcgen05(Noun):
         return TmemPlaces(self._k.places)
 
 
-def _row(instruction: str, factory: Callable[Axes, Row], /, *axes: Axes.args, **named: Axes.kwargs) -> Row:
-    """The row that `factory` has for these axes. Raises tcgen05.variant if it has none."""
-    return tensor_memory.existing(instruction, lambda: factory(*axes, **named))
-
-
 def _split(row: Row, half_split: int) -> dict[str, Any]:
     """The immediate of the shape of two halves; another shape has no place for it."""
     if row.has_operand("half_split"):
         return {"half_split": half_split}
     if half_split:
         reason = f"half_split is {half_split}, and only shape {tcgen05_memory.SPLIT_SHAPE} has two halves"
-        tensor_memory.VARIANT.fail(instruction=row.opcode, reason=reason)
+        VARIANT.fail(instruction=row.opcode, reason=reason)
     return {}
 
 

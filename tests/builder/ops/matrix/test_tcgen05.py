@@ -240,7 +240,7 @@ def test_columns_are_a_power_of_two(k, columns):
 )
 def test_what_there_is_no_instruction_for_is_told_with_what_there_is(k, call):
     rules, message = fail(lambda: call(k))
-    assert rules == ["tcgen05.variant"]
+    assert rules == ["instruction.variant"]
     assert message.startswith("tcgen05.")
 
 
