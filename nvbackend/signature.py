@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.row.types import ElementType
 
 
@@ -105,3 +106,5 @@ class Signature:
     name: str
     parameters: tuple[Parameter, ...]
     bounds: LaunchBounds
+
+    __repr__ = short_repr

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from nvbackend.atoms import tensor_memory, thread_values
 from nvbackend.atoms.rules import OPERAND
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.fragments.mma import FOUR_MATRICES
 from nvbackend.intrinsics.maps.tcgen05_operands import COLUMN_BYTES, LANES
 from nvbackend.intrinsics.row.features import Feature
@@ -76,6 +77,8 @@ class MmaAtom:
     block_scale: BlockScale | None = None
     weight_stationary: bool = False
     shape_requires: Feature = Feature.NONE
+
+    __repr__ = short_repr
 
     @property
     def row(self) -> Row:

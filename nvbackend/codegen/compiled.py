@@ -60,6 +60,11 @@ class CompiledKernel(NotLoaded):
         """How many instructions of each opcode were selected, in the order of their first appearance."""
         return dict(Counter(found.opcode for found in self.machine.instructions() if found.row is not None))
 
+    def __repr__(self) -> str:
+        registers = "" if self.cubin is None else f", {self.cubin.kernel(self.name).registers} registers"
+        warnings = f", {len(self.diagnostics)} warning(s)" if self.diagnostics else ""
+        return f"<compiled kernel: {self.machine!r}, {self.signature.bounds.threads} threads{registers}{warnings}>"
+
     def again(self) -> CompiledKernel:
         """The same kernel as the result of a second compile: no stage takes time, all come from a cache."""
         return replace(self, timings=dict.fromkeys(self.timings, 0.0), cached=tuple(self.timings))

@@ -17,6 +17,7 @@ from typing import Any
 
 from nvbackend.codegen.mixed_halves import fenced, has_both
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.isel.target.target import Target
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -82,6 +83,8 @@ class LlvmResult:
     ptx: str
     optimized_ir: str
     timings: Mapping[str, float] = field(compare=False)
+
+    __repr__ = short_repr
 
 
 @user_facing

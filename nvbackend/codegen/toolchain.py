@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from nvbackend.diagnostics import DiagnosticError, Rule, user_facing
+from nvbackend.diagnostics.brief import short_repr
 
 ToolVersion = tuple[int, int, int]
 
@@ -67,6 +68,8 @@ class Tool:
     path: Path
     version: ToolVersion
     identity: str = ""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         # It runs in a directory of its own, and a bare name would be sought on PATH.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
+from nvbackend.diagnostics.brief import cut
 from nvbackend.diagnostics.location import Location, caller_location
 
 _MOST_CALLERS = 8
@@ -35,6 +36,9 @@ class Rule:
     why: str
     reference: str = ""
     severity: Severity = Severity.ERROR
+
+    def __repr__(self) -> str:
+        return f"<rule {self.id}>"
 
     def diagnose(
         self,
@@ -93,6 +97,9 @@ class Diagnostic:
     def severity(self) -> Severity:
         """Whether it stops the build."""
         return self.rule.severity
+
+    def __repr__(self) -> str:
+        return cut(f"<{self.severity.value}[{self.rule_id}]: {self.message}>")
 
     def __str__(self) -> str:
         return self._text(with_callers=True)
@@ -193,6 +200,9 @@ class DiagnosticError(Exception):
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
         super().__init__(self.diagnostics)
+
+    def __repr__(self) -> str:
+        return cut(f"DiagnosticError({', '.join(diagnostic.rule_id for diagnostic in self.diagnostics)})")
 
     def __str__(self) -> str:
         text = "\n".join(str(diagnostic) for diagnostic in self.diagnostics)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, raise_all, user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.sync import special_registers
 from nvbackend.ptx.printer import print_operand
 from nvbackend.ptx.rules import REDECLARED, UNDECLARED
@@ -47,6 +48,8 @@ class Names:
     """
 
     of: dict[Position, Declared] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
     def __getitem__(self, name: Name) -> Declared:
         """The declaration that `name`, where it is in the text, means."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nvbackend.diagnostics.brief import short_repr
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
@@ -117,6 +119,8 @@ class Instruction(Node):
     opcode: str
     operands: tuple[Operand, ...] = ()
     guard: Guard | None = None
+
+    __repr__ = short_repr
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -232,6 +236,8 @@ class Function(Node):
     body: Block | None = None
     linkage: str = ""
 
+    __repr__ = short_repr
+
     def directive(self, name: str) -> tuple[int | str, ...] | None:
         """The values of a directive such as `maxntid`, None where the function does not have it."""
         return next((one.values for one in self.directives if one.name == name), None)
@@ -274,6 +280,8 @@ class Module:
     address_size: int
     items: tuple[Item, ...]
     source: str = field(compare=False, default="<ptx>")
+
+    __repr__ = short_repr
 
     @property
     def functions(self) -> tuple[Function, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nvbackend.intrinsics.row.types import ElementType
@@ -50,7 +50,7 @@ class DeviceArray:
     host: str = ""
     readonly: bool = False
     stream: int | None = None
-    owner: object = None
+    owner: object = field(default=None, repr=False)
 
     @property
     def size(self) -> int:

@@ -229,6 +229,9 @@ class PreparedLaunch(NoLaunches):
         self._owners = owners
         self.record = record
 
+    def __repr__(self) -> str:
+        return f"<prepared launch: {self.record}>"
+
     def _not_launched(self) -> tuple[str, str, str]:
         advice = "write prepared.run(); its grid, arguments and stream are those it was prepared with"
         return self.record.kernel, "the launch is already prepared", advice

@@ -59,6 +59,9 @@ class LoadedKernel(NoLaunches):
         self._binder = Binder(signature, device)
         self._launches = Launches(signature, kernel, device)
 
+    def __repr__(self) -> str:
+        return f"<loaded kernel: {self.signature!r}>"
+
     @property
     def name(self) -> str:
         """The kernel's name, as in the PTX."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.runtime.driver import bindings, call
 from nvbackend.runtime.rules import TIMING
 from nvbackend.runtime.streams import stream_handle
@@ -18,6 +19,8 @@ class Timing:
     """Milliseconds of device time per call, one sample per round."""
 
     samples: tuple[float, ...]
+
+    __repr__ = short_repr
 
     @property
     def median(self) -> float:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from nvbackend.atoms import Residency
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.layout import rank, size
 from nvbackend.tiled.fragment import Fragment
 from nvbackend.tiled.operand import Operand
@@ -38,6 +39,8 @@ class Issue:
     b: Fragment
     c: Fragment
     scale_d: Any = 1
+
+    __repr__ = short_repr
 
 
 @user_facing

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.layout import Layout, make_layout, rank, size
 from nvbackend.tiled.fragment import Fragment
 from nvbackend.tiled.rules import GEMM
@@ -64,6 +65,8 @@ class SplitK:
 
     issues: tuple[Issue, ...]
     additions: tuple[tuple[Fragment, Fragment], ...]
+
+    __repr__ = short_repr
 
 
 @user_facing

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,
@@ -135,6 +136,8 @@ class TiledCopy:
     layout_tv: Layout
     tiler: tuple[int | Layout, ...]
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         threads, values = size(self.layout_tv, 0), size(self.layout_tv, 1)
         if threads % self.atom.threads or values % self.atom.values:
@@ -232,6 +235,8 @@ class ThrCopy:
 
     tiled_copy: TiledCopy
     thread: Any
+
+    __repr__ = short_repr
 
     def partition_S(self, layout: AnyLayout) -> Partition:
         """(CPY, CPY_M, CPY_N, ...) of a source (M, N, ...): tAsA. CPY is (of one atom, atoms).

@@ -147,6 +147,9 @@ class KernelDefinition(NotLoaded):
             for core in around:
                 core.inner = None
 
+    def __repr__(self) -> str:
+        return f"<kernel {self.name} for {self.target}, {self.threads} threads>"
+
     def _stage(self) -> tuple[str, int, bool]:
         return self.name, self.threads, False
 
@@ -285,11 +288,13 @@ def _check_function(function: Callable[..., None]) -> None:
 def _parameter_type(kernel_name: str, name: str, annotation: Any) -> ParameterType | ElementType:
     """The type that an annotation is, or that `Annotated` adds to the class of what arrives in the body."""
     is_annotated = get_origin(annotation) is Annotated
-    parts = annotation.__metadata__ if is_annotated else (annotation,)
-    types = [part for part in parts if isinstance(part, (ElementType, Scalar, Pointer, TensorMap))]
-    if len(types) != 1:
+    stated, more = (annotation.__origin__, annotation.__metadata__) if is_annotated else (annotation, ())
+    kinds = (ElementType, Scalar, Pointer, TensorMap)
+    added = [part for part in more if isinstance(part, kinds)]
+    types = added or [stated]
+    if len(types) != 1 or not isinstance(types[0], kinds):
         rules.PARAMETER_TYPE.fail(name=name, kernel=kernel_name, given=annotation)
-    if is_annotated:
+    if added:
         _check_class(name, annotation, types[0])
     return types[0]
 
@@ -301,7 +306,10 @@ def _check_class(name: str, annotation: Any, found: ParameterType | ElementType)
     from nvbackend.builder.values.values import Value
 
     arrives = {Pointer: Address, TensorMap: TensorMapParameter}.get(type(found), Value)
-    if annotation.__origin__ not in (arrives, type(found), Any):
+    stated = annotation.__origin__
+    if isinstance(stated, Pointer) and isinstance(found, Pointer) and stated.element is found.element:
+        return
+    if stated not in (arrives, type(found), Any):
         needs = f"{found} arrives as {arrives.__name__}"
         advice = f"write Annotated[nvb.{arrives.__name__}, ...]"
         rules.PARAMETER_FACT.fail(name=name, given=annotation, needs=needs, advice=advice)

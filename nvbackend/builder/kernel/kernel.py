@@ -145,6 +145,10 @@ class FinishedKernel(NotLoaded):
     def _stage(self) -> tuple[str, int, bool]:
         return self.signature.name, self.signature.bounds.threads, False
 
+    def __repr__(self) -> str:
+        warnings = f", {len(self.diagnostics)} warning(s)" if self.diagnostics else ""
+        return f"<finished kernel: {self.machine!r}, {self.signature.bounds.threads} threads{warnings}>"
+
     def compile(self, **options: Any) -> CompiledKernel:
         """PTX and cubin; options are those of nvbackend.codegen.compiled.compile_kernel."""
         from nvbackend.codegen.compiled import check_options, compile_kernel

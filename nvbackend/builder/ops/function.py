@@ -282,6 +282,9 @@ class FunctionBuilder:
             name=name,
         )
 
+    def __repr__(self) -> str:
+        return f"<builder of {self.machine!r}, {self.threads} threads>"
+
     def instruction(self, row: Row, **operands: Given | Sequence[Given]) -> dict[str, list[Value]]:
         """Emit `row` with `operands` by name, one value for each register; returns its outputs by name.
 

@@ -45,6 +45,9 @@ class CopyRing:
             for name, (element, layout) in tiles.items()
         }
 
+    def __repr__(self) -> str:
+        return f"<ring of {self.stages} stages of {', '.join(self._layouts)}>"
+
     @with_block
     def drain(self, steps: Operand, fetch: Fetch) -> Iterator[tuple[Value, CopyStage]]:
         """Run the block for each of `steps` steps with its number and its stage. All threads of the CTA execute it.

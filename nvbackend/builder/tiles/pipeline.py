@@ -80,6 +80,9 @@ class Ring:
         self._drained_from = 0
         """How many instructions there were where the last drain began."""
 
+    def __repr__(self) -> str:
+        return f"<ring of {self.stages} stages of {', '.join(self._tiles)}, {self.bytes} bytes each>"
+
     @with_block
     def fill(self) -> Iterator[Stage]:
         """For one producer thread: wait until the next stage is empty, announce its bytes, yield it to load into."""

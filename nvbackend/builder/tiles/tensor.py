@@ -280,6 +280,9 @@ class Coordinates:
             return self.partition(lambda layout: _sliced(layout, coordinate))
         return tuple(added(part(coordinate), at) for part, at in zip(self._parts, self._at, strict=True))
 
+    def __repr__(self) -> str:
+        return f"<coordinates of shape {self.shape}>"
+
     def below(self, *bounds: Operand | None) -> Inside:
         """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`.
 

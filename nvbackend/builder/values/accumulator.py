@@ -138,6 +138,9 @@ class Fragment:
         self._registers = tuple(registers)
         self.element = element
 
+    def __repr__(self) -> str:
+        return f"<fragment {self.block.name}: A of {self.element}, {len(self._registers)} registers>"
+
     @property
     def registers(self) -> tuple[Value, ...]:
         """The thread's four registers, to read: no mma that multiplies them may be in flight (wgmma.read-in-flight)."""

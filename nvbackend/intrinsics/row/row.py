@@ -191,6 +191,9 @@ class Row:
     def __hash__(self) -> int:
         return hash(self.ptx)  # quick, since much is looked up by rows
 
+    def __repr__(self) -> str:
+        return f"<row {self.ptx}>"
+
     def operand(self, name: str) -> Operand:
         """The operand called `name` (KeyError where the row has none)."""
         return self._by_name[name]

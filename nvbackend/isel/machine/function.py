@@ -81,5 +81,9 @@ class MachineFunction:
         for block in self.blocks.values():
             yield from block.instructions
 
+    def __repr__(self) -> str:
+        count = sum(1 for _ in self.instructions())
+        return f"<machine form of {self.name} for {self.target}: {len(self.blocks)} blocks, {count} instructions>"
+
     def __str__(self) -> str:
         return "\n".join([*print_header(self.name, self.target, self.attributes), *print_blocks(self.blocks.values())])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
@@ -152,6 +153,8 @@ class MachineInstr:
     reach: Reach | None = None
     location: Location | None = None
     semantics: Semantics = field(default=NOTHING, compare=False, repr=False)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if self.semantics is NOTHING:

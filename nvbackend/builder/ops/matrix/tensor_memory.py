@@ -124,6 +124,10 @@ class TensorLoad:
         self._blocks = list(blocks)
         self._waited = False
 
+    def __repr__(self) -> str:
+        state = "" if self._waited else ", not waited for"
+        return f"<load from tensor memory: {len(self._blocks[0])} registers of {self._element}{state}>"
+
     @property
     def values(self) -> list[Value]:
         """The loaded registers of this thread. Raises tcgen05.read-before-wait before the wait."""

@@ -77,6 +77,9 @@ class TmaEpilogue:
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")
         boxes_a_panel(self._buffers.at(0), target, "k.tma_epilogue", f"k.tma.store_box({target.name}, ...)")
 
+    def __repr__(self) -> str:
+        return f"<epilogue of tiles {ROWS} x {self._layout.columns} to {self._target.name}>"
+
     def reserve(self, at: tuple[Operand, Operand], warpgroup: Operand) -> Reservation:
         """Wait until the buffer of `warpgroup` is free for the tile at (row, column) `at` of the tensor.
 

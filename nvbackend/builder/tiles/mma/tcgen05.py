@@ -73,6 +73,9 @@ class TiledTcgen05:
         self.shape = tile
         self.accumulators = layouts.get_slice(0).partition_fragment_C(Layout(tile))
 
+    def __repr__(self) -> str:
+        return f"<{self.layouts} over a tile of {self.shape[0]} x {self.shape[1]}>"
+
     @property
     def columns(self) -> int:
         """Columns of tensor memory for the accumulators, as `k.tcgen05.tmem` takes them: a power of two from 32 on."""

@@ -78,6 +78,9 @@ class TiledWarpMma:
         select_mma(self.instruction, k.target)
         self.thread: ThrMMA = layouts.get_slice(k.thread_id())
 
+    def __repr__(self) -> str:
+        return f"<{self.layouts} over a tile of {self.shape[0]} x {self.shape[1]}>"
+
     def _check_atom(self) -> None:
         atom, threads = self.layouts.atom, self.layouts.size
         if atom.c is not atom.d:

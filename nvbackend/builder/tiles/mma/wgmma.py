@@ -90,6 +90,9 @@ class TiledWgmma:
         self.layouts = layouts
         self.shape = tile
 
+    def __repr__(self) -> str:
+        return f"<{self.layouts} over a tile of {self.shape[0]} x {self.shape[1]}>"
+
     @property
     def warpgroups(self) -> tuple[int, int]:
         """How many there are along M and along N."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.mma import tcgen05 as table
 from nvbackend.intrinsics.mma.tcgen05 import KINDS, MmaKind
 from nvbackend.intrinsics.row.row import Row
@@ -36,6 +37,8 @@ class Tcgen05Request:
     disable_output_lane: bool = False
     zero_column_mask: bool = False
     descriptor: InstructionDescriptor | None = None
+
+    __repr__ = short_repr
 
     @property
     def of(self) -> MmaKind | None:
