@@ -85,14 +85,14 @@ class TiledWarpMma:
         atom, threads = self.layouts.atom, self.layouts.size
         if atom.c is not atom.d:
             problem = f"it adds {atom.c} and gives {atom.d}, so that a sum cannot be added to again"
-            ATOM.fail(
-                mma=atom, problem=problem, instead="take an atom whose C and D are of one type, or call k.mma.sync"
-            )
+            instead = "take an atom whose C and D are of one type, or call k.mma.sync"
+            ATOM.fail(mma=atom, problem=problem, instead=instead)
         last = max(self.layouts.thr_layout_vmnk.offsets())
         if threads % WARP_SIZE or last >= self._k.threads:
             problem = f"it takes {threads} threads, the last of them is number {last}, and a CTA has {self._k.threads}"
-            instead = "lay atoms over whole warps, as many as the kernel has"
-            ATOM.fail(mma=self.layouts, problem=problem, instead=instead)
+            ATOM.fail(
+                mma=self.layouts, problem=problem, instead="lay atoms over whole warps, as many as the kernel has"
+            )
 
     # -- registers --------------------------------------------------------------------------------------------------
 
