@@ -136,7 +136,7 @@ def compile_kernel(
 
 
 def compile_options() -> list[str]:
-    """The names of what compile_kernel can be told about how to compile."""
+    """The names of the options of compile_kernel."""
     parameters = inspect.signature(compile_kernel).parameters.values()
     return [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
 

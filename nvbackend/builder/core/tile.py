@@ -94,7 +94,7 @@ class SharedTiles:
     count: int
 
     def at(self, index: Operand) -> SharedTile:
-        """The tile with this index (shared.tile for a number that is none)."""
+        """The tile with this index (shared.tile for a number out of range)."""
         number = index if isinstance(index, int) else getattr(index, "constant", None)
         if isinstance(number, int) and not 0 <= number < self.count:
             TILE_INDEX.fail(given=number, count=self.count, last=self.count - 1)

@@ -89,7 +89,7 @@ class AttachedBuilder(Operations):
 
     @property
     def shared_bytes(self) -> int:
-        """Bytes of dynamic shared memory that the calls so far need, with those in front of their own."""
+        """Bytes of dynamic shared memory that the calls so far need, with those up to `shared_base`."""
         return self.memory.end
 
     def value(self, value: ir.Value, element: ElementType) -> Value:
