@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.regions import Region, Storage
 from nvbackend.builder.thread_tables.thread_set import ThreadSet
+from nvbackend.builder.value_tracking.evaluator import Merged
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, caller_location
 from nvbackend.intrinsics.row.types import ElementType, pred, s32
@@ -32,6 +33,7 @@ class _If:
     merge: ir.Block
     region: Region
     before: Known
+    inside: Known
     others: ThreadSet | None
     rest: ThreadSet | None
     anchor: str | None
@@ -62,8 +64,9 @@ class Control:
             self._k.enter(then, before)
             yield
             self._k.branch(merge)
-        self._k.enter(merge, _unchanged(before, region))
-        self._last_if = _If(branch, test.ir, merge, region, before, others, rest, anchor)
+            inside = self._at_end()
+        self._k.enter(merge, _unchanged(before, region) | _merged(test.ir, region.written, inside, before))
+        self._last_if = _If(branch, test.ir, merge, region, before, inside, others, rest, anchor)
 
     @with_block
     def else_(self) -> Iterator[None]:
@@ -81,7 +84,14 @@ class Control:
             self._k.enter(otherwise, last.before)
             yield
             self._k.branch(last.merge)
-        self._k.enter(last.merge, _unchanged(_unchanged(last.before, last.region), region))
+            outside = self._at_end()
+        written = last.region.written | region.written
+        merged = _merged(last.test, written, last.inside, outside)
+        self._k.enter(last.merge, _unchanged(_unchanged(last.before, last.region), region) | merged)
+
+    def _at_end(self) -> Known:
+        """What is known at the end of a side of an if, of variables; nothing where no thread comes to it."""
+        return {} if self._k.exit_kind is not None else dict(self._k.known)
 
     @with_block
     def range(
@@ -246,6 +256,15 @@ def holding(k: Core, call: str) -> Iterator[None]:
 def _unchanged(known: Known, region: Region) -> Known:
     """The storages that `region` did not write: their registers are the same after it."""
     return {storage: values for storage, values in known.items() if storage not in region.written}
+
+
+def _merged(test: ir.Value, written: Collection[Storage], inside: Known, outside: Known) -> Known:
+    """What variables of one register hold after an if, of those that one of its sides has `written`."""
+    return {
+        storage: [Merged(test, yes[0], no[0])]
+        for storage in written
+        if (yes := inside.get(storage)) and (no := outside.get(storage)) and len(yes) == len(no) == 1
+    }
 
 
 def _check_last_count(start: Operand, stop: Number | None, step: object, element: ElementType) -> None:

@@ -19,6 +19,7 @@ from nvbackend.builder.value_tracking.addresses.peer_ranks import PeerRanks
 from nvbackend.builder.value_tracking.addresses.peers import Peers
 from nvbackend.builder.value_tracking.addresses.places import Places
 from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
+from nvbackend.builder.value_tracking.evaluator import Merged
 from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.provenance import note_update, parity_facts, sources, swizzle_facts
 from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
@@ -70,6 +71,7 @@ class Core:
         self.peer_ranks = PeerRanks(self.peers)
         self.accumulators: list[Accumulator] = []
         self.known: dict[Storage, list[ir.Value]] = {}
+        """The registers that hold what was set, or what is known of it after an if."""
         self.dirty: dict[Storage, None] = {}
         self._cached_storage = cached_storage
         self.exit_kind: str | None = None
@@ -362,11 +364,14 @@ class Core:
         """The registers' present values (value.scope after their region has ended)."""
         self._check_storage(storage)
         found = self.known.get(storage)
-        if found is None:
-            found = [self.llvm.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
-            if self._cached_storage:
-                self.known[storage] = found
-        return found
+        if found is not None and not isinstance(found[0], Merged):
+            return found
+        loads = [self.llvm.load(slot, name=storage.name, typ=slot.allocated_type) for slot in storage.slots]
+        for load, merged in zip(loads, found or (), strict=False):
+            self.execution.merge(load, merged)
+        if self._cached_storage:
+            self.known[storage] = loads
+        return loads
 
     def write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
         """Give the registers other values."""

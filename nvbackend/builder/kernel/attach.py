@@ -82,7 +82,7 @@ class AttachedBuilder(Operations):
         self.machine.attributes.update(attached=True)
         entry = function.entry_basic_block
         self._knows_threads = builder.block is entry
-        self.core.execution.start(threads, cluster, entered=self._knows_threads)
+        self.core.execution.start(threads, cluster, entered=self._knows_threads, flat=False)
         if self._knows_threads:
             self.core.homes[entry] = self.core.regions[0]
             self.core.execution.enter(self.machine.block(entry.name))

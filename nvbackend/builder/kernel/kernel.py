@@ -78,7 +78,7 @@ class KernelBuilder(Operations):
         super().__init__(core)
         claim(function, self)
         self._parameters = tuple(parameters)
-        self.core.execution.start(threads, cluster, entered=True)
+        self.core.execution.start(threads, cluster, entered=True, flat=True)
         if min_ctas is not None or max_registers is not None:
             self.machine.attributes[LAUNCH_REGISTERS] = launch_limit(threads, min_ctas, max_registers)
         entry = function.append_basic_block("entry")

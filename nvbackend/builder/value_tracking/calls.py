@@ -30,7 +30,7 @@ _MASKS: dict[str, Callable[[Numbers, Numbers], Numbers]] = {
     "gt": np.greater,
 }
 _SAME: dict[Scope, tuple[str, ...]] = {
-    Scope.GRID: tuple(f"{name}.{axis}" for name in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") for axis in AXES),
+    Scope.GRID: tuple(f"{name}.{axis}" for name in ("nctaid", "nclusterid", "cluster_nctaid") for axis in AXES),
     Scope.CLUSTER: tuple(f"clusterid.{axis}" for axis in AXES),
     Scope.CTA: tuple(f"{name}.{axis}" for name in ("ctaid", "cluster_ctaid") for axis in AXES),
 }
@@ -62,6 +62,7 @@ def _registers() -> dict[str, Callable[[Cta], Known]]:
         **{name: partial(_same, scope, scope) for scope, names in _SAME.items() for name in names},
         **{name: partial(_same, Scope.THREAD, scope) for name, scope in _APPARENT.items()},
         **{f"tid.{axis}": partial(_index, number) for number, axis in enumerate(AXES)},
+        **{f"ntid.{axis}": partial(_extent, number) for number, axis in enumerate(AXES)},
         "laneid": lambda cta: Known(cta.lane),
         **dict.fromkeys(("cluster_ctarank", "cluster_ctaid.x"), _rank),
         **dict.fromkeys(("cluster_nctarank", "cluster_nctaid.x"), _ranks),
@@ -104,6 +105,10 @@ def _name_of(row: Row) -> str:
 
 def _index(axis: int, cta: Cta) -> Known:
     return Known(cta.along(axis), apparent=Scope.THREAD)
+
+
+def _extent(axis: int, cta: Cta) -> Known:
+    return Known(None if cta.shape is None else constant(cta.shape[axis], _REGISTER), certain=Scope.GRID)
 
 
 def _same(certain: Scope, apparent: Scope, _: Cta) -> Known:

@@ -13,7 +13,7 @@ from nvbackend.builder.thread_tables.arithmetic import signed
 from nvbackend.builder.thread_tables.cta import Cta
 from nvbackend.builder.thread_tables.thread_set import ThreadSet, bits_of
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
-from nvbackend.builder.value_tracking.evaluator import Evaluator
+from nvbackend.builder.value_tracking.evaluator import Evaluator, Merged
 from nvbackend.builder.value_tracking.expressions.provenance import wraps
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.guard import GUARD
@@ -40,6 +40,8 @@ class Execution:
         self._regions = regions
         self._is_entered = False
         self._counters = counters
+        self._merged: dict[ir.Value, Merged] = {}
+        self._is_flat = False
         self._evaluator = Evaluator(Cta(0), counters)
         self.of_cluster: ClusterExecution | None = None
         """What reaches other CTAs of a cluster, where there are several."""
@@ -48,10 +50,13 @@ class Execution:
         self._rounds: dict[ir.Value, tuple[int, int]] = {}
         """The first and the last value of loop counters, by their slots."""
 
-    def start(self, threads: int, cluster: int, *, entered: bool) -> None:
-        """The CTA has so many threads, in clusters of so many CTAs; all of them enter the kernel where it is known."""
-        self._is_entered = entered
-        self._evaluator = Evaluator(Cta(threads, cluster, (threads, 1, 1)), self._counters)
+    def start(self, threads: int, cluster: int, *, entered: bool, flat: bool) -> None:
+        """The CTA has so many threads, in clusters of so many CTAs; all of them enter the kernel where it is known.
+
+        Where it is `flat`, they have indices along x alone, whatever the kernel asks for.
+        """
+        self._is_entered, self._is_flat = entered, flat
+        self._evaluator = Evaluator(Cta(threads, cluster, (threads, 1, 1)), self._counters, self._merged)
         if entered:
             everyone = ThreadSet(np.ones((1, 1, threads), bool))
             kernel = self._regions[0]
@@ -72,8 +77,14 @@ class Execution:
     def _look_at_axes(self) -> None:
         """Where threads have several indices, nobody knows how they are laid out."""
         cta = self._evaluator.cta
-        if cta.shape is not None and any(axis in self._function.module.globals for axis in _OTHER_AXES):
-            self._evaluator = Evaluator(Cta(cta.threads, cta.cluster), self._counters)
+        if self._is_flat or cta.shape is None:
+            return
+        if any(axis in self._function.module.globals for axis in _OTHER_AXES):
+            self._evaluator = Evaluator(Cta(cta.threads, cta.cluster), self._counters, self._merged)
+
+    def merge(self, load: ir.Value, merged: Merged) -> None:
+        """`load` reads a variable that an if has set."""
+        self._merged[load] = merged
 
     def known(self, value: ir.Value) -> Known:
         """What is known of `value` in all threads of the CTA, whichever of them are here."""

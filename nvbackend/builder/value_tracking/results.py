@@ -10,6 +10,7 @@ from llvmlite import ir
 from nvbackend.builder.thread_tables import arithmetic
 from nvbackend.builder.thread_tables.arithmetic import Mask
 from nvbackend.builder.thread_tables.cta import Cta
+from nvbackend.builder.value_tracking import floats
 from nvbackend.builder.value_tracking.calls import PURE, called
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.isel.machine.function import Scope
@@ -26,6 +27,8 @@ def constant_of(value: ir.Value) -> Known:
     """What is known of a value that no instruction makes: constants, addresses, parameters."""
     if isinstance(value, ir.Constant) and isinstance(value.constant, int) and isinstance(value.type, ir.IntType):
         return Known(arithmetic.constant(int(value.constant), value.type.width))
+    if isinstance(value, ir.Constant) and (number := floats.constant(value)) is not None:
+        return Known(number)
     return Known(certain=Scope.GRID)
 
 
@@ -48,7 +51,9 @@ def result_of(instruction: ir.Instruction, operands: Sequence[Known], cta: Cta) 
     elif name == "extractvalue":
         return _part(instruction, operands[0])
     elif name == "select":
-        found = _selected(*operands)
+        found = selected(*operands)
+    elif name in floats.NAMES:
+        found = floats.result(instruction, operands)
     elif name in arithmetic.CASTS or name in _SAME_BITS:
         found = _cast(name, instruction, operands[0])
     else:
@@ -79,7 +84,7 @@ def _width(value: ir.Value) -> int | None:
     return value.type.width if isinstance(value.type, ir.IntType) else None
 
 
-def _selected(condition: Known, yes: Known, no: Known) -> arithmetic.Result | None:
+def selected(condition: Known, yes: Known, no: Known) -> arithmetic.Result | None:
     """The number of the side that is taken; of both sides, where they are the same."""
     holds, fails = condition.holds(), condition.fails()
     if condition.numbers is None or holds is None or fails is None:

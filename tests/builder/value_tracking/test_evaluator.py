@@ -6,6 +6,8 @@ numbers of a run-time parameter. What does not depend on the parameter must be k
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -86,6 +88,20 @@ REDUCTIONS = {
 }
 
 
+FLOATS = {"half": ir.HalfType(), "float": ir.FloatType(), "double": ir.DoubleType()}
+_LETTERS = {"half": "e", "float": "f", "double": "d"}
+_EXACT = {"half": 1 << 11, "float": 1 << 24, "double": 1 << 53}
+"""Up to here each integer is one of the type's numbers; of larger ones nothing need be known."""
+
+
+def rounded(number: int, kind: str) -> float:
+    """The nearest number of a type of floats, as Python's own `struct` has it."""
+    try:
+        return struct.unpack(_LETTERS[kind], struct.pack(_LETTERS[kind], float(number)))[0]
+    except (OverflowError, struct.error):
+        return math.copysign(math.inf, number)
+
+
 @dataclass
 class Witness:
     """A value of the program, what it is in every thread, and whether it depends on run-time data."""
@@ -119,10 +135,13 @@ class Program:
         function = ir.Function(module, ir.FunctionType(ir.VoidType(), [ir.IntType(32)]), "f")
         self.b = ir.IRBuilder(function.append_basic_block())
         self.values: list[Witness] = []
+        self.floats: list[Witness] = []
         self.add(function.args[0], lambda place, _: place[2], tainted=True)
         x, y, _ = self.shape
+        extents = dict(zip("xyz", self.shape, strict=True))
         for axis, (by, size) in zip("xyz", ((1, x), (x, y), (x * y, 1 << 30)), strict=True):
             self.register(f"tid.{axis}", lambda _, t, by=by, size=size: t // by % size)
+            self.register(f"ntid.{axis}", lambda *_, extent=extents[axis]: extent)
         self.register("laneid", lambda _, t: t % 32)
         self.register("lanemask_lt", lambda _, t: (1 << t % 32) - 1)
         if self.cluster > 1:
@@ -219,6 +238,37 @@ class Program:
         read = (lambda number: to_signed(number, one.width)) if name == "sext" else (lambda number: number)
         self.put(getattr(self.b, name)(one.value, ir.IntType(to)), self.combine(read, one), one.tainted)
 
+    def convert(self) -> None:
+        """An integer as a float, which is its number rounded to nearest, or one of another size."""
+        one = self.one()
+        kind = self.draw(st.sampled_from(sorted(FLOATS)))
+        with_sign = self.draw(st.booleans())
+        read = (lambda number: to_signed(number, one.width)) if with_sign else (lambda number: number)
+        exact = self.combine(read, one)
+        column = {
+            place: [None if number is None else rounded(number, kind) for number in row] for place, row in exact.items()
+        }
+        large = any(abs(number or 0) > _EXACT[kind] for row in exact.values() for number in row)
+        tainted = one.tainted or large or one.width > 64
+        made = (self.b.sitofp if with_sign else self.b.uitofp)(one.value, FLOATS[kind])
+        if kind == "float" and self.draw(st.booleans()):
+            made = self.b.fpext(made, FLOATS["double"])
+        self.floats.append(Witness(made, column, tainted))
+
+    def compare_floats(self) -> None:
+        if not self.floats:
+            self.convert()
+        a = self.draw(st.sampled_from(self.floats))
+        same = [one for one in self.floats if one.value.type == a.value.type]
+        number = self.draw(st.sampled_from([0.0, 1.5, -2.0, 31.0, 32.5, 1024.0]))
+        constant = Witness(
+            ir.Constant(a.value.type, number), {place: [number] * self.threads for place in self.places}, tainted=False
+        )
+        b = self.draw(st.sampled_from([constant, *same]))
+        name = self.draw(st.sampled_from(sorted(COMPARE)))
+        made = (self.b.fcmp_ordered if self.draw(st.booleans()) else self.b.fcmp_unordered)(name, a.value, b.value)
+        self.put(made, self.combine(lambda x, y: int(COMPARE[name](x, y)), a, b), a.tainted or b.tainted)
+
     def members(self) -> Witness:
         mask = self.draw(st.sampled_from([ALL, ALL, ALL, 0xFFFF, 0x80000001]))
         column = {place: [mask] * self.threads for place in self.places}
@@ -307,7 +357,7 @@ class Program:
         self.collect(warp.reduce(operation, element), "value", self.one(32), lambda used, *_: function(used))
 
 
-SIMPLE = ("binary", "binary", "compare", "select", "cast", "extreme")
+SIMPLE = ("binary", "binary", "compare", "select", "cast", "extreme", "convert", "compare_floats")
 OF_WARPS = ("shuffle", "vote", "match", "reduce")
 
 
@@ -360,7 +410,7 @@ def assert_known(program: Program, witness: Witness, known: Known) -> None:
 @given(programs())
 def test_values_are_those_of_every_thread_by_itself(program: Program) -> None:
     evaluator = Evaluator(Cta(program.threads, program.cluster, program.shape))
-    for witness in reversed(program.values):
+    for witness in (*reversed(program.values), *program.floats):
         assert_known(program, witness, evaluator.known(witness.value))
 
 
@@ -369,7 +419,7 @@ def test_values_are_those_of_every_thread_by_itself(program: Program) -> None:
 @given(programs())
 def test_many_more_values_are_those_of_every_thread(program: Program) -> None:
     evaluator = Evaluator(Cta(program.threads, program.cluster, program.shape))
-    for witness in reversed(program.values):
+    for witness in (*reversed(program.values), *program.floats):
         assert_known(program, witness, evaluator.known(witness.value))
 
 
