@@ -199,7 +199,7 @@ class FunctionBuilder:
         return self._threads.special_register(name)
 
     def thread_id(self, axis: str = "x") -> Value:
-        """The thread's index in its CTA."""
+        """The thread's index in its CTA. The threads of a kernel lie along x: its index along y and z is 0."""
         return self._threads.thread_id(axis)
 
     def block_id(self, axis: str = "x") -> Value:
