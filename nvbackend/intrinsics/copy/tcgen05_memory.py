@@ -57,6 +57,8 @@ COPY_SHAPES: dict[str, tuple[str | None, ...]] = {
 COPY_FORMATS = (None, "b6x16_p32", "b4x16_p64")
 """Element formats that a copy unpacks to bytes: none, 6-bit with 32 and 4-bit with 64 bits of padding."""
 
+ALLOCATION_SPACES = ("shared::cta", None)
+"""Where the address of an allocation is written: shared memory, or a generic address of it."""
 _BOTH = (False, True)
 
 
@@ -96,44 +98,27 @@ _WARP_WIDE = Effect.CONVERGENT | Effect.ORDERS
 
 
 @cache
-def alloc(cta_group: int = 1) -> Row:
+def alloc(cta_group: int = 1, *, space: str | None = "shared::cta") -> Row:
     """tcgen05.alloc: `columns` columns of tensor memory; their address (u32) is written to shared memory.
 
     A warp executes it together, in each CTA of the group; blocks until there are as many. With cta_group 2 the same
-    columns of both CTAs.
+    columns of both CTAs. `space` None takes a generic address of shared memory.
     """
     chosen("cta_group", cta_group, CTA_GROUPS)
+    generic = chosen("space", space, ALLOCATION_SPACES) is None
+    register = RegisterClass.GENERIC if generic else RegisterClass.SHARED
     return _row(
         "alloc",
-        f"tcgen05.alloc.cta_group::{cta_group}.sync.aligned.shared::cta.b32",
-        Intrinsic(f"llvm.nvvm.tcgen05.alloc.shared.cg{cta_group}", ("address", "columns")),
+        spelled(f"tcgen05.alloc.cta_group::{cta_group}.sync.aligned", space, "b32"),
+        Intrinsic(f"llvm.nvvm.tcgen05.alloc{'' if generic else '.shared'}.cg{cta_group}", ("address", "columns")),
         _ALLOCATION,
         "Allocates columns of tensor memory.",
-        operand("address", RegisterClass.SHARED, meaning="where the tensor-memory address is written"),
+        operand("address", register, meaning="where the tensor-memory address is written"),
         _COLUMNS,
         effects=_WARP_WIDE | Effect.WRITES_MEMORY,
         said=semantics.managing(TensorMemory.ALLOCATE, cta_group),
         cta_group=cta_group,
-        space="shared::cta",
-    )
-
-
-@cache
-def alloc_generic(cta_group: int = 1) -> Row:
-    """tcgen05.alloc through a generic address of shared memory."""
-    chosen("cta_group", cta_group, CTA_GROUPS)
-    return _row(
-        "alloc",
-        f"tcgen05.alloc.cta_group::{cta_group}.sync.aligned.b32",
-        Intrinsic(f"llvm.nvvm.tcgen05.alloc.cg{cta_group}", ("address", "columns")),
-        _ALLOCATION,
-        "Allocates columns of tensor memory.",
-        operand("address", RegisterClass.GENERIC, meaning="where the tensor-memory address is written"),
-        _COLUMNS,
-        effects=_WARP_WIDE | Effect.WRITES_MEMORY,
-        said=semantics.managing(TensorMemory.ALLOCATE, cta_group),
-        cta_group=cta_group,
-        space=None,
+        space=space,
     )
 
 
@@ -427,7 +412,8 @@ def fence(side: str) -> Row:
 def rows() -> Iterator[Row]:
     """Every row of this module; waits without registers."""
     for group in CTA_GROUPS:
-        yield from (alloc(group), alloc_generic(group), dealloc(group), relinquish_alloc_permit(group), shift(group))
+        yield from (alloc(group, space=space) for space in ALLOCATION_SPACES)
+        yield from (dealloc(group), relinquish_alloc_permit(group), shift(group))
         for multicast, space in itertools.product(_BOTH, COMMIT_SPACES):
             yield commit(group, multicast=multicast, space=space)
         for shape, repeats in COPY_SHAPES.items():

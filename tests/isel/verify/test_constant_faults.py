@@ -100,15 +100,20 @@ COPIES: list[tuple[Row, dict[str, int], str | None]] = [
 def test_every_way_of_emitting_a_copy_is_held_to_what_ptxas_takes(
     row: Row, values: dict[str, int], rule: str | None
 ) -> None:
-    """By `k.instruction`, which has no checks of its own; what is built is assembled."""
+    """By `k.instruction` at the call, and by the verifier for `k.emit`; what is built is assembled."""
     parameters = [Parameter("x", Pointer(u8, 16))]
     k = KernelBuilder("k", "sm_90a", threads=32, parameters=parameters)
     tile = k.shared(u8, 512)
-    k.instruction(row, destination=tile, source=k.arguments[0], **values)
-    k.cp_async.wait_group()
     if rule is None:
+        k.instruction(row, destination=tile, source=k.arguments[0], **values)
+        k.cp_async.wait_group()
         assert k.compile().cubin
         return
+    with pytest.raises(DiagnosticError) as caught:
+        k.instruction(row, destination=tile, source=k.arguments[0], **values)
+    assert [one.rule_id for one in caught.value.diagnostics] == [rule]
+    k.emit(row, {"destination": tile.bytes.ir, "source": k.arguments[0].bytes.ir, **values})
+    k.cp_async.wait_group()
     with pytest.raises(DiagnosticError) as caught:
         k.finish()
     assert [one.rule_id for one in caught.value.diagnostics] == [rule]
@@ -130,7 +135,10 @@ def test_siblings_on_blackwell(row: Row, values: dict[str, int], rule: str) -> N
     k = KernelBuilder("k", "sm_100a", threads=32, parameters=[Parameter("x", Pointer(u8, 16))])
     places = {RegisterClass.SHARED: k.shared(u8, 512), RegisterClass.GLOBAL: k.arguments[0]}
     address = {"address": places[row.operand("address").register]} if row.has_operand("address") else {}
-    k.instruction(row, **address, **values)
+    with pytest.raises(DiagnosticError) as caught:
+        k.instruction(row, **address, **values)
+    assert [one.rule_id for one in caught.value.diagnostics] == [rule]
+    k.emit(row, {**{name: one.bytes.ir for name, one in address.items()}, **values})
     with pytest.raises(DiagnosticError) as caught:
         k.finish()
     assert rule in [one.rule_id for one in caught.value.diagnostics]

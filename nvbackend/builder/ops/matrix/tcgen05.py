@@ -106,7 +106,8 @@ class Tcgen05(Noun):
             self._tmem_allocate(cell, columns, cta_group, "tmem")
             return
         tensor_memory.check_columns(columns)
-        issue(self._k, variant("tcgen05.alloc", tcgen05_memory.alloc_generic, cta_group), address=cell, columns=columns)
+        row = variant("tcgen05.alloc", tcgen05_memory.alloc, cta_group, space=None)
+        issue(self._k, row, address=cell, columns=columns)
 
     def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
         tensor_memory.check_columns(columns)
