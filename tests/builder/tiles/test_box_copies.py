@@ -139,10 +139,22 @@ def a_bounded_load():
     load(scene, where=scene.k.identity_tensor((128, 64)).below(100, None))
 
 
-def threads_to_all():
-    scene = Scene(cluster=2)
+def by_threads(scene: Scene, **given):
     copy = make_tiled_copy(universal_copy(f16, 128), Layout((16, 8), (8, 1)), Layout((1, 8)))
-    scene.k.copy(copy, scene.tile, scene.tile, multicast=True)
+    scene.k.copy(copy, scene.tile, scene.tile, **given)
+
+
+def threads_to_all():
+    by_threads(Scene(cluster=2), multicast=True)
+
+
+def threads_at_an_index():
+    by_threads(Scene(), at=(0, 0))
+
+
+def threads_with_a_barrier():
+    scene = Scene()
+    by_threads(scene, barrier=scene.full)
 
 
 def two_maps():
@@ -197,6 +209,8 @@ MISTAKES = {
     to_rows_at_a_run_time_distance: ("copy.boxes", "the tensor is another than it was made for"),
     a_bounded_load: ("copy.boxes", "leave it out: TMA fills what is outside"),
     threads_to_all: ("copy.tma-only", "`multicast`"),
+    threads_at_an_index: ("copy.tma-only", "`at`"),
+    threads_with_a_barrier: ("copy.tma-only", "`barrier`"),
     two_maps: ("copy.boxes", "one of them is a map and the other a tensor"),
     two_tensors: ("copy.boxes", "one of them is a map and the other a tensor"),
     nowhere: ("copy.boxes", "give an index for each of the 2 modes"),

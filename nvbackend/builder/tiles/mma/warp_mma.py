@@ -433,8 +433,7 @@ _MAKERS = {Operand.A: "fragment_a", Operand.B: "fragment_b", Operand.C: "accumul
 
 def in_a_warp(atom: MmaAtom) -> bool:
     """Whether an atom is one of mma.sync: a warp or less of it, with all operands in registers."""
-    places = (operand.residency_of(atom) for operand in Operand)
-    return atom.threads <= WARP_SIZE and all(place is Residency.REGISTERS for place in places)
+    return atom.threads <= WARP_SIZE and atom.d_residency is Residency.REGISTERS
 
 
 def _begins(issues: tuple[Issue, ...]) -> Iterator[bool]:
