@@ -138,3 +138,14 @@ def test_a_kind_that_is_none_is_refused_where_the_handle_is_made(kind):
     k = KernelBuilder("handles", "sm_90a", threads=128)
     with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*kind is .*takes MbarrierKind"):
         k.mbarrier.handle(1, kind=kind)
+
+
+@pytest.mark.parametrize("threads", [32, 128])
+def test_thread_0_initialises(threads: int) -> None:
+    """The one thread that every CTA has, by the kernel's own machine form."""
+    k = nvb.KernelBuilder("k", "sm_90a", threads=threads)
+    k.mbarrier.array(2, 1)
+    k.mbarrier.ready()
+    blocks = k.finish().machine.blocks.values()
+    crews = [one.crew for one in blocks for instr in one.instructions if instr.opcode == "mbarrier.init"]
+    assert [crew.bits for crew in crews if crew is not None and not crew.elected] == [1, 1]

@@ -1,0 +1,102 @@
+"""Arithmetic on tables of numbers of every width: against Python, and what LLVM's Language Reference defines."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nvbackend.builder.thread_tables import arithmetic
+
+WIDTHS = (1, 7, 8, 16, 31, 32, 33, 63, 64, 65, 96, 127, 128)
+
+
+def with_sign(number: int, width: int) -> int:
+    return number - (1 << width) if number >> width - 1 else number
+
+
+def towards_zero(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def of_signed(function: Callable[[int, int], int | None]) -> Callable[[int, int, int], int | None]:
+    return lambda a, b, width: function(with_sign(a, width), with_sign(b, width))
+
+
+def of_unsigned(function: Callable[[int, int], int | None]) -> Callable[[int, int, int], int | None]:
+    return lambda a, b, _width: function(a, b)
+
+
+def shifted(function: Callable[[int, int], int], *, arithmetic: bool = False) -> Callable[[int, int, int], int | None]:
+    return lambda a, b, width: function(with_sign(a, width) if arithmetic else a, b) if b < width else None
+
+
+def quotient(a: int, b: int, width: int) -> int | None:
+    x, y = with_sign(a, width), with_sign(b, width)
+    return None if y == 0 or (x == -(1 << width - 1) and y == -1) else towards_zero(x, y)
+
+
+def rest(a: int, b: int, width: int) -> int | None:
+    whole = quotient(a, b, width)
+    return None if whole is None else with_sign(a, width) - with_sign(b, width) * whole
+
+
+OPERATIONS: dict[str, Callable[[int, int, int], int | None]] = {
+    **{name: of_unsigned(getattr(operator, name)) for name in ("add", "sub", "mul", "xor")},
+    "and": of_unsigned(operator.and_),
+    "or": of_unsigned(operator.or_),
+    "shl": shifted(operator.lshift),
+    "lshr": shifted(operator.rshift),
+    "ashr": shifted(operator.rshift, arithmetic=True),
+    "udiv": of_unsigned(lambda a, b: a // b if b else None),
+    "urem": of_unsigned(lambda a, b: a % b if b else None),
+    "sdiv": quotient,
+    "srem": rest,
+    "umin": of_unsigned(min),
+    "umax": of_unsigned(max),
+    "smin": of_signed(min),
+    "smax": of_signed(max),
+}
+COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+OPERATIONS |= {f"u{name}": of_unsigned(order) for name, order in COMPARISONS.items()}
+OPERATIONS |= {f"s{name}": of_signed(order) for name, order in COMPARISONS.items()}
+OPERATIONS |= {"eq": of_unsigned(operator.eq), "ne": of_unsigned(operator.ne)}
+
+
+def numbers_of(width: int) -> st.SearchStrategy[int]:
+    ends = [0, 1, (1 << width) - 1, 1 << width - 1, (1 << width - 1) - 1, width - 1, width]
+    return st.one_of(st.sampled_from([one % (1 << width) for one in ends]), st.integers(0, (1 << width) - 1))
+
+
+def table(numbers: list[int], width: int) -> np.ndarray:
+    return np.concatenate([arithmetic.constant(one, width) for one in numbers], axis=2)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_operations_of_every_width(width: int, data: st.DataObject) -> None:
+    left, right = (data.draw(st.lists(numbers_of(width), min_size=6, max_size=6)) for _ in range(2))
+    for name, function in OPERATIONS.items():
+        to = 1 if name.strip("su") in COMPARISONS or name in ("eq", "ne") else width
+        found, defined = arithmetic.binary(name, table(left, width), table(right, width), width, to)
+        expected = [function(a, b, width) for a, b in zip(left, right, strict=True)]
+        where = [True] * 6 if defined is None else defined[0, 0].tolist()
+        assert where == [one is not None for one in expected], name
+        for number, one in zip(found[0, 0].tolist(), expected, strict=True):
+            assert one is None or number == int(one) % (1 << to), (name, left, right)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("to", WIDTHS)
+def test_casts_between_all_widths(width: int, to: int) -> None:
+    numbers = [0, 1, (1 << width) - 1, 1 << width - 1, (1 << width - 1) - 1]
+    for name in ("zext", "sext", "trunc"):
+        if (to > width) is (name != "trunc") and to != width:
+            found = arithmetic.cast(name, table(numbers, width), width, to)
+            expected = [with_sign(one, width) if name == "sext" else one for one in numbers]
+            assert found[0, 0].tolist() == [one % (1 << to) for one in expected]
