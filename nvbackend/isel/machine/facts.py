@@ -29,8 +29,6 @@ BEFORE = "before"
 """The first dimension, innermost first, along which a box certainly starts at a negative coordinate."""
 WRAPS = "wraps"
 """1 where the index of the barrier is cut off: a remainder, a mask, or a choice."""
-REMOTE = "remote"
-"""1 where the barrier is that of another CTA of the cluster."""
 PEERS = "peers"
 """The CTA of the cluster whose memory it accesses, for each CTA that executes it: `peers_of` takes it apart."""
 MOST_CTAS = 16

@@ -70,7 +70,7 @@ class Use:
     def is_remote(self) -> bool:
         """Whether the mbarrier may be that of another CTA."""
         row = self.site.instr.row
-        return bool(self.fact(facts.REMOTE)) or (row is not None and _names_peers(row))
+        return row is not None and _names_peers(row)
 
 
 @cache

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.flow.dataflow import solve
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
@@ -29,6 +31,11 @@ OPCODES = {
     "write": "st.shared",
 }
 ORDERS = ("cta", "cluster", "fence")
+AT_A_PEER = next(
+    row
+    for row in mbarrier.rows()
+    if row.opcode == OPCODES["arrive"] and row.operand("barrier").register is RegisterClass.SHARED_CLUSTER
+)
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class Line:
     offset: int | None = 0
     size: int = 0
     known: dict[str, int] = field(default_factory=dict)
+    remote: bool = False
 
     def meets(self, other: Line) -> bool:
         return self.memory is other.memory and (None in (self.offset, other.offset) or self.offset == other.offset)
@@ -63,9 +71,8 @@ def line(chance: random.Random, *, arrays: bool) -> Line:
     if what == "write":
         return Line(what, memory, chance.choice((0, 4, 8, None)), chance.choice((0, 4, 8)))
     known = {facts.THREADS: chance.choice((1, 1, 1, 64, None)), facts.THREAD: chance.choice((0, 0, 5, None))}
-    if what == "arrive":
-        known[facts.REMOTE] = chance.choice((None, None, 1))
-    return Line(what, memory, offset, known={name: value for name, value in known.items() if value is not None})
+    remote = what == "arrive" and chance.random() < 0.3
+    return Line(what, memory, offset, 0, {name: one for name, one in known.items() if one is not None}, remote)
 
 
 def program(seed: int) -> Program:
@@ -88,6 +95,8 @@ def instruction(one: Line) -> MachineInstr:
     symbol = "%i@b0*8" if one.offset is None else ""
     touch = MemoryTouch(one.memory, use, "barrier", one.offset or 0, symbol, one.size or None)
     opcode = OPCODES[one.what]
+    if one.remote:
+        return MachineInstr(opcode, AT_A_PEER, memory=(touch,), facts=one.known)
     return MachineInstr(opcode, memory=(touch,), facts=one.known, semantics=semantics_of(opcode))
 
 
@@ -210,7 +219,7 @@ class Walk:
             yield position, "not-ready", "no barrier of the CTA", unseen
         elif met["unfenced"] and one.what == "fill":
             yield position, "not-ready", "no fence.mbarrier_init", Marks(met["unfenced"])
-        elif met["unseen by peers"] and cluster > 1 and facts.REMOTE in one.known:
+        elif met["unseen by peers"] and cluster > 1 and one.remote:
             yield position, "not-ready", "no barrier of the cluster", Marks(met["unseen by peers"])
 
 
