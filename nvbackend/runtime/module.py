@@ -54,7 +54,6 @@ class LoadedKernel(NoLaunches):
 
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
         self.signature = signature
-        self.kernel = kernel
         self.device = device
         self._binder = Binder(signature, device)
         self._launches = Launches(signature, kernel, device)

@@ -216,6 +216,12 @@ def test_host_arrays_are_otherwise_what_numpy_says(make: Any, dtype: str) -> Non
     assert (array.device, array.owner) == (None, given)
 
 
+def test_a_host_array_that_says_nothing_of_its_elements() -> None:
+    array = read(Exported(numpy.zeros(4), True, device=(1, 0)))
+    assert (array.shape, array.strides, array.item_bytes) == ((), (), 1)
+    assert array.host.startswith("host memory")
+
+
 def test_a_description_describes_itself() -> None:
     array = DeviceArray(0x7000, (4, 6), (12, 2), "float16", 2, device=3, stream=9)
     assert read_array(array) is array
