@@ -16,6 +16,7 @@ from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Operand, Role, Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.select.rows import in_words
 from nvbackend.isel.target.target import Target, dotted
 
@@ -29,7 +30,6 @@ _THREADS_SHOWN = (0, 1, 4)
 _ELEMENTS_SHOWN = 8
 _EFFECTS = {
     Effect.CONVERGENT: "All threads of the warp or warpgroup execute it together.",
-    Effect.ASYNC: "It continues after its issue: what it reads and writes is not free until a wait has returned.",
     Effect.ORDERS: "Other accesses may not move across it.",
 }
 
@@ -79,7 +79,7 @@ def _explained(row: Row, target: Target | None) -> Iterator[str]:
     yield f"{row.ptx}\n"
     yield paragraph(f"{row.family}; PTX ISA {row.section}" if row.section else row.family, "  ")
     yield "\n"
-    yield paragraph(" ".join((row.summary, *(text for effect, text in _EFFECTS.items() if effect in row.effects))))
+    yield paragraph(" ".join((row.summary, *_does(row))))
     yield "\n"
     yield paragraph(_needs(row))
     if target is not None:
@@ -97,6 +97,12 @@ def _explained(row: Row, target: Target | None) -> Iterator[str]:
         yield "\n"
         yield from _held(held)
     yield from told_cells(row)
+
+
+def _does(row: Row) -> Iterator[str]:
+    yield from (text for effect, text in _EFFECTS.items() if effect in row.effects)
+    if row.semantics.issues not in (None, Completion.NOTHING):
+        yield "It continues after its issue: what it reads and writes is not free until a wait has returned."
 
 
 def _needs(row: Row) -> str:

@@ -42,7 +42,7 @@ def _lower_asm(builder: ir.IRBuilder, row: Row, operands: Operands, name: str) -
         if operand.tied:
             arguments += _values(operands, operand)
     function = ir.FunctionType(_result_type(row), [argument.type for argument in arguments])
-    asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=row.effects != Effect.NONE)
+    asm = ir.InlineAsm(function, row.asm, row.constraints, side_effect=not row.is_pure)
     call = builder.call(asm, arguments, name=name, attrs=_attributes(row))
     return _unpack(builder, row, call)
 

@@ -50,7 +50,7 @@ _GLOBAL_PTX: PtxVersion = (8, 7)
 _COMPLETES = "mbarrier::complete_tx::bytes"
 _DESTINATION = operand("destination", RegisterClass.SHARED_CLUSTER, meaning="shared memory of a CTA of the cluster")
 _BARRIER = operand("barrier", RegisterClass.SHARED_CLUSTER, meaning="mbarrier in the CTA of the destination")
-_EFFECTS = Effect.ASYNC | Effect.WRITES_MEMORY
+_EFFECTS = Effect.WRITES_MEMORY
 _BYTE_STATEMENT = "{{ .reg .b8 byte; cvt.u8.u16 byte, {value}; {ptx} [{destination}], byte; }}"
 
 

@@ -87,7 +87,7 @@ def copy(
         else Asm("{ptx} [{destination}], [{source}], " + f"{size}{tail};"),
         requires=Feature.SM_80,
         ptx_version=_IGNORE_PTX if fill == "ignore" else _HINT_PTX if hinted else _FIRST_PTX,
-        effects=Effect.ASYNC | Effect.READS_MEMORY | Effect.WRITES_MEMORY,
+        effects=Effect.READS_MEMORY | Effect.WRITES_MEMORY,
         semantics=Semantics(issues=_GROUPS, memory=(writes(_DESTINATION.name, size), reads(_SOURCE.name, size))),
         section=_SECTION,
         summary=f"Copies {size} bytes from global to shared memory without waiting.",

@@ -106,7 +106,7 @@ def copy_row(
     *,
     requires: Feature = Feature.NONE,
     ptx_version: PtxVersion = BULK_PTX,
-    effects: Effect = Effect.ASYNC | Effect.READS_MEMORY | Effect.WRITES_MEMORY,
+    effects: Effect = Effect.READS_MEMORY | Effect.WRITES_MEMORY,
     **axes: object,
 ) -> Row:
     """A row of TMA. `requires` is what it needs besides compute capability 9.0."""

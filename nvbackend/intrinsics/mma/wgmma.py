@@ -154,7 +154,7 @@ def mma_async(
         requires=Feature.SM_90 | Feature.WGMMA,
         ptx_version=lowest_ptx_version(a, b, sparse),
         # Shared memory is read after the issue: no load or store may move across it.
-        effects=Effect.CONVERGENT | Effect.READS_MEMORY | Effect.ASYNC,
+        effects=Effect.CONVERGENT | Effect.READS_MEMORY,
         semantics=_multiplying(n, a_in_registers, sparse),
         section="9.7.15.6.3" if sparse else "9.7.15.5.2",
         summary="Multiplies a sparse A with B into registers." if sparse else "Multiplies A with B into registers.",

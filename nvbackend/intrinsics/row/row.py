@@ -63,7 +63,6 @@ class Effect(enum.Flag):
     CONVERGENT = enum.auto()  # every thread of the warp or warpgroup executes it together
     READS_MEMORY = enum.auto()
     WRITES_MEMORY = enum.auto()
-    ASYNC = enum.auto()  # continues after its issue, in the async proxy
     ORDERS = enum.auto()  # a fence, barrier or wait: other accesses may not move across
 
 
@@ -193,6 +192,11 @@ class Row:
 
     def __repr__(self) -> str:
         return f"<row {self.ptx}>"
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether nothing but its results tells that it was executed, so that LLVM may drop it."""
+        return self.effects is Effect.NONE and self.semantics.completion is None
 
     def operand(self, name: str) -> Operand:
         """The operand called `name` (KeyError where the row has none)."""

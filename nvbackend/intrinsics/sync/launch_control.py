@@ -62,7 +62,7 @@ def try_cancel(*, multicast: bool = False) -> Row:
         ),
         requires=Feature.SM_100 | (Feature.FAMILY_CONDITIONAL if multicast else Feature.NONE),
         ptx_version=_PTX,
-        effects=Effect.ASYNC | Effect.WRITES_MEMORY,
+        effects=Effect.WRITES_MEMORY,
         semantics=Semantics(
             mbarrier=MbarrierUse.COMPLETE,
             issues=Completion.BYTES,

@@ -266,7 +266,7 @@ def copy_arrive(*, no_increment: bool = False) -> Row:
         (_BARRIER,),
         Intrinsic(spelled(f"llvm.nvvm.{opcode}", suffix, "shared"), ("barrier",)),
         (Feature.SM_80, _FIRST_PTX),
-        _MEMORY | Effect.ASYNC,
+        _MEMORY,
         Semantics(
             mbarrier=MbarrierUse.ARRIVE if no_increment else MbarrierUse.ARRIVE | MbarrierUse.RECOUNT,
             tracks=Completion.COPY_GROUP,

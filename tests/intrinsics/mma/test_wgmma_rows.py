@@ -14,6 +14,7 @@ from nvbackend.builder.lower.lowering import lower
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.axes import NoSuchRow
 from nvbackend.intrinsics.row.row import Effect, RegisterClass, Row
+from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.row.types import b1, bf16, e4m3, e5m2, f16, f32, s4, s8, s32, tf32, u8
 from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
 from nvbackend.isel.target.target import Target
@@ -123,8 +124,9 @@ def test_legal_immediates() -> None:
 
 
 def test_effects() -> None:
-    mma = wgmma.mma_async(8, f32, f16, f16).effects
-    assert mma == Effect.CONVERGENT | Effect.READS_MEMORY | Effect.ASYNC
+    mma = wgmma.mma_async(8, f32, f16, f16)
+    assert mma.effects == Effect.CONVERGENT | Effect.READS_MEMORY
+    assert mma.semantics.issues is Completion.MMA_GROUP
     for row in (wgmma.fence(), wgmma.commit_group(), wgmma.wait_group()):
         assert row.effects == Effect.CONVERGENT | Effect.ORDERS
 

@@ -62,7 +62,7 @@ def test_llvm_moves_no_memory_access_across_what_orders(attributes: list[tuple[R
 
 def test_llvm_may_drop_exactly_the_rows_without_effects(attributes: list[tuple[Row, str]]) -> None:
     pure = {row.ptx for row, attribute in attributes if _memory(attribute) == "none"}
-    assert pure == {row.ptx for row, _ in attributes if row.effects is Effect.NONE}
+    assert pure == {row.ptx for row, _ in attributes if row.is_pure}
 
 
 def test_an_asm_row_clobbers_memory_and_converges_as_its_effects_say() -> None:

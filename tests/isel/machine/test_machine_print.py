@@ -25,7 +25,7 @@ MMA = Row(
         immediate("trans_a", (0, 1)),
     ),
     lowering=Asm("{ptx} {{{d}}}, {a_desc}, {b_desc}, 1, 1, 1, {trans_a}, 0;"),
-    effects=Effect.CONVERGENT | Effect.ASYNC,
+    effects=Effect.CONVERGENT,
     semantics=wgmma.mma_async(64, f32, f16, f16).semantics,
 )
 

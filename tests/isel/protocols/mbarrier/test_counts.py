@@ -7,10 +7,11 @@ from itertools import combinations
 
 import pytest
 
+from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.protocols.mbarrier.counts import Counts
+from nvbackend.isel.protocols.mbarrier.counts import Counts, multiplicity
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
 from nvbackend.isel.protocols.mbarrier.transactions import Transactions
 from nvbackend.isel.protocols.mbarrier.uses import Cell, find_uses
@@ -143,3 +144,14 @@ def test_one_phase_in_each_round(first: int) -> None:
         assert counts.initial(Cell(BARRIER, 0)) == count
         completed += expected
     assert completed > 20
+
+
+def test_arrivals_whose_number_a_register_holds_are_not_counted() -> None:
+    """Of every spelling that has one: of arrive.noComplete too."""
+    for row in (mbarrier.arrive(counted=True), mbarrier_phases.arrive_no_complete()):
+        for said, each in (({}, None), ({facts.COUNT: 3}, 3)):
+            function = MachineFunction("f", Target.parse("sm_90a"))
+            arrival = MachineInstr(row.opcode, row, memory=TOUCHES, facts={facts.THREADS: 1, **said})
+            function.block("entry").instructions = [arrival]
+            (use,) = find_uses(function).all
+            assert multiplicity(use) == each, row.ptx
