@@ -212,7 +212,7 @@ class KernelDefinition(NotLoaded):
         )
 
     def parameters(self) -> tuple[Parameter, ...]:
-        """The kernel's parameters from the function's annotations (kernel.parameter where one is not a parameter type)."""
+        """The kernel's parameters from the function's annotations (kernel.parameter for any other annotation)."""
         described = list(inspect.signature(self._function).parameters.values())[1:]
         hints = self._annotations()
         return tuple(

@@ -34,7 +34,7 @@ BASE = Rule(
     id="attach.shared-base",
     message="dynamic shared memory that begins at byte {given!r}",
     fix="give how many bytes are taken before it, 0 or more: shared_base=caller.shared_bytes",
-    why="It begins so many bytes after the start of the CTA's dynamic shared memory.",
+    why="It is the distance in bytes from the start of the CTA's dynamic shared memory.",
     reference="PTX ISA 5.1.7 (shared memory)",
 )
 TWICE = Rule(

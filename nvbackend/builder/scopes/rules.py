@@ -71,8 +71,8 @@ UNREACHABLE = Rule(
 ELSE_WITHOUT_IF = Rule(
     id="control.else",
     message="k.else_() (or k.consumers()) does not follow the end of a k.if_() (or k.producer()) block directly",
-    fix="open it once, right after the if block, in the same block as it; what is between goes before the if",
-    why="There is no condition it could be the other side of, and what is between would be lost on this side.",
+    fix="open it once, right after the if block and in the same block; move what is between before the if",
+    why="It has no condition of its own, and what is between would be lost on this side.",
     reference="docs/guide.md, Values and variables",
 )
 NO_LOOP = Rule(
@@ -218,9 +218,9 @@ SHARED_STATIC_SIZE = Rule(
 )
 SHARED_ALIGNMENT = Rule(
     id="shared.alignment",
-    message="{name} is to start at a multiple of {align} bytes; dynamic shared memory starts at a multiple of {base}",
+    message="{name} asks for a multiple of {align} bytes; dynamic shared memory starts at a multiple of {base}",
     fix="ask for {base} at most, the longest swizzle period; or for more memory, and round the address up",
-    why="Only the offset in the CTA's memory would be aligned, and the address with luck.",
+    why="Only the offset in the CTA's memory would be aligned; the address would be so by luck.",
     reference="PTX ISA 5.5.7 (swizzling modes)",
 )
 SHARED_SIZE = Rule(
@@ -284,7 +284,7 @@ TMA_RANK = Rule(
 )
 TMA_SWIZZLE = Rule(
     id="tma.swizzle",
-    message="tensor map {name!r} swizzles by {given} bytes; the tile it meets is laid out for {wanted}",
+    message="tensor map {name!r} swizzles by {given} bytes; the tile is laid out for {wanted}",
     fix="declare TensorMap(..., swizzle={wanted}), or choose the tile's layout with a {given}-byte swizzle",
     why="The tensor core would read other bytes than TMA wrote there: wrong numbers, no fault.",
     reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
@@ -355,7 +355,7 @@ ATTACH_PLACE = Rule(
 )
 ATTACH_ORDER = Rule(
     id="attach.order",
-    message="the IRBuilder is in block {block}, before what nvbackend emitted there before",
+    message="the IRBuilder is in block {block}, ahead of instructions that nvbackend has emitted there",
     fix="emit each block in the order of its instructions; make another block for what comes earlier",
     why="The protocols are checked in the order of the calls: what runs earlier would be taken for what runs later.",
     reference="docs/guide.md, In a compiler of your own",
@@ -376,9 +376,9 @@ LLVM_TYPE = Rule(
 )
 OUTER = Rule(
     id="kernel.outer",
-    message="kernel {outer} is built further out, and this is the function of kernel {inner}",
+    message="this is the function of kernel {inner}, and the call is on the builder of kernel {outer}, around it",
     fix="use the builder that the function of {inner} gets as its first argument, or build {inner} before or after",
-    why="The instruction would become part of {outer}, which runs another number of threads at another time.",
+    why="The instruction would become part of {outer}, which other threads run at another time.",
     reference="docs/guide.md, A kernel is a function that builds one",
 )
 OPERAND = Rule(

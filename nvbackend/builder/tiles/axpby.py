@@ -9,7 +9,7 @@ from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, f64, s32
 
 AXPBY_TYPES = Rule(
     id="epilogue.axpby-types",
-    message="alpha * accumulator + beta * C is not computed of {accumulator} with C of {c} into D of {d}",
+    message="alpha * accumulator + beta * C cannot be computed from {accumulator} with C of {c} into D of {d}",
     fix="give C and D of {legal}",
     why="The bits would be read or written as another type's.",
     reference="CUTLASS include/cute/algorithm/axpby.hpp",

@@ -20,7 +20,7 @@ BOXES = Rule(
     id="copy.boxes",
     message="boxes of {box}, swizzled by {swizzle} bytes, between {source} and {destination}: {problem}",
     fix="{instead}",
-    why="TMA would bring other elements, or bring them to other places than the tensor has them at.",
+    why="TMA would copy other elements, or put them where the tensor does not have them.",
     reference="CUTLASS include/cute/atom/copy_traits_sm90_tma.hpp",
 )
 

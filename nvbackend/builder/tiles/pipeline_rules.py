@@ -58,7 +58,7 @@ ROLES = Rule(
     id="pipeline.roles",
     message="a producer and its consumers are whole warpgroups of {warpgroup} threads; the kernel has {threads}",
     fix="use a multiple of {warpgroup} threads, at least {least}",
-    why="setmaxnreg moves registers between whole warpgroups, and somebody has to consume.",
+    why="setmaxnreg moves registers between whole warpgroups, and one of them has to consume.",
     reference="PTX ISA 9.7.19 (setmaxnreg)",
 )
 ROLE_REGISTERS = Rule(

@@ -28,7 +28,7 @@ REGISTERS = Rule(
     id="tensor.registers",
     message="{layout} of {element} from element {offset} on is not a whole number of registers: {problem}",
     fix="name whole registers: slice the modes after the first, and retile for the copy that reads or writes them",
-    why="An instruction takes registers, and would get other elements with those that are meant.",
+    why="An instruction takes whole registers, so it would get other elements as well.",
     reference="PTX ISA 9.7.14.5 (fragments)",
 )
 

@@ -46,9 +46,9 @@ ELEMENT = Rule(
 )
 MULTIPLE = Rule(
     id="tensor.multiple",
-    message="{given!r} is not a number of elements that run-time strides are multiples of",
+    message="multiple_of={given!r} is not a positive number of elements",
     fix="give a positive integer, such as multiple_of=8",
-    why="Accesses would be taken for aligned that are not.",
+    why="Misaligned accesses would be taken for aligned.",
     reference="CUTLASS include/cute/numeric/integral_constant.hpp (assume)",
 )
 

@@ -47,7 +47,7 @@ TMA_ONLY = Rule(
     id="copy.tma-only",
     message="{copy} is not a copy by TMA, and was given a tensor map, `at`, `barrier` or `multicast`",
     fix="make it with make_tma_copy, or give it tensors",
-    why="An instruction of threads has addresses; only TMA knows of boxes and mbarriers.",
+    why="Other copies take addresses; only TMA takes boxes and mbarriers.",
     reference="CUTLASS include/cute/algorithm/copy.hpp",
 )
 

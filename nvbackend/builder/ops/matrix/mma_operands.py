@@ -12,7 +12,7 @@ REGISTERS = Rule(
     id="mma.registers",
     message="{operand} of {instruction} is {needed} registers of {element} a thread, not {given}",
     fix="give the thread's whole fragment: {needed} values of {element}, packed from the lowest bits up",
-    why="Registers that are missing would be others, and the product wrong.",
+    why="The instruction would read unrelated registers, and the product would be wrong.",
     reference="PTX ISA 9.7.14.5 (matrix fragments)",
 )
 OPERANDS = Rule(

@@ -30,7 +30,7 @@ ACCUMULATOR = Rule(
 )
 OPERAND_ELEMENT = Rule(
     id="wgmma.operand-element",
-    message="{operand} of the instruction is {wanted}; what is given holds {given}",
+    message="{operand} of the instruction is {wanted}; this tile or fragment holds {given}",
     fix="make the tile or fragment of {wanted}, or ask for an instruction that multiplies {given}",
     why="The bits would be read as numbers of another type: wrong results, no fault.",
     reference="PTX ISA 9.7.15.3 (wgmma matrix types)",
@@ -59,7 +59,7 @@ FRAGMENT = Rule(
 THREADS = Rule(
     id="wgmma.threads",
     message="wgmma is executed by whole warpgroups of {warpgroup} threads; the kernel has {threads}",
-    fix="use threads={wanted}, or keep the warps after the last whole warpgroup out by a branch on the thread's index",
+    fix="use threads={wanted}, or branch on the thread's index to keep out the warps after the last whole warpgroup",
     why="The missing threads hold a part of the accumulator, and the instruction is undefined without them.",
     reference="PTX ISA 9.7.15 (wgmma: warpgroup)",
 )

@@ -11,7 +11,7 @@ INSTRUCTION = Rule(
     id="mma.tiled",
     message="{given} cannot be laid over tiles: {problem}",
     fix="{instead}",
-    why="It would be open which instruction multiplies a tile, or who has what of it.",
+    why="Which instruction multiplies a tile, or which thread holds what, would be undecided.",
     reference=_TILED,
 )
 WARPGROUPS = Rule(

@@ -29,7 +29,7 @@ from nvbackend.tiled.operand import Beside
 
 ATOM = Rule(
     id="warp-mma.atom",
-    message="{mma} cannot be multiplied with by the warps of this kernel: {problem}",
+    message="the warps of this kernel cannot multiply with {mma}: {problem}",
     fix="{instead}",
     why="Other threads would take part than there are, or the sums be of another type than what is added to them.",
     reference="PTX ISA 9.7.14.5 (mma)",
