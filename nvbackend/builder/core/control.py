@@ -64,7 +64,7 @@ class Control:
             self._k.enter(then, before)
             yield
             self._k.branch(merge)
-            inside = self._at_end()
+            inside = self._k.known
         self._k.enter(merge, _unchanged(before, region) | _merged(test.ir, region.written, inside, before))
         self._last_if = _If(branch, test.ir, merge, region, before, inside, others, rest, anchor)
 
@@ -84,14 +84,10 @@ class Control:
             self._k.enter(otherwise, last.before)
             yield
             self._k.branch(last.merge)
-            outside = self._at_end()
+            outside = self._k.known
         written = last.region.written | region.written
         merged = _merged(last.test, written, last.inside, outside)
         self._k.enter(last.merge, _unchanged(_unchanged(last.before, last.region), region) | merged)
-
-    def _at_end(self) -> Known:
-        """What is known at the end of a side of an if, of variables; nothing where no thread comes to it."""
-        return {} if self._k.exit_kind is not None else dict(self._k.known)
 
     @with_block
     def range(
@@ -259,7 +255,10 @@ def _unchanged(known: Known, region: Region) -> Known:
 
 
 def _merged(test: ir.Value, written: Collection[Storage], inside: Known, outside: Known) -> Known:
-    """What variables of one register hold after an if, of those that one of its sides has `written`."""
+    """What variables of one register hold after an if, of those that one of its sides has `written`.
+
+    From a side that ends in an exit no thread comes.
+    """
     return {
         storage: [Merged(test, yes[0], no[0])]
         for storage in written
