@@ -94,8 +94,8 @@ def _bytes(tiled_mma: TiledMMA, fragment: Fragment) -> int:
     return size(fragment.layout, 0) * max(1, element.bits // _BYTE_BITS)
 
 
-def check_fragments(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, parts: int = 0) -> int:
-    """The number of steps along K. With `parts`, C has a fourth mode. Raises tiled-mma.gemm."""
+def check_fragments(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, *, split: bool = False) -> int:
+    """The number of steps along K. With `split`, C has a fourth mode. Raises tiled-mma.gemm."""
 
     def fail(problem: str, instead: str) -> NoReturn:
         GEMM.fail(a=a.layout, b=b.layout, c=c.layout, mma=tiled_mma, problem=problem, instead=instead)
@@ -106,7 +106,7 @@ def check_fragments(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, 
             f"they are of {', '.join(one.value for one in order)}",
             "give the fragment of A, that of B and that of C, in this order",
         )
-    for one, modes in ((a, 3), (b, 3), (c, 4 if parts else 3)):
+    for one, modes in ((a, 3), (b, 3), (c, 4 if split else 3)):
         if rank(one.layout) != modes:
             instead = f"slice it to {modes} modes: one stage of it is fragment(_, _, _, stage)"
             fail(f"that of {one.operand.value} has {rank(one.layout)} modes", instead)

@@ -8,7 +8,7 @@ from typing import Any
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.brief import short_repr
-from nvbackend.layout import Layout, make_layout, rank, size
+from nvbackend.layout import Layout, make_layout, size
 from nvbackend.tiled.fragment import Fragment
 from nvbackend.tiled.rules import GEMM
 from nvbackend.tiled.schedule import Issue, check_fragments, outer_product
@@ -77,8 +77,8 @@ def split_k(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, *, scale
     that of the first k of part 0; the other parts begin with 0. Raises tiled-mma.gemm, also where the steps along K are
     no multiple of the parts.
     """
-    parts = size(c.layout, 3) if rank(c.layout) == 4 else 1
-    steps = check_fragments(tiled_mma, a, b, c, parts)
+    steps = check_fragments(tiled_mma, a, b, c, split=True)
+    parts = size(c.layout, 3)
     if steps % parts:
         problem = f"{steps} steps along K cannot be dealt out to {parts} accumulators"
         instead = "let the accumulators' number divide the steps"

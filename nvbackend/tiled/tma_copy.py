@@ -108,11 +108,12 @@ def make_tma_copy(element: ElementType, tensor: Layout, layout: AnyLayout, *, mu
     limits = {order[0]: swizzle * BYTE_BITS // element.bits} if swizzle else {}
     box, rests = _grown(layout, plain, order, limits)
     found = TmaCopy(element, layout, box, order, swizzle, rests)
-    inner = element.bytes_for(box[order[0]])
-    if inner % _UNIT_BYTES or box[order[0]] * element.bits % BYTE_BITS:
+    inner = box[order[0]]
+    if inner * element.bits % (_UNIT_BYTES * BYTE_BITS):
+        run = f"{element.bytes_for(inner)} bytes follow each other along the tensor's contiguous mode"
         _refuse(
             layout,
-            f"{inner} bytes follow each other along the tensor's contiguous mode, {box[order[0]]} of {element}",
+            f"{run}, {inner} of {element}",
             f"let runs of at least {_UNIT_BYTES} bytes along mode {order[0]} follow each other in shared memory",
         )
     return found if multicast == 1 else _shared_out(found, multicast)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, Major, SmemLayout, f16, f32, u8
+from nvbackend import DiagnosticError, Major, SmemLayout, f16, f32, u4, u8
 from nvbackend import Swizzle as Mode
 from nvbackend.layout import (
     ComposedLayout,
@@ -173,6 +173,18 @@ def test_a_box_is_cut_along_its_outermost_dimension(rows, ctas):
     assert copy.map_box == ((rows // ctas, 64) if rows > 1 else (1, 64 // ctas))
     assert copy.count == ctas
     assert arrived(copy, copy.boxes()) == wanted(layout)
+
+
+@pytest.mark.parametrize(("element", "extents"), [(u4, (31, 32, 33, 64)), (u8, (8, 16, 24, 32)), (f32, (2, 4, 6, 8))])
+def test_rows_of_a_box_are_whole_units_of_16_bytes(element, extents):
+    """cuTensorMapEncodeTiled: the bytes of the innermost extent are a multiple of 16. 31 of 4 bits are not 16 bytes."""
+    for extent in extents:
+        tensor, layout = Layout((64, 1024), (1024, 1)), Layout((8, extent), (extent, 1))
+        if extent * element.bits % 128:
+            with pytest.raises(DiagnosticError, match=rf"copy\.box.*{-(-extent * element.bits // 8)} bytes follow"):
+                make_tma_copy(element, tensor, layout)
+        else:
+            assert make_tma_copy(element, tensor, layout).map_box == (8, extent)
 
 
 K_TILE = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64))

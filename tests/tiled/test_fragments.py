@@ -184,6 +184,18 @@ def test_a_fragment_is_made_of_a_partition(shape: Any) -> None:
         make_fragment(atom, Operand.A, Layout(shape))
 
 
+@pytest.mark.parametrize("apart", [1, 4, 8, 64])
+def test_operands_of_two_instructions_begin_at_different_16_bytes(apart: int) -> None:
+    """A descriptor's address counts 16 bytes: 8 halves."""
+    atom = make_tiled_mma(HOPPER.format(a="MN", b="MN")).atom
+    part = Layout(((64, 16), 2, 2), ((1, 4096), apart, 65536))
+    if apart % 8 == 0:
+        assert make_fragment(atom, Operand.A, part).layout == Layout((1, 2, 2), (0, apart // 8, 8192))
+        return
+    with pytest.raises(DiagnosticError, match=r"less than 16 bytes apart|not a whole number of them"):
+        make_fragment(atom, Operand.A, part)
+
+
 @pytest.mark.parametrize("element", ["uint8_t", "tf32"])
 def test_elements_of_another_width(element: str) -> None:
     name = "SM90_64x64x8_F32TF32TF32_SS_TN" if element == "tf32" else "SM90_64x64x32_S32U8U8_SS_TN"

@@ -202,3 +202,18 @@ def test_an_offset_in_larger_units_is_the_whole_number_of_them(threads: Layout, 
             with pytest.raises(DiagnosticError, match=r"layout-algebra\.recast"):
                 part.offset_in(elements, 16)
     assert Partition(Layout(4, 64), 1).offset_in(1, 16) == 1
+
+
+@pytest.mark.parametrize(
+    "mma",
+    [
+        make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN"),
+        make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN", (2, 2, 1)),
+        make_tiled_mma(
+            "SM80_16x8x16_F32F16F16F32_TN", Layout((2, 2, 1), (2, 1, 4)), (None, Layout((2, 8), (8, 1)), 32)
+        ),
+        make_tiled_mma("SM90_64x64x16_F16F16F16_SS<Major::K, Major::K>", (2, 1, 1)),
+    ],
+)
+def test_its_representation_makes_the_same(mma: TiledMMA) -> None:
+    assert eval(repr(mma)) == mma
