@@ -379,7 +379,7 @@ OUTER = Rule(
     message="this is the function of kernel {inner}, and the call is on the builder of kernel {outer}, around it",
     fix="use the builder that the function of {inner} gets as its first argument, or build {inner} before or after",
     why="The instruction would become part of {outer}, which other threads run at another time.",
-    reference="docs/guide.md, A kernel is a function that builds one",
+    reference="docs/guide.md, A first kernel",
 )
 OPERAND = Rule(
     id="machine.operand",
