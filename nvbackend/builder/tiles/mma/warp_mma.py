@@ -90,9 +90,7 @@ class TiledWarpMma:
         last = max(self.layouts.thr_layout_vmnk.offsets())
         if threads % WARP_SIZE or last >= self._k.threads:
             problem = f"it takes {threads} threads, the last of them is number {last}, and a CTA has {self._k.threads}"
-            ATOM.fail(
-                mma=self.layouts, problem=problem, instead="lay atoms over whole warps, as many as the kernel has"
-            )
+            ATOM.fail(mma=self.layouts, problem=problem, instead="lay atoms over whole warps that the kernel has")
 
     # -- registers --------------------------------------------------------------------------------------------------
 
