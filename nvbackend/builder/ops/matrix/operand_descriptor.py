@@ -91,7 +91,7 @@ class OperandDescriptor(Arithmetic):
         place, first = inside % self.row, inside % period // self.row
         if first:
             problem = "starts in the middle of it"
-        elif place and place + self.width > self.row:
+        elif place + self.width > self.row:
             problem = f"leaves its row of {self.row} bytes after {self.row - place} of {self.width}"
         else:
             return
