@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -83,8 +84,13 @@ def test_without_ptxas_it_says_so_or_goes_without(monkeypatch: pytest.MonkeyPatc
 
 def test_the_cache_gives_the_same_kernel(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
+    start = time.perf_counter()
     first = build(cache=cache)
+    between = time.perf_counter()
     again = build(cache=cache)
+    assert sum(first.timings.values()) <= between - start, "the stages follow one another within the call"
+    assert sum(again.timings.values()) <= time.perf_counter() - between
+    assert min(*first.timings.values(), *again.timings.values()) >= 0
     assert first.cached == ()
     assert again.cached == STAGES
     assert again == first
@@ -237,7 +243,6 @@ def test_a_refusal_is_not_cached_away(tmp_path: Path) -> None:
 
 def test_four_processes_compile_the_same_at_once(tmp_path: Path) -> None:
     code = """
-import hashlib, sys
 from multiprocessing import get_context
 from pathlib import Path
 from nvbackend.codegen.cache import Cache, pack, unpack

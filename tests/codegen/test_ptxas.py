@@ -85,6 +85,13 @@ ptxas info    : Function properties for callee
     assert parse_resources(log) == (Resources("k", 30, 2, 48, 8, 4, 12),)
 
 
+def test_what_ptxas_does_not_say_is_none_of_it() -> None:
+    entry = "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n"
+    assert parse_resources(entry) == (Resources("k", 0, 0, 0, 0, 0, 0),)
+    assert parse_resources(entry + "ptxas info    : Used 7 registers\n") == (Resources("k", 7, 0, 0, 0, 0, 0),)
+    assert parse_resources("") == ()
+
+
 @pytest.mark.parametrize(("stores", "loads", "warned"), [(0, 0, False), (8, 0, True), (0, 12, True), (8, 12, True)])
 def test_spills_one_way_are_spills(stores: int, loads: int, warned: bool) -> None:
     log = f"""ptxas info    : Compiling entry function 'k' for 'sm_90a'
