@@ -208,10 +208,8 @@ class Core:
         place: Location | None = None,
     ) -> None:
         """Record what no machine instruction says, for the analyses."""
-        place = place or caller_location()
-        self._record(
-            MachineInstr(opcode, None, touches=tuple(touches), memory=tuple(memory), facts=facts or {}, location=place)
-        )
+        at = place or caller_location()
+        self._record(MachineInstr(opcode, None, touches=(*touches,), memory=(*memory,), facts=facts or {}, location=at))
 
     def _record(self, instruction: MachineInstr) -> None:
         if not self._cached_storage:

@@ -74,8 +74,7 @@ class Address:
         root: int | None = None,
     ):
         if not isinstance(element, ElementType) or not isinstance(align, int):
-            # The boundary knows which argument of the call that is.
-            raise TypeError("elements have a type, alignments are integers")
+            raise TypeError("elements have a type, alignments are integers")  # the boundary knows which argument it is
         self._k = k
         self._base = base
         self._offset = offset
