@@ -73,11 +73,11 @@ def metadata(m: int, k: int, bits: int, warps: int = 1) -> Layout:
     down = (m // warps // CORE_ROWS, CORE_ROWS)
     if bits <= _WHOLE_ROW_BITS:  # a register speaks of one row; the next thread's of that eight rows below
         along = _CHUNKS * width
-        quad = (down, (count // down[0], along * m), (QUAD // count, 0))
+        quad: tuple[Mode, ...] = (down, (count // down[0], along * m), (QUAD // count, 0))
         values: tuple[Mode, ...] = ((along, m),)
     else:
         along = _CHUNKS // down[0] * width
-        quad = ((count, along * m), (QUAD // count, 0), (1, 0))
+        quad = ((count, along * m), (QUAD // count, 0))
         values = ((along, m), down)
     threads = (*_only_long(quad), (CORE_ROWS, 1), *_only_long(((warps, m // warps),)))
     return _layout(threads, values)
