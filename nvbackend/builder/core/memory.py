@@ -39,7 +39,7 @@ _ACCESS_BYTES = (1, 2, 4, 8, 16)
 SHARED_EXTENT = Rule(
     id="shared.extent",
     message="{name}: {count} elements at a multiple of {align} bytes cannot be laid out",
-    fix="ask for at least one element, aligned to a power of two that is no larger than shared memory",
+    fix="ask for at least one element, aligned to a power of two, not larger than shared memory",
     why="The memory would overlap with what was laid out before.",
     reference="PTX ISA 5.4.5 (alignment)",
 )

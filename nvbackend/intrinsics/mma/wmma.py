@@ -170,8 +170,7 @@ def _move(
     line = contiguous(fragment, shape, layout)
     matrix = Matrix(rows * columns // line, line, element.bits)
     address = operand("address", register, meaning="the matrix's first element, aligned to the fragment's bytes")
-    make = output if operation == "load" else operand
-    values = make("fragment", register_class(element), count, meaning=_OPAQUE)
+    values = (output if operation == "load" else operand)("fragment", register_class(element), count, meaning=_OPAQUE)
     operands: tuple[Operand, ...] = (values, address) if operation == "load" else (address, values)
     if strided:
         operands += (

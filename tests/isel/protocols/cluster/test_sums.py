@@ -1,7 +1,6 @@
 """Bytes and arrivals in clusters: what is said of a kernel, against what becomes of it in an interpreter of its code.
 
-The interpreter counts the phases of each CTA's mbarriers as the PTX ISA says; a kernel is wrong where some of its
-threads hang, or where bytes are left over at its end.
+The interpreter counts the phases of each CTA's mbarriers: a kernel is wrong where threads hang or bytes are left over.
 """
 
 from __future__ import annotations
