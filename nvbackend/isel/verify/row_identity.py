@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics.row.guard import GUARD, guarded
@@ -24,7 +25,7 @@ _SHOWN: dict[str, Callable[[Row], object]] = {
     "operands": lambda row: ", ".join(f"{one.count} x {one.name} ({one.register.name})" for one in row.operands),
     "gate": lambda row: (row.requires, row.ptx_version),
     "effects": lambda row: row.effects,
-    "row": lambda row: row,
+    "row": lambda row: {one.name: getattr(row, one.name) for one in fields(row)},
 }
 """What a row may differ in: its name, and the words for it; the last entry is everything else."""
 

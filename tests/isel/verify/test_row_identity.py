@@ -65,7 +65,7 @@ ALTERED: list[tuple[Callable[[], Row], str, str]] = [
     ),
     (lambda: replace(SYNC, requires=Feature.NONE), "sm_90a", "its gate is (<Feature"),
     (lambda: replace(STORE, effects=Effect.NONE), "sm_90a", "its effects is"),
-    (lambda: replace(STORE, summary="Does something else."), "sm_90a", "its row is Row("),
+    (lambda: replace(STORE, summary="Does something else."), "sm_90a", "'summary': 'Does something else.'"),
 ]
 
 
