@@ -14,10 +14,9 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import f16, f32, i32, u16, u32, u64
+from nvbackend import Parameter, Pointer, f16, f32, i32, u16, u32, u64
 from nvbackend.builder.core.arithmetic import select
 from nvbackend.builder.values.values import as_value
-from nvbackend.signature import Parameter, Pointer
 from tests.support.cluster_interpreter import Cluster
 from tests.support.cta_interpreter import Recorded
 
