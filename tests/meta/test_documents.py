@@ -6,7 +6,8 @@ import ast
 import importlib
 import re
 from functools import cache
-from typing import Any, get_type_hints
+from operator import attrgetter
+from typing import Any
 
 import nvbackend
 from tests.meta.test_divergences import ROWS
@@ -51,13 +52,15 @@ def rule_ids() -> frozenset[str]:
     return frozenset(one.rule.id for one in declared_rules())
 
 
+@cache
+def builder() -> nvbackend.KernelBuilder:
+    return nvbackend.KernelBuilder("page", "sm_100a", threads=32)
+
+
 def found(name: str) -> Any:
     """What a name of the page stands for; AttributeError where there is none such."""
     if name.startswith("k."):
-        here: Any = nvbackend.KernelBuilder
-        for part in name.split(".")[1:]:
-            here = getattr(here, part, None) or get_type_hints(here)[part]
-        return here
+        return attrgetter(name.removeprefix("k."))(builder())
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:
