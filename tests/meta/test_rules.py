@@ -82,5 +82,6 @@ def test_a_document_that_a_rule_refers_to_is_here_and_has_the_section() -> None:
     ]
     assert named
     for rule, file, heading in named:
-        assert f"\n## {heading}\n" in (ROOT / file).read_text(encoding="utf-8"), rule
+        headings = re.findall(r"^## (?:\d+\. )?(.+)$", (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+        assert heading in headings, rule
     assert [declared.rule.id for declared in RULES if re.search("DESIGN|HARDWARE", declared.rule.reference)] == []

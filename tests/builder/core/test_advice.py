@@ -323,9 +323,11 @@ def test_builders_side_by_side_are_both_written_to() -> None:
         other = builder()
         other.arguments[0][other.thread_id()] = 3
         x[k.thread_id()] = 1
-        other.finish()
+        stores.append(other.finish().ir.count("store i32 3"))
 
-    first.build()
+    stores: list[int] = []
+    assert first.build().ir.count("store i32 1") == 1
+    assert stores == [1]
 
 
 def test_a_copy_of_an_unknown_stride_is_told_of_the_promise() -> None:

@@ -188,3 +188,20 @@ def test_what_has_no_instruction_is_refused_at_the_call():
     assert broken(lambda: k.launch_control.try_cancel(u.shared, u.barrier)) == "target.feature"
     assert broken(lambda: k.mbarrier.test(u.barrier, parity=2)) == "mbarrier.parity"
     assert broken(lambda: k.barrier.reduce("or", lane < 1, 16)) == "barrier.id"
+
+
+@pytest.mark.parametrize("kind", ["numbers", "variables"])
+def test_an_asynchronous_store_takes_numbers_and_variables(kind: str) -> None:
+    k = nvb.KernelBuilder("stored", "sm_90a", threads=32, cluster=2)
+    target, done = k.shared(nvb.u32, 2, align=8), k.mbarrier.array(1, 1)
+    values = [1, 2] if kind == "numbers" else [k.var(1, nvb.s32), k.var(2, nvb.s32)]
+    k.async_store.store(target, values, done, 0)
+    opcodes = [instr.row.ptx for instr in k.machine.instructions() if instr.row is not None]
+    assert "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.s32" in opcodes
+
+
+def test_what_no_register_has_is_refused_by_an_asynchronous_store() -> None:
+    k = nvb.KernelBuilder("stored", "sm_90a", threads=32, cluster=2)
+    target, done = k.shared(nvb.u32, 2, align=8), k.mbarrier.array(1, 1)
+    with pytest.raises(nvb.DiagnosticError, match=r"value\.kind"):
+        k.async_store.store(target, [None, "x"], done, 0)

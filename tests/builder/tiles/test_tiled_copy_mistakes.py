@@ -165,7 +165,7 @@ MISTAKES = {
     a_swizzle_from_the_middle: ("tensor.base", "k.shared(..., align=1024)"),
     half_a_register: ("tensor.registers", "3 elements, of which 2 are in one"),
     halves_of_registers: ("tensor.registers", "elements [0, 4] are not those of one register"),
-    multiple_of_nothing: ("tensor.multiple", "0 is not a number"),
+    multiple_of_nothing: ("tensor.multiple", "multiple_of=0 is not a positive number"),
 }
 
 

@@ -12,7 +12,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster, at_peer
 from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value
+from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import async_store
 from nvbackend.intrinsics.row.types import s32, u32
@@ -51,7 +51,7 @@ class AsyncStore(Noun):
         as "b32", or in global memory one of 8 bits, the lower half of a value of 16. Raises mbarrier.address,
         instruction.variant, target.feature. PTX ISA 9.7.9 (st.async).
         """
-        several = [values] if isinstance(values, Value) else list(values)
+        several = [as_value(self._k, one) for one in (values if isinstance(values, Sequence) else [values])]
         element = element or (str(several[0].type) if several else "nothing")
         if destination.space == GLOBAL_SPACE:
             _check_global(several, barrier, rank)
