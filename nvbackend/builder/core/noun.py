@@ -24,6 +24,14 @@ NOT_A_CALL = Rule(
     reference="the calls of a builder, by noun: docs/guide.md and CHANGELOG.md",
 )
 _NEAR, _MOST = 0.6, 3
+_OF_CUDA = {
+    "syncthreads": "k.barrier.sync",
+    "syncwarp": "k.warp.sync",
+    "threadfence": "k.fence.thread",
+    "shfl": "k.warp.shuffle",
+    "shfl_sync": "k.warp.shuffle",
+}
+"""CUDA C++'s names, and Numba's, of which the nearest name is another thing."""
 
 
 class Noun:
@@ -91,7 +99,11 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
         for written in (f"{noun}_{call}", f"{noun}_{call}s")
     }
     alone = [f"k.{noun}.{name}" for noun, found in nouns.items() if name in _public(found)]
-    near = alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
+    near = (
+        [_OF_CUDA[name]]
+        if name in _OF_CUDA
+        else alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
+    )
     advice = f"use {' or '.join(near[:_MOST])}" if near else f"use a call that {place} has: {', '.join(own.values())}"
     return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
 

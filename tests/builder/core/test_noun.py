@@ -31,6 +31,10 @@ def k() -> nvb.KernelBuilder:
         ("", "shuffle", "k.warp.shuffle"),
         ("", "mbarier", "k.mbarrier"),
         ("", "selct", "k.select"),
+        ("", "syncthreads", "k.barrier.sync"),
+        ("", "syncwarp", "k.warp.sync"),
+        ("", "threadfence", "k.fence.thread"),
+        ("", "shfl_sync", "k.warp.shuffle"),
     ],
 )
 def test_the_nearest_call_is_named(k: nvb.KernelBuilder, place: str, name: str, instead: str) -> None:
