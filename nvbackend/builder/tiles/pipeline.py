@@ -107,7 +107,7 @@ class Ring:
         k = self._k
         if self._roles.consuming not in (None, self.consumers):
             pipeline_rules.RING_CONSUMERS.fail(given=self.consumers, there=self._roles.consuming)
-        if not 0 <= in_flight <= 1 or in_flight >= self.stages:
+        if in_flight not in range(len(_GIVEN_BACK)) or in_flight >= self.stages:
             because = "The stage that is held back would never come free, and the producer would wait forever."
             pipeline_rules.RING.fail(
                 stages=f"{self.stages} (drained with {in_flight} in flight)", needed=2, because=because
@@ -118,7 +118,7 @@ class Ring:
         k.mbarrier.wait(self._full + index, self._phase)
         with holding(k.core, "drain"):
             yield self._stage(index)
-        self._check_drained(*_GIVEN_BACK[in_flight], rounds=1 + in_flight)
+        self._check_drained(*_GIVEN_BACK[int(in_flight)], rounds=1 + int(in_flight))
         if in_flight == 0:
             self._release(index, when=None)
         else:

@@ -74,6 +74,28 @@ def test_one_stage_can_not_be_held_back():
         pass
 
 
+@pytest.mark.parametrize("in_flight", [-1, 0.5, 2, float("nan")])
+def test_a_ring_holds_back_no_stage_or_one(in_flight):
+    k = KernelBuilder("ring", "sm_90a", threads=256)
+    made = ring(k, stages=3)
+    with pytest.raises(nvb.DiagnosticError, match=r"pipeline\.stages"), made.drain(in_flight=in_flight):
+        pass
+
+
+@pytest.mark.parametrize("in_flight", [0, 1])
+def test_a_whole_number_is_one_however_it_is_written(in_flight):
+    def drained(number):
+        k = KernelBuilder("ring", "sm_90a", threads=256)
+        made = ring(k, stages=3)
+        k.mbarrier.ready()
+        with made.drain(in_flight=number):
+            pass
+        return str(k.machine)
+
+    assert drained(float(in_flight)) == drained(in_flight)
+    assert drained(0) != drained(1)
+
+
 def test_an_epilogue_for_a_type_it_can_not_store_is_refused():
     parameters = [Parameter("c", nvb.TensorMap(nvb.f32, box=(64, 32)))]
     k = KernelBuilder("epilogue", "sm_90a", threads=256, parameters=parameters)
