@@ -61,7 +61,7 @@ def run(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
 
 
 def diagnosed(folder: Path, step: Step) -> str:
-    """What the wrong program is told, without the traceback."""
+    """The diagnostic of the wrong program, without the traceback."""
     done = run(folder, step.wrong())
     assert done.returncode == 1, done.stdout
     return done.stderr.replace(f"{folder}/", "").partition("nvbackend.DiagnosticError: ")[2]
