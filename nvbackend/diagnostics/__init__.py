@@ -14,6 +14,7 @@ from nvbackend.diagnostics.diagnostic import (
     printed,
     raise_all,
     told_once,
+    with_article,
 )
 from nvbackend.diagnostics.location import Location, caller_location
 
@@ -31,4 +32,5 @@ __all__ = [
     "raise_all",
     "told_once",
     "user_facing",
+    "with_article",
 ]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GenericAlias, UnionType
 from typing import Any, get_args, get_origin
 
-from nvbackend.diagnostics.diagnostic import Diagnostic, Rule, printed
+from nvbackend.diagnostics.diagnostic import Diagnostic, Rule, printed, with_article
 
 ARGUMENT = Rule(
     id="call.argument",
@@ -113,7 +113,7 @@ def _short(value: object) -> str:
 
 
 def _kind(value: object) -> str:
-    return f"an llvmlite {type(value).__name__}" if _is_llvmlites(value) else f"a {type(value).__name__}"
+    return with_article(f"{'llvmlite ' if _is_llvmlites(value) else ''}{type(value).__name__}")
 
 
 def _hint(value: object) -> str:
@@ -151,7 +151,11 @@ def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, 
     if not fitting:
         yield place, given, annotation
         return
-    if isinstance(given, (tuple, list, str)) and len(alternatives) == 1 and isinstance(fitting[0], ast.Subscript):
+    if (
+        isinstance(given, (tuple, list, str, bytes))
+        and len(alternatives) == 1
+        and isinstance(fitting[0], ast.Subscript)
+    ):
         yield from _misfits_of_elements(place, given, fitting[0], scope)
     elif dataclasses.is_dataclass(given) and not isinstance(given, type):
         inner = vars(sys.modules[type(given).__module__])

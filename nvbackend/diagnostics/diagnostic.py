@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import pickle
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
@@ -137,7 +138,15 @@ def printed(value: object) -> str:
     """`value` as Python prints it; an integer of thousands of digits, which Python does not print, by its size."""
     if _prints(value):
         return repr(value)
-    return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else f"a {type(value).__name__}"
+    return f"an integer of {value.bit_length()} bits" if isinstance(value, int) else with_article(type(value).__name__)
+
+
+def with_article(noun: str) -> str:
+    """`noun` with a or an, by its sound: an int, an s32, an f16, an MN-major tile, a u32."""
+    return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
+
+
+_VOWEL = re.compile(r"[aeioAEIO]|[fs]\d|MN\b|ndarray")
 
 
 class _Shown:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics import Diagnostic, with_article
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arrays import (
@@ -138,7 +138,9 @@ class _ScalarSlot:
     def _misfit(self, misfit: Misfit, argument: object) -> Diagnostic:
         name, element = self._name, self._element
         if misfit is Misfit.KIND:
-            return ARGUMENT_KIND.diagnose(name=name, given=describe(argument), expected=f"a scalar of {element}")
+            return ARGUMENT_KIND.diagnose(
+                name=name, given=with_article(describe(argument)), expected=f"a scalar of {element}"
+            )
         return SCALAR_RANGE.diagnose(name=name, value=argument, element=element, range=range_text(element))
 
 
@@ -218,7 +220,9 @@ class _ArraySlot:
         array = described(facts, argument) if facts is not None else read_array(argument, stream)
         if array is None:
             expected = f"a device array of {kind.element}"
-            bound.problems.append(ARGUMENT_KIND.diagnose(name=name, given=describe(argument), expected=expected))
+            bound.problems.append(
+                ARGUMENT_KIND.diagnose(name=name, given=with_article(describe(argument)), expected=expected)
+            )
             return None
         problems = list(check_array(name, kind, array, self._device))
         bound.problems += problems

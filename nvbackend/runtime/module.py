@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, Protocol
 
-from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, raise_all, user_facing, with_article
 from nvbackend.isel.target.target import Target
 from nvbackend.launch_calls import LAUNCH_CALL, NoLaunches
 from nvbackend.runtime import launch as launching
@@ -167,7 +167,7 @@ def load(compiled: Compiled, *, device: Device | None = None) -> LoadedKernel:
     launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
     """
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
-        NOT_COMPILED.fail(given=describe(compiled))
+        NOT_COMPILED.fail(given=with_article(describe(compiled)))
     device = CudaDevice() if device is None else device
     signature, target = compiled.signature, compiled.target
     cubin = compiled.cubin

@@ -31,7 +31,7 @@ LOAD_FAILED = Rule(
 )
 NOT_COMPILED = Rule(
     id="launch.not-compiled",
-    message="a {given} is not a compiled kernel",
+    message="{given} is not a compiled kernel",
     fix="compile it first: nvb.runtime.load(kernel.compile())",
     why="compile() makes the code to load: PTX and cubin.",
     reference="docs/guide.md, Building and launching",
@@ -52,7 +52,7 @@ ARGUMENT_COUNT = Rule(
 )
 ARGUMENT_KIND = Rule(
     id="launch.argument-kind",
-    message="argument {name} is a {given}; the parameter is {expected}",
+    message="argument {name} is {given}; the parameter is {expected}",
     fix="pass {expected}",
     why="An argument is copied byte by byte: an address taken for a number, or the reverse, is not noticed.",
     reference=_LAUNCH,
@@ -123,7 +123,7 @@ SHARED_MEMORY = Rule(
 )
 STREAM = Rule(
     id="launch.stream",
-    message="a {given} is not a stream",
+    message="{given} is not a stream",
     fix="pass a numba, cuda.core, CuPy or PyTorch stream, an object with __cuda_stream__, or an integer handle",
     why="The launch would go to a stream at an arbitrary address.",
     reference="CUDA driver API, CUstream; cuda.core (__cuda_stream__)",

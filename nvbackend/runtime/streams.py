@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nvbackend.diagnostics import with_article
 from nvbackend.runtime.arrays import describe
 from nvbackend.runtime.rules import STREAM
 
@@ -30,7 +31,7 @@ def stream_handle(stream: Any) -> int:
         return int(handle)
     handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
     if not isinstance(handle, int):
-        STREAM.fail(given=stream if type(stream) is int else describe(stream))
+        STREAM.fail(given=stream if type(stream) is int else with_article(describe(stream)))
     return handle
 
 

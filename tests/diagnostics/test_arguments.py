@@ -111,7 +111,7 @@ def test_a_union_of_kinds_with_brackets_is_understood() -> None:
     call.__annotations__["one"] = "Bracketed"
     assert wrong_arguments(call, ([1],), {}) == []
     assert [found.values["problem"] for found in wrong_arguments(call, (1,), {})] == [
-        "one is 1, a int, and takes Bracketed"
+        "one is 1, an int, and takes Bracketed"
     ]
 
 
@@ -155,12 +155,14 @@ Element = TypeVar("Element", bound=int)
         ("Element", "text", []),
         ("no_such_module.Kind", 3, []),
         ("nvb.no_such_kind", 3, []),
-        ("NoSuchKind", 3, ["one is 3, a int, and takes NoSuchKind"]),
+        ("NoSuchKind", 3, ["one is 3, an int, and takes NoSuchKind"]),
         ("Callable[[int], int] | None", len, []),
-        ("Callable[[int], int] | None", 3, ["one is 3, a int, and takes Callable[[int], int] | None"]),
+        ("Callable[[int], int] | None", 3, ["one is 3, an int, and takes Callable[[int], int] | None"]),
         ("type[int]", int, []),
-        ("type[int]", 3, ["one is 3, a int, and takes type[int]"]),
-        ("traceback.FrameSummary", 3, ["one is 3, a int, and takes traceback.FrameSummary"]),
+        ("type[int]", 3, ["one is 3, an int, and takes type[int]"]),
+        ("Sequence[str]", b"x", ["one[0] is 120, an int, and takes str"]),
+        ("Sequence[int]", b"x", []),
+        ("traceback.FrameSummary", 3, ["one is 3, an int, and takes traceback.FrameSummary"]),
     ],
 )
 def test_what_an_annotation_says_of_an_argument(annotation: str, given: object, problems: list[str]) -> None:

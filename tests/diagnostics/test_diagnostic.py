@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, raise_all
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, Severity, raise_all, with_article
 from nvbackend.diagnostics.diagnostic import printed
 
 STEP = Rule(
@@ -87,6 +87,29 @@ def test_text_shows_the_line_of_source(tmp_path_factory: pytest.TempPathFactory)
     file.write_text("first\n    k.wait_group(1)   \n", encoding="utf-8")
     shown = str(STEP.diagnose(at=Location(str(file), 2, "gemm"), n=9, step=8, up=16)).splitlines()
     assert shown[1] == f"  at {file}:2    k.wait_group(1)"
+
+
+@pytest.mark.parametrize(
+    "noun",
+    [
+        "int",
+        "object",
+        "f16",
+        "s32",
+        "e4m3",
+        "MN-major",
+        "ndarray",
+        "array",
+        "llvmlite",
+        "u32",
+        "str",
+        "float",
+        "K-major",
+        "bf16",
+    ],
+)
+def test_the_article_is_the_one_people_say(noun: str) -> None:
+    assert with_article(noun) == f"{'an' if noun in 'int object f16 s32 e4m3 MN-major ndarray array' else 'a'} {noun}"
 
 
 def test_values_stay_values() -> None:

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes import rules
-from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all
+from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
 from nvbackend.intrinsics.row.row import Operand, RegisterClass, Role, Row
 
 _REACHABLE = {
@@ -56,7 +56,9 @@ def _faults(function: ir.Function, row: Row, operand: Operand, given: object) ->
         return
     if operand.role is Role.IMMEDIATE:
         # Of a call that takes the number as an argument of its own, the boundary names that argument instead.
-        raise WrongKind(_diagnose(row, operand.name, f"it takes an integer, not a {type(given).__name__}", given))
+        raise WrongKind(
+            _diagnose(row, operand.name, f"it takes an integer, not {with_article(type(given).__name__)}", given)
+        )
     values = [given] if isinstance(given, ir.Value) else given
     if not isinstance(values, (list, tuple)) or not all(isinstance(value, ir.Value) for value in values):
         yield _diagnose(row, operand.name, f"it takes {_described(operand)}", given)

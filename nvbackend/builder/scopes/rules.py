@@ -56,7 +56,7 @@ FOREIGN_VALUE = Rule(
 )
 NOT_A_VALUE = Rule(
     id="value.kind",
-    message="{given!r} cannot be used as a {element} value",
+    message="{given!r} cannot be used as a value of {element}",
     fix="{advice}",
     why="Only values of the kernel have a register.",
     reference="docs/guide.md, Values and variables",

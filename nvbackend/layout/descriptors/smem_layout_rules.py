@@ -16,14 +16,14 @@ SIZE = Rule(
 )
 ROWS = Rule(
     id="layout.rows",
-    message="{given} rows: a {major} tile of {element} with {swizzle} swizzle takes a positive multiple of {step}",
+    message="{given} rows: {major} tiles of {element} with {swizzle} swizzle take a positive multiple of {step}",
     fix="use {nearest} rows{other}",
     why="The descriptor's strides step over whole swizzle atoms and core matrices; a part would overlap the next.",
     reference=_LAYOUTS,
 )
 COLUMNS = Rule(
     id="layout.columns",
-    message="{given} columns: a {major} tile of {element} with {swizzle} swizzle takes a positive multiple of {step}",
+    message="{given} columns: {major} tiles of {element} with {swizzle} swizzle take a positive multiple of {step}",
     fix="use {nearest} columns{other}",
     why="The descriptor's strides step over whole swizzle atoms, and an instruction reads 32 bytes of K.",
     reference=_LAYOUTS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing, with_article
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.majors import Major, element_faults
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle as SwizzleMode
@@ -47,7 +47,7 @@ def tile_faults(
     an error of its own (tile.mma-atom, tile.swizzle-atom, layout.major, layout.element).
     """
     atom = gmma_atom(major, swizzle, element)
-    name = f"a {major} tile of {tile[0]} x {tile[1]} {element} with {swizzle} swizzle"
+    name = with_article(f"{major} tile of {tile[0]} x {tile[1]} {element} with {swizzle} swizzle")
     yield from element_faults(major, element)
     for place, (axis, given, step) in enumerate(zip(_AXES, tile, instruction, strict=True)):
         own = size(atom, place)

@@ -45,7 +45,7 @@ def builder() -> KernelBuilder:
         (lambda k: k.global_address(k.arguments[0], f32, 4), "memory.pointer", "ptr addrspace(1)"),
         (lambda k: k.global_address(k.thread_id().ir, f32, 4), "memory.pointer", "address space 1"),
         (lambda k: k.arguments[0].cast("f16"), "call.argument", "element is 'f16', a str"),
-        (lambda k: k.var(0, name=3), "call.argument", "name is 3, a int, and takes str"),
+        (lambda k: k.var(0, name=3), "call.argument", "name is 3, an int, and takes str"),
         (lambda k: k.thread_id().named(None), "call.argument", "name is None"),
         (lambda k: k.tiled_mma(REQUEST, (2, 0)), "mma.warpgroups", "(2, 0)"),
         (lambda k: k.tiled_mma(REQUEST, {0: 1}), "mma.warpgroups", "{0: 1}"),
