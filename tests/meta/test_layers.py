@@ -15,6 +15,7 @@ OUTSIDE = {
     "intrinsics": frozenset({"numpy"}),
     "isel": frozenset({"numpy"}),
     "ptx": frozenset(),
+    "simulator": frozenset({"numpy", "ml_dtypes"}),
 }
 """What a layer may import besides the standard library and this package."""
 OUTSIDE_OF_THE_REST = frozenset({"numpy", "llvmlite", "numba", "cuda", "nvidia", "ml_dtypes"})
@@ -22,7 +23,7 @@ HEAVY = frozenset({"numba", "cuda", "ml_dtypes"})
 """Never imported at the top level of a module; of the others see below."""
 USERS = {
     "llvmlite": ("nvbackend.builder", "nvbackend.codegen"),
-    "numpy": ("nvbackend.builder.thread_tables", "nvbackend.builder.value_tracking"),
+    "numpy": ("nvbackend.builder.thread_tables", "nvbackend.builder.value_tracking", "nvbackend.simulator"),
 }
 """The modules that import a heavy package at their top level, which themselves are imported on use."""
 
@@ -76,6 +77,15 @@ def test_the_ptx_front_end_knows_no_builder() -> None:
     used = {found.module for source in ALL if source.module.startswith("nvbackend.ptx.") for found in imports(source)}
     ours = {module for module in used if module.startswith(f"{PACKAGE}.")}
     assert {module.split(".")[1] for module in ours} == {"diagnostics", "intrinsics", "ptx"}
+
+
+def test_the_simulator_is_an_independent_witness() -> None:
+    """It shares no table with what it checks."""
+    used = {
+        found.module for source in ALL if source.module.startswith("nvbackend.simulator") for found in imports(source)
+    }
+    ours = {module for module in used if module.startswith(f"{PACKAGE}.")}
+    assert {module.split(".")[1] for module in ours} <= {"diagnostics", "ptx", "simulator"}
 
 
 def test_no_import_cycles() -> None:

@@ -1,0 +1,1 @@
+"""Memory as byte arrays: spaces, allocations with their extents, generic addresses."""
