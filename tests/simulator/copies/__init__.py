@@ -1,0 +1,1 @@
+"""Copies of the simulator: addresses against loops over elements."""

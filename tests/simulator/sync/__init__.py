@@ -1,0 +1,1 @@
+"""Barriers, mbarriers and groups of the simulator."""
