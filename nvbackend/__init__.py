@@ -71,13 +71,12 @@ if TYPE_CHECKING:
         MbarrierHandle as MbarrierHandle,
         MbarrierKind as MbarrierKind,
     )
-    from nvbackend.builder.tiles.copy_ring import CopyRing as CopyRing, CopyStage as CopyStage
     from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue as TmaEpilogue
     from nvbackend.builder.tiles.mma.tcgen05 import TiledTcgen05 as TiledTcgen05
     from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma as TiledWarpMma
     from nvbackend.builder.tiles.mma.wgmma import TiledWgmma as TiledWgmma
-    from nvbackend.builder.tiles.pipeline import Ring as Ring, Stage as Stage
     from nvbackend.builder.tiles.register_tensor import RegisterTensor as RegisterTensor
+    from nvbackend.builder.tiles.ring import Ring as Ring, Stage as Stage
     from nvbackend.builder.tiles.tensor import Coordinates as Coordinates, Inside as Inside, Tensor as Tensor
     from nvbackend.builder.values.accumulator import Accumulator as Accumulator, Fragment as Fragment
     from nvbackend.builder.values.values import Operand as Operand, Value as Value
@@ -141,13 +140,12 @@ _NAMES: dict[str, str] = {
         "builder.ops.matrix.tensor_memory": "TensorLoad TmemColumns",
         "builder.ops.matrix.wmma": "WmmaAccumulator WmmaFragment",
         "builder.ops.sync.mbarrier_handle": "MbarrierHandle MbarrierKind",
-        "builder.tiles.copy_ring": "CopyRing CopyStage",
         "builder.tiles.mma.epilogue": "TmaEpilogue",
         "builder.tiles.mma.tcgen05": "TiledTcgen05",
         "builder.tiles.mma.warp_mma": "TiledWarpMma",
         "builder.tiles.mma.wgmma": "TiledWgmma",
-        "builder.tiles.pipeline": "Ring Stage",
         "builder.tiles.register_tensor": "RegisterTensor",
+        "builder.tiles.ring": "Ring Stage",
         "builder.tiles.tensor": "Coordinates Inside Tensor",
         "builder.values.accumulator": "Accumulator Fragment",
         "builder.values.values": "Operand Value",

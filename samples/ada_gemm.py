@@ -29,13 +29,13 @@ def gemm(
     mma = k.tiled_mma(MMA, tile=(ROWS, ROWS))
     acc = mma.accumulator()
 
-    def fetch(step: nvb.Value, stage: nvb.CopyStage) -> None:
-        rows_a.fetch(step, stage["a"])
-        rows_b.fetch(step, stage["b"])
+    def fetch(step: nvb.Value, stage: nvb.Stage[nvb.Tensor]) -> None:
+        rows_a.fetch(step, stage.a)
+        rows_b.fetch(step, stage.b)
 
-    ring = k.copy_ring(STAGES, a=(e4m3, swizzled(e4m3)), b=(e4m3, swizzled(e4m3)))
-    with ring.drain((depth + TILE_K - 1) // TILE_K, fetch) as (_, stage):
-        mma.accumulate(acc, stage["a"], stage["b"])
+    ring = k.pipeline(STAGES, copies="cp.async", a=(e4m3, swizzled(e4m3)), b=(e4m3, swizzled(e4m3)))
+    with ring.steps((depth + TILE_K - 1) // TILE_K, fetch) as (_, stage):
+        mma.accumulate(acc, stage.a, stage.b)
     tile, inside = place_of_c(k, c, row, column, m, n)
     mma.store(acc, tile, where=inside)
 

@@ -46,17 +46,17 @@ def gemm(
     mma = k.tiled_mma(MMA, tile=(ROWS, ROWS))
     acc = mma.accumulator()
 
-    def fetch(step: nvb.Value, stage: nvb.CopyStage) -> None:
-        rows_a.fetch(step, stage["a"])
-        rows_b.fetch(step, stage["b"])
+    def fetch(step: nvb.Value, stage: nvb.Stage[nvb.Tensor]) -> None:
+        rows_a.fetch(step, stage.a)
+        rows_b.fetch(step, stage.b)
 
-    ring = k.copy_ring(STAGES, a=(e4m3, swizzled(e4m3)), b=(e4m3, swizzled(e4m3)))
+    ring = k.pipeline(STAGES, copies="cp.async", a=(e4m3, swizzled(e4m3)), b=(e4m3, swizzled(e4m3)))
     steps = (depth + TILE_K - 1) // TILE_K
-    with ring.drain(steps, fetch) as (step, stage):
+    with ring.steps(steps, fetch) as (step, stage):
         of_a, inside_a = factors(k, scale_a, row, step, steps, m)
         of_b, inside_b = factors(k, scale_b, column, step, steps, n)
         scales_a, scales_b = mma.load_scales_a(of_a, where=inside_a), mma.load_scales_b(of_b, where=inside_b)
-        mma.accumulate(acc, stage["a"], stage["b"], scales_a=scales_a, scales_b=scales_b)
+        mma.accumulate(acc, stage.a, stage.b, scales_a=scales_a, scales_b=scales_b)
     tile, inside = place_of_c(k, c, row, column, m, n)
     mma.store(acc, tile, where=inside)
 

@@ -62,7 +62,7 @@ def things_in_a_hopper_kernel() -> Iterator[Any]:
     yield from (k, k.mma, x, described, k.shared_tile(TILE), k.shared_tiles(TILE, 2), k.tensor(x, Layout((64, 64))))
     yield from (mma, mma.layouts, warps, warps.thread, ring, coordinates, coordinates.below(3, k.thread_id()))
     yield from (k.thread_id(), k.var(0), k.wgmma.accumulator(64), k.register_tensor(f32, (4, 4)))
-    yield from (k.copy_ring(2, a=(f16, Layout((64, 64)))), k.tma_epilogue(described, 64, 1))
+    yield from (k.pipeline(2, copies="cp.async", a=(f16, Layout((64, 64)))), k.tma_epilogue(described, 64, 1))
     yield from (k.mbarrier.array(1, arrivals=1), k.mbarrier.handle())
     yield from (k.wgmma.fragment([k.const(0, u32)] * 4, f16), k.wmma.accumulator("m16n16k16", f32))
     yield k.wmma.load("a", "m16n16k16", f16, k.shared(f16, 256, align=32), stride=16)

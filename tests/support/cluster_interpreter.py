@@ -195,12 +195,19 @@ class Cluster:
             groups.append([])
         elif "wait_group" in row.ptx:
             while len(groups) - 1 > given["pending"]:
-                for destination, source, size in groups.pop(0):
-                    found = np.frombuffer(read(cta.memory, source, size), np.uint8)
-                    cta.memory[_SHARED][destination : destination + size] = found
+                self._move(cta, groups.pop(0))
+        elif row.opcode == "cp.async.mbarrier.arrive":
+            assert row.axes["no_increment"], row.ptx
+            self.copies.append((cta, row, {**given, "copied": [one for group in groups for one in group]}))
+            cta.groups[thread] = [[]]
         else:
             assert {"destination", "source"} == set(given), row.ptx
             groups[-1].append((given["destination"], given["source"], row.axes["size"]))
+
+    def _move(self, cta: Cta, copies: Sequence[tuple[int, int, int]]) -> None:
+        for destination, source, size in copies:
+            found = np.frombuffer(read(cta.memory, source, size), np.uint8)
+            cta.memory[_SHARED][destination : destination + size] = found
 
     def _stmatrix(self, cta: Cta, thread: int, row: Row) -> dict[str, Any] | None:
         """PTX ISA 9.7.14.5.16: lane r gives the address of row r % 8 of matrix r // 8, its registers pairs of rows."""
@@ -296,6 +303,10 @@ class Cluster:
     def _arrives(self, copy: tuple[Cta, Row, dict[str, Any]]) -> None:
         """Move a box, and complete its bytes on the mbarrier of each CTA that gets it."""
         cta, row, given = copy
+        if row.opcode == "cp.async.mbarrier.arrive":
+            self._move(cta, given["copied"])
+            cta.mbarriers[given["barrier"]].arrive()
+            return
         if row.opcode == "cp.async.bulk":
             raw = np.frombuffer(read(cta.memory, given["source"], given["bytes"]), np.uint8).reshape(1, -1)
             self._brought(cta, given, np.array([given["destination"]]), raw)

@@ -10,17 +10,18 @@ from nvbackend.atoms import MmaAtom
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
+from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.tiles.copy_ring import CopyRing, copy_tile
 from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue
 from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_tiled, store_whole
 from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
-from nvbackend.builder.tiles.pipeline import Ring, grouped_tile
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
+from nvbackend.builder.tiles.ring import Ring, TileLayout
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Coordinates, Inside, Tensor, make_identity_tensor, make_tensor
+from nvbackend.builder.tiles.tile_order import grouped_tile
 from nvbackend.builder.tiles.tiled_copy import Part, copy_part
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand, Value
@@ -102,16 +103,11 @@ class Operations(FunctionBuilder):
         `where` is made of the tile's coordinates: `k.identity_tensor(shape, at=...).below(m, n)`. Raises what `copy`
         raises.
         """
-        copy_tile(self, copy, source, destination, where)
+        mine = copy.get_slice(self.thread_id())
+        parts = source.partition(mine.partition_S), destination.partition(mine.partition_D)
+        copy_part(self, copy, *parts, where=None if where is None else where.partition(mine.partition_S))
 
     # -- roles and rings --------------------------------------------------------------------------------------------
-
-    def copy_ring(self, stages: int, **tiles: tuple[ElementType, AnyLayout]) -> CopyRing:
-        """A ring of `stages` stages, each with a tile of every (element type, layout) by its name.
-
-        Raises pipeline.stages for fewer than two stages, pipeline.tiles without a tile.
-        """
-        return CopyRing(self, stages, tiles)
 
     def producer(self, registers: int) -> AbstractContextManager[None]:
         """Run the block in one thread of warpgroup 0, whose threads keep `registers` registers each.
@@ -128,12 +124,46 @@ class Operations(FunctionBuilder):
         """
         return self._roles.consumers(registers)
 
-    def pipeline(self, stages: int, consumers: int, *, multicast: bool = False, **layouts: SmemLayout) -> Ring:
-        """A ring of `stages` stages, each with a tile of every layout by its name, read by `consumers` warpgroups.
+    @overload
+    def pipeline(
+        self,
+        stages: int,
+        consumers: int | None = None,
+        *,
+        copies: str = "tma",
+        multicast: bool = False,
+        **tiles: SmemLayout,
+    ) -> Ring[SharedTile]: ...
 
-        `multicast`: some loads go to all CTAs of the cluster. Call `k.mbarrier.ready` before the first use.
+    @overload
+    def pipeline(
+        self,
+        stages: int,
+        consumers: int | None = None,
+        *,
+        copies: str = "tma",
+        multicast: bool = False,
+        **tiles: tuple[ElementType, AnyLayout],
+    ) -> Ring[Tensor]: ...
+
+    def pipeline(
+        self,
+        stages: int,
+        consumers: int | None = None,
+        *,
+        copies: str = "tma",
+        multicast: bool = False,
+        **tiles: TileLayout,
+    ) -> Ring[Any]:
+        """A ring of `stages` stages, each with a tile of every name: a SharedTile, or of (element, layout) a Tensor.
+
+        A producer fills the stages and `consumers` warpgroups read them; without a number, all threads of the CTA do
+        both, at least two stages (`Ring.steps`). `copies` is "tma" for copies that one thread starts and that complete
+        on an mbarrier (`k.tma`, `k.bulk`, `k.copy` of a TmaCopy), or "cp.async" for copies of each thread. `multicast`:
+        some go to all CTAs of the cluster. Call `k.mbarrier.ready` before the first use, unless all threads copy by
+        cp.async. Raises pipeline.stages, pipeline.tiles, pipeline.consumers.
         """
-        return Ring(self, self._roles, stages, consumers, layouts, multicast=multicast)
+        return Ring(self, self._roles, stages, consumers, tiles, copies=copies, multicast=multicast)
 
     def grouped(self, tile: Operand, rows: Operand, columns: Operand, group: int) -> tuple[Value, Value]:
         """Row and column of tile number `tile` of a grid of `rows` x `columns`, walked `group` rows at a time.

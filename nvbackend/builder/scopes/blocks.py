@@ -102,7 +102,7 @@ class _Block(AbstractContextManager[Yielded]):
         return rules.LEFT.diagnose(at=place, statement=keyword, block=region.describe(), advice=advice)
 
     def _spelled(self) -> str:
-        return f"{'ring' if self._call in ('fill', 'drain', 'feed') else 'k'}.{self._call}"
+        return f"{'ring' if self._call in ('fill', 'drain', 'feed', 'steps') else 'k'}.{self._call}"
 
     def __iter__(self) -> NoReturn:
         rules.NO_WITH.fail(

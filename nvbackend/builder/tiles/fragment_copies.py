@@ -70,13 +70,8 @@ def store_fitting(
     copy_part(k, atom, registers.retile(lambda layout: grouped(layout, count)), part, where=inside)
 
 
-def inside_of(where: Inside, cut: PartCut) -> Inside:
-    """What is inside, of the part that `cut` gives of the coordinates."""
-    return Inside(where.coordinates.partition(cut), where.bounds)
-
-
 def _cut_with(cut: PartCut, tile: Tensor, where: Inside | None) -> tuple[Tensor, Inside | None]:
-    return tile.partition(cut), None if where is None else inside_of(where, cut)
+    return tile.partition(cut), None if where is None else where.partition(cut)
 
 
 def regrouped(cut: PartCut, count: int) -> PartCut:
@@ -111,7 +106,7 @@ def fitting(tile: Tensor, cut: PartCut, where: Inside | None) -> tuple[CopyAtom,
         if values % count == 0:
             atom = universal_copy(element, count * element.bits)
             part = tile.partition(regrouped(cut, count))
-            torn = where is not None and inside_of(where, regrouped(cut, count)).torn() is not None
+            torn = where is not None and where.partition(regrouped(cut, count)).torn() is not None
             if not torn and not access_faults(atom, part.layout, "the tile", Walker(part).align):
                 return atom, count
         count //= 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
-from nvbackend.builder.tiles import pipeline_rules
+from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
@@ -28,7 +28,7 @@ class Roles:
     def producer(self, registers: int) -> Iterator[None]:
         """The block of one thread of warpgroup 0: see `k.producer`."""
         if self._k.threads % WARPGROUP_SIZE or self._k.threads < 2 * WARPGROUP_SIZE:
-            pipeline_rules.ROLES.fail(threads=self._k.threads, warpgroup=WARPGROUP_SIZE, least=2 * WARPGROUP_SIZE)
+            ring_rules.ROLES.fail(threads=self._k.threads, warpgroup=WARPGROUP_SIZE, least=2 * WARPGROUP_SIZE)
         self._producer_registers = registers
         with self._k.if_(self._k.warpgroup_id() == 0):
             self._k.setmaxnreg.dec(registers)
@@ -59,7 +59,7 @@ class Roles:
         wanted = (self._producer_registers + consumers * registers) * WARPGROUP_SIZE
         if wanted > share * self._k.threads:
             left = share * (consumers + 1) - self._producer_registers
-            pipeline_rules.ROLE_REGISTERS.fail(
+            ring_rules.ROLE_REGISTERS.fail(
                 producer=self._producer_registers,
                 consumers=consumers,
                 registers=registers,

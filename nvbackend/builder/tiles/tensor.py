@@ -215,7 +215,7 @@ class Walker:
 
     def _swizzled(self, swizzle: Swizzle, index: Any) -> tuple[Address, Any]:
         """An address before the swizzled index and what is left: whole periods of the pattern stay outside of it."""
-        period = 1 << swizzle.base + swizzle.bits + abs(swizzle.shift)
+        period = swizzle.period
         outside = index // period * period if isinstance(index, int) else 0
         inside = index - outside if isinstance(index, int) else index
         if not isinstance(inside, int):
@@ -303,6 +303,10 @@ class Inside:
     coordinates: Coordinates
     bounds: tuple[Operand | None, ...]
 
+    def partition(self, cut: Cut) -> Inside:
+        """What is inside, of the part that `cut` gives of the coordinates."""
+        return Inside(self.coordinates.partition(cut), self.bounds)
+
     def holds(self, coordinate: Any) -> Value | None:
         """Whether an element is inside, as a predicate; None where nothing bounds it."""
         found: Value | None = None
@@ -367,7 +371,7 @@ def _placed(address: Address, layout: ComposedLayout) -> Partition:
     if isinstance(layout.offset, SmemPtr):
         if layout.offset.bits != address.element.bits:
             ELEMENT.fail(layout=layout, bits=layout.offset.bits, element=address.element)
-        period = 1 << layout.swizzle.base + layout.swizzle.bits + abs(layout.swizzle.shift)
+        period = layout.swizzle.period
         if address.align % period:
             BASE.fail(layout=layout, period=period, align=address.align, advice=address.how_to_align(period))
     _check_bounds(address, layout, plain.reach())

@@ -97,7 +97,7 @@ class ComposedLayout:
         if product(plain.shape) <= _COUNTED:
             return max(plain.offsets()) + 1
         assert isinstance(plain.offset, int)
-        period = 1 << plain.swizzle.base + plain.swizzle.bits + abs(plain.swizzle.shift)
+        period = plain.swizzle.period
         return -(-(plain.offset + cosize(plain.layout_b)) // period) * period
 
     def svg(self) -> str:

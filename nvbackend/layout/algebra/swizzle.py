@@ -45,6 +45,11 @@ class Swizzle:
         """The bits that are changed (CuTe's zzz_msk)."""
         return ((1 << self.bits) - 1) << self.base + max(0, -self.shift)
 
+    @property
+    def period(self) -> int:
+        """After how many indices the pattern repeats."""
+        return 1 << self.base + self.bits + abs(self.shift)
+
     def __call__(self, index: Any) -> Any:
         """The swizzled index, an integer or a builder value; for the latter the arithmetic is emitted."""
         if self.bits == 0:

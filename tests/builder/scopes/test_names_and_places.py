@@ -241,7 +241,7 @@ HUGE = 1 << 40
 SWIZZLED = ComposedLayout(Swizzle(3, 4, 3), SmemPtr(16), Layout((HUGE, 64), (64, 1)))
 CALLS = {
     "swizzled tensor": lambda k: k.tensor(k.shared(f16, 4096, align=1024), SWIZZLED),
-    "copy ring": lambda k: k.copy_ring(2, tile=(f16, SWIZZLED)),
+    "copy ring": lambda k: k.pipeline(2, copies="cp.async", tile=(f16, SWIZZLED)),
     "coordinates": lambda k: k.identity_tensor(((HUGE, 1), HUGE)).below(4, 4).torn(),
     "registers": lambda k: k.register_tensor(i32, Layout((4, HUGE), (1, 0))),
     "negative registers": lambda k: k.register_tensor(i32, Layout(4, -1)),

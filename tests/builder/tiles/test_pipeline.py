@@ -8,7 +8,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.tiles.pipeline_rules import RING
+from nvbackend.builder.tiles.ring_rules import RING
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.host import run_on_host
@@ -61,10 +61,10 @@ def test_a_ring_without_stages_is_refused(stages):
 def test_a_ring_that_all_threads_fill_has_two_stages_at_least(stages):
     k = KernelBuilder("ring", "sm_80", threads=128)
     if stages >= 2:
-        assert k.copy_ring(stages, a=(f16, Layout((64, 64)))).stages == stages
+        assert k.pipeline(stages, copies="cp.async", a=(f16, Layout((64, 64)))).stages == stages
         return
     with pytest.raises(nvb.DiagnosticError, match=rf"(?s)a ring of {stages} stage.*use at least 2\b"):
-        k.copy_ring(stages, a=(f16, Layout((64, 64))))
+        k.pipeline(stages, copies="cp.async", a=(f16, Layout((64, 64))))
 
 
 def test_one_stage_can_not_be_held_back():

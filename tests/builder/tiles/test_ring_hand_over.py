@@ -6,6 +6,7 @@ mask or number of arrivals is a wrong element or a deadlock.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -208,26 +209,103 @@ def test_the_boxes_of_a_copy_are_shared_out(cluster: int) -> None:
                 assert memory[place : place + 2].view(np.uint16)[0] == matrix[40 + row, 72 + column], (rank, row)
 
 
+ROW_MAJOR = Layout((32, 8), (8, 1))
+FETCHES = {
+    "bulk": ("tma", lambda k, x, step, tile, full: k.bulk.load(tile.address, x + step * 256, 512, full)),
+    "cp.async": (
+        "cp.async",
+        lambda k, x, step, tile, full: k.cp_async.copy(
+            tile.at(k.thread_id() % 32, 0), x + (step * 256 + k.thread_id() % 32 * 8), 16
+        ),
+    ),
+}
+
+
+def rows_kernel(target: str, threads: int, cluster: int = 1) -> Recorded:
+    """With x, from which rows are copied, and `out`, to which they go in the opposite order."""
+    parameters = [Parameter("x", Pointer(f16, align=16)), Parameter("out", Pointer(f16))]
+    return Recorded("ring", target, threads=threads, cluster=cluster, parameters=parameters)
+
+
+def write_reversed(k: Any, out: Any, step: Any, tile: Any) -> None:
+    row = k.thread_id() % 32
+    for column in range(8):
+        out[step * 256 + row * 8 + column] = tile[31 - row, column]
+
+
+def check_reversed(k: Any, steps: int, **others: Any) -> None:
+    """Every step's rows are in the opposite order."""
+    source = numbers(steps * 32, 8)
+    for seed in range(3):
+        found = np.zeros_like(source)
+        Cluster(k, {**others, "x": source, "out": found}, seed).run()
+        assert np.array_equal(found.reshape(steps, 32, 8), source.reshape(steps, 32, 8)[:, ::-1])
+
+
+@pytest.mark.parametrize("kind", FETCHES)
 @pytest.mark.parametrize("stages", [2, 3, 4])
-def test_a_ring_of_threads_copies_hands_every_step_over(stages: int) -> None:
-    """cp.async arrives when its group is waited for, and each thread reads what another one has copied."""
-    layout = Layout((32, 8), (8, 1))
-    k = Recorded("ring", "sm_80", threads=32, parameters=[Parameter("x", Pointer(f16)), Parameter("out", Pointer(f16))])
+def test_a_ring_that_all_threads_read_hands_every_step_over(kind: str, stages: int) -> None:
+    """In two runs of steps, of which the second goes on where the first has ended."""
+    copies, start = FETCHES[kind]
+    k = rows_kernel("sm_80" if kind == "cp.async" else "sm_90a", 32)
     x, out = k.arguments
-    thread = k.thread_id()
-    ring = k.copy_ring(stages, x=(f16, layout))
+    ring = k.pipeline(stages, copies=copies, x=(f16, ROW_MAJOR))
+    if kind != "cp.async":
+        k.mbarrier.ready()
+    for first in (0, STEPS):
 
-    def fetch(step: Any, stage: Any) -> None:
-        k.cp_async.copy(stage["x"].at(thread, 0), x + (step * 256 + thread * 8), 16)
+        def fetch(step: Any, stage: Any, first: int = first) -> None:
+            start(k, x, step + first, stage.x, None if kind == "cp.async" else stage.full)
 
-    with ring.drain(STEPS, fetch) as (step, stage):
-        for column in range(8):
-            out[step * 256 + thread * 8 + column] = stage["x"][31 - thread, column]
+        with ring.steps(STEPS, fetch) as (step, stage):
+            write_reversed(k, out, step + first, stage.x)
+        k.barrier.sync()
     k.finish()
-    source = numbers(STEPS * 32, 8)
-    found = np.zeros_like(source)
-    Cluster(k, {"x": source, "out": found}).run()
-    assert np.array_equal(found.reshape(STEPS, 32, 8), source.reshape(STEPS, 32, 8)[:, ::-1])
+    check_reversed(k, 2 * STEPS)
+
+
+@pytest.mark.parametrize("kind", FETCHES)
+@pytest.mark.parametrize("stages", [1, 3])
+def test_a_ring_with_roles_takes_every_kind_of_copy(kind: str, stages: int) -> None:
+    copies, start = FETCHES[kind]
+    k = rows_kernel("sm_90a", 256)
+    x, out = k.arguments
+    ring = k.pipeline(stages, 1, copies=copies, x=(f16, ROW_MAJOR))
+    k.mbarrier.ready()
+    with k.if_(k.warpgroup_id() == 0), k.one_thread() if kind == "bulk" else nullcontext():
+        with k.range(STEPS) as step, ring.fill() as stage:
+            start(k, x, step, stage.x, stage.full)
+        ring.finish()
+    with k.if_(k.warpgroup_id() == 1), k.range(STEPS) as step, ring.drain() as stage:
+        write_reversed(k, out, step, stage.x)
+        k.barrier.sync(1, 128)
+    k.finish()
+    check_reversed(k, STEPS)
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_all_threads_read_boxes_that_are_shared_out(cluster: int) -> None:
+    """Each CTA loads its part of every tile, for all CTAs."""
+    box = ROWS // cluster, COLUMNS
+    parameters = [Parameter("a", nvb.TensorMap(f16, box, 32)), Parameter("out", Pointer(f16))]
+    k = Recorded("ring", "sm_90a", threads=32, cluster=cluster, parameters=parameters)
+    a, out = k.arguments
+    ring = k.pipeline(3, multicast=cluster > 1, a=TILE)
+    k.mbarrier.ready()
+    fetch = lambda step, stage: k.tma.load(stage.a, a, (step * ROWS, 0), stage.full, multicast=cluster > 1)  # noqa: E731
+    with ring.steps(STEPS, fetch) as (step, stage):
+        whole = k.tensor(stage.a.address.cast(f16), stage.a.cute)
+        place = (k.cluster.rank() * STEPS + step) * (ROWS * COLUMNS)
+        for first in range(0, ROWS * COLUMNS, 32):
+            index = k.thread_id() + first
+            out[place + index] = whole[index // COLUMNS, index % COLUMNS]
+    k.cluster.sync()
+    k.finish()
+    source = numbers(STEPS * ROWS, COLUMNS)
+    for seed in range(3):
+        found = np.zeros((cluster, STEPS * ROWS, COLUMNS), np.uint16)
+        Cluster(k, {"a": TensorMap(source, box, 32), "out": found}, seed).run()
+        assert all(np.array_equal(one, source) for one in found)
 
 
 @pytest.mark.parametrize("cluster", [2, 4])

@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
-from nvbackend.builder.tiles.pipeline_rules import RING_IN_FLIGHT
+from nvbackend.builder.tiles.ring_rules import RING_IN_FLIGHT
 
 A = nvb.TensorMap(f16, box=(64, 64))
 

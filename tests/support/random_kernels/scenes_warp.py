@@ -100,7 +100,7 @@ def tiled_copies(w: Writer, name: str) -> None:
         w.call(body, w.k, *given)
 
 
-def copy_ring(w: Writer, name: str) -> None:
+def steps_ring(w: Writer, name: str) -> None:
     """Tiles by cp.async some steps ahead, summed."""
     given = kernel(w, name, *pointers("a", "b", a=f16), ("steps", nvb.Scalar(i32)))
     if given is None:
@@ -108,22 +108,22 @@ def copy_ring(w: Writer, name: str) -> None:
     k, (a, b, steps) = w.k, given
     rows, columns = w.one(32, 64), w.one(32, 64)
     plain = Layout((rows, columns), (columns, 1))
-    ring = w.call(k.copy_ring, w.count(2, 3, 4), x=(f16, plain))
+    ring = w.call(k.pipeline, w.count(2, 3, 4), copies="cp.async", x=(f16, plain))
     threads = Layout((128 // (columns // 8), columns // 8), (columns // 8, 1))
     fill = w.call(make_tiled_copy, w.call(nvb.tiled.cp_async_copy, f16, cache="cg"), threads, Layout((1, 8)))
     if ring is None or fill is None:
         return
 
     def fetch(step: Any, stage: Any) -> None:
-        k.copy_tile(fill, k.tensor(a + step * (rows * columns), plain), stage["x"])
+        k.copy_tile(fill, k.tensor(a + step * (rows * columns), plain), stage.x)
 
     def use(found: Any) -> None:
         _, stage = found
-        value = w.call(operator.getitem, stage["x"], (w.call(k.thread_id) % rows, w.one(0, 1, columns - 1)))
+        value = w.call(operator.getitem, stage.x, (w.call(k.thread_id) % rows, w.one(0, 1, columns - 1)))
         if value is not None:
             w.call(operator.setitem, b, w.call(k.thread_id), value.to(f32))
 
-    w.inside(use, ring.drain, w.one(steps, steps, 4, 0), fetch)
+    w.inside(use, ring.steps, w.one(steps, steps, 4, 0), fetch)
 
 
 def register_tensors(w: Writer, name: str) -> None:
@@ -207,4 +207,4 @@ def matrices(w: Writer, name: str) -> None:
     w.call(operator.setitem, a.cast(u32), thread, words[0])
 
 
-SCENES = (wmma, tiled_mma, tiled_copies, copy_ring, register_tensors, mbarriers, matrices)
+SCENES = (wmma, tiled_mma, tiled_copies, steps_ring, register_tensors, mbarriers, matrices)

@@ -184,9 +184,9 @@ def test_ldmatrix_reads_what_its_rows_are(element, major, form):
 def test_a_ring_waits_before_it_is_read_and_fills_behind_the_barrier():
     scene = Scene()
     k, fetched = scene.k, []
-    ring = k.copy_ring(3, a=(f16, SWIZZLED))
-    with ring.drain(scene.n, lambda step, stage: fetched.append(stage["a"].shape)) as (_, stage):
-        assert stage["a"].shape == (64, 64)
+    ring = k.pipeline(3, copies="cp.async", a=(f16, SWIZZLED))
+    with ring.steps(scene.n, lambda step, stage: fetched.append(stage.a.shape)) as (_, stage):
+        assert stage.a.shape == (64, 64)
     assert fetched == [(64, 64)] * 3  # two in front of the loop, one in it
     commit, wait = "cp.async.commit_group", "cp.async.wait_group"
     assert scene.opcodes() == [commit, commit, wait, "bar.sync", commit]
@@ -261,11 +261,11 @@ def on_an_older_chip():
 
 
 def one_stage():
-    Scene().k.copy_ring(1, a=(f16, SWIZZLED))
+    Scene().k.pipeline(1, copies="cp.async", a=(f16, SWIZZLED))
 
 
 def no_tiles():
-    Scene().k.copy_ring(2)
+    Scene().k.pipeline(2, copies="cp.async")
 
 
 MISTAKES = {

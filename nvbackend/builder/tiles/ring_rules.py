@@ -20,8 +20,8 @@ RING_TILES = Rule(
 )
 RING_CONSUMERS = Rule(
     id="pipeline.consumers",
-    message="a ring that waits for {given} consumer warpgroup(s), where {there} can drain it",
-    fix="make it with k.pipeline(stages, {there}, ...)",
+    message="a ring that waits for {given} consumer warpgroup(s), where {there} drain it",
+    fix="make it with k.pipeline(stages{advice}, ...)",
     why="A stage is free when every consumer has arrived: with one too many it never is.",
     reference="PTX ISA 9.7.13.15 (mbarrier phases)",
 )
@@ -43,16 +43,9 @@ RING_IN_FLIGHT = Rule(
 RING_NOT_READY = Rule(
     id="pipeline.not-ready",
     message="ring.{call}() waits at mbarriers that no barrier has made visible since they were initialised",
-    fix="call k.mbarrier.ready() between the last k.pipeline(...) and the roles",
+    fix="call k.mbarrier.ready() after the last k.pipeline(...), before a ring is used",
     why="A thread may wait at a barrier before it is initialised, and wait forever.",
     reference="PTX ISA 9.7.13.15 (mbarrier.init), 9.7.13.4 (fence.mbarrier_init)",
-)
-GROUP = Rule(
-    id="pipeline.group",
-    message="tiles cannot be walked {given} rows at a time",
-    fix="use a positive integer; 1 walks row by row",
-    why="The tile's place would be a quotient by zero, which is not an error on the GPU: any tile may come out.",
-    reference="PTX ISA 9.7.1 (div, rem: division by zero)",
 )
 ROLES = Rule(
     id="pipeline.roles",

@@ -1,0 +1,368 @@
+"""The ring: stages of shared memory that copies fill while earlier stages are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar
+
+from nvbackend.builder.core.control import holding
+from nvbackend.builder.core.instructions import mbarrier_address
+from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.scopes.blocks import with_block
+from nvbackend.builder.tiles import ring_rules
+from nvbackend.builder.tiles.roles import Roles
+from nvbackend.builder.tiles.stage_uses import multiply_in_flight
+from nvbackend.builder.tiles.tensor import Tensor, make_tensor
+from nvbackend.builder.values.values import Operand, Value
+from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.copy import tcgen05_memory, tma
+from nvbackend.intrinsics.row.guard import GUARD, guarded
+from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE, Scope
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Semantics
+from nvbackend.intrinsics.row.types import ElementType, s32
+from nvbackend.intrinsics.sync import mbarrier
+from nvbackend.isel.machine import facts
+from nvbackend.isel.target.variants import VARIANT
+from nvbackend.layout import AnyLayout, ComposedLayout, cosize, size
+from nvbackend.layout.descriptors.smem_layout import SmemLayout
+
+Tile = TypeVar("Tile", bound="SharedTile | Tensor")
+TileLayout: TypeAlias = "SmemLayout | tuple[ElementType, AnyLayout]"
+"""A tile of a stage: the layout of a SharedTile, or the element type and the layout of a Tensor."""
+COPIES = ("tma", "cp.async")
+
+
+class Stage(Generic[Tile]):
+    """A stage of a ring: its tiles by name, and `full`, the mbarrier that its copies complete on, where it has one."""
+
+    __slots__ = ("full", "tiles")
+    full: Address
+
+    def __init__(self, tiles: dict[str, Tile], full: Address | None) -> None:
+        self.tiles = tiles
+        if full is not None:
+            self.full = full
+
+    def __getattr__(self, name: str) -> Tile:
+        if name not in self.tiles:
+            raise AttributeError(f"a stage of this ring has the tiles {', '.join(self.tiles)}, and no {name}")
+        return self.tiles[name]
+
+    def __repr__(self) -> str:
+        return f"<stage of {', '.join(self.tiles)}>"
+
+
+Fetch: TypeAlias = "Callable[[Value, Stage[Any]], None]"
+"""Starts the copies of a step, given its number and its stage."""
+
+
+@user_facing
+class Ring(Generic[Tile]):
+    """`stages` of shared memory, each with a tile of every name, made by `k.pipeline`.
+
+    With `consumers` one role fills the stages and another drains them. A stage has a `full` mbarrier (its copies have
+    arrived) and an `empty` one (all have read it). Every role walks the stages in order, and the parity that it waits
+    for flips when the stage index wraps. `empty` completes with one arrival of each consumer warpgroup of each CTA that
+    the copies are multicast to. Without `consumers` all threads fill and read the stages together: see `steps`.
+    """
+
+    def __init__(
+        self,
+        k: FunctionBuilder,
+        roles: Roles,
+        stages: int,
+        consumers: int | None,
+        tiles: Mapping[str, TileLayout],
+        *,
+        copies: str,
+        multicast: bool,
+    ) -> None:
+        if copies not in COPIES:
+            VARIANT.fail(instruction="copies of k.pipeline", reason=f"{copies!r} is not one of {', '.join(COPIES)}")
+        if stages < (least := 2 if consumers is None else 1):
+            because = "No stage could be filled while another is read." if stages else "There is no buffer to fill."
+            ring_rules.RING.fail(stages=stages, needed=least, because=because)
+        if not tiles or not tiles.keys().isdisjoint(Stage.__slots__):
+            ring_rules.RING_TILES.fail(given=", ".join(tiles) or "none", taken=", ".join(Stage.__slots__))
+        warpgroups = k.threads // WARPGROUP_SIZE
+        if consumers is not None and not 1 <= consumers <= warpgroups:
+            _fail_consumers(consumers, warpgroups)
+        self._k = k
+        self._roles = roles
+        self._by_threads = copies == "cp.async"
+        self.stages = stages
+        self.consumers = consumers
+        self.peers = k.cluster_size if multicast else 1
+        self._tiles = {name: _lay_out(k, name, tile, stages) for name, tile in tiles.items()}
+        self.bytes = sum(tile.bytes for tile in self._tiles.values())
+        self._full: Address | None = None
+        self._walk: _Walk | None = None
+        if consumers is not None or not self._by_threads:
+            self._full = k.mbarrier.array(stages, WARPGROUP_SIZE if self._by_threads else 1, name="full")
+        if consumers is not None and self._full is not None:
+            self._walk = _Walk(k, stages, self._full, consumers * self.peers)
+        self._done = k.var(0, s32, name="done") if consumers is None and not self._by_threads else None
+        """How many steps there were before, by which the phase of `full` is known."""
+        self._drained_from = 0
+        """How many instructions there were where the last drain began."""
+
+    def __repr__(self) -> str:
+        return f"<ring of {self.stages} stages of {', '.join(self._tiles)}, {self.bytes} bytes each>"
+
+    # -- all threads fill and read ----------------------------------------------------------------------------------
+
+    @with_block
+    def steps(self, count: Operand, fetch: Fetch) -> Iterator[tuple[Value, Stage[Tile]]]:
+        """Run the block for each of `count` steps with its number and its stage. All threads of the CTA execute it.
+
+        `fetch(step, stage)` starts the copies of a step, `stages` - 1 steps ahead, and only for steps that exist: with
+        cp.async those of each thread, else all of them, in one thread. After the block nothing is pending, but the
+        stages must not be written again before a `k.barrier.sync()`.
+        """
+        k, ahead = self._k, self.stages - 1
+        if self._walk is not None:
+            ring_rules.RING_CONSUMERS.fail(given=self.consumers, there="all threads", advice="")
+        self._check_ready("steps")
+        for first in range(ahead):
+            self._fetch(k.const(first, s32), count, fetch)
+        with k.range(count) as step:
+            if self._full is None:
+                k.cp_async.wait_group(ahead - 1)
+            else:
+                k.mbarrier.wait(self._full + self._place(step), self._since_start(step) // self.stages & 1)
+            (k.cluster if self.peers > 1 else k.barrier).sync()  # all are done with the stage that is filled next
+            self._fetch(step + ahead, count, fetch)
+            yield step, self._stage(self._place(step))
+        if self._done is not None:
+            self._done += k.math.max(count, k.const(0, s32))
+
+    def _since_start(self, step: Value) -> Value:
+        return step if self._done is None else self._done + step
+
+    def _place(self, step: Value) -> Value:
+        return self._since_start(step) % self.stages
+
+    def _fetch(self, step: Value, count: Operand, fetch: Fetch) -> None:
+        """Start the copies of a step; those of threads as one group, an empty one past the end: waits count groups."""
+        k = self._k
+        with k.if_(step < count):
+            stage = self._stage(self._place(step))
+            if self._by_threads:
+                fetch(step, stage)
+            else:
+                with k.one_thread():
+                    k.mbarrier.arrive(stage.full, expect_tx=self.bytes)
+                    fetch(step, stage)
+        if self._by_threads:
+            k.cp_async.commit_group()
+
+    # -- one role fills, another drains -----------------------------------------------------------------------------
+
+    @with_block
+    def fill(self) -> Iterator[Stage[Tile]]:
+        """Wait until the next stage is empty and yield it to copy into: for one thread, or a warpgroup with cp.async.
+
+        Its bytes are announced before the block; with cp.async, the threads' copies arrive at `full` after it.
+        """
+        k = self._k
+        who = "all threads of a producer warpgroup" if self._by_threads else "one producer thread"
+        alone = self._by_threads and k.core.alone() is not None
+        walk = self._role("fill", who, wrong=alone or self._roles.consuming is not None)
+        index = walk.index.value
+        k.mbarrier.wait(walk.empty + index, walk.phase ^ 1)
+        full = walk.full + index
+        if not self._by_threads:
+            k.mbarrier.arrive(full, expect_tx=self.bytes)
+        with holding(k.core, "fill"):
+            yield self._stage(index)
+        if self._by_threads:
+            k.cp_async.mbarrier_arrive(full, no_increment=True)
+        walk.advance()
+
+    @with_block
+    def drain(self, in_flight: int = 0) -> Iterator[Stage[Tile]]:
+        """For every thread of a consumer warpgroup: wait until the next stage is full and yield it to read.
+
+        After the block the stage is released. With `in_flight` = 1 the stage before it is, whose mma the wait in the
+        block has drained; then `release` gives back the last one. Raises pipeline.in-flight where no wait has drained
+        the mma of a stage that is filled again.
+        """
+        k = self._k
+        if self._roles.consuming not in (None, self.consumers):
+            _fail_consumers(self.consumers or "no", self._roles.consuming)
+        if in_flight not in range(len(_GIVEN_BACK)) or in_flight >= self.stages:
+            because = "The stage that is held back would never come free, and the producer would wait forever."
+            stages = f"{self.stages} (drained with {in_flight} in flight)"
+            ring_rules.RING.fail(stages=stages, needed=2, because=because)
+        walk = self._role("drain", "all threads of a consumer warpgroup", wrong=k.core.alone() is not None)
+        index = walk.index.value
+        self._drained_from = sum(1 for _ in k.machine.instructions())
+        k.mbarrier.wait(walk.full + index, walk.phase)
+        with holding(k.core, "drain"):
+            yield self._stage(index)
+        self._check_drained(*_GIVEN_BACK[int(in_flight)], rounds=1 + int(in_flight))
+        if in_flight == 0:
+            self._release(walk, index, when=None)
+        else:
+            self._release(walk, walk.before(index), when=walk.unreleased != 0)
+            walk.unreleased.set(1)
+        walk.advance()
+
+    @with_block
+    def feed(self) -> Iterator[Stage[Tile]]:
+        """For one thread that issues tcgen05.mma: wait until the next stage is full and yield it to multiply.
+
+        After the block the stage becomes empty once the mma of the block have read it: a tcgen05.commit arrives at the
+        `empty` barrier, of every CTA that the copies are multicast to. The ring has consumers=1.
+        """
+        k = self._k
+        walk = self._role("feed", "one thread that issues tcgen05.mma", wrong=self._roles.consuming is not None)
+        index = walk.index.value
+        k.mbarrier.wait(walk.full + index, walk.phase)
+        with holding(k.core, "feed"):
+            yield self._stage(index)
+        shared = self.peers > 1
+        mask = {"multicast_mask": (1 << self.peers) - 1} if shared else {}
+        barrier = mbarrier_address(k.core, walk.empty + index).ir
+        k.emit(tcgen05_memory.commit(multicast=shared), {"barrier": barrier, **mask})
+        walk.advance()
+
+    def release(self) -> None:
+        """Give back the stage that drain(in_flight=1) still holds. Its mma must be drained (pipeline.in-flight)."""
+        walk = self._role("release")
+        self._check_drained("ring.release()", "the last stage", "put k.wgmma.wait_group(0) before this line")
+        self._release(walk, walk.before(walk.index.value), when=walk.unreleased != 0)
+        walk.unreleased.set(0)
+
+    def finish(self) -> None:
+        """For the producer, at its end: wait until every stage has come back.
+
+        After that no arrival at this CTA's barriers is outstanding, so the CTA may end.
+        """
+        walk = self._role("finish")
+        with self._k.range(self.stages):
+            self._k.mbarrier.wait(walk.empty + walk.index.value, walk.phase ^ 1)
+            walk.advance()
+
+    def _release(self, walk: _Walk, index: Value, when: Value | None) -> None:
+        """One thread for each CTA of the multicast arrives at that CTA's `empty` barrier."""
+        k = self._k
+        thread = k.thread_id() % WARPGROUP_SIZE
+        chosen = thread < self.peers if when is None else (thread < self.peers) & when
+        known = {} if self._roles.consuming is None else {facts.ARRIVALS: self._roles.consuming * self.peers}
+        barrier = mbarrier_address(k.core, walk.empty + index)
+        if k.cluster_size > 1:
+            barrier = k.cluster.map_to_peer(barrier, thread)
+        row = guarded(mbarrier.arrive("cluster" if k.cluster_size > 1 else "cta"))
+        k.emit(row, {"barrier": barrier.ir, GUARD: chosen.ir}, facts=known)
+
+    # -- stages, and what is checked of them ------------------------------------------------------------------------
+
+    def _stage(self, index: Value) -> Stage[Tile]:
+        full = None if self._full is None else self._full + index
+        return Stage({name: tile.at(index) for name, tile in self._tiles.items()}, full)
+
+    def _role(self, call: str, who: str = "", *, wrong: bool = False) -> _Walk:
+        """Raises pipeline.consumers without roles, pipeline.role in the wrong one, and what `_check_ready` raises."""
+        if self._walk is None:
+            _fail_consumers("no", self._roles.consuming or max(1, self._k.threads // WARPGROUP_SIZE - 1))
+        if wrong:
+            ring_rules.RING_ROLE.fail(call=call, who=who, block=self._k.core.regions[-1].describe())
+        self._check_ready(call)
+        return self._walk
+
+    def _check_ready(self, call: str) -> None:
+        """Raises pipeline.not-ready where no barrier followed the set-up of the mbarriers."""
+        if self._full is None:
+            return
+        for instruction in reversed(list(self._k.machine.instructions())):
+            if _synchronises(instruction.semantics):
+                return
+            if instruction.semantics.mbarrier is MbarrierUse.INIT:
+                ring_rules.RING_NOT_READY.fail(call=call)
+
+    def _check_drained(self, call: str, stage: str, advice: str, rounds: int = 1) -> None:
+        """Raises pipeline.in-flight where a loop gives back a stage whose mma are certainly not waited for.
+
+        The stage is given back at the end of the last of `rounds` rounds, of which the first multiplies it.
+        """
+        k = self._k.core
+        if k.attached or not any(region.kind in _LOOPS for region in k.regions):
+            return
+        places = [k.places.of_address(tile.first.bytes.ir) for tile in self._tiles.values()]
+        instructions = list(k.machine.instructions())[self._drained_from :]
+        tiles = {place.object for place in places if place is not None}
+        reader = multiply_in_flight(instructions, instructions * (rounds - 1), tiles)
+        if reader is not None:
+            line = f" of line {reader.location.line}" if reader.location else ""
+            ring_rules.RING_IN_FLIGHT.fail(call=call, stage=stage, reader=reader.opcode, line=line, advice=advice)
+
+
+class _Walk:
+    """Where a role is in the ring, and the mbarriers of its stages."""
+
+    def __init__(self, k: FunctionBuilder, stages: int, full: Address, arrivals: int) -> None:
+        self._k = k
+        self._stages = stages
+        self.full = full
+        self.empty = k.mbarrier.array(stages, arrivals, name="empty")
+        self.index = k.var(0, s32, name="stage")
+        self.phase = k.var(0, s32, name="phase")
+        self.unreleased = k.var(0, s32, name="unreleased")
+
+    def before(self, index: Value) -> Value:
+        """The stage before this one."""
+        return self._k.select(index == 0, self._stages - 1, index - 1)
+
+    def advance(self) -> None:
+        """Go on to the next stage."""
+        following = self.index + 1
+        wrapped = following == self._stages
+        self.phase.set(self._k.select(wrapped, self.phase ^ 1, self.phase.value))
+        self.index.set(self._k.select(wrapped, 0, following))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tiles:
+    """The tiles of one name, one per stage: where they begin, the bytes that are copied to each, and each of them."""
+
+    first: Address
+    bytes: int
+    at: Callable[[Value], Any]
+
+
+def _lay_out(k: FunctionBuilder, name: str, tile: TileLayout, stages: int) -> _Tiles:
+    if isinstance(tile, SmemLayout):
+        shared = k.shared_tiles(tile, stages, name=name)
+        return _Tiles(shared.first, tile.bytes, shared.at)
+    element, layout = tile
+    if isinstance(layout, ComposedLayout):
+        count, period = layout.reach(), layout.in_elements().swizzle.period
+    else:
+        count, period = cosize(layout), 1
+    align = max(tma.TENSOR_ALIGNMENT, element.bytes_for(period))
+    memory, step = k.shared(element, stages * count, align=align, name=name), element.bytes_for(count)
+    return _Tiles(
+        memory, element.bytes_for(size(layout)), lambda index: make_tensor(k, memory.steps(index, step), layout)
+    )
+
+
+def _fail_consumers(given: object, there: int) -> NoReturn:
+    ring_rules.RING_CONSUMERS.fail(given=given, there=f"{there} can", advice=f", {there}")
+
+
+_GIVEN_BACK = (
+    ("ring.drain()", "its stage", "use ring.drain(in_flight=1), or leave no group in flight"),
+    ("ring.drain(in_flight=1)", "the stage before", "let the wait in the block leave at most one group in flight"),
+)
+"""By how many groups stay in flight: the call, what it gives back, and what to do where that is still read."""
+_LOOPS = ("range", "loop")
+"""The kinds of blocks that run more than once."""
+
+
+def _synchronises(said: Semantics) -> bool:
+    """Whether threads wait there for each other: then mbarriers that one thread has initialised are visible to all."""
+    return said.waits_at(Scope.CTA) or said.waits_at(Scope.CLUSTER)
