@@ -264,16 +264,10 @@ def fragment_bits(shape: MatrixShape, count: int, *, transposed: bool) -> Layout
     if not transposed:
         matrices = ((count, _MATRIX_BITS),) if count > 1 else ()
         return _modes(((WARP_SIZE, _REGISTER_BITS),), ((_REGISTER_BITS, 1), *matrices))
-    neighbours: tuple[tuple[int, int], ...] = ((2, _ROW_BITS),)
-    bits = BYTE_BITS
-    if shape is HALVES:
-        bits = 2 * BYTE_BITS
-    else:
-        neighbours += ((2, _ROW_BITS // 2),)  # half a row on
-        if shape.registers > 1:
-            neighbours += ((shape.registers, 2 * _ROW_BITS),)
-    if count > 1:
-        neighbours += ((count, rows_of(shape) * _ROW_BITS),)
+    bits = 2 * BYTE_BITS if shape is HALVES else BYTE_BITS
+    half_a_row = () if shape is HALVES else ((2, _ROW_BITS // 2),)
+    whole = ((shape.registers, 2 * _ROW_BITS), (count, rows_of(shape) * _ROW_BITS))
+    neighbours = ((2, _ROW_BITS), *half_a_row, *(one for one in whole if one[0] > 1))
     lanes = ((_QUAD, 2 * shape.registers * _ROW_BITS), (CORE_ROWS, bits))
     return _modes(lanes, ((bits, 1), *neighbours))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from nvbackend.isel.flow.graphs import immediate_dominators, postorder
+from nvbackend.isel.flow.graphs import immediate_dominators, postorder, reached
 
 Successors = Mapping[str, Sequence[str]]
 
@@ -38,25 +38,15 @@ class ControlFlow:
 
     def reached(self, starts: Iterable[str], ends: Collection[str | None] = ()) -> set[str]:
         """`starts` and the blocks that can be reached from them, up to and without `ends`."""
-        found = {start for start in starts if start not in ends}
-        waiting = list(found)
-        while waiting:
-            for successor in self.successors[waiting.pop()]:
-                if successor not in found and successor not in ends:
-                    found.add(successor)
-                    waiting.append(successor)
-        return found
+        return reached(starts, self.successors.__getitem__, without=ends)
 
     def reaching(self, block: str, inside: Collection[str]) -> set[str]:
         """The blocks of `inside` from which `block` can be reached without leaving `inside`."""
-        found: set[str] = set()
-        waiting = [block]
-        while waiting:
-            for predecessor in self.predecessors[waiting.pop()]:
-                if predecessor in inside and predecessor not in found:
-                    found.add(predecessor)
-                    waiting.append(predecessor)
-        return found
+
+        def before(name: str) -> list[str]:
+            return [one for one in self.predecessors[name] if one in inside]
+
+        return reached(before(block), before)
 
     @cached_property
     def meeting(self) -> dict[str, str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
@@ -28,6 +28,20 @@ def postorder(starts: Iterable[Node], following: Callable[[Node], Iterable[Node]
                 finished.append(node)
                 path.pop()
     return finished
+
+
+def reached(
+    starts: Iterable[Node], following: Callable[[Node], Iterable[Node]], *, without: Container[Node | None] = ()
+) -> set[Node]:
+    """`starts` and what can be reached from them, not through the nodes `without`."""
+    found = {start for start in starts if start not in without}
+    waiting = list(found)
+    while waiting:
+        for other in following(waiting.pop()):
+            if other not in found and other not in without:
+                found.add(other)
+                waiting.append(other)
+    return found
 
 
 def on_cycles(order: Sequence[Node], before: Callable[[Node], Iterable[Node]]) -> set[Node]:

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Iterator
 
 from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.isel.flow.finished import kept, with_successors
+from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction
 
 THREADS = "threads"
@@ -83,11 +84,4 @@ def coming(function: MachineFunction) -> dict[str, int]:
 
 def reachable(function: MachineFunction, starts: Iterable[str], *, without: Container[str] = ()) -> set[str]:
     """The blocks that can be reached from `starts`, themselves included, not through the blocks `without`."""
-    waiting = [start for start in starts if start not in without]
-    found = set(waiting)
-    while waiting:
-        for successor in function.blocks[waiting.pop()].successors:
-            if successor not in found and successor not in without:
-                found.add(successor)
-                waiting.append(successor)
-    return found
+    return reached(starts, lambda name: function.blocks[name].successors, without=without)

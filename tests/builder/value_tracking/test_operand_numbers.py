@@ -107,8 +107,10 @@ FOLDED = {
     "not aligned": lambda k, n, _: k.barrier.sync(k.select(n == 77, n, 77), aligned=False),
     "read_bytes": copied(lambda k, n: k.select(n == 17, n, 17)),
     "branch": copied(lambda k, n: k.select(n > 0, 99, 4)),
+    "square": lambda k, n, _: k.barrier.sync(((n * n & 2) ^ 2) << 3),
+    "square of bytes": copied(lambda k, n: ((n * n & 2) ^ 2) << 4 | 1),
 }
-"""Values of which LLVM alone knows what they are."""
+"""Values of which LLVM alone knows what they are: the last two may be legal or not by their bits, and are not."""
 
 
 @pytest.mark.parametrize("name", FOLDED)

@@ -12,6 +12,7 @@ from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.dataflow import Site, sites_of
+from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
@@ -58,13 +59,5 @@ def _reaches(
     own = waits[site.block]
     if any(position > site.position if forward else position < site.position for position in own):
         return False
-    seen, waiting = {site.block}, [site.block]
-    while waiting:
-        block = waiting.pop()
-        if block in ends:
-            return True
-        for step in steps[block]:
-            if step not in seen and not waits[step]:
-                seen.add(step)
-                waiting.append(step)
-    return False
+    waiting = {name for name, positions in waits.items() if positions}
+    return not {site.block, *reached(steps[site.block], steps.__getitem__, without=waiting)}.isdisjoint(ends)

@@ -13,6 +13,7 @@ from nvbackend.isel.flow.cluster_paths import cluster_size
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.graphs import on_cycles, postorder
+from nvbackend.isel.flow.warp_paths import reachable
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.cluster import rules
@@ -159,7 +160,7 @@ def _is_skipped(function: MachineFunction, signal: Use, waits: Iterable[Use]) ->
 def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
     """The blocks that wait at the cluster barrier after the signal."""
     sites = sites_of(function)
-    behind = _reached(function, *function.blocks[signal.block].successors)
+    behind = reachable(function, function.blocks[signal.block].successors)
     found = {name for name in behind if any(_waits(one.instr) for one in sites[name])}
     if any(_waits(one.instr) and one.position > signal.position for one in sites[signal.block]):
         found.add(signal.block)
@@ -168,8 +169,8 @@ def _meets_peers(function: MachineFunction, signal: Site) -> set[str]:
 
 def _drains(function: MachineFunction, wait: Use, signal: Use, fills: Iterable[str]) -> bool:
     """Whether the wait may be for the last signal: after one of this thread, or not followed by another fill."""
-    behind = _reached(function, *function.blocks[wait.site.block].successors) | {wait.site.block}
-    after = _reached(function, *function.blocks[signal.site.block].successors)
+    behind = reachable(function, function.blocks[wait.site.block].successors) | {wait.site.block}
+    after = reachable(function, function.blocks[signal.site.block].successors)
     same = wait.site.block == signal.site.block and wait.site.position > signal.site.position
     return same or wait.site.block in after or behind.isdisjoint(fills)
 
@@ -179,23 +180,6 @@ def _ends_without_wait(function: MachineFunction, site: Site) -> bool:
     rest = sites_of(function)[site.block]
     if any(_waits(one.instr) for one in rest if one.position > site.position):
         return False
-    seen, waiting = {site.block}, [site.block]
-    while waiting:
-        block = function.blocks[waiting.pop()]
-        if not block.successors:
-            return True
-        for successor in block.successors:
-            if successor not in seen and not any(map(_waits, function.blocks[successor].instructions)):
-                seen.add(successor)
-                waiting.append(successor)
-    return False
-
-
-def _reached(function: MachineFunction, *starts: str) -> set[str]:
-    seen, waiting = set(starts), list(starts)
-    while waiting:
-        for successor in function.blocks[waiting.pop()].successors:
-            if successor not in seen:
-                seen.add(successor)
-                waiting.append(successor)
-    return seen
+    waiting = {name for name, block in function.blocks.items() if any(map(_waits, block.instructions))}
+    after = reachable(function, function.blocks[site.block].successors, without=waiting)
+    return any(not function.blocks[name].successors for name in {site.block, *after})

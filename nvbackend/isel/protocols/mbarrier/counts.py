@@ -55,7 +55,7 @@ class Counts:
         if not arrivals or count is None or not all(self._is_in(use, loop) for use in arrivals):
             return False
         parts = [self.arriving(use) for use in arrivals]
-        return None not in parts and sum(part or 0 for part in parts) == count
+        return None not in parts and sum(filter(None, parts)) == count
 
     def initial(self, cell: Cell) -> int | None:
         """The arrivals of a phase that `cell` is initialised to, None where that is not one number."""

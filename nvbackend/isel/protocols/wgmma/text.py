@@ -52,14 +52,15 @@ class Wording:
 
     def _access_in_flight(self, finding: Finding) -> Diagnostic:
         trail = max(finding.trails)
-        reads = self._multiplies(trail, finding.blocks[0])
+        written, read = self._taken(finding)
+        doing = "using" if written and read else "reading" if read else "writing"
         if finding.age == 0:
             reason = "no wgmma.commit_group has closed the group of that mma, so no wait covers it"
             fix = (
                 f"put k.wgmma.commit_group() after {self._mma(trail)}, and {_wait(0, finding.blocks)} before this line"
             )
         else:
-            reason = self._left(trail, self._uses(trail, finding.blocks, "wrote"))
+            reason = self._left(trail, self._uses(finding, "wrote"))
             fix = f"put {_wait(finding.age - 1, finding.blocks)} before this line"
             if trail.wait >= 0:
                 fix += (
@@ -69,10 +70,10 @@ class Wording:
         return finding.rule.diagnose(
             at=self._location(finding, trail),
             notes=self._history(trail),
-            registers=self._registers(trail.mma, finding.blocks),
+            registers=self._registers(finding),
             verb="is" if len(finding.blocks) == 1 else "are",
             mma=self._mma(trail),
-            doing=f"{'reading' if reads else 'writing'} {'it' if len(finding.blocks) == 1 else 'them'}",
+            doing=f"{doing} {'it' if len(finding.blocks) == 1 else 'them'}",
             reason=reason,
             fix=fix,
         )
@@ -87,7 +88,7 @@ class Wording:
         return finding.rule.diagnose(
             at=finding.site.instr.location,
             notes=self._places(finding.accesses, self._accessed),
-            registers=self._registers(finding.site.position, finding.blocks),
+            registers=self._registers(finding),
             names=names,
             reason=reason,
         )
@@ -117,14 +118,14 @@ class Wording:
             what, where = "the kernel ends here", "the end of the kernel"
         else:
             pending = finding.site.instr.immediates[PENDING]
-            what = f"this wait_group {pending} is to drain {self._registers(trail.mma, finding.blocks)}"
+            what = f"this wait_group {pending} is to drain {self._registers(finding)}"
             where = "this line"
         return finding.rule.diagnose(
             at=self._location(finding, trail),
             notes=self._history(trail),
             what=what,
             mma=self._mma(trail),
-            uses=self._uses(trail, finding.blocks, "writes"),
+            uses=self._uses(finding, "writes"),
             where=where,
         )
 
@@ -135,8 +136,8 @@ class Wording:
             at=finding.site.instr.location,
             notes=self._history(trail),
             pending=pending,
-            registers=self._registers(trail.mma, finding.blocks),
-            uses=self._uses(trail, finding.blocks, "wrote"),
+            registers=self._registers(finding),
+            uses=self._uses(finding, "wrote"),
             group=self._groups[trail.commit],
             arithmetic=self._arithmetic(pending, finding.age, self._groups[trail.commit]),
             enough=finding.age - 1,
@@ -148,7 +149,7 @@ class Wording:
             at=self._location(finding, trail),
             notes=self._history(trail),
             group=self._groups[trail.commit],
-            uses=self._uses(trail, finding.blocks, "wrote"),
+            uses=self._uses(finding, "wrote"),
             reason=self._left(trail),
         )
 
@@ -171,19 +172,23 @@ class Wording:
         arithmetic = self._arithmetic(pending, trail.age, self._groups[trail.commit])
         return f"wait_group {pending} leaves {named} in flight: {arithmetic}"
 
-    def _uses(self, trail: Trail, blocks: Sequence[RegisterBlock], wrote: str) -> str:
-        """What the mma does to the registers: it writes accumulators and reads fragments of A."""
-        read = [block for block in blocks if self._multiplies(trail, block)]
-        written = [block for block in blocks if block not in read]
-        parts = [f"{wrote} {_names(written)}"] * (bool(written) or not read) + [f"reads {_names(read)}"] * bool(read)
-        return " and ".join(parts)
+    def _taken(self, finding: Finding) -> tuple[list[RegisterBlock], list[RegisterBlock]]:
+        """The registers that the mma of a finding accumulate in, and those that they read fragments of A from."""
+        places = {trail.mma for trail in finding.trails} or {finding.site.position}
+        multiplied = {block for place in places for block in blocks_with(self._sites[place].instr, Access.MULTIPLY)}
+        written = [block for block in finding.blocks if block not in multiplied]
+        return written, [block for block in finding.blocks if block in multiplied]
 
-    def _registers(self, position: int, blocks: Sequence[RegisterBlock]) -> str:
-        """The registers by what the mma there takes them for."""
-        multiplied = set(blocks_with(self._sites[position].instr, Access.MULTIPLY))
-        fragments = [block for block in blocks if block in multiplied]
-        accumulators = [block for block in blocks if block not in multiplied]
-        kinds = (("accumulator", accumulators), ("A fragment", fragments))
+    def _uses(self, finding: Finding, wrote: str) -> str:
+        """What the mma do to the registers."""
+        parts = [
+            f"{verb} {_names(some)}" for verb, some in zip((wrote, "reads"), self._taken(finding), strict=True) if some
+        ]
+        return " and ".join(parts) or f"{wrote} {_UNNAMED}"
+
+    def _registers(self, finding: Finding) -> str:
+        """The registers by what the mma take them for."""
+        kinds = zip(("accumulator", "A fragment"), self._taken(finding), strict=True)
         parts = [f"{kind}{'s' if len(some) > 1 else ''} {_names(some)}" for kind, some in kinds if some]
         return " and ".join(parts) or _UNNAMED
 
@@ -200,9 +205,6 @@ class Wording:
         site = self._sites[position]
         location = site.instr.location
         return f"line {location.line}" if location else f"instruction {position} in block {site.block}"
-
-    def _multiplies(self, trail: Trail, block: RegisterBlock) -> bool:
-        return block in blocks_with(self._sites[trail.mma].instr, Access.MULTIPLY)
 
     def _location(self, finding: Finding, trail: Trail) -> Location | None:
         """The instruction's line; the mma's for an end of the kernel that is not written."""

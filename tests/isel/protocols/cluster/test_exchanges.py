@@ -100,6 +100,28 @@ def test_a_store_beside_an_arrival(place):
     assert found(program) == ([] if place == "before" else [RACE])
 
 
+@pytest.mark.parametrize("order", ["release", "relaxed"])
+@pytest.mark.parametrize("peers", ["first", "between", "last"])
+@pytest.mark.parametrize("own", ["first", "between", "last"])
+def test_beside_the_first_barrier_of_the_cluster(own, peers, order):
+    """A peer that may not have started yet is the one mistake told, whatever else its memory is used for."""
+
+    def program(k, place, out, n):
+        for step in ("first", "arrive", "between", "wait", "last"):
+            if step == own:
+                place[k.thread_id()] = 1.0
+            if step == peers:
+                out[k.thread_id()] = k.cluster.map_shared_rank(place, k.cluster.peer_rank())[k.thread_id()]
+            if step in ("arrive", "wait"):
+                {"arrive": lambda: k.cluster.arrive(order), "wait": k.cluster.wait}[step]()
+        k.cluster.sync()
+
+    if peers != "last":
+        assert found(program) == ["cluster.access-before-start"]
+    else:
+        assert found(program) == [RACE] * (own != "first" or order == "relaxed")
+
+
 RANKS = {
     "the first": (lambda k: 0, True),
     "the next": (lambda k: (k.cluster.rank() + 1) % 4, True),

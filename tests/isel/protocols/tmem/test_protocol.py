@@ -242,13 +242,14 @@ def test_only_the_fence_before_a_barrier_orders_what_came_before(before: bool, e
 
 
 def test_columns_are_given_back_at_the_address_of_the_allocation() -> None:
-    for moved, expected in ((0, []), (32, ["tcgen05.dealloc-columns"])):
+    places = ((lambda n: 0, False), (lambda n: 32, True), (lambda n: n + 32, False), (lambda n: 32 - (n & 32), False))
+    for place, is_wrong in places:
         k = new()
-        cell = k.shared(u32, 1)
+        cell, moved = k.shared(u32, 1), place(k.arguments[1].to(u32))
         with k.if_(k.warp_id() == 0):
             k.tcgen05.alloc(cell, 64)
             k.tcgen05.dealloc(cell[0] + moved, 64)
-        assert told(k) == expected
+        assert told(k) == ["tcgen05.dealloc-columns"] * is_wrong
 
 
 @pytest.mark.parametrize(("wait", "expected"), [(True, []), (False, ["tcgen05.missing-wait-st"])])

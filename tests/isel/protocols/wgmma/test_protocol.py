@@ -118,6 +118,22 @@ def test_a_fragment_is_told_as_read_by_the_mma() -> None:
     assert "A fragment frag is written while the wgmma.mma_async of line 3 may still be reading it" in message
 
 
+@pytest.mark.parametrize(
+    ("mma", "written", "registers", "doing", "uses"),
+    [
+        (("one a=x", "two"), ("x", "two"), "accumulator two and A fragment x", "using", "wrote two and reads x"),
+        (("one", "two a=x"), ("x", "one"), "accumulator one and A fragment x", "using", "wrote one and reads x"),
+        (("one a=x", "two a=y"), ("x", "y"), "A fragments x, y", "reading", "reads x, y"),
+        (("one", "two"), ("one", "two"), "accumulators one, two", "writing", "wrote one, two"),
+    ],
+)
+def test_registers_are_told_by_what_any_mma_of_the_group_does(mma, written, registers, doing, uses) -> None:
+    lines = ["fence", *(f"mma {one}" for one in mma), "commit", *(f"write {one}" for one in written), "wait 0", "ret"]
+    message, _, _ = only("\n  ".join(["entry", *lines]))
+    assert message.startswith(f"{registers} are written while the wgmma.mma_async of line ")
+    assert f" may still be {doing} them: no wait_group is between the commit of group 1, which {uses} and " in message
+
+
 def test_a_fragment_that_wants_a_fence_is_called_a_fragment() -> None:
     message, _, _ = only("entry\n  fence\n  write frag\n  mma acc a=frag\n  commit\n  wait 0\n  ret")
     assert message.startswith("wgmma.mma_async uses A fragment frag with no wgmma.fence before it")

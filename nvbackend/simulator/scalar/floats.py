@@ -1,0 +1,97 @@
+"""Floating-point addition, multiplication and fused multiply-add. PTX ISA 9.7.3 to 9.7.5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nvbackend.simulator.formats import FORMATS
+from nvbackend.simulator.formats.odd import odd_sum
+from nvbackend.simulator.scalar.fused import fused_f32, fused_f64
+from nvbackend.simulator.scalar.kinds import (
+    FLOATS,
+    PACKED,
+    canonical,
+    flushed,
+    on_elements,
+    rectified,
+    saturated,
+    wide_values,
+)
+from nvbackend.simulator.scalar.pure import Bits, Pure, Spelling, Unknown
+
+Function = Callable[..., Bits]
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+KINDS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2")
+_PLAIN: dict[str, Function] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+_ODD: dict[str, Function] = {
+    "add": odd_sum,
+    "sub": lambda a, b: odd_sum(a, -b),
+    "mul": np.multiply,
+    "fma": lambda a, b, c: odd_sum(a * b, c),
+}
+"""On float64 whose products are exact: rounding the result once more rounds the exact one."""
+
+
+def rounded(name: str, kind: str, rounding: str) -> Function:
+    """The operation on bits of `kind`, rounded once."""
+    if kind == "f64":
+        return _double(name, rounding)
+    if rounding == "rn" and kind != "bf16":
+        if name in _PLAIN:
+            return _plain(_PLAIN[name], FLOATS[kind])
+        if kind == "f32":
+            return lambda a, b, c: canonical(fused_f32(a.view(np.float32), b.view(np.float32), c.view(np.float32)))
+    exact = _ODD[name]
+    encode = FORMATS[kind].encode
+    return lambda *given: encode(exact(*(wide_values(one, kind) for one in given)), rounding)
+
+
+def _double(name: str, rounding: str) -> Function:
+    if rounding != "rn":
+        raise Unknown
+    if name in _PLAIN:
+        return _plain(_PLAIN[name], np.float64)
+    return lambda a, b, c: canonical(fused_f64(a.view(np.float64), b.view(np.float64), c.view(np.float64)))
+
+
+def _plain(operation: Function, dtype: Any) -> Function:
+    return lambda a, b: canonical(operation(a.view(dtype), b.view(dtype)))
+
+
+def with_modifiers(
+    function: Function, kind: str, *, ftz: bool = False, sat: bool = False, relu: bool = False
+) -> Function:
+    """The function with its operands and results flushed, its result clamped."""
+    if not (ftz or sat or relu):
+        return function
+
+    def call(*given: Bits) -> Bits:
+        found = function(*(flushed(one, kind) for one in given)) if ftz else function(*given)
+        if sat:
+            found = saturated(found, kind)
+        if relu:
+            found = rectified(found, kind)
+        return flushed(found, kind) if ftz else found
+
+    return call
+
+
+def _arithmetic(spelling: Spelling) -> Pure:
+    """add, sub, mul, fma and mad, which is fma, of one type."""
+    name = "fma" if spelling.name == "mad" else spelling.name
+    rounding = spelling.take(*ROUNDINGS)
+    if name == "fma" and not rounding:
+        raise Unknown
+    ftz = spelling.has("ftz")
+    sat = spelling.has("sat")
+    relu = name == "fma" and spelling.has("relu")
+    kind = spelling.must(*KINDS)
+    element = PACKED.get(kind, kind)
+    function = with_modifiers(rounded(name, element, rounding or "rn"), element, ftz=ftz, sat=sat, relu=relu)
+    return Pure((kind,), (kind,) * (3 if name == "fma" else 2), on_elements(kind, function))
+
+
+MAKERS = dict.fromkeys(("add", "sub", "mul", "fma", "mad"), _arithmetic)

@@ -1,0 +1,59 @@
+"""a * b + c rounded once, in f32 and f64."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nvbackend.simulator.formats.exact import fused_exactly
+from nvbackend.simulator.formats.odd import odd_sum, sum_error
+from nvbackend.simulator.scalar.pure import Bits
+
+_CUT = np.uint64((1 << 29) - 1)
+"""The bits of a float64's mantissa that f32 has not."""
+_MIDDLE = np.uint64(1 << 28)
+_LEAST = 2.0**-126
+_SPLIT = float((1 << 27) + 1)
+_SMALL, _LARGE = 2.0**-400, 2.0**400
+
+
+def fused_f32(a: Bits, b: Bits, c: Bits) -> Bits:
+    """In f32. The sum in float64 is rounded again as the exact one is, but at the middle of two f32 or below 2^-126."""
+    product = a.astype(np.float64) * b
+    total = product + c
+    size = np.abs(total)
+    doubtful = ((total.view(np.uint64) & _CUT) == _MIDDLE) | ((size < _LEAST) & (size > 0))
+    if np.count_nonzero(doubtful):
+        total = odd_sum(product, c.astype(np.float64))
+    return total.astype(np.float32)
+
+
+def fused_f64(a: Bits, b: Bits, c: Bits) -> Bits:
+    """In f64: a product and a sum with their errors, the errors summed by rounding to odd (Boldo and Melquiond, 2008).
+
+    Numbers for which an error could not be held are summed as integers.
+    """
+    high = a * b
+    found = high + c
+    sizes = np.abs(np.stack((a, b, c)))
+    safe = ((sizes > _SMALL) & (sizes < _LARGE)).all(axis=0)
+    low = _product_error(a, b, high)
+    least = c + low
+    top = high + least
+    rest = odd_sum(sum_error(high, least, top), sum_error(c, low, least))
+    found = np.where(safe, top + rest, found)
+    for lane in np.flatnonzero(~safe & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
+        found[lane] = fused_exactly(float(a[lane]), float(b[lane]), float(c[lane]))
+    return found
+
+
+def _product_error(a: Bits, b: Bits, product: Bits) -> Bits:
+    """a * b - product, exactly where nothing overflows or underflows (Dekker)."""
+    (a1, a2), (b1, b2) = _halves(a), _halves(b)
+    error: Bits = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+    return error
+
+
+def _halves(a: Bits) -> tuple[Bits, Bits]:
+    scaled = a * _SPLIT
+    high = scaled - (scaled - a)
+    return high, a - high
