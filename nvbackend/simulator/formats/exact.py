@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
 _MANTISSA = 52
 _LEAST = -1074
 """The exponent of the least float64."""
@@ -47,3 +53,42 @@ def _zero_sign(a: float, b: float, c: float, rounding: str) -> bool:
     both = product < 0 and math.copysign(1, c) < 0
     cancelled = product != math.copysign(1, c)
     return both or (cancelled and rounding == "rm")
+
+
+def _product(a: float, b: float, rounding: str) -> float:
+    return fused_exactly(a, b, math.copysign(0.0, math.copysign(1, a) * math.copysign(1, b)), rounding)
+
+
+def _quotient(a: float, b: float, rounding: str) -> float:
+    return rounded_exactly(Fraction(a) / Fraction(b), rounding)
+
+
+def _root(a: float, rounding: str) -> float:
+    number, scale = Fraction(a), 2 ** (2 * -_LEAST)
+    root = math.isqrt(int(number * scale * scale))
+    is_exact = root * root == number * scale * scale
+    return rounded_exactly(Fraction(2 * root + (not is_exact), 2 * scale), rounding)
+
+
+EXACT: dict[str, Callable[..., float]] = {
+    "add": lambda a, b, rounding: fused_exactly(a, 1.0, b, rounding),
+    "sub": lambda a, b, rounding: fused_exactly(a, 1.0, -b, rounding),
+    "mul": _product,
+    "fma": fused_exactly,
+    "div": _quotient,
+    "sqrt": _root,
+}
+"""Operations on finite float64 and a rounding; no zeros for div, numbers above 0 for sqrt."""
+
+
+def directed(nearest: Callable[..., Array], exact: Callable[..., float], rounding: str, *given: Array) -> Array:
+    """An operation on float64: `nearest` for rn, else number by number where `nearest` says too little."""
+    found = nearest(*given)
+    if rounding == "rn":
+        return found
+    usual = np.logical_and.reduce([np.isfinite(one) for one in given])
+    if nearest in (np.divide, np.sqrt):
+        usual &= np.logical_and.reduce([one != 0 for one in given]) & ~np.isnan(found)
+    for place in zip(*np.nonzero(usual), strict=True):
+        found[place] = exact(*(float(one[place]) for one in given), rounding)
+    return found

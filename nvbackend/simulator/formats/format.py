@@ -124,6 +124,8 @@ class Format:
         self, code: Array, negative: Array, is_nan: Array, is_infinity: Array, rounding: str, saturate: bool
     ) -> Array:
         largest = np.uint64(self.largest)
+        if not self.signed:
+            negative = np.zeros_like(negative)
         over = (code > largest) | is_infinity
         if over.any():
             beyond = self.infinity if self.infinity is not None else self.nan
@@ -162,7 +164,7 @@ def _stays(rounding: str, negative: Array) -> Array:
         return ~negative
     if rounding == "rp":
         return negative
-    return np.full(negative.shape, rounding in ("rz", "rs"))
+    return np.full(negative.shape, rounding == "rz")
 
 
 def _ieee(name: str, storage: int, exponent: int, mantissa: int, nan: int, unused: int = 0) -> Format:

@@ -1,4 +1,4 @@
-"""Logic, shifts and the bits of integers. PTX ISA 9.7.8 (logic and shift) and 9.7.1."""
+"""Copies, logic and shifts. PTX ISA 9.7.8, and 9.7.9 (mov)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from nvbackend.simulator.scalar.pure import BYTES, INTEGERS, SIGNED, UNSIGNED, Bits, Pure, Spelling
 
 _LOGIC = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_MOVED = ("pred", *BYTES, "b128", *INTEGERS, "f16", "bf16", "f16x2", "bf16x2", "f32", "f64")
 _SIZES = ("b16", "b32", "b64")
 
 
@@ -51,7 +52,13 @@ def _shift_right(spelling: Spelling) -> Pure:
     )
 
 
+def _move(spelling: Spelling) -> Pure:
+    kind = spelling.must(*_MOVED)
+    return Pure((kind,), (kind,), lambda a: (a.copy(),))
+
+
 MAKERS = {
+    "mov": _move,
     **dict.fromkeys(_LOGIC, _logic),
     "not": _not,
     "cnot": _is_zero,

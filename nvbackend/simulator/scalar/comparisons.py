@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nvbackend.simulator.formats import FORMATS
 from nvbackend.simulator.scalar.kinds import PACKED, WIDTHS, flushed, values
-from nvbackend.simulator.scalar.pure import BYTES, INTEGERS, Bits, Call, Pure, Spelling, Unknown, numbers
+from nvbackend.simulator.scalar.pure import BYTES, INTEGERS, UNSIGNED, Bits, Call, Pure, Spelling, Unknown, numbers
 
 Compare = Callable[[Bits, Bits], Bits]
 _ORDERED: dict[str, Compare] = {
@@ -62,6 +63,40 @@ def _known(comparisons: dict[str, Compare], name: str) -> Compare:
 
 
 _NAMES = (*_ORDERED, *_UNSIGNED, *_UNORDERED)
+
+
+def _set(spelling: Spelling) -> Pure:
+    """set: all ones, or 1.0, where the comparison holds."""
+    name = spelling.must(*_NAMES)
+    boolean = BOOLEANS.get(spelling.take(*BOOLEANS))
+    ftz = spelling.has("ftz")
+    to = spelling.must("u32", "s32", "u16", "s16", "f32", "f16", "bf16", "f16x2", "bf16x2")
+    kind = spelling.must(*_WORDS, *WIDTHS, *PACKED)
+    if (to in PACKED and to != kind) or (kind in PACKED and to not in ("u32", "s32", kind)) or kind == "f32x2":
+        raise Unknown
+    compare = comparison(name, PACKED.get(kind, kind), ftz=ftz)
+    operands = (kind, kind, *(("pred",) if boolean is not None else ()))
+    element = PACKED.get(to) or (to if kind not in PACKED else "u16")
+    true = ones_of(element)
+
+    def call(a: Bits, b: Bits, *c: Bits) -> tuple[Bits]:
+        given = (one.view(np.uint16) for one in (a, b)) if kind in PACKED else (a, b)
+        found = compare(*given)
+        if boolean is not None:
+            found = boolean(found, np.repeat(c[0], 2, axis=-1) if kind in PACKED else c[0])
+        codes = np.where(found, true, true.dtype.type(0))
+        return (codes.view(np.uint32) if kind in PACKED else codes,)
+
+    return Pure((to,), operands, call)
+
+
+def ones_of(kind: str) -> Bits:
+    """What set writes for true: 1.0 of a float, all ones of an integer."""
+    if kind in WIDTHS:
+        form = FORMATS[kind]
+        one: Bits = np.asarray(form.bias << form.mantissa, form.dtype)
+        return one
+    return np.asarray((1 << INTEGERS[kind]) - 1, UNSIGNED[INTEGERS[kind]])
 
 
 def _setp(spelling: Spelling) -> Pure:
@@ -124,4 +159,4 @@ def _slct(spelling: Spelling) -> Pure:
     return Pure((kind,), (kind, kind, chooser), call)
 
 
-MAKERS = {"setp": _setp, "selp": _selp, "slct": _slct}
+MAKERS = {"set": _set, "setp": _setp, "selp": _selp, "slct": _slct}

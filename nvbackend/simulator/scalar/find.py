@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
-from nvbackend.simulator.scalar import bitwise, comparisons, conversions, floats, integers, moves
+from nvbackend.simulator.scalar import (
+    bitfields,
+    bitwise,
+    carries,
+    comparisons,
+    conversions,
+    floats,
+    functions,
+    integers,
+    narrow,
+    packed,
+    permutations,
+    signs,
+)
 from nvbackend.simulator.scalar.pure import Pure, Spelling, Unknown
 
 Maker = Callable[[Spelling], Pure]
-_FAMILIES = (moves.MAKERS, integers.MAKERS, bitwise.MAKERS, floats.MAKERS, comparisons.MAKERS, conversions.MAKERS)
+_FAMILIES: tuple[Mapping[str, Maker], ...] = (
+    integers.MAKERS,
+    carries.MAKERS,
+    packed.MAKERS,
+    bitwise.MAKERS,
+    bitfields.MAKERS,
+    permutations.MAKERS,
+    floats.MAKERS,
+    signs.MAKERS,
+    functions.MAKERS,
+    comparisons.MAKERS,
+    conversions.MAKERS,
+    narrow.MAKERS,
+)
 """Makers by the opcode's first part; where several have it, the first that knows the spelling."""
 
 

@@ -8,21 +8,26 @@ from typing import Any
 import numpy as np
 
 from nvbackend.simulator.formats import FORMATS
+from nvbackend.simulator.formats.exact import EXACT, directed
+from nvbackend.simulator.formats.fused import fused_f32, fused_f64
 from nvbackend.simulator.formats.odd import odd_sum
-from nvbackend.simulator.scalar.fused import fused_f32, fused_f64
 from nvbackend.simulator.scalar.kinds import (
     FLOATS,
     PACKED,
+    WIDTHS,
     canonical,
     flushed,
     on_elements,
     rectified,
     saturated,
+    values,
     wide_values,
 )
 from nvbackend.simulator.scalar.pure import Bits, Pure, Spelling, Unknown
 
 Function = Callable[..., Bits]
+OUT_OF_BOUNDS = np.uint16(0xFFFF)
+"""The bits of f16 and bf16 that stand for an element out of bounds."""
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 KINDS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2")
 _PLAIN: dict[str, Function] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
@@ -50,11 +55,11 @@ def rounded(name: str, kind: str, rounding: str) -> Function:
 
 
 def _double(name: str, rounding: str) -> Function:
-    if rounding != "rn":
-        raise Unknown
-    if name in _PLAIN:
-        return _plain(_PLAIN[name], np.float64)
-    return lambda a, b, c: canonical(fused_f64(a.view(np.float64), b.view(np.float64), c.view(np.float64)))
+    nearest: Function = _PLAIN.get(name, fused_f64)
+    if rounding == "rn":
+        return lambda *given: canonical(nearest(*(one.view(np.float64) for one in given)))
+    exact = EXACT[name]
+    return lambda *given: canonical(directed(nearest, exact, rounding, *(one.view(np.float64) for one in given)))
 
 
 def _plain(operation: Function, dtype: Any) -> Function:
@@ -87,11 +92,41 @@ def _arithmetic(spelling: Spelling) -> Pure:
         raise Unknown
     ftz = spelling.has("ftz")
     sat = spelling.has("sat")
+    oob = name == "fma" and spelling.has("oob")
     relu = name == "fma" and spelling.has("relu")
     kind = spelling.must(*KINDS)
     element = PACKED.get(kind, kind)
+    is_half = WIDTHS[element] == WIDTHS["f16"]
+    if (is_half and rounding not in ("", "rn")) or ((oob or relu) and not is_half):
+        raise Unknown
+    if (ftz and element not in ("f32", "f16")) or (sat and kind not in ("f32", "f16", "f16x2")):
+        raise Unknown
+    if kind == "f32" and (source := spelling.take("f16", "bf16")):
+        return _mixed(name, rounding or "rn", source, sat=sat)
     function = with_modifiers(rounded(name, element, rounding or "rn"), element, ftz=ftz, sat=sat, relu=relu)
+    if oob:
+        function = _zero_out_of_bounds(function)
     return Pure((kind,), (kind,) * (3 if name == "fma" else 2), on_elements(kind, function))
+
+
+def _mixed(name: str, rounding: str, source: str, *, sat: bool) -> Pure:
+    """f32 of halves: all operands but the last."""
+    function = with_modifiers(rounded(name, "f32", rounding), "f32", sat=sat)
+
+    def call(*given: Bits) -> tuple[Bits]:
+        return (function(*(values(one, source).astype(np.float32).view(np.uint32) for one in given[:-1]), given[-1]),)
+
+    return Pure(("f32",), (source,) * (2 if name == "fma" else 1) + ("f32",), call)
+
+
+def _zero_out_of_bounds(function: Function) -> Function:
+    """+0 where an operand is the NaN that a tensor copy writes for what lies outside."""
+
+    def call(*given: Bits) -> Bits:
+        outside = np.logical_or.reduce([one == OUT_OF_BOUNDS for one in given])
+        return np.where(outside, np.uint16(0), function(*given))
+
+    return call
 
 
 MAKERS = dict.fromkeys(("add", "sub", "mul", "fma", "mad"), _arithmetic)

@@ -185,13 +185,6 @@ def _extreme(spelling: Spelling) -> Pure:
     return Pure((kind,), (kind, kind), call)
 
 
-def _add_pairs(spelling: Spelling) -> Pure:
-    """add.u16x2, and sub by the same form."""
-    kind = spelling.must("u16x2", "s16x2")
-    operation = np.add if spelling.name == "add" else np.subtract
-    return Pure((kind,), (kind, kind), lambda a, b: (operation(a.view(np.uint16), b.view(np.uint16)).view(np.uint32),))
-
-
 MAKERS = {
     **dict.fromkeys(("add", "sub"), _add_or_subtract),
     "mul": _multiply,
@@ -203,4 +196,3 @@ MAKERS = {
     "neg": _negate,
     **dict.fromkeys(("min", "max"), _extreme),
 }
-PAIR_MAKERS = {"add": _add_pairs, "sub": _add_pairs}

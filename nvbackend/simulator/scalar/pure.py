@@ -18,9 +18,10 @@ Call = Callable[..., tuple[Bits, ...]]
 class Pure:
     """What an instruction computes from its operands alone.
 
-    `results` and `operands` are the PTX types of destinations and sources, in PTX order; "cc" is the carry flag, which
-    PTX does not write down, a bool. There may be more results than destinations: what has no destination is dropped,
-    such as the second predicate of setp. A result narrower than its register is extended by its type's sign.
+    `results` and `operands` are the PTX types of destinations and sources, in PTX order, a vector's elements one by
+    one; "cc", always the last, is the carry flag, a bool that PTX does not write down. There may be more results than
+    destinations: what has no destination is dropped, such as the second predicate of setp. A result narrower than its
+    register is extended by its type's sign. The last `optional` operands may be missing, as the third of min.
 
     `call` takes an array for each operand, all of one shape and contiguous, and makes new ones. Floats draw NumPy's
     warnings: whoever calls it does so under `np.errstate(all="ignore")`, entered once.
@@ -29,6 +30,7 @@ class Pure:
     results: tuple[str, ...]
     operands: tuple[str, ...]
     call: Call
+    optional: int = 0
 
 
 SIGNED: dict[int, Any] = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}

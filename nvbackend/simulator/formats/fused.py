@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nvbackend.simulator.formats.exact import fused_exactly
-from nvbackend.simulator.formats.odd import odd_sum, sum_error
-from nvbackend.simulator.scalar.pure import Bits
+from nvbackend.simulator.formats.odd import Array, odd_sum, sum_error
 
 _CUT = np.uint64((1 << 29) - 1)
 """The bits of a float64's mantissa that f32 has not."""
@@ -16,7 +15,7 @@ _SPLIT = float((1 << 27) + 1)
 _SMALL, _LARGE = 2.0**-400, 2.0**400
 
 
-def fused_f32(a: Bits, b: Bits, c: Bits) -> Bits:
+def fused_f32(a: Array, b: Array, c: Array) -> Array:
     """In f32. The sum in float64 is rounded again as the exact one is, but at the middle of two f32 or below 2^-126."""
     product = a.astype(np.float64) * b
     total = product + c
@@ -27,7 +26,7 @@ def fused_f32(a: Bits, b: Bits, c: Bits) -> Bits:
     return total.astype(np.float32)
 
 
-def fused_f64(a: Bits, b: Bits, c: Bits) -> Bits:
+def fused_f64(a: Array, b: Array, c: Array) -> Array:
     """In f64: a product and a sum with their errors, the errors summed by rounding to odd (Boldo and Melquiond, 2008).
 
     Numbers for which an error could not be held are summed as integers.
@@ -46,14 +45,14 @@ def fused_f64(a: Bits, b: Bits, c: Bits) -> Bits:
     return found
 
 
-def _product_error(a: Bits, b: Bits, product: Bits) -> Bits:
+def _product_error(a: Array, b: Array, product: Array) -> Array:
     """a * b - product, exactly where nothing overflows or underflows (Dekker)."""
     (a1, a2), (b1, b2) = _halves(a), _halves(b)
-    error: Bits = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
+    error: Array = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
     return error
 
 
-def _halves(a: Bits) -> tuple[Bits, Bits]:
+def _halves(a: Array) -> tuple[Array, Array]:
     scaled = a * _SPLIT
     high = scaled - (scaled - a)
     return high, a - high
