@@ -1,0 +1,1 @@
+"""The simulator of PTX, room by room."""

@@ -1,0 +1,1 @@
+"""Scalar instructions against exact arithmetic in Python, number by number."""
