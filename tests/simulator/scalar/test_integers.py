@@ -105,8 +105,10 @@ def test_conversions_of_integers(to, source, sat):
 
 @pytest.mark.parametrize(
     "opcode",
-    ["add.f17", "add.s8", "mul.s32", "add.sat.u32", "cvt.rn.s32.s32", "cvt.s32.f32", "setp.lo.s32", "setp.lt.b32"]
-    + ["shl.s32", "prmt.b32.f4f", "mul.wide.s64", "fma.f32", "cvt.rn.e4m3x2.f32", "min.xorsign.f32", "lop3.xor.b32"],
+    [
+        *("add.f17", "add.s8", "mul.s32", "add.sat.u32", "cvt.rn.s32.s32", "cvt.s32.f32", "setp.lo.s32", "setp.lt.b32"),
+        *("shl.s32", "prmt.b32.f4f", "mul.wide.s64", "fma.f32", "cvt.rn.e4m3x2.f32", "min.xorsign.f32", "lop3.xor.b32"),
+    ],
 )
 def test_what_ptx_has_not_is_not_found(opcode):
     assert find(tuple(opcode.split("."))) is None
