@@ -108,7 +108,8 @@ def _parameters(variables: Iterable[Variable]) -> str:
     return f"({', '.join(map(_declaration, variables))})"
 
 
-def _instruction(value: Instruction) -> str:
+def print_instruction(value: Instruction) -> str:
+    """The text of one instruction, with its guard and semicolon."""
     guard = f"@{'!' if value.guard.negated else ''}{value.guard.register.text} " if value.guard is not None else ""
     operands = f" {_list(value.operands)}" if value.operands else ""
     return f"{guard}{value.opcode}{operands};"
@@ -141,7 +142,7 @@ def _quoted(text: int | str) -> str:
 
 
 _STATEMENTS: dict[type, Callable[[Any], str]] = {
-    Instruction: _instruction,
+    Instruction: print_instruction,
     Label: lambda value: f"{value.name}:",
     Variable: lambda value: f"{_declaration(value)};",
     Loc: _loc,

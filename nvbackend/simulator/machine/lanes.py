@@ -21,13 +21,15 @@ class Lanes:
     reads or writes has `count` elements, one for each of `threads`.
     """
 
-    __slots__ = ("__dict__", "count", "index", "threads", "whole")
+    __slots__ = ("__dict__", "count", "full", "index", "threads", "whole")
 
-    def __init__(self, threads: Threads, *, whole: bool = False) -> None:
+    def __init__(self, threads: Threads, *, whole: bool = False, full: bool = False) -> None:
         self.threads = threads
         self.count = len(threads)
         self.whole = whole
         """Whether these are all threads that are still alive: a value may then be set for everybody."""
+        self.full = full
+        """Whether these are all places of the wave: then an array of one element each is a register's array."""
         self.index: slice | Threads = _index(threads)
 
     def where(self, mask: Mask) -> Lanes:
@@ -40,14 +42,15 @@ class Lanes:
         return np.unique(self.threads // WARP)
 
     @cached_property
-    def _slots(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def slots(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each lane is in a (warps, 32) array."""
         return np.searchsorted(self.warps, self.threads // WARP), self.threads % WARP
 
     @cached_property
     def present(self) -> Mask:
         """(warps, 32): which lanes of each warp are here."""
         mask = np.zeros((len(self.warps), WARP), bool)
-        mask[self._slots] = True
+        mask[self.slots] = True
         return mask
 
     @property
@@ -60,12 +63,12 @@ class Lanes:
         if self.full_warps:
             return values.reshape(-1, WARP, *values.shape[1:])
         spread = np.full((len(self.warps), WARP, *values.shape[1:]), fill, values.dtype)
-        spread[self._slots] = values
+        spread[self.slots] = values
         return spread
 
     def from_warps(self, values: Bits) -> Bits:
         """One element a lane of a (warps, 32) array: `by_warp` undone."""
-        return values.reshape(-1, *values.shape[2:]) if self.full_warps else values[self._slots]
+        return values.reshape(-1, *values.shape[2:]) if self.full_warps else values[self.slots]
 
     def __repr__(self) -> str:
         return f"<{self.count} threads of {len(self.warps)} warps>"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.simulator.events import Addresses, Bits, By, Mask, Observer, Pending, Threads
-from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.lanes import WARP, Lanes
+from nvbackend.simulator.memory import Memory
 
 _Part = TypeVar("_Part")
+Dim = tuple[int, int, int]
 
 
 @dataclass(eq=False)
@@ -32,6 +34,42 @@ Writer = Callable[["Wave", Lanes, Bits], None]
 """Compiled once: what an instruction does, and how its operands are read and written."""
 
 
+@dataclass(frozen=True)
+class Launch:
+    """What one launch asks for: the kernel, its extents, its arguments."""
+
+    kernel: str
+    target: str
+    grid: Dim
+    block: Dim
+    cluster: Dim
+    dynamic_shared: int
+    shared_bytes: int
+    """Static and dynamic shared memory of a CTA."""
+    names: tuple[str, ...]
+    parameters: tuple[bytes, ...]
+    """The kernel's parameters: their names in the PTX, and their bytes."""
+    tensor_maps: dict[int, object] = field(default_factory=dict)
+    """Tensor maps by the address of the parameter, or of the global memory, that holds them."""
+    seed: int = 0
+
+    @property
+    def block_threads(self) -> int:
+        """Threads of a CTA."""
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def cluster_size(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster[0] * self.cluster[1] * self.cluster[2]
+
+    @property
+    def clusters(self) -> Dim:
+        """The grid in clusters."""
+        x, y, z = (extent // each for extent, each in zip(self.grid, self.cluster, strict=True))
+        return x, y, z
+
+
 class Wave:
     """The CTAs that run together.
 
@@ -39,38 +77,88 @@ class Wave:
     `cta_threads` places for threads, a whole number of warps, of which the first `block_threads` exist.
     """
 
-    block_threads: int
-    cta_threads: int
-    cta_count: int
-    cluster_size: int
-    observers: list[Observer]
-    registers: list[Bits]
-    pending: list[Pending]
+    def __init__(self, launch: Launch, clusters: range, memory: Memory, observers: list[Observer]) -> None:
+        self.launch = launch
+        self.clusters = clusters
+        self.memory = memory
+        self.observers = observers
+        self.cluster_size = launch.cluster_size
+        self.cta_count = len(clusters) * self.cluster_size
+        self.block_threads = launch.block_threads
+        self.cta_threads = -(-self.block_threads // WARP) * WARP
+        self.size = self.cta_count * self.cta_threads
+        """Places for threads: the length of a register's array."""
+        places = np.arange(self.size)
+        self.exists: Mask = places % self.cta_threads < self.block_threads
+        self.alive: Mask = self.exists.copy()
+        """Threads that have not ended."""
+        self.alive_count = int(self.alive.sum())
+        self.registers: list[Bits] = []
+        self.pending: list[Pending] = []
+        self.stack: NDArray[np.int64] = np.zeros(self.size, np.int64)
+        """Bytes of local memory that the callers of each thread's function use."""
+        self.steps = 0
+        """How many instructions have run, of any number of threads: the clock."""
+        self._parts: dict[Any, Any] = {}
+
+    def zeros(self, dtype: Any, width: int = 1) -> Bits:
+        """A register of zeros."""
+        return np.zeros(self.size if width == 1 else (self.size, width), dtype)
 
     def part(self, kind: Callable[[Wave], _Part]) -> _Part:
         """The wave's one object of a class, `kind(wave)`, made at its first use."""
-        raise NotImplementedError
+        found = self._parts.get(kind)
+        if found is None:
+            found = self._parts[kind] = kind(self)
+        return cast("_Part", found)
 
     def read(self, by: By, space: str, addresses: Addresses, size: int) -> NDArray[np.uint8]:
-        """The bytes at each address: shape (..., size) for addresses of shape (...)."""
-        raise NotImplementedError
+        """The bytes at each address: shape (..., size) for addresses of shape (...).
+
+        A size that is no power of two is read byte by byte, for which `by.threads` is one thread.
+        """
+        if size & size - 1:
+            each: Addresses = addresses[..., None] + np.arange(size).astype(np.uint64)
+            return self.read(by, space, each, 1)[..., 0]
+        words = self.memory.load(by, space, addresses.reshape(-1), size)
+        return words.view(np.uint8).reshape(*addresses.shape, size)
 
     def write(self, by: By, space: str, addresses: Addresses, data: NDArray[np.uint8]) -> None:
         """Set the bytes at each address: data of shape (..., size). Of equal addresses the last one stays."""
-        raise NotImplementedError
+        size = data.shape[-1]
+        if size & size - 1:
+            each: Addresses = addresses[..., None] + np.arange(size).astype(np.uint64)
+            self.write(by, space, each, data[..., None])
+            return
+        flat = np.ascontiguousarray(data).reshape(-1, size)
+        words = flat.view(f"u{min(size, 8)}")
+        self.memory.store(by, space, addresses.reshape(-1), words[:, 0] if size <= 8 else words)
 
     def locate(self, by: By, space: str, addresses: Addresses) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Of addresses in shared memory, or generic ones of it: the CTA in the wave and the offset in its memory."""
-        raise NotImplementedError
+        located = self.memory.locate(by, space, addresses)
+        return located.owners, located.offsets.view(np.int64)
 
     def start(self, operation: Pending) -> None:
         """Put an operation in flight."""
-        raise NotImplementedError
+        self.pending.append(operation)
+        for observer in self.observers:
+            observer.issued(operation)
 
     def missing(self, lanes: Lanes, members: NDArray[np.uint32] | None = None) -> Lanes | None:
         """The lanes whose warp is not here with all of `members` that have not ended, or None. `members` has a bit a
         lane, for each of the lanes; None is all lanes of the warp."""
-        raise NotImplementedError
+        if lanes.full_warps:
+            return None
+        absent: Mask = self.alive.reshape(-1, WARP)[lanes.warps] & ~lanes.present
+        if not absent.any():
+            return None
+        if members is None:
+            wrong = np.asarray(absent.any(axis=1))[lanes.slots[0]]
+        else:
+            bits = (absent.astype(np.uint64) << np.arange(WARP, dtype=np.uint64)).sum(axis=1).astype(np.uint32)
+            wrong = (bits[lanes.slots[0]] & members) != 0
+        return lanes.where(wrong) if wrong.any() else None
 
     def cta(self, threads: Threads) -> NDArray[np.int64]:
         """The CTA in the wave of each thread."""
@@ -79,3 +167,25 @@ class Wave:
     def rank(self, threads: Threads) -> NDArray[np.int64]:
         """The rank in its cluster of the CTA of each thread."""
         return self.cta(threads) % self.cluster_size
+
+    def cta_id(self, cta: int) -> Dim:
+        """`%ctaid` of a CTA of the wave."""
+        cluster = _coordinates(self.clusters[cta // self.cluster_size], self.launch.clusters)
+        inner = _coordinates(cta % self.cluster_size, self.launch.cluster)
+        x, y, z = (a * each + b for a, each, b in zip(cluster, self.launch.cluster, inner, strict=True))
+        return x, y, z
+
+    def thread_name(self, thread: int) -> str:
+        """What messages call a thread."""
+        tid = _coordinates(thread % self.cta_threads, self.launch.block)
+        return f"thread {_shown(tid)} of CTA {_shown(self.cta_id(thread // self.cta_threads))}"
+
+
+def _coordinates(place: int, extents: Dim) -> Dim:
+    x, y, _ = extents
+    return place % x, place // x % y, place // (x * y)
+
+
+def _shown(place: Dim) -> str:
+    """(3) rather than (3, 0, 0)."""
+    return str(place) if any(place[1:]) else str(place[0])

@@ -1,0 +1,58 @@
+"""A function's body as a list of instructions: scopes opened, labels resolved, variables collected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nvbackend.diagnostics import Location
+from nvbackend.diagnostics.brief import cut
+from nvbackend.ptx.printer import print_instruction
+from nvbackend.ptx.syntax import (
+    Block,
+    Function,
+    Instruction,
+    Label,
+    Loc,
+    Module,
+    Position,
+    Variable,
+)
+from nvbackend.simulator.events import Site
+
+
+@dataclass(slots=True)
+class Listing:
+    """Instructions in the order of the text, with the places that labels name and what the body declares."""
+
+    function: Function
+    lines: list[tuple[Instruction, Site]] = field(default_factory=list)
+    labels: dict[Position, int] = field(default_factory=dict)
+    """The index of the instruction after each label, by the place of the label."""
+    variables: list[Variable] = field(default_factory=list)
+
+
+def listing(module: Module, function: Function) -> Listing:
+    """The listing of a function that has a body."""
+    found = Listing(function)
+    origin: Location | None = None
+
+    def walk(block: Block) -> None:
+        nonlocal origin
+        for statement in block.statements:
+            if isinstance(statement, Instruction):
+                text = cut(print_instruction(statement))
+                site = Site(module.source, statement.position.line, text, function.name, origin)
+                found.lines.append((statement, site))
+            elif isinstance(statement, Label):
+                found.labels[statement.position] = len(found.lines)
+            elif isinstance(statement, Variable):
+                found.variables.append(statement)
+            elif isinstance(statement, Loc):
+                file = module.files.get(statement.file)
+                origin = Location(file, statement.line, function.name) if file else None
+            elif isinstance(statement, Block):
+                walk(statement)
+
+    if function.body is not None:
+        walk(function.body)
+    return found

@@ -1,0 +1,85 @@
+"""A kernel and the functions that it calls, as blocks of closures in the order in which threads run them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from nvbackend.ptx.syntax import Variable
+from nvbackend.simulator.events import Site
+from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.slots import Slots
+from nvbackend.simulator.machine.wave import Step, Wave
+
+Going = list[tuple[int, Lanes]]
+
+
+class End(Protocol):
+    """How a block ends: which threads go where."""
+
+    def go(self, wave: Wave, lanes: Lanes) -> int | Going:
+        """The place where all go on; or the places with the threads that go there, none for threads that end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jump:
+    """All threads go on at one place."""
+
+    target: int
+
+    def go(self, _wave: Wave, _lanes: Lanes) -> int:
+        return self.target
+
+
+@dataclass(slots=True)
+class Code:
+    """A block: its steps, with the instruction of each, and its end. `start` is the place of its first step."""
+
+    start: int
+    steps: tuple[Step, ...]
+    sites: tuple[Site, ...]
+    end: End
+    end_site: Site
+    opcodes: tuple[str, ...]
+    """The first piece of each instruction's opcode, for the report."""
+
+    @property
+    def last(self) -> int:
+        """The place of its end."""
+        return self.start + len(self.steps)
+
+
+@dataclass(slots=True)
+class Program:
+    """The blocks of a kernel, by the places where they start, lowest first; the kernel starts at `entry`."""
+
+    kernel: str
+    slots: Slots
+    codes: list[Code] = field(default_factory=list)
+    entry: int = 0
+    frame_bytes: int = 0
+    """Local memory of a thread, without recursion."""
+    static_shared: int = 0
+    """Where the dynamic shared memory begins: the bytes before it, the driver's own too."""
+    parameters: tuple[tuple[Variable, int], ...] = ()
+    """The kernel's parameters with their addresses."""
+
+    def tables(self) -> tuple[list[Code], list[int]]:
+        """The block that each place is in, and how far into it."""
+        blocks: list[Code] = []
+        inside: list[int] = []
+        for code in self.codes:
+            count = len(code.steps) + 1
+            blocks += [code] * count
+            inside += range(count)
+        return blocks, inside
+
+
+def starts(lengths: Sequence[int]) -> list[int]:
+    """The place of the first step of each block, from the number of steps of each."""
+    found, place = [], 0
+    for length in lengths:
+        found.append(place)
+        place += length + 1
+    return found

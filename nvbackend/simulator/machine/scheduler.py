@@ -1,0 +1,205 @@
+"""Runs a wave: groups of threads at one place each, those at the lowest place first, until all have ended.
+
+Threads that are apart meet where one group comes to the place of another one. A group that waits lets others run; when
+none can run, an operation in flight is completed; when there is none, the launch is stuck.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nvbackend.simulator.events import By, Pending, Threads
+from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.program import Code, Program
+from nvbackend.simulator.machine.wave import Waiting, Wave
+from nvbackend.simulator.rules import DEADLOCK
+
+PATIENCE = 256
+"""How often a group may jump back before another one has its turn."""
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """Threads that wait, and the place where they go on."""
+
+    waiting: Waiting
+    place: int
+
+
+class Scheduler:
+    """Runs one wave of a program."""
+
+    def __init__(self, program: Program, wave: Wave) -> None:
+        self._program = program
+        self._wave = wave
+        self._blocks, self._inside = program.tables()
+        self._runnable: dict[int, list[Threads]] = {}
+        self._tired: dict[int, list[Threads]] = {}
+        """Groups that have jumped back often: they run again when the others have run."""
+        self._waiters: list[_Waiter] = []
+        self._gathering: dict[int, tuple[Lanes, Waiting, int]] = {}
+        """Threads that wait at an instruction for others to come there, with the number of threads alive then."""
+        self._random = random.Random(wave.launch.seed) if wave.launch.seed else None
+        self.runs: dict[int, int] = {}
+        """How many threads have run each block, by its first place."""
+
+    def run(self) -> None:
+        """Run until every thread has ended. What is in flight then is completed. Raises simulator.deadlock."""
+        self._add(self._program.entry, np.flatnonzero(self._wave.exists))
+        while True:
+            while self._runnable:
+                self._turn()
+            if self._wake() or self._complete():
+                continue
+            if self._tired:
+                self._runnable, self._tired = self._tired, {}
+                continue
+            if not self._waiters and not self._gathering:
+                break
+            self._stuck()
+        while self._complete():
+            pass
+
+    def _add(self, place: int, threads: Threads) -> None:
+        self._runnable.setdefault(place, []).append(threads)
+
+    def _turn(self) -> None:
+        """The group at the lowest place runs until it waits, ends, or comes to where others are."""
+        place = min(self._runnable) if self._random is None else self._random.choice(sorted(self._runnable))
+        lanes = self._lanes(self._runnable.pop(place))
+        patience = PATIENCE
+        while True:
+            others = min(self._runnable, default=None)
+            following = self._block(place, lanes)
+            if following is None:
+                return
+            if following <= place:
+                patience -= 1
+                if patience < 0 and (self._runnable or self._waiters or self._wave.pending or self._gathering):
+                    self._tired.setdefault(following, []).append(lanes.threads)
+                    return
+            if others is not None and following >= others:
+                self._add(following, lanes.threads)
+                return
+            place = following
+
+    def _lanes(self, parts: list[Threads]) -> Lanes:
+        wave = self._wave
+        threads = parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+        count = len(threads)
+        return Lanes(threads, whole=count == wave.alive_count, full=count == wave.size)
+
+    def _block(self, place: int, lanes: Lanes) -> int | None:
+        """Run from a place to the end of its block; the place where all of the threads go on, if there is one."""
+        wave, code = self._wave, self._blocks[place]
+        first = self._inside[place]
+        steps = code.steps[first:] if first else code.steps
+        wave.steps += len(steps) + 1
+        if not first:
+            self.runs[place] = self.runs.get(place, 0) + lanes.count
+        for done, step in enumerate(steps):
+            waiting = step(wave, lanes)
+            if waiting is not None:
+                self._wait(code, code.start + first + done, lanes, waiting)
+                return None
+        going = code.end.go(wave, lanes)
+        if type(going) is int:
+            return going
+        assert isinstance(going, list)
+        for target, threads in going:
+            self._add(target, threads.threads)
+        return None
+
+    def _wait(self, code: Code, place: int, lanes: Lanes, waiting: Waiting) -> None:
+        """Some of the threads wait at an instruction; the others go on after it."""
+        stopped = waiting.lanes
+        if stopped.count < lanes.count:
+            here = np.isin(lanes.threads, stopped.threads, assume_unique=True)
+            self._add(place + 1, lanes.threads[~here])
+        for observer in self._wave.observers:
+            observer.waited(By(code.sites[place - code.start], stopped.threads), waiting.reason())
+        if not waiting.again:
+            self._waiters.append(_Waiter(waiting, place + 1))
+            return
+        before = self._gathering.pop(place, None)
+        if before is None:
+            self._gathering[place] = (stopped, waiting, self._wave.alive_count)
+        else:
+            threads = np.sort(np.concatenate([before[0].threads, stopped.threads]))
+            self._add(place, threads)
+
+    def _wake(self) -> bool:
+        """Let those go on that can now; whether there are any."""
+        found = False
+        kept: list[_Waiter] = []
+        for waiter in self._waiters:
+            lanes = waiter.waiting.lanes
+            ready = waiter.waiting.ready()
+            if ready is True or (ready is not False and np.all(ready)):
+                self._add(waiter.place, lanes.threads)
+            elif ready is False or not np.any(ready):
+                kept.append(waiter)
+                continue
+            else:
+                mask: NDArray[np.bool_] = np.asarray(ready)
+                self._add(waiter.place, lanes.threads[mask])
+                waiter.waiting.lanes = Lanes(lanes.threads[~mask])
+                kept.append(waiter)
+            found = True
+        self._waiters = kept
+        for place, (lanes, _, alive) in list(self._gathering.items()):
+            if alive != self._wave.alive_count:
+                del self._gathering[place]
+                self._add(place, lanes.threads)
+                found = True
+        if found and self._tired:
+            for place, parts in self._tired.items():
+                for part in parts:
+                    self._add(place, part)
+            self._tired = {}
+        return found
+
+    def _complete(self) -> bool:
+        """Complete the oldest operation of each CTA that may complete; whether there was one."""
+        wave = self._wave
+        ready = [one for one in wave.pending if all(other.done for other in one.after) and one.ready()]
+        if self._random is not None:
+            chosen = self._random.sample(ready, min(1, len(ready)))
+        else:
+            seen: set[int] = set()
+            chosen = []
+            for one in ready:
+                cta = int(one.threads[0]) // wave.cta_threads
+                if cta not in seen:
+                    seen.add(cta)
+                    chosen.append(one)
+        for one in chosen:
+            self._finish(one)
+        return bool(chosen)
+
+    def _finish(self, operation: Pending) -> None:
+        self._wave.pending.remove(operation)
+        operation.complete()
+        operation.done = True
+        for observer in self._wave.observers:
+            observer.completed(operation)
+
+    def _stuck(self) -> None:
+        """Raise simulator.deadlock: who waits for what."""
+        waits: list[tuple[Waiting, int]] = [(one.waiting, one.place - 1) for one in self._waiters]
+        waits += [(waiting, place) for place, (_, waiting, _) in self._gathering.items()]
+        texts, sites = [], []
+        for waiting, place in waits:
+            code = self._blocks[place]
+            site = code.sites[self._inside[place]]
+            name = self._wave.thread_name(int(waiting.lanes.threads[0]))
+            count = waiting.lanes.count
+            who = name if count == 1 else f"{name} and {count - 1} more"
+            texts.append(f"{who} at PTX {site}: {waiting.reason()}")
+            sites.append(site)
+        notes = tuple((f"PTX {site}", site.location) for site in sites[1:])
+        DEADLOCK.fail(at=sites[0].location, notes=notes, kernel=self._program.kernel, waits="; ".join(texts))

@@ -1,0 +1,195 @@
+"""The memory that a wave sees: loads and stores of every space, checked, and told to those who watch.
+
+A load is of words: (n,) unsigned integers for 1 to 8 bytes, (n, k) uint64 beyond. See PTX ISA 5.1 (State Spaces).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nvbackend.simulator.events import Access, Addresses, By, Kind, Observer
+from nvbackend.simulator.memory import windows
+from nvbackend.simulator.memory.allocations import Allocation, Heap, Misfit
+from nvbackend.simulator.memory.failures import Failures
+from nvbackend.simulator.memory.private import Located, Private
+
+Words = NDArray[Any]
+_HEAPS = ("global", "const", "param")
+
+
+class Memory:
+    """Global memory, constants and parameters of a launch; the shared and local memory of a wave."""
+
+    def __init__(
+        self, heaps: Sequence[Heap], shared: Private, local: Private, failures: Failures, observers: list[Observer]
+    ) -> None:
+        self.heaps = heaps
+        """Of global memory, constants and parameters."""
+        self.shared = shared
+        self.local = local
+        self._failures = failures
+        self._observers = observers
+
+    def load(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
+        """The words of `size` bytes at the addresses, (n,) of them, as a new array."""
+        if space in _HEAPS or (not space and self._is_heap(addresses)):
+            return self._load_heap(by, space, addresses, size)
+        if not space:
+            return self._load_generic(by, addresses, size)
+        private = self._private(space)
+        try:
+            located = private.locate(by.threads, addresses, size, own=space in ("shared", "shared::cta"))
+            words = private.store.words(size)[located.words]
+            unwritten = private.unwritten(located.words, size)
+        except Misfit as misfit:
+            self._failures.access(by, "reads", space, addresses, size, misfit)
+        if unwritten is not None:
+            self._failures.unwritten(by, space, addresses, size, unwritten)
+        if self._observers:
+            self._tell(by, "read", private.name, located.offsets, size, located.owners)
+        return words
+
+    def store(self, by: By, space: str, addresses: Addresses, words: Words, kind: Kind = "write") -> None:
+        """Set the words at the addresses; of equal addresses the last one stays."""
+        size = words.dtype.itemsize * (words.shape[1] if words.ndim > 1 else 1)
+        if space in _HEAPS or (not space and self._is_heap(addresses)):
+            self._store_heap(by, space, addresses, words, size, kind)
+        elif not space:
+            for part, window, inside in self._windows(addresses):
+                self.store(_part_of(by, part), window, inside, words[part], kind)
+        else:
+            private = self._private(space)
+            try:
+                located = private.locate(by.threads, addresses, size, own=space in ("shared", "shared::cta"))
+            except Misfit as misfit:
+                self._failures.access(by, "writes", space, addresses, size, misfit)
+            private.store.words(size)[located.words] = words
+            private.mark(located.words, size)
+            if self._observers:
+                self._tell(by, kind, private.name, located.offsets, size, located.owners)
+
+    def locate(self, by: By, space: str, addresses: Addresses) -> Located:
+        """The CTA and the offset of addresses in shared memory, `space` being shared::cta, shared::cluster or empty."""
+        if not space:
+            addresses = addresses - np.uint64(windows.SHARED)
+        try:
+            return self.shared.locate(by.threads, addresses, 1, own=space in ("shared", "shared::cta"))
+        except Misfit as misfit:
+            self._failures.access(by, "names", space or "shared", addresses, 1, misfit)
+
+    def _load_heap(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
+        allocation = self._allocation(addresses)
+        index = allocation.index(addresses, size) if allocation else None
+        words = allocation.words(size) if allocation else None
+        if index is None or words is None or (index.view(np.uint64) >= len(words)).any():
+            return self._load_scattered(by, space, addresses, size)
+        if self._observers:
+            self._tell(by, "read", space or "global", addresses, size, None)
+        return words.take(index, axis=0)
+
+    def _load_scattered(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
+        """From several allocations; the addresses that are in none are an error."""
+        parts = self._split(by, "reads", space, addresses, size)
+        found: Words | None = None
+        for part in parts:
+            words = self._load_heap(_part_of(by, part), space, addresses[part], size)
+            found = np.zeros((len(addresses), *words.shape[1:]), words.dtype) if found is None else found
+            found[part] = words
+        assert found is not None
+        return found
+
+    def _store_heap(self, by: By, space: str, addresses: Addresses, words: Words, size: int, kind: Kind) -> None:
+        allocation = self._allocation(addresses)
+        index = allocation.index(addresses, size) if allocation else None
+        target = allocation.words(size) if allocation else None
+        if allocation is None or target is None or index is None or (index.view(np.uint64) >= len(target)).any():
+            for part in self._split(by, "writes", space, addresses, size):
+                self._store_heap(_part_of(by, part), space, addresses[part], words[part], size, kind)
+            return
+        if not allocation.is_writable:
+            self._failures.read_only(by, space or "global", addresses, size, allocation.name)
+        target[index] = words
+        if self._observers:
+            self._tell(by, kind, space or "global", addresses, size, None)
+
+    def _split(self, by: By, does: str, space: str, addresses: Addresses, size: int) -> list[NDArray[np.int64]]:
+        """Which of the addresses are in which allocation. All must be in one."""
+        by_allocation: dict[int, list[int]] = {}
+        wrong = np.zeros(len(addresses), bool)
+        problem = ""
+        for place, address in enumerate(addresses.tolist()):
+            allocation = self._at(address)
+            if allocation is None or address < allocation.base or address + size > allocation.end:
+                wrong[place] = True
+                problem = problem or _outside(allocation, address)
+            elif address % size:
+                wrong[place] = True
+                problem = problem or Misfit.MISALIGNED
+            else:
+                by_allocation.setdefault(allocation.base, []).append(place)
+        if wrong.any() or not len(addresses):
+            self._failures.access(by, does, space or "generic", addresses, size, Misfit(wrong, problem))
+        return [np.array(part, np.int64) for part in by_allocation.values()]
+
+    def _load_generic(self, by: By, addresses: Addresses, size: int) -> Words:
+        found: Words | None = None
+        for part, window, inside in self._windows(addresses):
+            words = self.load(_part_of(by, part), window, inside, size)
+            if len(part) == len(addresses):
+                return words
+            found = np.zeros((len(addresses), *words.shape[1:]), words.dtype) if found is None else found
+            found[part] = words
+        assert found is not None
+        return found
+
+    def _windows(self, addresses: Addresses) -> list[tuple[NDArray[np.int64], str, Addresses]]:
+        """The parts of generic addresses by window: which, its space, and the addresses there."""
+        shared = addresses - np.uint64(windows.SHARED)
+        local = addresses - np.uint64(windows.LOCAL)
+        in_shared, in_local = shared < windows.SHARED_BYTES, local < windows.LOCAL_BYTES
+        each = (
+            (in_shared, "shared::cluster", shared),
+            (in_local, "local", local),
+            (~(in_shared | in_local), "global", addresses),
+        )
+        return [(np.flatnonzero(mask), space, inside[mask]) for mask, space, inside in each if mask.any()]
+
+    @staticmethod
+    def _is_heap(addresses: Addresses) -> bool:
+        return bool((addresses < windows.LOCAL).all())
+
+    def _private(self, space: str) -> Private:
+        return self.local if space == "local" else self.shared
+
+    def _allocation(self, addresses: Addresses) -> Allocation | None:
+        return self._at(int(addresses[0])) if len(addresses) else None
+
+    def _at(self, address: int) -> Allocation | None:
+        """The allocation at an address, or the nearest below it."""
+        below = [found for heap in self.heaps if (found := heap.at(address)) is not None]
+        return max(below, key=lambda allocation: allocation.base, default=None)
+
+    def _tell(
+        self, by: By, kind: Kind, space: str, addresses: Addresses, size: int, owners: NDArray[np.int64] | None
+    ) -> None:
+        access = Access(by, kind, space, addresses, size, owners)
+        for observer in self._observers:
+            observer.access(access)
+
+
+def _part_of(by: By, part: NDArray[np.int64]) -> By:
+    threads = by.threads if len(by.threads) == 1 else by.threads[part]
+    return By(by.site, threads, by.operation, by.proxy, by.order, by.scope)
+
+
+def _outside(allocation: Allocation | None, address: int) -> str:
+    if allocation is None:
+        return "nothing is allocated there"
+    size = len(allocation.data)
+    after = address - allocation.base
+    where = "inside, and its end is not" if after < size else f"{after - size} bytes after the end"
+    return f"it is {where} of {allocation.name} ({size} bytes)"

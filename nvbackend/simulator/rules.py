@@ -1,0 +1,64 @@
+"""What a run can find wrong with a kernel or with its launch."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+UNKNOWN = Rule(
+    id="simulator.unknown",
+    message="line {line}: the simulator does not know {what}: {text}",
+    fix="run the kernel on a GPU, or write the instruction in a form that the simulator knows",
+    why="Passing over an instruction would give wrong numbers.",
+    reference="PTX ISA 9.7 (Instructions)",
+)
+BOUNDS = Rule(
+    id="simulator.bounds",
+    message="{thread} {does} {size} bytes at {space} address {address}: {problem} (PTX line {line}: {text})",
+    fix="keep the address inside the allocation, or guard the access",
+    why="The hardware reads or overwrites what happens to be there, or ends the launch with an illegal address.",
+    reference="PTX ISA 6.4.1 (Addresses as Operands)",
+)
+MISALIGNED = Rule(
+    id="simulator.misaligned",
+    message="{thread} {does} {size} bytes at {space} address {address}, which is not a multiple of {size} "
+    "(PTX line {line}: {text})",
+    fix="align the address to the {size} bytes of the access",
+    why="The hardware ends the launch with a misaligned address.",
+    reference="PTX ISA 6.4.1.1 (Address Operands: alignment)",
+)
+UNWRITTEN = Rule(
+    id="simulator.unwritten",
+    message="{thread} reads {size} bytes at {space} address {address}, which nothing has written "
+    "(PTX line {line}: {text})",
+    fix="write the memory before it is read, or guard the read",
+    why="The hardware gives what an earlier kernel left there.",
+    reference="PTX ISA 5.1.8 (Shared State Space)",
+)
+READ_ONLY = Rule(
+    id="simulator.read-only",
+    message="{thread} writes {size} bytes at {space} address {address}: {problem} (PTX line {line}: {text})",
+    fix="write to memory that the kernel may write",
+    why="Constants and kernel parameters are cached as read-only: the write is lost or ends the launch.",
+    reference="PTX ISA 5.1.3 (Constant State Space), 5.1.6 (Parameter State Space)",
+)
+DEADLOCK = Rule(
+    id="simulator.deadlock",
+    message="no thread of {kernel} can go on: {waits}",
+    fix="make sure that every thread and operation that a barrier counts arrives there",
+    why="On the hardware the launch never ends.",
+    reference="PTX ISA 9.7.13 (Parallel Synchronization and Communication Instructions)",
+)
+TRAP = Rule(
+    id="simulator.trap",
+    message="{thread} runs into {what} (PTX line {line})",
+    fix="find out why the kernel gets there",
+    why="The hardware ends the launch with an error.",
+    reference="PTX ISA 9.7.19 (Miscellaneous Instructions)",
+)
+LAUNCH = Rule(
+    id="simulator.launch",
+    message="{kernel} cannot be launched: {problem}",
+    fix="{advice}",
+    why="The driver refuses the launch, or the kernel reads arguments that are not there.",
+    reference="CUDA driver API, cuLaunchKernelEx",
+)
