@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,17 +10,18 @@ import numpy as np
 
 from nvbackend.diagnostics import gather, raise_all, user_facing
 from nvbackend.ptx import Module, parse, resolve
+from nvbackend.simulator import scalar
 from nvbackend.simulator.arguments import Binder
 from nvbackend.simulator.calls import families
 from nvbackend.simulator.events import Observer
-from nvbackend.simulator.machine.assemble import Assembler
 from nvbackend.simulator.machine.compiling import Compile
-from nvbackend.simulator.machine.image import image
-from nvbackend.simulator.machine.program import Program
-from nvbackend.simulator.machine.pure import Domain, PureInstruction
-from nvbackend.simulator.machine.scheduler import Scheduler
 from nvbackend.simulator.machine.wave import Dim, Launch, Wave
 from nvbackend.simulator.memory import Failures, Heap, Memory, Private, Shape, windows
+from nvbackend.simulator.program.assemble import Assembler
+from nvbackend.simulator.program.blocks import Program
+from nvbackend.simulator.program.image import image
+from nvbackend.simulator.program.pure import Domain, PureInstruction
+from nvbackend.simulator.program.scheduler import Scheduler
 from nvbackend.simulator.rules import LAUNCH
 
 _MOST_THREADS = 8192
@@ -40,12 +40,7 @@ class Known:
 
     def pure(self, parts: tuple[str, ...]) -> PureInstruction | None:
         """An instruction that only computes."""
-        try:
-            scalar = importlib.import_module("nvbackend.simulator.scalar")
-        except ModuleNotFoundError:
-            return None
-        found: PureInstruction | None = scalar.find(parts)
-        return found
+        return scalar.find(parts)
 
 
 @dataclass(slots=True)

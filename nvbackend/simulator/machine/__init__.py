@@ -1,1 +1,1 @@
-"""The machine: PTX functions compiled to closures, and waves of CTAs whose threads run them."""
+"""The machine: waves of CTAs, the lanes that step together, registers and how operands reach them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from nvbackend.ptx.syntax import Address, Instruction, Integer, Name, Operand, P
 from nvbackend.simulator.events import Bits, By, Site
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.symbols import Symbols
-from nvbackend.simulator.machine.types import bits, container, extended
+from nvbackend.simulator.machine.types import bits, extended
 from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
 from nvbackend.simulator.rules import UNKNOWN
 
@@ -122,11 +122,3 @@ class Compiling:
     def unknown(self, what: str) -> NoReturn:
         """Raise simulator.unknown: `what` names the piece of the instruction that the simulator does not know."""
         UNKNOWN.fail(at=self.site.location, line=self.site.line, what=what, text=self.site.text)
-
-
-def cut_to(dtype: Any) -> Callable[[Bits], Bits]:
-    """The low bits of an array, as another type."""
-    return lambda values: values.astype(dtype)
-
-
-__all__ = ["Compile", "Compiling", "container", "cut_to"]

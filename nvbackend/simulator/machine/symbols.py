@@ -18,6 +18,8 @@ from nvbackend.simulator.machine.types import bits, container
 from nvbackend.simulator.machine.wave import Reader, Wave
 from nvbackend.simulator.memory import windows
 
+CARRY_FLAG = Name("%CC.CF")
+"""The carry flag, which no text names."""
 Convert = Callable[[Bits], Bits]
 _COMPONENTS = {letter: place for letters in ("xyzw", "rgba") for place, letter in enumerate(letters)}
 
@@ -109,6 +111,8 @@ class Symbols:
         is a register of bytes."""
         if not isinstance(operand, Name):
             return None
+        if operand is CARRY_FLAG:
+            return self.slots.register(CARRY_FLAG.text, np.bool_), np.bool_
         declared = self.names.of.get(operand.position)
         if not isinstance(declared, Variable) or declared.position in self.places:
             return None

@@ -19,7 +19,7 @@ _SIGNED = {np.uint8: np.int8, np.uint16: np.int16, np.uint32: np.int32, np.uint6
 @cache
 def bits(type: str) -> int | None:
     """How many bits a type has: 32 for f32, f16x2, e4m3x4; 1 for pred; None where it is not a type."""
-    if type == "pred":
+    if type in ("pred", "cc"):
         return 1
     form = _FORM.match(type)
     if form is None:

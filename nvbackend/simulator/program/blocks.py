@@ -29,6 +29,7 @@ class Jump:
     target: int
 
     def go(self, _wave: Wave, _lanes: Lanes) -> int:
+        """The target."""
         return self.target
 
 

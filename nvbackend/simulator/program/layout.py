@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.syntax import Function, Module, Name, Position, Variable
-from nvbackend.simulator.machine.listing import Listing, listing
 from nvbackend.simulator.machine.symbols import Place, alignment_of, size_of
 from nvbackend.simulator.memory import windows
+from nvbackend.simulator.program.listing import Listing, listing
 
 _DYNAMIC_ALIGNMENT = 16
 _FRAME_ALIGNMENT = 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from nvbackend.simulator.events import Bits, By, Mask, Site
 from nvbackend.simulator.machine.lanes import Lanes
-from nvbackend.simulator.machine.program import Going
 from nvbackend.simulator.machine.wave import Reader, Wave
+from nvbackend.simulator.program.blocks import Going
 from nvbackend.simulator.rules import TRAP
 
 
@@ -25,6 +25,7 @@ class Branch:
     otherwise: int
 
     def go(self, wave: Wave, lanes: Lanes) -> int | Going:
+        """Taken and not taken: one group each."""
         mask = wave.registers[self.predicate][lanes.index]
         taken = int(np.count_nonzero(mask))
         if self.negated:
@@ -50,6 +51,7 @@ class Switch:
     site: Site
 
     def go(self, wave: Wave, lanes: Lanes) -> Going:
+        """A group for each target that some thread goes to."""
         values = self.index(wave, lanes)
         wrong = values >= len(self.targets)
         if wrong.any():
@@ -66,6 +68,7 @@ class Exit:
     site: Site
 
     def go(self, wave: Wave, lanes: Lanes) -> Going:
+        """Nobody goes on."""
         wave.alive = wave.alive.copy()
         wave.alive[lanes.index] = False
         wave.alive_count -= lanes.count
@@ -150,6 +153,7 @@ class Call:
     negated: bool = False
 
     def go(self, wave: Wave, lanes: Lanes) -> int | Going:
+        """To the functions, and after the call where the predicate does not hold."""
         rest: Going = []
         if self.predicate is not None:
             mask = wave.registers[self.predicate][lanes.index] != self.negated
@@ -186,6 +190,7 @@ class Return:
     """The local memory of the caller, by the place that is returned to."""
 
     def go(self, wave: Wave, lanes: Lanes) -> Going:
+        """To the places of the calls."""
         going = wave.part(Calls).pop(wave, lanes)
         for place, here in going:
             _move_frame(wave, here, self.frame_slot, -self.frames.get(place, 0))
@@ -202,12 +207,10 @@ class Guarded:
     otherwise: int
 
     def go(self, wave: Wave, lanes: Lanes) -> int | Going:
+        """Through the end, and to `otherwise`."""
         mask = wave.registers[self.predicate][lanes.index] != self.negated
         if not mask.any():
             return self.otherwise
         if mask.all():
             return self.end.go(wave, lanes)
         return [*self.end.go(wave, lanes.where(mask)), (self.otherwise, lanes.where(~mask))]
-
-
-__all__ = ["Branch", "Call", "Callee", "Calls", "Exit", "Guarded", "Return", "Sequence", "Switch"]

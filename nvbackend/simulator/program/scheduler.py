@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from nvbackend.simulator.events import By, Pending, Threads
 from nvbackend.simulator.machine.lanes import Lanes
-from nvbackend.simulator.machine.program import Code, Program
 from nvbackend.simulator.machine.wave import Waiting, Wave
+from nvbackend.simulator.program.blocks import Code, Program
 from nvbackend.simulator.rules import DEADLOCK
 
 PATIENCE = 256

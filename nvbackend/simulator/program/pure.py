@@ -9,8 +9,12 @@ from nvbackend.ptx.syntax import Instruction, Name, Operand, Pair
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.symbols import CARRY_FLAG
 from nvbackend.simulator.machine.types import extended
 from nvbackend.simulator.machine.wave import Step, Wave
+
+CARRY = "cc"
+"""The type of an operand or result that is the carry flag."""
 
 
 class PureInstruction(Protocol):
@@ -28,6 +32,10 @@ class PureInstruction(Protocol):
     def call(self) -> Callable[..., tuple[Bits, ...]]:
         """Arrays of one length in, arrays out."""
 
+    @property
+    def optional(self) -> int:
+        """How many of the last operands may be missing."""
+
 
 class Domain:
     """What values are. Here numbers; another domain may lift a function to values of which some are unknown."""
@@ -41,12 +49,13 @@ def compile_pure(instruction: Instruction, place: Compiling, pure: PureInstructi
     """The step of a pure instruction."""
     destinations, sources = _split(instruction, place, pure)
     call = domain.lift(pure)
-    found = [place.symbols.slot(one, type) for one, type in zip(sources, pure.operands, strict=True)]
+    types = pure.operands[: len(sources)]
+    found = [place.symbols.slot(one, type) for one, type in zip(sources, types, strict=True)]
     targets = [_target(one, place) for one in destinations]
     slots = [each[0] for each in found if each is not None]
     if len(slots) < len(found) or len(targets) != 1 or targets[0] is None or not 1 <= len(slots) <= 3:
         results = list(zip(destinations, pure.results, strict=False))
-        return _any(place, call, list(zip(sources, pure.operands, strict=True)), results)
+        return _any(place, call, list(zip(sources, types, strict=True)), results)
     if any(each is not None and each[1] is not None for each in found):
         converts = [each[1] for each in found if each is not None]
         call = _converted(call, converts)
@@ -58,9 +67,14 @@ def _split(instruction: Instruction, place: Compiling, pure: PureInstruction) ->
     operands = list(instruction.operands)
     first = operands[0] if operands else None
     destinations: list[Operand] = [first.first, first.second] if isinstance(first, Pair) else operands[:1]
-    sources = operands[1:]
-    if len(sources) != len(pure.operands) or len(destinations) > len(pure.results):
-        place.unknown(f"{len(sources)} source operands of {instruction.opcode}, which takes {len(pure.operands)}")
+    sources = [one for operand in operands[1:] for one in place.elements(operand)]
+    if pure.results[-1] == CARRY:
+        destinations += [CARRY_FLAG] * (len(pure.results) - len(destinations))
+    if pure.operands[-1] == CARRY:
+        sources.append(CARRY_FLAG)
+    most = len(pure.operands)
+    if not most - pure.optional <= len(sources) <= most or len(destinations) > len(pure.results):
+        place.unknown(f"{len(sources)} source operands of {instruction.opcode}, which takes {most}")
     return destinations, sources
 
 

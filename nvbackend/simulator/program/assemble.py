@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,10 +10,16 @@ import numpy as np
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
 from nvbackend.ptx.names import Names
-from nvbackend.ptx.syntax import Function, Guard, Instruction, Label, Module, Name, Operand, Position
+from nvbackend.ptx.syntax import Function, Guard, Instruction, Label, Module, Name, Position
 from nvbackend.simulator.events import Site
-from nvbackend.simulator.machine import flow
-from nvbackend.simulator.machine.call import (
+from nvbackend.simulator.machine.compiling import Compile, Compiling
+from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.slots import Slots
+from nvbackend.simulator.machine.symbols import Place, Symbols
+from nvbackend.simulator.machine.wave import Step, Waiting, Wave
+from nvbackend.simulator.program import flow
+from nvbackend.simulator.program.blocks import Code, End, Jump, Program, starts
+from nvbackend.simulator.program.call import (
     Linkage,
     call_end,
     compile_after,
@@ -21,16 +27,10 @@ from nvbackend.simulator.machine.call import (
     entry_step,
     result_step,
 )
-from nvbackend.simulator.machine.compiling import Compile, Compiling
-from nvbackend.simulator.machine.ends import Branch, Exit, Guarded, Return, Switch
-from nvbackend.simulator.machine.lanes import Lanes
-from nvbackend.simulator.machine.layout import Layout, functions_of, lay_out
-from nvbackend.simulator.machine.listing import Listing, listing
-from nvbackend.simulator.machine.program import Code, End, Jump, Program, starts
-from nvbackend.simulator.machine.pure import Domain, PureInstruction, compile_pure
-from nvbackend.simulator.machine.slots import Slots
-from nvbackend.simulator.machine.symbols import Place, Symbols
-from nvbackend.simulator.machine.wave import Step, Waiting, Wave
+from nvbackend.simulator.program.ends import Branch, Exit, Guarded, Return, Switch
+from nvbackend.simulator.program.layout import functions_of, lay_out
+from nvbackend.simulator.program.listing import Listing, listing
+from nvbackend.simulator.program.pure import Domain, PureInstruction, compile_pure
 
 ENDS = ("bra", "brx", "call", "ret", "exit")
 """The opcodes that end a block."""
@@ -251,6 +251,3 @@ def _guarded(step: Step, predicate: int, negated: bool) -> Step:
         return step(wave, Lanes(lanes.threads[mask])) if count else None
 
     return run
-
-
-__all__ = ["Assembler", "Iterable", "Knowledge", "Layout", "Operand"]

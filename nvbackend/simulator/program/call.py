@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from nvbackend.ptx.names import names_in
-from nvbackend.ptx.syntax import Arguments, Function, Instruction, Name, Operand, Prototype
+from nvbackend.ptx.syntax import Arguments, Function, Instruction, Name, Operand
 from nvbackend.simulator.events import Bits
-from nvbackend.simulator.machine import flow
 from nvbackend.simulator.machine.compiling import Compiling
-from nvbackend.simulator.machine.ends import Call, Callee, Return
 from nvbackend.simulator.machine.lanes import Lanes
-from nvbackend.simulator.machine.layout import Layout
-from nvbackend.simulator.machine.listing import Listing
 from nvbackend.simulator.machine.symbols import Symbols, size_of
-from nvbackend.simulator.machine.types import container
 from nvbackend.simulator.machine.wave import Step, Wave
+from nvbackend.simulator.program import flow
+from nvbackend.simulator.program.ends import Call, Callee, Return
+from nvbackend.simulator.program.layout import Layout
+from nvbackend.simulator.program.listing import Listing
 
 
 class Linkage:
@@ -245,6 +244,3 @@ def call_end(
     if guard is not None:
         found.predicate, found.negated = guard
     return found
-
-
-__all__ = ["Linkage", "Prototype", "call_end", "compile_after", "compile_arguments", "container", "entry_step"]

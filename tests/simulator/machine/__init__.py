@@ -1,0 +1,1 @@
+"""Tests of programs, registers and the scheduler."""

@@ -1,0 +1,118 @@
+"""Whole programs by hand: control flow, calls, memory of every space, against numbers that NumPy gives."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from nvbackend import DiagnosticError
+from nvbackend.simulator import Simulator
+
+HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+
+LOOPS = """
+.extern .shared .align 16 .b8 dyn[];
+.const .align 4 .b8 table[8] = {0, 0, 128, 63, 0, 0, 32, 64};
+.visible .entry k(.param .u64 x, .param .u64 y, .param .u32 n)
+{
+    .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %rd<10>;
+    mov.u32 %r1, %ctaid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %tid.x;
+    mad.lo.s32 %r4, %r1, %r2, %r3;
+    ld.param.u32 %r5, [n];
+    setp.ge.s32 %p1, %r4, %r5;
+    @%p1 bra DONE;
+    ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y];
+    cvta.to.global.u64 %rd1, %rd1;
+    mul.wide.u32 %rd3, %r4, 4;
+    add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3;
+    ld.global.f32 %r6, [%rd4];
+    ld.const.f32 %r9, [table+4];
+    mov.u32 %r8, 0;
+LOOP:
+    add.f32 %r6, %r6, %r9;
+    add.s32 %r8, %r8, 1;
+    setp.le.s32 %p2, %r8, %r3;
+    @%p2 bra LOOP;
+    mov.u32 %r7, dyn;
+    shl.b32 %r8, %r3, 2;
+    add.s32 %r7, %r7, %r8;
+    st.shared.f32 [%r7], %r6;
+    ld.shared.f32 %r6, [%r7];
+    st.global.f32 [%rd5], %r6;
+DONE:
+    ret;
+}
+"""
+
+FACTORIALS = """
+.func (.param .b32 res) factorial(.param .b32 n)
+{
+    .reg .pred p; .reg .b32 %r<5>;
+    ld.param.b32 %r1, [n];
+    setp.ne.s32 p, %r1, 0;
+    @p bra AGAIN;
+    mov.u32 %r2, 1;
+    st.param.b32 [res], %r2;
+    ret;
+AGAIN:
+    add.s32 %r2, %r1, -1;
+    { .param .b32 a; .param .b32 r;
+    st.param.b32 [a], %r2;
+    call.uni (r), factorial, (a);
+    ld.param.b32 %r3, [r]; }
+    mul.lo.s32 %r3, %r3, %r1;
+    st.param.b32 [res], %r3;
+    ret;
+}
+.visible .entry k(.param .u64 x)
+{
+    .reg .b32 %r<10>; .reg .b64 %rd<10>;
+    .local .align 8 .b8 depot[16];
+    mov.u32 %r1, %tid.x;
+    { .param .b32 a; .param .b32 r;
+    st.param.b32 [a], %r1;
+    call.uni (r), factorial, (a);
+    ld.param.b32 %r3, [r]; }
+    mov.u64 %rd3, depot; cvta.local.u64 %rd3, %rd3;
+    st.u32 [%rd3+4], %r3; ld.local.u32 %r4, [depot+4];
+    ld.param.u64 %rd1, [x];
+    mul.wide.u32 %rd2, %r1, 4;
+    add.s64 %rd1, %rd1, %rd2;
+    st.global.u32 [%rd1], %r4;
+    exit;
+}
+"""
+
+
+def test_loops_of_different_lengths() -> None:
+    module = Simulator().load(HEAD + LOOPS)
+    x = np.arange(900, dtype=np.float32)
+    y = np.zeros_like(x)
+    module.launch("k", grid=(8,), block=(128,), args=[x, y, np.int32(900)], shared=512)
+    assert np.array_equal(y, x + np.float32(2.5) * (np.arange(900, dtype=np.float32) % 128 + 1))
+
+
+def test_a_function_that_calls_itself_and_local_memory() -> None:
+    out = np.zeros(12, np.uint32)
+    Simulator().load(HEAD + FACTORIALS).launch("k", block=(12,), args=[out])
+    assert out.tolist() == [math.factorial(n) for n in range(12)]
+
+
+def test_an_array_that_is_too_short() -> None:
+    module = Simulator().load(HEAD + LOOPS)
+    x, y = np.zeros(500, np.float32), np.zeros(900, np.float32)
+    with pytest.raises(DiagnosticError) as caught:
+        module.launch("k", grid=(8,), block=(128,), args=[x, y, np.int32(900)], shared=512)
+    (found,) = caught.value.diagnostics
+    assert found.rule_id == "simulator.bounds"
+    assert "thread 116 of CTA 3 (and 75 more) reads 4 bytes" in found.message
+    assert "0 bytes after the end of x (2000 bytes)" in found.message
+
+
+def test_what_is_not_known_is_said_with_all_lines() -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        Simulator().load(HEAD + ".entry k() {\nfrobnicate.b32;\nld.weird.b32 _, [0];\nret;\n}")
+    assert [one.rule_id for one in caught.value.diagnostics] == ["simulator.unknown"] * 2
+    assert [one.location.line for one in caught.value.diagnostics if one.location] == [5, 6]
