@@ -50,8 +50,15 @@ def rounded(name: str, kind: str, rounding: str) -> Function:
         if kind == "f32":
             return lambda a, b, c: canonical(fused_f32(a.view(np.float32), b.view(np.float32), c.view(np.float32)))
     exact = _ODD[name]
+    if rounding == "rm" and name != "mul":
+        exact = _downward(exact)
     encode = FORMATS[kind].encode
     return lambda *given: encode(exact(*(wide_values(one, kind) for one in given)), rounding)
+
+
+def _downward(exact: Function) -> Function:
+    """A sum, of which what cancels is -0: the negative of the sum of the negative numbers."""
+    return lambda a, *rest: -exact(-a, *rest[:-1], -rest[-1])
 
 
 def _double(name: str, rounding: str) -> Function:

@@ -1,0 +1,146 @@
+"""Conversions of single numbers, against rational numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from nvbackend.simulator.scalar import find
+from tests.simulator.scalar.grids import GRIDS
+from tests.simulator.scalar.integer_meaning import signed
+from tests.simulator.scalar.operands import computed, random_operands
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+INTEGERS = tuple(f"{sign}{bits}" for sign in "us" for bits in (8, 16, 32, 64))
+TO_INTEGER = ("rni", "rzi", "rmi", "rpi")
+TO_FLOAT = ("rn", "rz", "rm", "rp")
+
+
+def whole(number: Fraction, mode: str) -> int:
+    return {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}[mode](number)
+
+
+def limits(kind):
+    bits = int(kind[1:])
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)
+
+
+@pytest.mark.parametrize("mode", TO_INTEGER)
+@pytest.mark.parametrize(("to", "source"), list(itertools.product(INTEGERS, FLOATS)))
+def test_floats_to_integers(to, source, mode):
+    grid, bits = GRIDS[source], int(to[1:])
+    (a,) = random_operands(f"cvt.{mode}.{to}.{source}")
+    (found,) = computed(f"cvt.{mode}.{to}.{source}", a)
+    low, high = limits(to)
+    for code, got in zip(a.tolist(), found.tolist(), strict=True):
+        value = grid.value(code)
+        if math.isnan(value):
+            expected = 1 << (bits - 1) if source == "f64" or bits == 64 else 0
+        elif math.isinf(value):
+            expected = high if value > 0 else low
+        else:
+            expected = min(max(whole(Fraction(value), mode), low), high)
+        assert got == expected & ((1 << bits) - 1), (value, hex(got), expected)
+
+
+@pytest.mark.parametrize("mode", TO_FLOAT)
+@pytest.mark.parametrize(("to", "source"), list(itertools.product(FLOATS, INTEGERS)))
+def test_integers_to_floats(to, source, mode):
+    grid, bits = GRIDS[to], int(source[1:])
+    (a,) = random_operands(f"cvt.{mode}.{to}.{source}")
+    (found,) = computed(f"cvt.{mode}.{to}.{source}", a)
+    for one, got in zip(a.tolist(), found.tolist(), strict=True):
+        number = signed(one, bits) if source[0] == "s" else one
+        assert got == grid.rounded(Fraction(number), mode), (number, hex(got))
+
+
+def converted(to, source, mode, code, *, saturate=False):
+    value = GRIDS[source].value(code)
+    grid = GRIDS[to]
+    if math.isnan(value):
+        return grid.nan
+    if math.isinf(value):
+        return grid.largest | (grid.sign if value < 0 else 0) if saturate else grid.special(value)
+    return grid.rounded(Fraction(value), mode, negative=math.copysign(1, value) < 0, saturate=saturate)
+
+
+NARROWER = [("f32", "f64"), ("f16", "f64"), ("bf16", "f64"), ("f16", "f32"), ("bf16", "f32"), ("bf16", "f16")]
+WIDER = [(source, to) for to, source in NARROWER if (to, source) != ("bf16", "f16")]
+
+
+@pytest.mark.parametrize("mode", TO_FLOAT)
+@pytest.mark.parametrize(("to", "source"), NARROWER)
+def test_floats_to_narrower_floats(to, source, mode):
+    (a,) = random_operands(f"cvt.{mode}.{to}.{source}")
+    (found,) = computed(f"cvt.{mode}.{to}.{source}", a)
+    assert found.tolist() == [converted(to, source, mode, code) for code in a.tolist()]
+
+
+@pytest.mark.parametrize(("to", "source"), WIDER)
+def test_floats_to_wider_floats(to, source):
+    (a,) = random_operands(f"cvt.{to}.{source}")
+    (found,) = computed(f"cvt.{to}.{source}", a)
+    assert found.tolist() == [converted(to, source, "rn", code) for code in a.tolist()]
+
+
+@pytest.mark.parametrize("mode", TO_INTEGER)
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_to_whole_floats(kind, mode):
+    grid = GRIDS[kind]
+    (a,) = random_operands(f"cvt.{mode}.{kind}.{kind}")
+    (found,) = computed(f"cvt.{mode}.{kind}.{kind}", a)
+    for code, got in zip(a.tolist(), found.tolist(), strict=True):
+        value = grid.value(code)
+        if math.isfinite(value):
+            number = Fraction(whole(Fraction(value), mode))
+            assert got == grid.rounded(number, "rn", negative=math.copysign(1, value) < 0)
+        else:
+            assert got == grid.special(value)
+
+
+def test_flushing_and_clamping():
+    tiny = np.array([1, 0x807FFFFF, 0x3F800001, 0xBF800000, 0x7FC00000], np.uint32)
+    one = 0x3F800000
+    assert computed("cvt.ftz.f32.f32", tiny)[0].tolist() == [0, 0x80000000, one + 1, 0xBF800000, 0x7FFFFFFF]
+    assert computed("cvt.sat.f32.f32", tiny)[0].tolist() == [1, 0, one, 0, 0]
+    assert computed("cvt.rpi.s32.f32", tiny)[0].tolist() == [1, 0, 2, 0xFFFFFFFF, 0]
+    assert computed("cvt.rpi.ftz.s32.f32", tiny)[0].tolist() == [0, 0, 2, 0xFFFFFFFF, 0]
+    small = np.array([2.0**-130, -(2.0**-130), 3.0], np.float64).view(np.uint64)
+    assert computed("cvt.rn.ftz.f32.f64", small)[0].tolist() == [0, 0x80000000, 0x40400000]
+    assert computed("cvt.rn.ftz.sat.f16.f32", tiny)[0].tolist() == [0, 0, 0x3C00, 0, 0]
+
+
+def tf32(code, mode, *, saturate=False):
+    """By the integer of an f32's bits: 13 of them go."""
+    value = GRIDS["f32"].value(code)
+    if math.isnan(value):
+        return 0x7FFFFFFF
+    size, sign = code & 0x7FFFFFFF, code & 0x80000000
+    rest = size & 0x1FFF
+    up = {"rna": rest >= 0x1000, "rn": rest + (size >> 13 & 1) > 0x1000, "rz": False}[mode]
+    found = (size & ~0x1FFF) + (0x2000 if up else 0)
+    if saturate and found >= 0x7F800000:
+        found = 0x7F7FE000
+    return sign | found
+
+
+@pytest.mark.parametrize("modifiers", ["rna", "rna.satfinite", "rn", "rz", "rn.satfinite", "rn.relu", "rz.relu"])
+def test_to_tf32(modifiers):
+    (a,) = random_operands(f"cvt.{modifiers}.tf32.f32")
+    (found,) = computed(f"cvt.{modifiers}.tf32.f32", a)
+    for code, got in zip(a.tolist(), found.tolist(), strict=True):
+        want = tf32(code, modifiers.partition(".")[0], saturate="satfinite" in modifiers)
+        if "relu" in modifiers and want >> 31:
+            want = 0
+        assert got & ~0x1FFF == want & ~0x1FFF, (hex(code), hex(got), hex(want))
+
+
+@pytest.mark.parametrize(
+    "parts", [("cvt", "rn", "f64", "f32"), ("cvt", "f32", "f64"), ("cvt", "rn", "s32", "f32"), ("cvt", "ftz", "f64")]
+)
+def test_a_rounding_is_there_exactly_where_something_is_lost(parts):
+    assert find(parts) is None
