@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,11 @@ _ONE = np.uint64(1)
 _SIGN = np.uint64(63)
 _MAGNITUDE = np.uint64((1 << 63) - 1)
 _FRACTION = np.uint64((1 << _MANTISSA) - 1)
+_CUT_BITS = np.uint64(29)
+_CUT = np.uint64((1 << 29) - 1)
+"""The bits of a float64's mantissa that f32 has not."""
+_HALF = np.uint32(16)
+_LEAST = np.float32(2.0**-126)
 _TABLED = 8
 """Formats of up to so many bits are read by a table."""
 
@@ -92,17 +98,31 @@ class Format:
         """The bits of these float64, rounded once: rn, rna (ties away from zero), rz, rm, rp, or rs.
 
         `saturate` gives the largest finite number in place of infinity, and of what rounds to it. A NaN is `nan`; where
-        there is none, the largest number. `random` holds, for rs, bits that are added to those cut off, as
-        `(bits, how many of them)` shifted to 64 bits: its highest bit stands just below the last one kept.
+        there is none, the largest number. For rs, `random` (uint64) is added to what is cut off: its highest bit stands
+        just below the last one kept.
         """
+        if rounding == "rn" and not saturate and self.name in _NEAREST:
+            return self._with_nan(_NEAREST[self.name](values), np.isnan(values))
+        return self.encode_by_bits(values, rounding, saturate=saturate, random=random)
+
+    def _with_nan(self, codes: Array, is_nan: Array) -> Array:
+        if np.count_nonzero(is_nan):
+            codes = codes.copy()
+            codes[is_nan] = self.largest if self.nan is None else self.nan
+        return codes
+
+    def encode_by_bits(
+        self, values: Array, rounding: str = "rn", *, saturate: bool = False, random: Array | None = None
+    ) -> Array:
+        """`encode`, always by its own arithmetic on bits."""
         bits = values.view(np.uint64)
         if self.mantissa == _MANTISSA:
-            return np.where(np.isnan(values), np.uint64(self.last + (1 << (_MANTISSA - 1))), bits)
+            return self._with_nan(bits, np.isnan(values))
         negative = (bits >> _SIGN).astype(bool)
         magnitude = bits & _MAGNITUDE
         if not self.mantissa:
             code = self._power(magnitude, rounding)
-            return self._finish(code, negative, np.isnan(values), np.isinf(values), rounding, saturate)
+            return self._finish(code, negative, values, rounding, saturate)
         field = (magnitude >> np.uint64(_MANTISSA)).astype(np.int64)
         kept = (magnitude & _FRACTION) | ((field > 0).astype(np.uint64) << np.uint64(_MANTISSA))
         first = _BIAS + 1 - self.bias
@@ -112,7 +132,7 @@ class Format:
         rest = kept - (code << shift)
         code += _increment(rounding, code, rest, shift, negative, random)
         code += (base - first).astype(np.uint64) << np.uint64(self.mantissa)
-        return self._finish(code, negative, np.isnan(values), np.isinf(values), rounding, saturate)
+        return self._finish(code, negative, values, rounding, saturate)
 
     def _power(self, magnitude: Array, rounding: str) -> Array:
         """The code of a power of two, where the format has no other numbers: what is less becomes the least."""
@@ -120,25 +140,22 @@ class Format:
         up = (rounding == "rp") & ((magnitude & _FRACTION) > 0)
         return np.where(exponent < 0, 0, exponent + up).astype(np.uint64)
 
-    def _finish(
-        self, code: Array, negative: Array, is_nan: Array, is_infinity: Array, rounding: str, saturate: bool
-    ) -> Array:
-        largest = np.uint64(self.largest)
+    def _finish(self, code: Array, negative: Array, values: Array, rounding: str, saturate: bool) -> Array:
         if not self.signed:
             negative = np.zeros_like(negative)
-        over = (code > largest) | is_infinity
-        if over.any():
+        is_infinity = np.isinf(values)
+        over = (code > np.uint64(self.largest)) | is_infinity
+        if np.count_nonzero(over):
             beyond = self.infinity if self.infinity is not None else self.nan
             if saturate or beyond is None:
-                code = np.where(over, largest, code)
+                code = np.where(over, np.uint64(self.largest), code)
             else:
-                stays = _stays(rounding, negative) & ~is_infinity
-                code = np.where(over, np.where(stays, largest, np.uint64(beyond)), code)
+                stays = over & _stays(rounding, negative) & ~is_infinity
+                code = np.where(stays, np.uint64(self.largest), np.where(over, np.uint64(beyond), code))
         if self.signed:
             code |= negative.astype(np.uint64) << np.uint64(self.exponent + self.mantissa)
-        if is_nan.any():
-            code = np.where(is_nan, np.uint64(self.largest if self.nan is None else self.nan), code)
-        return (code << np.uint64(self.unused)).astype(self.dtype)
+        code = self._with_nan(code, np.isnan(values))
+        return (code << np.uint64(self.unused) if self.unused else code).astype(self.dtype)
 
 
 def _increment(
@@ -165,6 +182,27 @@ def _stays(rounding: str, negative: Array) -> Array:
     if rounding == "rp":
         return negative
     return np.full(negative.shape, rounding == "rz")
+
+
+def _nearest_bf16(values: Array) -> Array:
+    """By an f32 whose last bit is set where that loses anything: its lower half is rounded then."""
+    bits = values.view(np.uint64)
+    odd = (bits & ~_CUT) | (((bits & _CUT) != 0).astype(np.uint64) << _CUT_BITS)
+    single = odd.view(np.float64).astype(np.float32)
+    tiny = (np.abs(single) < _LEAST) & (values != 0)
+    if np.count_nonzero(tiny):
+        return FORMATS["bf16"].encode_by_bits(values)
+    words = single.view(np.uint32)
+    codes: Array = (words + (np.uint32(0x7FFF) + ((words >> _HALF) & np.uint32(1)))) >> _HALF
+    return codes.astype(np.uint16)
+
+
+_NEAREST: dict[str, Callable[[Array], Array]] = {
+    "f32": lambda values: values.astype(np.float32).view(np.uint32),
+    "f16": lambda values: values.astype(np.float16).view(np.uint16),
+    "bf16": _nearest_bf16,
+}
+"""Formats that are rounded to nearest by NumPy, or nearly; NaN is not yet right."""
 
 
 def _ieee(name: str, storage: int, exponent: int, mantissa: int, nan: int, unused: int = 0) -> Format:

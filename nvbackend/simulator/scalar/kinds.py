@@ -31,8 +31,7 @@ def canonical(values: Bits) -> Bits:
 
 def flushed(bits: Bits, kind: str) -> Bits:
     """Subnormal numbers as zeros of their sign."""
-    is_normal = (bits & _EXPONENT[kind]) != 0
-    return np.where(is_normal, bits, bits & _SIGN[kind])
+    return np.where(bits & _EXPONENT[kind], bits, bits & _SIGN[kind])
 
 
 def saturated(bits: Bits, kind: str) -> Bits:

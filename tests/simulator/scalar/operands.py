@@ -9,7 +9,7 @@ import numpy as np
 
 from nvbackend.simulator.scalar import find
 
-LANES = 96
+LANES = 48
 _PARTS = {"f16x2": ("f16", 2), "bf16x2": ("bf16", 2), "f32x2": ("f32", 2), "u16x2": ("u16", 2), "s16x2": ("s16", 2)}
 _FLOATS = {"f16": (5, 10), "bf16": (8, 7), "f32": (8, 23), "f64": (11, 52)}
 _BYTES = re.compile(r"(e4m3|e5m2|e2m3|e3m2|e2m1|ue8m0|s2f6)x2")
