@@ -89,8 +89,11 @@ if TYPE_CHECKING:
         Severity as Severity,
     )
     from nvbackend.intrinsics.row.row import Row as Row
-    from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor as SmemDescriptor, Swizzle as Swizzle
-    from nvbackend.intrinsics.words.majors import Major as Major
+    from nvbackend.intrinsics.words.smem_descriptor import (
+        Major as Major,
+        SmemDescriptor as SmemDescriptor,
+        Swizzle as Swizzle,
+    )
     from nvbackend.intrinsics.words.tcgen05_control import (
         SeedCollector as SeedCollector,
         Tcgen05Collector as Tcgen05Collector,
@@ -153,8 +156,7 @@ _NAMES: dict[str, str] = {
         "codegen.compiled": "CompiledKernel compile_kernel",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "intrinsics.row.row": "Row",
-        "intrinsics.words.smem_descriptor": "SmemDescriptor Swizzle",
-        "intrinsics.words.majors": "Major",
+        "intrinsics.words.smem_descriptor": "Major SmemDescriptor Swizzle",
         "intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
         "intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
         "isel.machine.function": "MachineFunction",

@@ -8,8 +8,8 @@ document says about atoms, right or wrong, is kept apart in the modules `seed_*`
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.contract import MmaUse, check_atom, use_of
 from nvbackend.atoms.layout_atoms import layout_atom, layout_atom_name
-from nvbackend.atoms.majors import blas_letters, majors_of
 from nvbackend.atoms.names import atom, atom_of, known_atoms
+from nvbackend.atoms.spellings import blas_letters, majors_of
 
 __all__ = [
     "BlockScale",

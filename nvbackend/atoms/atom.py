@@ -13,10 +13,10 @@ from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.fragments.mma import FOUR_MATRICES
 from nvbackend.intrinsics.maps.tcgen05_operands import COLUMN_BYTES, LANES
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f64
-from nvbackend.intrinsics.words.majors import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major
 from nvbackend.layout import Layout
 from nvbackend.layout.drawing.svg import Picture
 from nvbackend.layout.pictures.pictures import CTAS

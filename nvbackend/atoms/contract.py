@@ -9,8 +9,7 @@ from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.rules import LAYOUT, METADATA, RESIDENCY, SCALE_FACTORS, SHAPE, TARGET, TYPES
 from nvbackend.diagnostics import Diagnostic, user_facing
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.isel.target.gates import targets_with
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Target, dotted, targets_with
 from nvbackend.layout import Dynamic, Layout, size
 from nvbackend.layout.algebra.inttuple import leaves
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 
-from nvbackend.atoms.cpp_types import CPP_TYPES, cpp_type
+from nvbackend.atoms.spellings import CPP_TYPES, cpp_type
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.layout import ComposedLayout, gmma_atom
 
 _SWIZZLES = {"INTER": Swizzle.NONE, "SW32": Swizzle.B32, "SW64": Swizzle.B64, "SW128": Swizzle.B128}

@@ -1,4 +1,9 @@
-"""Atoms by CuTe's names, and atoms of rows."""
+"""Atoms by CuTe's names, by those of other compilers, and atoms of rows.
+
+Other compilers write lower case: `sm90_wgmma_m64n128k16_f32_f16_f16` (D, A, B, as PTX orders them) and
+`sm90_64x128x16_F16F16F32_SS` (A, B, D) say shape and types alone. What they leave out is what PTX has without saying
+so: K-major operands, and A in shared memory.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +17,127 @@ from typing import Any, NoReturn
 from nvbackend.atoms.atom import MmaAtom
 from nvbackend.atoms.foreign_names import foreign
 from nvbackend.atoms.rules import NAME, NOT_HERE, ROW
-from nvbackend.atoms.umma import umma_atom
-from nvbackend.atoms.umma_names import umma_named
+from nvbackend.atoms.spellings import CPP_TYPES, upper
+from nvbackend.atoms.umma import KIND_NAMES, SPARSE_FP4, ULTRA, umma_atom, vector_size
 from nvbackend.atoms.warp import warp_atom, warp_atoms
 from nvbackend.atoms.warpgroup import has_majors, warpgroup_atom, warpgroup_atoms
-from nvbackend.atoms.wgmma_names import cute_name, unwrapped
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.mma import mma, tcgen05
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
+from nvbackend.intrinsics.row.types import (
+    BY_NAME,
+    ElementType,
+)
+from nvbackend.intrinsics.words.smem_descriptor import Major
+from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor
+
+_SHAPE = r"(?P<m>[0-9]{{1,9}}){}(?P<n>[0-9]{{1,9}}){}(?P<k>[0-9]{{1,9}})"
+_TYPES = r"(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)_(?P<{}>[a-z]+\d\w*?)"
+_LIKE_PTX = re.compile(f"sm90_wgmma_m{_SHAPE.format('n', 'k')}_{_TYPES.format('d', 'a', 'b')}")
+_TYPE = r"(?:BF16|TF32|F16|F32|E4M3|E5M2|[SU](?:32|8|4|1))"
+_LIKE_CUTE = re.compile(
+    f"sm90_{_SHAPE.format('x', 'x')}_(?P<a>{_TYPE})(?P<b>{_TYPE})(?P<d>{_TYPE})_(?P<operands>SS|RS)"
+)
+_WRAPPED = re.compile(r"MMA_(?:Atom|Traits)<(.*)>")
+
+
+def unwrapped(text: str) -> str:
+    """What CuTe's MMA_Atom<...> and MMA_Traits<...> are made of."""
+    while (found := _WRAPPED.fullmatch(text)) is not None:
+        text = found[1]
+    return text
+
+
+def cute_name(text: str) -> str | None:
+    """CuTe's name, without blanks, of an atom of wgmma that another compiler calls `text`; None for other texts."""
+    found = _LIKE_PTX.fullmatch(text) or _LIKE_CUTE.fullmatch(text)
+    if found is None:
+        return None
+    parts = found.groupdict()
+    types = [_element(parts[name]) for name in "dab"]
+    if None in types:
+        return None
+    d, a, b = (one for one in types if one is not None)
+    name = f"SM90_{parts['m']}x{parts['n']}x{parts['k']}_{upper(d)}{upper(a)}{upper(b)}_{parts.get('operands', 'SS')}"
+    return name + ("<Major::K,Major::K>" if a.bits == 16 else "_TN")
+
+
+def _element(text: str) -> ElementType | None:
+    lower = text.lower()
+    return BY_NAME.get("b1" if lower == "u1" else lower)
+
+
+_KINDS = "|".join(dict.fromkeys((*KIND_NAMES.values(), SPARSE_FP4, ULTRA)))
+_NAME = re.compile(
+    rf"SM(?:100_MMA|103)_(?P<kind>{_KINDS})(?P<group>_2x1SM|_WS)?_(?P<operands>SS|TS)(?P<end>_SPARSE|_VS)?"
+    r"<(?P<parts>[^<>]*)>"
+)
+_MAJORS = ("Major::K", "Major::MN")
+_EXTENT = re.compile("[0-9]{1,9}")
+_NAMED_VECTORS = KIND_NAMES["mxf4"]
+"""CuTe's names of the kinds that say how many elements share a scale factor."""
+
+
+def umma_named(text: str) -> MmaAtom | None:
+    """The atom of a name of tcgen05 without namespaces, None where it has not the parts of one.
+
+    Raises tcgen05.types, tcgen05.modifier, tcgen05.m and tcgen05.n.
+    """
+    found = _NAME.fullmatch(text)
+    if found is None:
+        return None
+    sparse, ultra = found["end"] == "_SPARSE", found["kind"] == ULTRA
+    if ultra is not text.startswith("SM103_") or ultra is not (found["end"] == "_VS"):
+        return None
+    name = _NAMED_VECTORS if ultra or (sparse and found["kind"] == SPARSE_FP4) else found["kind"]
+    for kind in (kind for kind, known in KIND_NAMES.items() if known == name):
+        descriptor = _descriptor(kind, found["parts"].split(", "), sparse=sparse, k96=ultra)
+        if descriptor is not None and (found["group"] != "_WS" or kind in tcgen05.DENSE_KINDS):
+            return umma_atom(
+                descriptor,
+                cta_group=2 if found["group"] == "_2x1SM" else 1,
+                a_in_tmem=found["operands"] == "TS",
+                weight_stationary=found["group"] == "_WS",
+            )
+    return None
+
+
+def _descriptor(kind: str, parts: list[str], *, sparse: bool, k96: bool) -> InstructionDescriptor | None:
+    """The instruction descriptor of a name's parameters, None where they are not those of the kind."""
+    if k96 and FORMS[kind].k != FORMS["mxf4nvf4"].k:
+        return None
+    scaled, named = tcgen05.KINDS[kind].block_scale, KIND_NAMES[kind] == _NAMED_VECTORS
+    types, numbers = 4 if scaled else 3, 3 if named else 2
+    texts, integers, majors = parts[:types], parts[types : types + numbers], parts[types + numbers :]
+    if not (all(one in CPP_TYPES for one in texts) and all(_EXTENT.fullmatch(one) for one in integers)):
+        return None
+    if len(majors) != 2 or not set(majors) <= set(_MAJORS):
+        return None
+    a, b, d, *scale = (CPP_TYPES[one] for one in texts)
+    m, n, *vector = map(int, integers)
+    if vector and vector_size(kind, sparse) != vector[0]:
+        return None
+    return InstructionDescriptor(
+        kind=kind,
+        m=m,
+        n=n,
+        a=a,
+        b=b,
+        d=d,
+        scale=scale[0] if scale else None,
+        sparse=sparse,
+        transpose_a=majors[0].endswith("MN"),
+        transpose_b=majors[1].endswith("MN"),
+        k96=k96,
+    )
+
 
 _WGMMA = "wgmma.mma_async"
 _NAMESPACES = re.compile(r"(?:cute::|UMMA::|SM103::|(?<!SM90::)GMMA::|SM120::(?:BLOCKSCALED::)?(?:SPARSE::)?)")
 _SHORT_NAMES = re.compile(r"SM90::(?:GMMA::)?MMA_")
 _USUAL_MODIFIERS = re.compile(r"(?:(?<=[<,])(?:ScaleIn::One|Saturate::False|SparseSel::Zero),?)+>$")
 """The parameters that CuTe's templates have after the majorness, with their defaults."""
-_SHAPE = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})")
+_EXTENTS = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})")
 _LONGEST, _QUOTED = 400, 60
 """The most letters of a name, twice as many as any has, and how many of a longer one are quoted."""
 _OF_SM75 = "SM75_"
@@ -138,11 +247,11 @@ def _fail_unknown(name: str, text: str) -> NoReturn:
 
 def _of_nearest_shape(text: str) -> str | None:
     """The name that differs from this one in its shape alone, and whose shape is nearest; or None."""
-    asked = _SHAPE.search(text)
+    asked = _EXTENTS.search(text)
     if asked is None:
         return None
-    rest = _SHAPE.sub("", text)
-    alike = [found for name in _known() if (found := _SHAPE.search(name)) and _SHAPE.sub("", name) == rest]
+    rest = _EXTENTS.sub("", text)
+    alike = [found for name in _known() if (found := _EXTENTS.search(name)) and _EXTENTS.sub("", name) == rest]
     nearest = min(alike, default=None, key=lambda found: _distance(asked, found))
     return nearest and nearest.string
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvbackend.intrinsics.fragments.mma import QUAD, chunk_width, metadata_threads
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.words.majors import CORE_ROWS, Major
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
+from nvbackend.intrinsics.words.smem_descriptor import CORE_ROWS, Major
 from nvbackend.layout import IntTuple, Layout
 
 _REGISTER_BITS = 32

@@ -6,13 +6,13 @@ from functools import partial
 from typing import Any
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
-from nvbackend.atoms.cpp_types import cpp_type
+from nvbackend.atoms.spellings import cpp_type
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.maps.tcgen05_operands import factors
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.mma.form import SP
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.words.majors import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major
 from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, InstructionDescriptor
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.shapes import shape_faults

@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from functools import partial
 
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
-from nvbackend.atoms.cpp_types import cpp_type, upper
-from nvbackend.atoms.majors import blas_letters
+from nvbackend.atoms.spellings import blas_letters, cpp_type, upper
 from nvbackend.intrinsics.fragments.mma import FOUR_MATRICES
 from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.mma.block_scale import scale_vector
 from nvbackend.intrinsics.mma.form import ORDERED, Form, MmaInstruction, narrow
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import f16
-from nvbackend.intrinsics.words.majors import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major
 
 _TIERS = (
     (Feature.BLOCK_SCALED_MMA, 120),

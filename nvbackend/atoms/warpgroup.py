@@ -7,14 +7,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from nvbackend.atoms.atom import MmaAtom, Residency
-from nvbackend.atoms.cpp_types import upper
-from nvbackend.atoms.majors import blas_letters
+from nvbackend.atoms.spellings import blas_letters, upper
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.form import SP
 from nvbackend.intrinsics.mma.wgmma import Multiplicands
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.majors import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major
 
 _TIER = 90
 _SPARSE_NAMES = "SM90::GMMA::SPARSE::GMMA_"

@@ -12,8 +12,8 @@ from nvbackend.atoms import atom
 from nvbackend.cli import rules
 from nvbackend.cli.explain import rows_spelled
 from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.layout import AnyLayout, parse, pictures
 from nvbackend.layout.banks.conflicts import bank_conflicts
 from nvbackend.layout.drawing.svg import Picture

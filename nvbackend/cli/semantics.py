@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import enum
 
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.semantics import (
     Completion,
     Fence,
     Fragment,
     Matrix,
     MemoryOperand,
+    Scope,
     ThreadBarrier,
 )
 

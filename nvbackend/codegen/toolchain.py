@@ -1,4 +1,4 @@
-"""Finding ptxas and the disassemblers, and running them."""
+"""Finding ptxas, without a search each time, and the disassemblers, and running them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -200,3 +201,39 @@ def _is_program(path: Path) -> bool:
 
 def _places() -> str:
     return ", ".join(["the installed NVIDIA wheels", "PATH", *map(str, STANDARD_DIRECTORIES)])
+
+
+class PtxasSearch:
+    """The ptxas that is found, sought again where the places in which it is sought have changed."""
+
+    __slots__ = ("_found", "_places", "_roots")
+
+    def __init__(self) -> None:
+        self._places: object = None
+        self._roots: tuple[str, ...] = ()
+        self._found: Tool | None = None
+
+    def found(self) -> Tool | None:
+        """The program, or None. Raises toolchain.broken."""
+        if self._places is None or self._places != self._state():
+            path = locate("ptxas")
+            self._found = None if path is None else Tool.at(path)
+            # Of nvidia/cu13/bin, nvidia: a wheel for another release makes a folder there.
+            self._roots = tuple({str(directory.parents[1]) for directory in wheel_directories()})
+            self._places = self._state()
+        return self._found
+
+    def _state(self) -> object:
+        """What says whether something was installed: the search paths, and when their folders changed."""
+        on_path = os.environ.get("PATH", "")
+        places = (*sys.path, *on_path.split(os.pathsep), *map(str, STANDARD_DIRECTORIES), *self._roots)
+        program = () if self._found is None else _changed(self._found.path)
+        return on_path, tuple(sys.path), program, [_changed(place)[:1] for place in places]
+
+
+def _changed(path: str | os.PathLike[str]) -> tuple[int, ...]:
+    try:
+        stat = os.stat(path or ".")
+    except (OSError, ValueError):
+        return ()
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino

@@ -1,9 +1,10 @@
-"""The boundary between a user's program and this package: what a traceback of a user's mistake shows."""
+"""The boundary between a user's program and this package: the numbers that come in, what a traceback shows."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,6 @@ from typing import Any, TypeVar, cast
 from nvbackend.diagnostics.arguments import too_deep, too_large, truth_values, wrong_arguments
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
-from nvbackend.diagnostics.plain_numbers import plain_numbers
 
 _Answer = TypeVar("_Answer")
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
@@ -252,3 +252,26 @@ def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
     for entry in reversed(kept):
         chain = TracebackType(chain, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     return chain
+
+
+_NUMPY = "numpy"
+
+
+def plain_number(given: Any) -> Any:
+    """A NumPy integer or float as a Python number; everything else unchanged, NumPy's truth values too."""
+    if type(given).__module__ != _NUMPY:
+        return given
+    if isinstance(given, numbers.Integral):
+        return operator.index(given)
+    return float(given) if isinstance(given, numbers.Real) else given
+
+
+def plain_numbers(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """`given` with its numbers plain, and those in its tuples; itself if all of them are plain."""
+    for one in given:
+        kind = type(one)
+        if kind is tuple or kind.__module__ == _NUMPY:
+            break
+    else:
+        return given  # most calls, and every operator of a value comes here
+    return tuple(tuple(map(plain_number, one)) if type(one) is tuple else plain_number(one) for one in given)

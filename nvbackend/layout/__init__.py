@@ -9,32 +9,36 @@ NumPy.
 """
 
 from nvbackend.layout import pictures
-from nvbackend.layout.algebra.composed import AnyLayout, ComposedLayout, SmemPtr
-from nvbackend.layout.algebra.composition import composition
-from nvbackend.layout.algebra.divide import flat_divide, logical_divide, tiled_divide, zipped_divide
+from nvbackend.layout.algebra.composition import complement, composition, left_inverse, right_inverse
 from nvbackend.layout.algebra.inttuple import Dynamic, IntTuple, _
-from nvbackend.layout.algebra.inverse import complement, left_inverse, right_inverse
 from nvbackend.layout.algebra.layout import Layout, cosize, depth, make_layout, make_ordered_layout, rank, size
 from nvbackend.layout.algebra.parse import parse
-from nvbackend.layout.algebra.product import (
+from nvbackend.layout.algebra.recast import downcast, recast_layout, upcast
+from nvbackend.layout.algebra.simplify import coalesce, filter, filter_zeros, flatten, group, replace  # noqa: A004
+from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, SmemPtr, Swizzle
+from nvbackend.layout.algebra.tiling import (
     blocked_product,
+    flat_divide,
     flat_product,
+    logical_divide,
     logical_product,
     raked_product,
     tile_to_shape,
+    tiled_divide,
     tiled_product,
+    zipped_divide,
     zipped_product,
 )
-from nvbackend.layout.algebra.recast import downcast, recast_layout, upcast
-from nvbackend.layout.algebra.simplify import coalesce, filter, filter_zeros, flatten, group, replace  # noqa: A004
-from nvbackend.layout.algebra.swizzle import Swizzle
 from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
 from nvbackend.layout.descriptors.canonical import FORMS, CanonicalForm
-from nvbackend.layout.descriptors.descriptor import make_gmma_desc, make_umma_desc, smem_desc
-from nvbackend.layout.descriptors.gmma import gmma_atom
-from nvbackend.layout.descriptors.iterator import DescriptorIterator
-from nvbackend.layout.descriptors.layout import desc_layout
-from nvbackend.layout.descriptors.tile_atoms import check_tile
+from nvbackend.layout.descriptors.descriptor import (
+    DescriptorIterator,
+    desc_layout,
+    make_gmma_desc,
+    make_umma_desc,
+    smem_desc,
+)
+from nvbackend.layout.descriptors.tile_atoms import check_tile, gmma_atom
 
 __all__ = [
     "FORMS",

@@ -13,9 +13,8 @@ from nvbackend.tiled.copy_atom import (
     stmatrix_copy,
     universal_copy,
 )
-from nvbackend.tiled.fragment import Fragment
+from nvbackend.tiled.fragment import Fragment, Partition
 from nvbackend.tiled.operand import Operand
-from nvbackend.tiled.partition import Partition
 from nvbackend.tiled.schedule import Issue, gemm
 from nvbackend.tiled.split_k import Reduction, SplitK, reduction, split_k
 from nvbackend.tiled.tiled_copy import (

@@ -16,12 +16,12 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cp_async, matrix_move
 from nvbackend.intrinsics.copy.matrix_move import HALVES, MatrixShape
 from nvbackend.intrinsics.maps.matrix import rows_of
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.majors import CORE_ROWS
+from nvbackend.intrinsics.words.smem_descriptor import CORE_ROWS
 from nvbackend.layout import Layout, recast_layout, size
-from nvbackend.layout.algebra.composed import BYTE_BITS
+from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.layout.banks.conflicts import ACCESS_BYTES, ROW_BYTES
 from nvbackend.tiled.copy_rules import ELEMENT, WIDTH
 

@@ -1,8 +1,11 @@
-"""What an instruction takes of a partitioned operand: registers, descriptors, or cells of tensor memory."""
+"""A thread's part of a tensor: a layout and where it begins, and what an instruction takes of it.
+
+That is registers, descriptors, or cells of tensor memory.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 from nvbackend.atoms import MmaAtom, Residency
@@ -25,11 +28,117 @@ from nvbackend.layout import (
     smem_desc,
     tiled_product,
 )
-from nvbackend.layout.algebra.inttuple import Dynamic, leaves, modes, nested_as
+from nvbackend.layout.algebra.inttuple import Dynamic, added, leaves, modes, nested_as
 from nvbackend.tiled.operand import Operand
-from nvbackend.tiled.partition import Partition
-from nvbackend.tiled.rules import FRAGMENT
+from nvbackend.tiled.rules import FRAGMENT, THREAD
 from nvbackend.tiled.tensor_memory import tmem_cell, tmem_layout
+
+
+def check_thread(layout: Layout, thread: int, mma: object) -> None:
+    """Raises tiled-mma.thread if `layout` maps nothing to `thread`."""
+    taking_part = layout.offsets()
+    if thread in taking_part:
+        return
+    last = max(taking_part)
+    inside = 0 <= thread <= last
+    problem = "others make up its atoms" if inside else f"they are numbered from 0 to {last}"
+    instead = "lay more atoms over the warp, or leave it out" if inside else "count from its first thread"
+    THREAD.fail(given=thread, mma=mma, problem=problem, instead=instead)
+
+
+def thread_coordinate(layout: Layout, thread: Any) -> tuple[Any, Any, Any, Any]:
+    """(V, M, N, K) of a thread, each one integer: CuTe's get_flat_coord.
+
+    Each leaf's index is what its stride is reached with, below the next larger stride; the last one goes round.
+    """
+    parts = []
+    for place, mode in enumerate(layout.modes):
+        step = 1
+        for extent, stride in zip(leaves(mode.shape), leaves(mode.stride), strict=True):
+            if extent > 1:
+                parts.append((stride, extent, place, step))
+                step *= extent
+    parts.sort()
+    found: list[Any] = [0, 0, 0, 0]
+    for number, (stride, extent, place, step) in enumerate(parts):
+        around = parts[number + 1][0] if number + 1 < len(parts) else stride * extent
+        index = thread % around if stride == 1 else thread % around // stride
+        found[place] = found[place] + (index if step == 1 else index * step)
+    v, m, n, k = found
+    return v, m, n, k
+
+
+@user_facing
+@dataclass(frozen=True, repr=False)
+class Partition:
+    """A thread's part of a tensor, as `ThrMMA.partition_A`, `_B` and `_C` give it: CuTe's tCsA, tCgC.
+
+    Coordinate c is at index `offset + layout(c)` of the tensor, through the tensor's swizzle where it has one: the
+    offset is added before bits are exchanged. `offset` is an integer, or a builder's value where the thread is one.
+    `start` is where it comes from, so that it can be counted in other units too: a layout and the thread's coordinate.
+    """
+
+    layout: AnyLayout
+    offset: Any = 0
+    start: tuple[Layout, Any] | None = field(default=None, compare=False, repr=False)
+
+    def offset_in(self, elements: int, bits: int) -> Any:
+        """The offset in units of `elements` elements, of `bits` bits each.
+
+        Raises layout-algebra.recast where it is not a whole number of them.
+        """
+        if isinstance(self.offset, int) and self.offset == 0:
+            return 0
+        if self.start is None:
+            return self.offset // elements
+        threads, coordinate = self.start
+        return recast_layout(threads, bits, bits * elements)(coordinate)
+
+    @property
+    def plain(self) -> Layout:
+        """The layout without a swizzle, as CuTe prints a tensor in shared memory."""
+        return self.layout.layout_b if isinstance(self.layout, ComposedLayout) else self.layout
+
+    @property
+    def shape(self) -> IntTuple:
+        """(MMA, MMA_M, MMA_K, ...) of A, (MMA, MMA_N, MMA_K, ...) of B, (MMA, MMA_M, MMA_N, ...) of C."""
+        return self.plain.shape
+
+    def __call__(self, *coordinate: Any) -> Any:
+        """The index of a coordinate in the tensor; with `_` in it, the partition of the modes that are left open.
+
+        Raises layout-algebra.coordinate, and layout-algebra.element-width where the swizzle needs to know it.
+        """
+        kept, start = self.plain.slice_and_offset(*coordinate)
+        offset = added(self.offset, start)
+        if kept.shape != ():
+            return Partition(self._with(kept), offset)
+        if not isinstance(self.layout, ComposedLayout):
+            return offset
+        function = self.layout.in_elements()
+        return function.swizzle(function.offset + offset)
+
+    def offsets(self) -> list[int]:
+        """The indices of all coordinates, in the order of the coordinate as one integer.
+
+        Raises layout-algebra.run-time and layout-algebra.element-width.
+        """
+        indices = [self.offset + index for index in self.plain.offsets()]
+        if not isinstance(self.layout, ComposedLayout):
+            return indices
+        function = self.layout.in_elements()
+        return [function.swizzle(function.offset + index) for index in indices]
+
+    def _with(self, layout: Layout) -> AnyLayout:
+        return replace(self.layout, layout_b=layout) if isinstance(self.layout, ComposedLayout) else layout
+
+    def __str__(self) -> str:
+        known = isinstance(self.offset, int)
+        return str(self.layout) if known and self.offset == 0 else f"{self.layout} from {self.offset if known else '?'}"
+
+    def __repr__(self) -> str:
+        return f"Partition({self.layout!r}, {self.offset!r})"
+
 
 _BYTE_BITS = 8
 _UNIT_BITS = UNIT * _BYTE_BITS

@@ -9,7 +9,7 @@ from typing import Any, NoReturn, Protocol
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.brief import short_repr
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -31,7 +31,7 @@ from nvbackend.layout.drawing.svg import Picture
 from nvbackend.layout.pictures.pictures import thread_values
 from nvbackend.tiled.copy_atom import CopyAtom
 from nvbackend.tiled.copy_rules import FRAGMENT, THREADS, TILE
-from nvbackend.tiled.partition import Partition
+from nvbackend.tiled.fragment import Partition
 
 
 class Multiplier(Protocol):

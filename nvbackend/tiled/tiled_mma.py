@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms import atom as atom_named
 from nvbackend.diagnostics import DiagnosticError, user_facing
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -28,12 +28,10 @@ from nvbackend.layout import (
 from nvbackend.layout.algebra.inttuple import leaves, text
 from nvbackend.layout.drawing.svg import Picture
 from nvbackend.layout.pictures.pictures import CTAS, thread_values
-from nvbackend.tiled.fragment import Fragment, make_fragment
+from nvbackend.tiled.fragment import Fragment, Partition, check_thread, make_fragment, thread_coordinate
 from nvbackend.tiled.operand import Beside, Operand, operand_named
-from nvbackend.tiled.partition import Partition
 from nvbackend.tiled.permutation import Permutation, permutations
 from nvbackend.tiled.rules import ATOM_LAYOUT, OPERAND, PERMUTATION, TILE
-from nvbackend.tiled.threads import check_thread, thread_coordinate
 
 DIMENSIONS = "MNK"
 AtomLayout: TypeAlias = "IntTuple | Layout"

@@ -15,9 +15,9 @@ from typing import Any, NoReturn
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, Swizzle, right_inverse, size
-from nvbackend.layout.algebra.composed import BYTE_BITS, SmemPtr
 from nvbackend.layout.algebra.inttuple import Dynamic
 from nvbackend.layout.algebra.simplify import flat_modes
+from nvbackend.layout.algebra.swizzle import BYTE_BITS, SmemPtr
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT
 from nvbackend.tiled.copy_rules import BOX, MULTICAST
 

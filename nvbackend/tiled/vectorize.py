@@ -6,9 +6,9 @@ import math
 
 from nvbackend.diagnostics import Diagnostic, user_facing
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, coalesce, right_inverse, size
-from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.inttuple import Dynamic
 from nvbackend.layout.algebra.simplify import Flat, flat_modes, from_flat
+from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled.copy_atom import UNIVERSAL_BITS, CopyAtom, CopyKind
 from nvbackend.tiled.copy_rules import ALIGNMENT, VECTOR
 

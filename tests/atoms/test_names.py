@@ -11,7 +11,7 @@ from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma
 from nvbackend.intrinsics.row.types import bf16, e2m1, e4m3, e5m2, f16, f32, tf32, ue4m3, ue8m0
 from nvbackend.intrinsics.sync import mbarrier
-from nvbackend.intrinsics.words.majors import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 
 PUBLISHED = {

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.row.types import f16, f32, u32
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Pointer, Scalar
 from tests.support.axpby import product, warpgroup_kernel

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.row.types import f32, s8, s32
-from nvbackend.intrinsics.words.majors import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from tests.gpu.test_wgmma_numbers import accumulator
 from tests.support.descriptor_cases import CONFIGURATIONS, REGION

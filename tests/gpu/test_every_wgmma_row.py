@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.mma import wgmma
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.isel.select.wgmma.request import request_of
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run

@@ -9,8 +9,7 @@ import pytest
 
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import f16, f32, i32, s8, s32, u32
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer

@@ -10,8 +10,7 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import b1, bf16, e4m3, e5m2, f16, f32, s8, s32, tf32, u8
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.support.wgmma_kernel import wgmma_kernel

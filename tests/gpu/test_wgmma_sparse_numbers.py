@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.row.types import bf16, e4m3, e5m2, f16, f32, s8, s32, tf32, u8
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run

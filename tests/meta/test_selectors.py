@@ -15,7 +15,7 @@ SELECT = ROOT / PACKAGE / "isel" / "select"
 FAMILIES = sorted(path.parent for path in SELECT.glob("*/__init__.py"))
 SHAPE = {
     "request.py": {"request_of", "row_of"},
-    "rules.py": {"GATES", "RULES"},
+    "rules.py": {"GATES"},
     "select.py": {"why_not"},
 }
 """The files of each family, and names that each of them has or asks for."""
@@ -67,15 +67,15 @@ def test_beside_the_families_is_only_what_they_share() -> None:
 
 def test_there_is_one_gate() -> None:
     gates = [f"{source.module}.{name}" for source in ALL for name, _ in definitions(source) if name.endswith("Gate")]
-    assert gates == ["nvbackend.isel.target.gates.Gate"]
+    assert gates == ["nvbackend.isel.target.target.Gate"]
 
 
 def test_one_function_says_why_a_candidate_fell_out() -> None:
-    assert calls_of("breach") == {"nvbackend.isel.target.gates"}
+    assert calls_of("breach") == {"nvbackend.isel.target.target"}
     assert {f"nvbackend.isel.select.{folder.name}.select" for folder in FAMILIES} <= calls_of("why_not")
 
 
 def test_one_function_names_the_targets_with_a_feature() -> None:
     """The other one that asks for every target shows a table of them."""
-    assert calls_of("target_names") == {"nvbackend.isel.target.gates", "nvbackend.cli.verdicts"}
+    assert calls_of("target_names") == {"nvbackend.isel.target.target", "nvbackend.cli.verdicts"}
     assert len(calls_of("targets_with")) > 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from nvbackend import bf16, s32, u32
-from nvbackend.intrinsics.row.guard import GUARD
+from nvbackend.intrinsics.row.row import GUARD
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle
 from tests.mutations.mutation import Mutation
 

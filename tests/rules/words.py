@@ -8,7 +8,7 @@ from nvbackend import MachineFunction, MachineInstr, e2m1, e4m3, f16, f32, ue4m3
 from nvbackend.diagnostics import caller_location
 from nvbackend.intrinsics.copy import matrix_move, tma_tensor
 from nvbackend.intrinsics.mma import tcgen05
-from nvbackend.intrinsics.words.control_words import CONTROL, control_words
+from nvbackend.intrinsics.words.tcgen05_control import CONTROL, control_words
 from nvbackend.tileiras import block_scaled_atom
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL, HOPPER

@@ -12,8 +12,7 @@ from itertools import product
 
 from nvbackend.intrinsics import spellings
 from nvbackend.intrinsics.copy import async_store, cache_control, tensormap
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import NoSuchRow, Row
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases
 from tests.support.async_text import COMPLETES, SCOPES, Variant, register_list

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from itertools import product
 
 from nvbackend.intrinsics.copy import multimem
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import NoSuchRow, Row
 from tests.support.async_text import Variant, register_list
 
 OPERATIONS = ("add", "min", "max", "and", "or", "xor", "inc")

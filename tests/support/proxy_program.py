@@ -7,8 +7,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap

@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from nvbackend.diagnostics import Rule
+from nvbackend.isel.target.target import Gate
 from tests.support.source import PACKAGE, Source, sources
 
 MAKERS = ("diagnose", "fail")
@@ -51,6 +52,11 @@ def declared_rules() -> tuple[Declared, ...]:
     return tuple(found.values())
 
 
+def rules_of(module: str) -> list[Rule]:
+    """The rules that a module of the package declares, in its order."""
+    return [declared.rule for declared in declared_rules() if declared.module == f"nvbackend.{module}"]
+
+
 def _assigned(tree: ast.Module) -> list[str]:
     """The names that the module gives values itself, in their order; what it imports is declared elsewhere."""
     targets = (target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets)
@@ -61,6 +67,8 @@ def _assigned(tree: ast.Module) -> list[str]:
 def _rules_in(value: Any) -> Iterator[Rule]:
     if isinstance(value, Rule):
         yield value
+    elif isinstance(value, Gate):
+        yield value.rule
     elif isinstance(value, Mapping):
         for inner in value.values():
             yield from _rules_in(inner)

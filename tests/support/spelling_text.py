@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 
 from nvbackend.intrinsics import spellings
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import NoSuchRow, Row
 from tests.support import async_text, tma_text
 from tests.support.async_text import Variant
 

@@ -11,7 +11,7 @@ import dataclasses
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import FinishedKernel, KernelBuilder
 from nvbackend.intrinsics.row.types import u32
-from nvbackend.intrinsics.words.majors import Major
+from nvbackend.intrinsics.words.smem_descriptor import Major
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.target.target import Target
 from nvbackend.layout.descriptors.smem_layout import SmemLayout

@@ -15,7 +15,7 @@ from nvbackend import DiagnosticError
 from nvbackend.atoms import Residency
 from nvbackend.layout import Layout, size
 from nvbackend.tiled import Operand, TiledMMA, make_tiled_mma, reduction
-from nvbackend.tiled.partition import Partition
+from nvbackend.tiled.fragment import Partition
 from tests.tiled.simulation import atom_places, element, participants, product
 
 ATOMS = (

@@ -12,8 +12,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import make_variable
 from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import with_block
-from nvbackend.builder.scopes.regions import Region, Storage
+from nvbackend.builder.scopes.blocks import Region, Storage, with_block
 from nvbackend.builder.thread_tables.thread_set import ThreadSet
 from nvbackend.builder.value_tracking.evaluator import Merged
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value

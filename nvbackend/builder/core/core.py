@@ -7,17 +7,22 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
-from nvbackend.builder.lower.llvm_types import llvm_type
-from nvbackend.builder.lower.lowering import Operands, declare, lower
-from nvbackend.builder.lower.operands import check_operands, reference, registers_of, shown, values_of
+from nvbackend.builder.lower.lowering import (
+    Operands,
+    check_operands,
+    declare,
+    lower,
+    reference,
+    registers_of,
+    shown,
+    values_of,
+)
+from nvbackend.builder.lower.numbers import llvm_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import Asked, LiveBuilder
+from nvbackend.builder.scopes.blocks import Asked, LiveBuilder, Region, Storage
 from nvbackend.builder.scopes.names import check_name
-from nvbackend.builder.scopes.regions import Region, Storage
-from nvbackend.builder.value_tracking.addresses.descriptor_words import words_of
-from nvbackend.builder.value_tracking.addresses.peer_ranks import PeerRanks
-from nvbackend.builder.value_tracking.addresses.peers import Peers
-from nvbackend.builder.value_tracking.addresses.places import Places
+from nvbackend.builder.value_tracking.addresses.peers import PeerRanks, Peers
+from nvbackend.builder.value_tracking.addresses.places import Places, words_of
 from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
 from nvbackend.builder.value_tracking.evaluator import Merged
 from nvbackend.builder.value_tracking.execution import Execution

@@ -12,15 +12,13 @@ from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.lower.numbers import known_number
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import Operand as RowOperand
 from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.operands.memory import check_line
-from nvbackend.isel.select.rows import check_names, check_registers
-from nvbackend.isel.verify.constant_faults import check_number, checked_operands
+from nvbackend.isel.select.rows import check_names, check_number, check_registers, checked_operands
 
 Given = Operand | Address
 Register: TypeAlias = "Given | ir.Value"

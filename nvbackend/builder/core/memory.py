@@ -8,10 +8,9 @@ from llvmlite import ir
 
 from nvbackend.builder.core.atomics import atomic_operation
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.lower.numbers import llvm_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.names import check_name
-from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.scopes.names import check_name, name_or
 from nvbackend.builder.value_tracking.addresses.alignment import (
     LARGEST_ALIGNMENT,
     check_aligned,
@@ -22,15 +21,23 @@ from nvbackend.builder.value_tracking.addresses.alignment import (
 from nvbackend.builder.value_tracking.addresses.peers import fail_peer
 from nvbackend.builder.value_tracking.addresses.places import Place
 from nvbackend.builder.value_tracking.expressions.provenance import swizzle_fact
-from nvbackend.builder.values.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, address_type, as_index, scaled
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import (
+    CLUSTER_SPACE,
+    GLOBAL_SPACE,
+    SHARED_SPACE,
+    Operand,
+    Value,
+    address_type,
+    as_index,
+    as_value,
+    scaled,
+)
 from nvbackend.diagnostics import Location, Rule, caller_location, user_facing
 from nvbackend.intrinsics.row.types import ElementType, s64, u32
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
-from nvbackend.isel.target.target import LAST_IN_PTXAS_12, Target
-from nvbackend.isel.target.variants import VARIANT
+from nvbackend.isel.target.target import LAST_IN_PTXAS_12, VARIANT, Target
 
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""

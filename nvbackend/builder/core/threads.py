@@ -12,12 +12,12 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.value_tracking.warp_indices import SharedIndex
 from nvbackend.builder.values.values import Operand, Value
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import f32, pred, s32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import special_registers, warp
 from nvbackend.isel.operands.sync import check_special_register
-from nvbackend.isel.target.variants import VARIANT, variant
+from nvbackend.isel.target.target import VARIANT, variant
 
 _AXES = ("x", "y", "z")
 

@@ -11,11 +11,10 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.scopes.rules import TILE_INDEX
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import UNIT
+from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major
 from nvbackend.layout import ComposedLayout, Swizzle
+from nvbackend.layout.descriptors.rules import BOUNDS
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
-from nvbackend.layout.descriptors.smem_layout_rules import BOUNDS
 
 
 @user_facing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.scopes.regions import Storage
+from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, gather, raise_all
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.intrinsics.sync.register_budget import REGISTER_FILE, THREAD_REGISTERS, launch_share
 from nvbackend.isel.operands.sync import check_cluster_size, check_cluster_target

@@ -21,7 +21,7 @@ class CompiledBefore(Unread):
     __slots__ = ("_known", "_ptxas", "_reads")
 
     def __init__(self) -> None:
-        from nvbackend.codegen.ptxas_search import PtxasSearch
+        from nvbackend.codegen.toolchain import PtxasSearch
 
         self._reads = Reads()
         self._ptxas = PtxasSearch()

@@ -21,11 +21,10 @@ from nvbackend.builder.core.parameters import (
 from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
-from nvbackend.builder.lower.llvm_types import llvm_type
+from nvbackend.builder.lower.numbers import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Value
 from nvbackend.diagnostics import Diagnostic, Location, caller_location, raise_all, user_facing
 from nvbackend.intrinsics.sync.register_budget import launch_limit
 from nvbackend.isel.machine.function import MachineFunction

@@ -12,7 +12,7 @@ from typing import Any
 from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
+from nvbackend.builder.values.values import GLOBAL_SPACE
 from nvbackend.diagnostics import Diagnostic
 
 _PRIVATE_SPACES = (GLOBAL_SPACE, 4, 5)

@@ -15,7 +15,7 @@ from llvmlite import ir
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT, Memory
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.values.scaling import SHARED_SPACE
+from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.isel.target.target import Target
 

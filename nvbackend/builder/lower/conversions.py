@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nvbackend.builder.lower.llvm_types import llvm_type
 from nvbackend.builder.lower.lowering import declare
-from nvbackend.builder.lower.numbers import is_packed, known_number, width, wrapped, wrapped_constant
+from nvbackend.builder.lower.numbers import is_packed, known_number, llvm_type, width, wrapped, wrapped_constant
 from nvbackend.builder.scopes import rules
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.types import ElementType, bf16, f16, f32, f64, pred, s4, tf32, u4

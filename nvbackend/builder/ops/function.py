@@ -39,7 +39,7 @@ from nvbackend.builder.ops.sync.fence import Fence
 from nvbackend.builder.ops.sync.mbarrier import Mbarrier
 from nvbackend.builder.ops.sync.setmaxnreg import SetMaxNReg
 from nvbackend.builder.ops.warp import Warp
-from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, constant
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType

@@ -9,7 +9,7 @@ from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import u32, u64
 from nvbackend.intrinsics.sync import launch_control
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 
 @user_facing

@@ -12,8 +12,7 @@ from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.types import ElementType, f32, f64
 from nvbackend.isel.select.rows import FEATURE
-from nvbackend.isel.target.gates import targets_with
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import targets_with, variant
 
 _EXTREMES = {"min": "minimum", "max": "maximum"}
 

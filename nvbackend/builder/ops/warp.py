@@ -14,7 +14,7 @@ from nvbackend.intrinsics.row.types import f32, pred, s32, u32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import warp
 from nvbackend.isel.operands.memory import check_exchange, check_members
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 _UP = "up"
 

@@ -9,8 +9,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.tensor import Tensor, begin_of
-from nvbackend.builder.values.scaling import SHARED_SPACE
-from nvbackend.builder.values.values import Operand
+from nvbackend.builder.values.values import SHARED_SPACE, Operand
 from nvbackend.diagnostics import Rule
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, Swizzle, coalesce
 from nvbackend.signature import TensorMap

@@ -9,7 +9,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
 from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
 from nvbackend.builder.tiles.tiled_copy import copy_part
-from nvbackend.builder.values.scaling import SHARED_SPACE
+from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, make_layout, size, zipped_divide

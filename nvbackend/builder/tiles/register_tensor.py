@@ -12,8 +12,8 @@ from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32
 from nvbackend.layout import IntTuple, Layout, cosize
-from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.inttuple import is_run_time, leaves, product
+from nvbackend.layout.algebra.swizzle import BYTE_BITS
 
 if TYPE_CHECKING:
     from nvbackend.builder.core.core import Core

@@ -19,13 +19,12 @@ from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory, tma
-from nvbackend.intrinsics.row.guard import GUARD, guarded
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE, Scope
-from nvbackend.intrinsics.row.semantics import MbarrierUse, Semantics
+from nvbackend.intrinsics.row.row import GUARD, guarded
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, MbarrierUse, Scope, Semantics
 from nvbackend.intrinsics.row.types import ElementType, s32
 from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.machine import facts
-from nvbackend.isel.target.variants import VARIANT
+from nvbackend.isel.target.target import VARIANT
 from nvbackend.layout import AnyLayout, ComposedLayout, cosize, size
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 

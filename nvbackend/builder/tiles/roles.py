@@ -8,7 +8,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.tiles import ring_rules
 from nvbackend.builder.values.values import Operand, Value
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
 
 REGISTER_STEP = REGISTER_COUNTS.step

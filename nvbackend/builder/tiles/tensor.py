@@ -12,14 +12,13 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.tiles.coordinates import OUTSIDE, check_inside
-from nvbackend.builder.values.scaling import address_type, as_index
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import Operand, Value, address_type, as_index, as_value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import ElementType, s32
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
-from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.inttuple import added, compact, extents, leaves, modes, nested_as
 from nvbackend.layout.algebra.layout import must_be_known
+from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled import Partition, ThrCopy
 from nvbackend.tiled.vectorize import multiple
 

@@ -16,8 +16,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.box_copies import copy_boxes
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
 from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
-from nvbackend.builder.values.scaling import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import Row

@@ -15,8 +15,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.thread_tables.arithmetic import signed
-from nvbackend.builder.thread_tables.cta import Cta
-from nvbackend.builder.thread_tables.thread_set import ThreadSet
+from nvbackend.builder.thread_tables.thread_set import Cta, ThreadSet
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import Completion

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.cta import Cta
+from nvbackend.builder.thread_tables.thread_set import Cta
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, result_of, selected
 from nvbackend.builder.value_tracking.uniformity_graph import key_of

@@ -8,16 +8,14 @@ import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.scopes.regions import Region
+from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.thread_tables.arithmetic import signed
-from nvbackend.builder.thread_tables.cta import Cta
-from nvbackend.builder.thread_tables.thread_set import ThreadSet, bits_of
+from nvbackend.builder.thread_tables.thread_set import Cta, ThreadSet, bits_of
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
 from nvbackend.builder.value_tracking.evaluator import Evaluator, Merged
 from nvbackend.builder.value_tracking.expressions.provenance import wraps
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.intrinsics.row.guard import GUARD
-from nvbackend.intrinsics.row.row import Role, Row
+from nvbackend.intrinsics.row.row import GUARD, Role, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, Scope

@@ -16,7 +16,7 @@ from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
 from nvbackend.intrinsics.row.row import Intrinsic, Row
-from nvbackend.isel.verify.constant_faults import check_number, checked_operands
+from nvbackend.isel.select.rows import check_number, checked_operands
 
 _MOST_CANDIDATES = 64
 """Numbers that a value may be, beyond which it may be any."""

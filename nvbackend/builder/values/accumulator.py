@@ -7,7 +7,7 @@ from typing import Protocol
 
 from llvmlite import ir
 
-from nvbackend.builder.scopes.regions import Storage
+from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.scopes.rules import ACCUMULATOR_REGISTERS
 from nvbackend.builder.values.values import Emitter, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import SCOPES, Scope
-from nvbackend.intrinsics.row.row import Asm, Effect, PtxVersion, RegisterClass, Row, operand
-from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy, Semantics, writes
+from nvbackend.intrinsics.row.row import Asm, Effect, PtxVersion, RegisterClass, Row, chosen, operand, spelled
+from nvbackend.intrinsics.row.semantics import SCOPES, Completion, MbarrierUse, Proxy, Scope, Semantics, writes
 
 STORED: dict[str, RegisterClass] = {
     **dict.fromkeys(("b32", "u32", "s32"), RegisterClass.B32),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,
@@ -19,8 +18,10 @@ from nvbackend.intrinsics.row.row import (
     PtxVersion,
     RegisterClass,
     Row,
+    chosen,
     operand,
     output,
+    spelled,
 )
 from nvbackend.intrinsics.row.semantics import Semantics, writes
 from nvbackend.intrinsics.row.types import s32

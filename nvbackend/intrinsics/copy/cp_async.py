@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,
@@ -20,8 +19,10 @@ from nvbackend.intrinsics.row.row import (
     PtxVersion,
     RegisterClass,
     Row,
+    chosen,
     immediate,
     operand,
+    spelled,
 )
 from nvbackend.intrinsics.row.semantics import Completion, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import s32

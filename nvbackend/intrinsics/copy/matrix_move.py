@@ -11,9 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Intrinsic,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    chosen,
+    operand,
+    output,
+    spelled,
+)
 from nvbackend.intrinsics.row.semantics import Semantics, reads, writes
 
 MATRIX_COUNTS = (1, 2, 4)

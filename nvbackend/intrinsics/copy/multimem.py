@@ -12,11 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import Scope
-from nvbackend.intrinsics.row.row import Asm, Effect, Operand, PtxVersion, RegisterClass, Row, operand, output
-from nvbackend.intrinsics.row.semantics import Semantics, reads, writes
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Operand,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    chosen,
+    operand,
+    output,
+    spelled,
+)
+from nvbackend.intrinsics.row.semantics import Scope, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, s32, s64
 
 FAMILY = "multimem"

@@ -14,7 +14,6 @@ from functools import cache
 from nvbackend.intrinsics.copy import tcgen05_semantics as semantics
 from nvbackend.intrinsics.copy.tcgen05_semantics import FENCES, WAITS
 from nvbackend.intrinsics.mma.tcgen05 import CTA_GROUPS, FAMILY, PTX
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,
@@ -25,8 +24,10 @@ from nvbackend.intrinsics.row.row import (
     RegisterClass,
     Role,
     Row,
+    chosen,
     operand,
     output,
+    spelled,
 )
 from nvbackend.intrinsics.row.semantics import Semantics, TensorMemory
 

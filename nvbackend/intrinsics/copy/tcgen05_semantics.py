@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.semantics import (
     Completion,
     Fence,
     FenceOf,
     MbarrierUse,
     Proxy,
+    Scope,
     Semantics,
     TensorMemory,
     reads,

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from nvbackend.intrinsics.copy.tma_parts import BULK_PTX, FAMILY, TENSOR_MAP
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import SCOPES as REACHED
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -23,10 +20,13 @@ from nvbackend.intrinsics.row.row import (
     PtxVersion,
     RegisterClass,
     Row,
+    chosen,
     immediate,
     operand,
+    spelled,
 )
-from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Semantics, reads, writes
+from nvbackend.intrinsics.row.semantics import SCOPES as REACHED
+from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Scope, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import s64
 
 TENSOR_MAP_BYTES = 128

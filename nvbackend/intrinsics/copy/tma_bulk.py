@@ -29,9 +29,19 @@ from nvbackend.intrinsics.copy.tma_parts import (
     options,
 )
 from nvbackend.intrinsics.copy.tma_tensor import DESTINATIONS
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, RegisterClass, Row, immediate, operand
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Intrinsic,
+    Operand,
+    RegisterClass,
+    Row,
+    chosen,
+    immediate,
+    operand,
+    spelled,
+)
 from nvbackend.intrinsics.row.semantics import Completion, Semantics, reads, writes
 
 _MOVED = (writes("destination", BYTES.name), reads("source", BYTES.name))

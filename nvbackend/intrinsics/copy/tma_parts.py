@@ -10,9 +10,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nvbackend.intrinsics.row.axes import spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, operand
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Intrinsic,
+    Operand,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    operand,
+    spelled,
+)
 from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, MemoryOperand, Proxy, Semantics
 from nvbackend.intrinsics.row.types import s32
 

@@ -26,9 +26,8 @@ from nvbackend.intrinsics.copy.tma_parts import (
     grouped,
     options,
 )
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, Intrinsic, Operand, RegisterClass, Row, operand
+from nvbackend.intrinsics.row.row import Asm, Intrinsic, Operand, RegisterClass, Row, chosen, operand, spelled
 from nvbackend.intrinsics.row.semantics import reads, writes
 from nvbackend.intrinsics.row.types import s32
 

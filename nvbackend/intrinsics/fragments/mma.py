@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nvbackend.intrinsics.fragments.warpgroup import FRAGMENT_RANGE
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f32
 
 Shape = tuple[int, int, int]

@@ -7,7 +7,7 @@ elements. An index counts the thread's elements: the lowest bits of register 0 f
 from __future__ import annotations
 
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 
 A_REGISTERS = 4
 """32-bit registers a thread that hold A, dense or sparse."""

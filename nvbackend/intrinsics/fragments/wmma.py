@@ -7,8 +7,8 @@ wmma.store know it. What may be done to the registers is the same operation on a
 
 from __future__ import annotations
 
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f16, f32, f64
 
 Shape = tuple[int, int, int]

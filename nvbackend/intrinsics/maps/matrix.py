@@ -10,7 +10,7 @@ from __future__ import annotations
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy.matrix_move import HALVES, MatrixShape
 from nvbackend.intrinsics.fragments.warpgroup import check_index
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 
 Position = tuple[int, int, int]
 

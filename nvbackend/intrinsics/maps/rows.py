@@ -19,8 +19,8 @@ from nvbackend.intrinsics.maps import tcgen05 as fragments_tcgen05
 from nvbackend.intrinsics.maps import tcgen05_operands as tcgen05_operand_cells
 from nvbackend.intrinsics.mma import block_scale as mma_block_scale
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import ElementType, f16
 
 Position = tuple[int, ...]

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import MOST_REGISTERS
 from nvbackend.intrinsics.fragments.warpgroup import check_index
-from nvbackend.intrinsics.row.axes import chosen
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import chosen
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 
 _QUAD = 4
 _ROWS = 8

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments.warpgroup import check_index
 from nvbackend.intrinsics.mma import tcgen05
-from nvbackend.intrinsics.row.axes import chosen
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import chosen
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 
 LANES = 128
 """Lanes of tensor memory, and the most rows that a CTA has of A."""

@@ -19,11 +19,11 @@ from nvbackend.intrinsics.mma import block_scale as mma_block_scale
 from nvbackend.intrinsics.mma import dense as mma_dense
 from nvbackend.intrinsics.mma import sparse as mma_sparse
 from nvbackend.intrinsics.mma.form import SP, Form, MmaInstruction, narrow
-from nvbackend.intrinsics.row.axes import NoSuchRow, spelled
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
+    NoSuchRow,
     Operand,
     RegisterClass,
     Role,
@@ -31,6 +31,7 @@ from nvbackend.intrinsics.row.row import (
     immediate,
     operand,
     output,
+    spelled,
 )
 from nvbackend.intrinsics.row.semantics import Semantics
 from nvbackend.intrinsics.row.types import ElementType, b1, f16, f32, f64

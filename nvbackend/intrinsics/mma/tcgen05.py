@@ -15,9 +15,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Role, Row, operand
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Intrinsic,
+    Operand,
+    PtxVersion,
+    RegisterClass,
+    Role,
+    Row,
+    chosen,
+    operand,
+    spelled,
+)
 from nvbackend.intrinsics.row.semantics import Completion, Proxy, Semantics, reads, writes
 
 FAMILY = "tcgen05"

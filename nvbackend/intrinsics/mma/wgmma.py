@@ -13,9 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from nvbackend.intrinsics.fragments.warpgroup import A_REGISTERS
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE, Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -24,11 +22,22 @@ from nvbackend.intrinsics.row.row import (
     PtxVersion,
     RegisterClass,
     Row,
+    chosen,
     immediate,
     operand,
     output,
+    spelled,
 )
-from nvbackend.intrinsics.row.semantics import Completion, Fence, FenceOf, Proxy, Semantics, reads
+from nvbackend.intrinsics.row.semantics import (
+    WARPGROUP_SIZE,
+    Completion,
+    Fence,
+    FenceOf,
+    Proxy,
+    Scope,
+    Semantics,
+    reads,
+)
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e4m3, e5m2, f16, f32, s8, s32, tf32, u8
 
 MMA_ASYNC = "wgmma.mma_async"

@@ -24,9 +24,20 @@ from nvbackend.intrinsics.fragments.wmma import (
     register_count,
     spelled_shape,
 )
-from nvbackend.intrinsics.row.axes import NoSuchRow, chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Effect, Intrinsic, Operand, PtxVersion, RegisterClass, Row, operand, output
+from nvbackend.intrinsics.row.row import (
+    Effect,
+    Intrinsic,
+    NoSuchRow,
+    Operand,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    chosen,
+    operand,
+    output,
+    spelled,
+)
 from nvbackend.intrinsics.row.semantics import Fragment, Matrix, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from types import MappingProxyType
+from typing import TypeVar
 
+from nvbackend.diagnostics import DiagnosticError, Rule
+from nvbackend.diagnostics.diagnostic import printed
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
 from nvbackend.intrinsics.row.types import ElementType, f32, f64, pred, u16, u32, u64
+
+Choice = TypeVar("Choice")
+
+
+NO_ROW = Rule(
+    id="row.axis",
+    message="{problem}",
+    fix="use what nvbackend catalogue lists",
+    why="The instruction does not exist, or ptxas and the PTX ISA disagree about it.",
+    reference="PTX ISA, the instruction's syntax",
+)
+
+
+class NoSuchRow(DiagnosticError, LookupError):
+    """A row was asked for that no loop over the axes makes (row.axis).
+
+    A call that takes a request from users checks the request's own rules first: they say more. `problem` says what was
+    asked for.
+    """
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        super().__init__([NO_ROW.diagnose(problem=problem)])
+
+    def __reduce__(self) -> tuple[type[NoSuchRow], tuple[str]]:
+        return type(self), (self.problem,)
+
+
+def chosen(axis: str, value: Choice, legal: Collection[Choice]) -> Choice:
+    """`value` if it is one of `legal`, else NoSuchRow naming the axis and what it takes."""
+    is_flag = isinstance(value, bool) and not any(value is one for one in legal)  # True equals 1
+    if value not in legal or is_flag:
+        raise NoSuchRow(f"{axis} is {printed(value)}, and there are rows only for {', '.join(map(repr, legal))}")
+    return value
+
+
+def spelled(*parts: str | None) -> str:
+    """Qualifiers joined by dots; an axis that is left out gives None and no qualifier."""
+    return ".".join(part for part in parts if part is not None)
+
 
 PtxVersion = tuple[int, int]
 Legal = tuple[int, ...] | range
@@ -260,3 +304,19 @@ class Row:
             references[operand.name] = ", ".join(f"${position + index}" for index in range(operand.count))
             position += operand.count
         return self.lowering.template.format(**references)
+
+
+GUARD = "guard"
+
+
+@cache
+def guarded(row: Row) -> Row:
+    """`row` with one more input, the predicate `guard`. Only for rows without outputs that lower through asm."""
+    if not isinstance(row.lowering, Asm) or row.outputs:
+        raise ValueError(f"{row.ptx} has outputs, or lowers through an intrinsic: it cannot be guarded")
+    predicate = operand(GUARD, RegisterClass.PRED, meaning="the threads that execute it")
+    return dataclasses.replace(
+        row,
+        operands=(*row.operands, predicate),
+        lowering=Asm(f"@{{{GUARD}}} {row.lowering.template}"),
+    )

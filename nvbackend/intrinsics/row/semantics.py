@@ -11,8 +11,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.types import ElementType
+
+WARP_SIZE = 32
+"""Threads of a warp."""
+WARPGROUP_SIZE = 4 * WARP_SIZE
+"""Threads of a warpgroup: four warps, of which the first has a rank that is a multiple of four."""
+
+
+class Scope(enum.IntEnum):
+    """A group of threads that agree on something, from the smallest to the largest."""
+
+    THREAD = 0
+    WARP = 1
+    WARPGROUP = 2
+    CTA = 3
+    CLUSTER = 4
+    GRID = 5
+
+
+SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GRID, "gl": Scope.GRID, "sys": Scope.GRID}
+"""The scopes of memory orders, by how PTX spells them; other grids count as this one."""
+
 
 BARRIER = "barrier"
 """The operand with the address of the mbarrier that an instruction uses."""

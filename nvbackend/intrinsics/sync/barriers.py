@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import SCOPES, WARP_SIZE, Scope
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
-from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Semantics, ThreadBarrier
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Intrinsic,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    chosen,
+    operand,
+    output,
+    spelled,
+)
+from nvbackend.intrinsics.row.semantics import SCOPES, WARP_SIZE, Fence, FenceOf, Scope, Semantics, ThreadBarrier
 from nvbackend.intrinsics.row.types import s32
 
 BARRIER_IDS = range(16)

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import Scope
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Row, operand, output
-from nvbackend.intrinsics.row.semantics import Semantics, ThreadBarrier
+from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Row, chosen, operand, output, spelled
+from nvbackend.intrinsics.row.semantics import Scope, Semantics, ThreadBarrier
 from nvbackend.intrinsics.row.types import s32
 
 PORTABLE_SIZES = range(1, 9)

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -21,10 +19,12 @@ from nvbackend.intrinsics.row.row import (
     PtxVersion,
     RegisterClass,
     Row,
+    chosen,
     operand,
     output,
+    spelled,
 )
-from nvbackend.intrinsics.row.semantics import MbarrierUse, Semantics
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope, Semantics
 from nvbackend.intrinsics.row.types import s32
 
 ARRIVAL_COUNTS = range(1, 1 << 20)

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
@@ -19,10 +17,12 @@ from nvbackend.intrinsics.row.row import (
     PtxVersion,
     RegisterClass,
     Row,
+    chosen,
     operand,
     output,
+    spelled,
 )
-from nvbackend.intrinsics.row.semantics import NOTHING, Completion, MbarrierUse, Semantics
+from nvbackend.intrinsics.row.semantics import NOTHING, Completion, MbarrierUse, Scope, Semantics
 from nvbackend.intrinsics.sync import mbarrier
 
 WAIT_QUALIFIERS: tuple[tuple[str, str] | None, ...] = (

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE, Scope
-from nvbackend.intrinsics.row.row import Effect, Intrinsic, Row, immediate
-from nvbackend.intrinsics.row.semantics import Budget, Semantics
+from nvbackend.intrinsics.row.row import Effect, Intrinsic, Row, chosen, immediate
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Budget, Scope, Semantics
 
 REGISTER_COUNTS = range(24, 257, 8)
 """Registers a thread that setmaxnreg takes."""

@@ -9,11 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from nvbackend.intrinsics.row.axes import chosen, spelled
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, Scope
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, PtxVersion, RegisterClass, Row, operand, output
-from nvbackend.intrinsics.row.semantics import Semantics
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Intrinsic,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    chosen,
+    operand,
+    output,
+    spelled,
+)
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope, Semantics
 from nvbackend.intrinsics.row.types import s32
 
 SHUFFLE_MODES = ("idx", "up", "down", "bfly")

@@ -29,7 +29,6 @@ TRIPLE = Rule(
     why="The instruction does not exist: the factors would apply to other elements.",
     reference=_REFERENCE,
 )
-RULES = (ACCUMULATOR, TRIPLE)
 
 
 @dataclass(frozen=True, slots=True)

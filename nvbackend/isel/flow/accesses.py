@@ -9,9 +9,8 @@ from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.flow.dataflow import Site, sites_of
-from nvbackend.isel.flow.extents import dense_extent
 from nvbackend.isel.flow.finished import kept_of_text
-from nvbackend.isel.flow.memory_uses import defining_blocks, is_remote, symbol_terms
+from nvbackend.isel.flow.memory_uses import defining_blocks, dense_extent, is_remote, symbol_terms
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 
 _TILE_BYTES = 16

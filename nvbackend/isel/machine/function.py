@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from nvbackend.intrinsics.row.hierarchy import Scope
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.machine.parts import (
     Access,
     Branch,

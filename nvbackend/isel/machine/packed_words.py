@@ -6,9 +6,8 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.intrinsics.words.control_words import COLLECTOR, CONTROL
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor
-from nvbackend.intrinsics.words.tcgen05_control import Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.words.tcgen05_control import COLLECTOR, CONTROL, Tcgen05Collector, Tcgen05Ctrl
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.isel.machine.parts import MachineInstr
 

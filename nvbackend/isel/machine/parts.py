@@ -9,9 +9,8 @@ from typing import Protocol
 
 from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.brief import short_repr
-from nvbackend.intrinsics.row.hierarchy import Scope
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.semantics import NOTHING, Semantics
+from nvbackend.intrinsics.row.semantics import NOTHING, Scope, Semantics
 from nvbackend.isel.machine.pseudo import PSEUDO
 
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.mma import mma, wmma
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import RegisterClass, Row
-from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Completion
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, tf32, u4, u8
 from nvbackend.intrinsics.sync.register_budget import REGISTER_FILE, launch_limit
 from nvbackend.isel.machine.function import MachineFunction
@@ -28,7 +27,6 @@ ROOM = Rule(
     why="ptxas cannot compile the instruction (C7602). setmaxnreg does not help: what counts is the launch.",
     reference="ptxas 12.9 and 13.5 (C7602)",
 )
-RULES = (ROOM,)
 
 _OVERHEAD = {Completion.MMA_GROUP: 26, Completion.LOAD_WAIT: 18, Completion.STORE_WAIT: 18}
 """Registers that ptxas wants besides those of the data, of asynchronous instructions by what completes them."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 
 CLEARED_UNIT = 8
 """st.bulk clears a multiple of so many bytes, from an address that is a multiple of it."""

@@ -10,12 +10,11 @@ import difflib
 
 from nvbackend.diagnostics import Diagnostic, Rule, Severity
 from nvbackend.intrinsics.copy import tma
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
 from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, mbarrier, register_budget, special_registers
-from nvbackend.isel.target.gates import targets_with
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Target, dotted, targets_with
 
 
 def is_available(row: Row, target: Target) -> bool:
@@ -229,14 +228,3 @@ CLUSTER_TARGET = Rule(
 def check_cluster_target(target: Target) -> None:
     """Raises cluster.target unless `target` has clusters of more than one CTA."""
     _check_target(CLUSTER_TARGET, cluster.barrier_wait(), target)
-
-
-RULES: tuple[Rule, ...] = (
-    TMA_BULK_SIZE,
-    *(SETMAXNREG_RANGE, SETMAXNREG_TARGET),
-    *(BARRIER_ID, BARRIER_THREADS, BARRIER_CROWD),
-    *(MBARRIER_COUNT, MBARRIER_EXPECT_TX, MBARRIER_PARITY),
-    SPECIAL_REGISTER,
-    *(CLUSTER_SIZE, CLUSTER_PORTABLE_SIZE, CLUSTER_TARGET),
-)
-"""Every rule of this module, for documentation and meta-tests."""

@@ -40,7 +40,6 @@ BOUNDS = Rule(
     why="What follows belongs to another allocation, of another CTA as well: its accumulators are overwritten.",
     reference="PTX ISA 9.7.16.1 (tensor memory), 9.7.16.7.1 (tcgen05.alloc)",
 )
-RULES = (COLUMNS, READ_BEFORE_WAIT, OPERANDS, LANES, BOUNDS)
 
 
 def check_columns(columns: int) -> None:

@@ -73,7 +73,6 @@ ONE_THREAD = Rule(
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor); tileiras documents: TMA and im2col validation",
 )
 
-RULES = (ALIGNMENT, BOX_ROW, BOX_SWIZZLE, START, BEFORE, REDUCED_TYPE, ONE_THREAD)
 _WRITES = ("store", "reduce")
 _MEASURED = ("tile", "im2col", "im2col_no_offs")
 """Modes of which it is known where boxes may start; no chip at hand has the others."""

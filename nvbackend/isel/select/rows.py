@@ -7,15 +7,35 @@ an instruction that it cannot select.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
-from nvbackend.diagnostics import Diagnostic, Location, Rule, raise_all
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
 from nvbackend.intrinsics.copy import tma_parts
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import Operand, Role, Row
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.isel.operands.memory import PENDING_COPIES, PENDING_STORES
+from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.operands.memory import (
+    CLEARED_UNIT,
+    PENDING_COPIES,
+    PENDING_STORES,
+    check_cleared,
+    check_copy_policy,
+    check_policy_range,
+    check_read_bytes,
+    check_sleep,
+)
+from nvbackend.isel.operands.sync import (
+    check_arrival_count,
+    check_barrier_id,
+    check_barrier_threads,
+    check_bulk_size,
+    check_parity,
+    check_transaction_count,
+)
+from nvbackend.isel.operands.tensor_memory import check_columns
 from nvbackend.isel.select.mma import request as mma_request
 from nvbackend.isel.select.mma import rules as mma_rules
 from nvbackend.isel.select.tcgen05 import request as tcgen05_request
@@ -26,8 +46,7 @@ from nvbackend.isel.select.wgmma import request as wgmma_request
 from nvbackend.isel.select.wgmma import rules as wgmma_rules
 from nvbackend.isel.select.wmma import request as wmma_request
 from nvbackend.isel.select.wmma import rules as wmma_rules
-from nvbackend.isel.target.gates import Gate, targets_with, why_not
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Gate, Target, dotted, targets_with, why_not
 
 FEATURE = Gate[Row](
     Rule(
@@ -83,7 +102,6 @@ OPERANDS = Rule(
 )
 GATES = (FEATURE, PTX_VERSION)
 """What every row asks of a target."""
-RULES = (*(gate.rule for gate in GATES), IMMEDIATE, OPERANDS)
 _IMMEDIATE_RULES: dict[Completion | None, Rule] = {
     Completion.MMA_GROUP: wgmma_rules.WAIT_RANGE,
     Completion.COPY_GROUP: PENDING_COPIES,
@@ -180,3 +198,72 @@ def check_registers(row: Row, operand: Operand, given: int) -> None:
     if given != operand.count:
         said = f"{operand.count} register(s) of {operand.name}"
         OPERANDS.fail(instruction=row.ptx, wanted=said, given=f"{given}")
+
+
+Constants = Mapping[str, int]
+"""The operands of an instruction that are constants, by name."""
+Check = Callable[[Row, str, Constants], object]
+
+
+def _each(check: Callable[[int], object]) -> Check:
+    return lambda _row, name, given: check(given[name])
+
+
+def _read_bytes(row: Row, name: str, given: Constants) -> None:
+    size = row.axes["size"]
+    assert isinstance(size, int)
+    check_read_bytes(given[name], size)
+
+
+def _policy_range(_row: Row, _name: str, given: Constants) -> None:
+    if "primary_bytes" in given and "total_bytes" in given:
+        check_policy_range(given["primary_bytes"], given["total_bytes"])
+
+
+_CHECKS: Mapping[str, Check] = {
+    "mbarrier.count": _each(check_arrival_count),
+    "mbarrier.expect-tx": _each(check_transaction_count),
+    "mbarrier.parity": _each(check_parity),
+    "tma.bulk-size": _each(check_bulk_size),
+    "barrier.id": _each(check_barrier_id),
+    "barrier.threads": _each(check_barrier_threads),
+    "nanosleep.range": _each(check_sleep),
+    "async-copy.read-bytes": _read_bytes,
+    "async-copy.policy": _each(check_copy_policy),
+    "cache.cleared": _each(lambda size: check_cleared(size, CLEARED_UNIT)),
+    "cache.policy-range": _policy_range,
+    "tcgen05.columns": _each(check_columns),
+}
+"""By id of the rule that an operand of a row names: what raises it for a number that is not legal."""
+
+
+@cache
+def checked_operands(row: Row) -> tuple[str, ...]:
+    """The operands whose numbers have a rule."""
+    return tuple(one.name for one in row.operands if one.rule in _CHECKS)
+
+
+def check_number(row: Row, name: str, number: int, others: Constants) -> None:
+    """Raises the rule of operand `name` if it must not be `number`; `others` are the other constant operands."""
+    _CHECKS[row.operand(name).rule](row, name, {**others, name: number})
+
+
+def constants(instr: MachineInstr) -> Iterator[tuple[str, int]]:
+    """The operands that have a rule of their own and are constants, with their values."""
+    if instr.row is None:
+        return
+    for name in checked_operands(instr.row):
+        text = instr.operands.get(name, "")
+        if text.removeprefix("-").isdigit():
+            yield name, int(text)
+
+
+def constant_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:  # noqa: ARG001
+    """What is wrong with the constants of an instruction, by the rules of its operands."""
+    given = dict(constants(instr))
+    for name, number in given.items():
+        assert instr.row is not None
+        try:
+            check_number(instr.row, name, number, given)
+        except DiagnosticError as error:
+            yield from (replace(found, location=instr.location) for found in error.diagnostics)

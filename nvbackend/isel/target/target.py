@@ -1,17 +1,21 @@
-"""Targets: exact chips as feature bitmaps. A target is a value that is passed, never a global."""
+"""Targets: exact chips as feature bitmaps, and the one form of a condition on what is asked of them.
+
+A target is a value that is passed, never a global. Selector and verifier ask the same gates, so that neither takes what
+the other refuses.
+"""
 
 from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NoReturn
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
-from nvbackend.diagnostics import Rule, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, Rule, printed, user_facing
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import PtxVersion
+from nvbackend.intrinsics.row.row import NoSuchRow, PtxVersion, Row
 
 PTX_VERSIONS: tuple[PtxVersion, ...] = (
     *((6, minor) for minor in range(6)),
@@ -282,3 +286,62 @@ def _tensor_memory_features(number: int, suffix: str) -> Feature:
     if number == 103 and suffix == "a":
         features |= Feature.TMA_SWIZZLE_96 | Feature.TMEM_K96
     return features
+
+
+Request_contra = TypeVar("Request_contra", contravariant=True)
+Values = dict[str, Any]
+"""Values for the texts of a rule, by name."""
+
+
+@dataclass(frozen=True)
+class Gate(Generic[Request_contra]):
+    """A rule, and whether a request on a target breaks it: then the values for the rule's texts, else None.
+
+    A gate is also kept where another one already says why its question has no answer.
+    """
+
+    rule: Rule
+    breach: Callable[[Request_contra, Target], Values | None]
+
+
+def why_not(
+    gates: Sequence[Gate[Request_contra]], request: Request_contra, target: Target, at: Location | None = None
+) -> list[Diagnostic]:
+    """Every rule that `request` breaks on `target`, in the order of `gates`, at `at` or else at the caller's line."""
+    return [
+        gate.rule.diagnose(at=at, **values) for gate in gates if (values := gate.breach(request, target)) is not None
+    ]
+
+
+@cache
+def targets_with(*wanted: Feature) -> str:
+    """The targets that have all of one of `wanted`, in words: a floor, `sm_80 or later`, or each by its name."""
+    every = [Target.parse(name) for name in target_names()]
+    having = [target for target in every if any(target.has(features) for features in wanted)]
+    if having and having == every[every.index(having[0]) :]:
+        return f"{having[0]} or later"
+    names = [target.name for target in having]
+    return " or ".join(names) if len(names) <= 2 else f"one of {', '.join(names)}"
+
+
+Axes = ParamSpec("Axes")
+
+VARIANT = Rule(
+    id="instruction.variant",
+    message="{instruction} has no such variant: {reason}",
+    fix="use one of the values that are named, or another instruction",
+    why="ptxas refuses any other spelling, and LLVM has no intrinsic for one.",
+    reference="PTX ISA, the instruction's syntax; ptxas 13.5",
+)
+
+
+def variant(instruction: str, factory: Callable[Axes, Row], /, *axes: Axes.args, **named: Axes.kwargs) -> Row:
+    """The row that `factory` has for these axes. Raises instruction.variant if it has none."""
+    for given in (*axes, *named.values()):
+        if not isinstance(given, Hashable):
+            VARIANT.fail(instruction=instruction, reason=f"{given!r} is not one of its qualifiers")
+    try:
+        return factory(*axes, **named)
+    except NoSuchRow as absent:
+        reason = getattr(absent, "problem", str(absent))
+    VARIANT.fail(instruction=instruction, reason=reason)

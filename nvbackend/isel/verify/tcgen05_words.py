@@ -13,8 +13,15 @@ from typing import Any
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.intrinsics.words.control_words import COLLECTOR, CONTROL, collector_of, control_of
-from nvbackend.intrinsics.words.tcgen05_control import SeedCollector, Tcgen05Collector, Tcgen05Ctrl
+from nvbackend.intrinsics.words.tcgen05_control import (
+    COLLECTOR,
+    CONTROL,
+    SeedCollector,
+    Tcgen05Collector,
+    Tcgen05Ctrl,
+    collector_of,
+    control_of,
+)
 from nvbackend.isel.machine.packed_words import (
     INSTRUCTION_DESCRIPTOR,
     collector_word,
@@ -25,8 +32,7 @@ from nvbackend.isel.machine.parts import MachineInstr
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
 from nvbackend.isel.select.tcgen05.rules import GATES
 from nvbackend.isel.select.tcgen05.shapes import shape_faults
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.target.target import Target, why_not
 
 FOUR_CTAS = 3
 """The control word's code for a group of four CTAs."""
@@ -45,7 +51,6 @@ NO_CONTROL_WORD = Rule(
     why="Its modifiers cannot be checked again after selection.",
     reference="tileiras documents: tcgen05 emission, Control-Word Bit Layout",
 )
-RULES = (CONTROL_WORD, NO_CONTROL_WORD)
 
 
 def word_faults(instr: MachineInstr, target: Target) -> Iterator[Diagnostic]:

@@ -31,12 +31,9 @@ from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.wgmma.protocol import check_wgmma_protocol
 from nvbackend.isel.protocols.wgmma.unwritten import check_unwritten
 from nvbackend.isel.protocols.wmma.fragments import check_fragments, move_faults
-from nvbackend.isel.select.rows import faults
+from nvbackend.isel.select.rows import constant_faults, constants, faults
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.constant_faults import constant_faults, constants
-from nvbackend.isel.verify.emulated import emulation_warnings
-from nvbackend.isel.verify.register_counts import count_faults
-from nvbackend.isel.verify.row_identity import row_faults
+from nvbackend.isel.verify.instructions import count_faults, emulation_warnings, row_faults
 from nvbackend.isel.verify.tcgen05_words import word_faults
 
 SUCCESSOR = Rule(
@@ -46,7 +43,6 @@ SUCCESSOR = Rule(
     why="The analyses follow the control flow and cannot follow this one.",
     reference="nvbackend machine form",
 )
-RULES = (SUCCESSOR,)
 
 Check = Callable[[MachineInstr, Target], Iterable[Diagnostic]]
 Protocol = Callable[[MachineFunction], Iterable[Diagnostic]]

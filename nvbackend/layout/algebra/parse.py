@@ -6,11 +6,10 @@ import re
 from typing import NoReturn
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.layout.algebra.composed import AnyLayout, ComposedLayout, SmemPtr
 from nvbackend.layout.algebra.inttuple import MOST_DEPTH, MOST_INTEGERS, Dynamic, IntTuple, is_congruent
 from nvbackend.layout.algebra.layout import Layout
 from nvbackend.layout.algebra.rules import PARSE
-from nvbackend.layout.algebra.swizzle import Swizzle
+from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, SmemPtr, Swizzle
 
 _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"_?-?[0-9]+")

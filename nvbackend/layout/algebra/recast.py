@@ -6,11 +6,11 @@ from typing import NoReturn, overload
 
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.layout.algebra.composed import AnyLayout, ComposedLayout
 from nvbackend.layout.algebra.inttuple import Dynamic, nested_as
 from nvbackend.layout.algebra.layout import Layout, must_be_known, trusted
 from nvbackend.layout.algebra.rules import RECAST
 from nvbackend.layout.algebra.simplify import Flat, flat_modes
+from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout
 
 
 @overload

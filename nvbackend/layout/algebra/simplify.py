@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.layout.algebra.composed import ComposedLayout
 from nvbackend.layout.algebra.inttuple import IntTuple, leaves, modes, text
 from nvbackend.layout.algebra.layout import Layout, is_zero, joined, trusted
 from nvbackend.layout.algebra.rules import MODE, TILER
+from nvbackend.layout.algebra.swizzle import ComposedLayout
 
 Flat = list[tuple[int, int]]
 """Modes of a layout without nesting: (extent, stride)."""

@@ -1,12 +1,18 @@
-"""CuTe's swizzle: an exclusive-or of some bits of an index into others."""
+"""CuTe's swizzle, an exclusive-or of some bits of an index into others, and a layout with one after it.
+
+CuTe prints the latter as `Sw<3,4,3> o smem_ptr o (_8,_64):(_64,_1)`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.layout.algebra.rules import RECAST, SWIZZLE
+from nvbackend.layout.algebra.inttuple import Coordinate, IntTuple, product, text
+from nvbackend.layout.algebra.layout import Layout, cosize, drawn
+from nvbackend.layout.algebra.rules import ELEMENT_WIDTH, RECAST, SWIZZLE
 
 INDEX_BITS = 64
 
@@ -90,3 +96,130 @@ def swizzle_of_masks(source: int, target: int) -> Swizzle | None:
         return None
     shift = low_source.bit_length() - low_target.bit_length()
     return Swizzle(runs.pop(), min(low_source, low_target).bit_length() - 1, shift)
+
+
+BYTE_BITS = 8
+_COUNTED = 1 << 20
+"""So many indices are looked at one by one, more than there are in shared memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class SmemPtr:
+    """In place of the offset of a swizzled layout: a shared-memory pointer that is not set yet.
+
+    The swizzle then works on the bytes of the address, the layout counts elements of `bits` bits, and the memory
+    begins at a multiple of the swizzle's period. None where the width is not known: a printout may leave it out.
+    """
+
+    bits: int | None = None
+
+    def flagged(self) -> str:
+        """CUTLASS's text, with the width where that is known: `smem_ptr[16b](unset)`."""
+        return "smem_ptr" if self.bits is None else f"smem_ptr[{self.bits}b](unset)"
+
+    def __str__(self) -> str:
+        return "smem_ptr"
+
+
+@user_facing
+@dataclass(frozen=True, repr=False)
+class ComposedLayout:
+    """`swizzle o offset o layout`: coordinate c goes to swizzle(offset + layout(c)).
+
+    With a `SmemPtr` as offset the swizzle is one of byte addresses; the result still counts elements.
+    CUTLASS include/cute/layout_composed.hpp, swizzle_layout.hpp.
+    """
+
+    swizzle: Swizzle
+    offset: int | SmemPtr
+    layout_b: Layout
+
+    @property
+    def shape(self) -> IntTuple:
+        """The shape of the layout within."""
+        return self.layout_b.shape
+
+    def __call__(self, *coordinate: Coordinate) -> Any:
+        """The index of a coordinate, or a sub-layout, as `Layout` does it; the offset of a slice stays inside.
+
+        Raises layout-algebra.coordinate and layout-algebra.element-width.
+        """
+        kept, start = self.layout_b.slice_and_offset(*coordinate)
+        if kept.shape == ():
+            plain = self.in_elements()
+            return plain.swizzle(plain.offset + start)
+        if isinstance(start, int) and start == 0:
+            return replace(self, layout_b=kept)
+        plain = self.in_elements()
+        return replace(plain, layout_b=kept, offset=plain.offset + start)
+
+    def in_elements(self) -> ComposedLayout:
+        """The same function with a swizzle of element indices in place of bytes: CuTe's position-independent layout.
+
+        Raises layout-algebra.element-width where the width is not known or no power of two.
+        """
+        if not isinstance(self.offset, SmemPtr):
+            return self
+        bits = self.offset.bits
+        if bits is None or bits < 1 or bits & (bits - 1):
+            ELEMENT_WIDTH.fail(layout=self, known="a width that is not given" if bits is None else f"{bits} bits")
+        wider = bits >= BYTE_BITS
+        cast = self.swizzle.upcast(bits // BYTE_BITS) if wider else self.swizzle.downcast(BYTE_BITS // bits)
+        return ComposedLayout(cast, 0, self.layout_b)
+
+    def offsets(self) -> list[int]:
+        """The indices of all coordinates, in the order of the coordinate as one integer."""
+        plain = self.in_elements()
+        assert isinstance(plain.offset, int)
+        start, shift, mask = plain.offset, plain.swizzle.shift, plain.swizzle.source_mask
+        indices = [start + index for index in plain.layout_b.offsets()] if start else plain.layout_b.offsets()
+        if shift >= 0:
+            return [index ^ (index & mask) >> shift for index in indices]
+        return [index ^ (index & mask) << -shift for index in indices]
+
+    def reach(self) -> int:
+        """One more than the largest index, where there are very many rounded up to a period of the swizzle."""
+        plain = self.in_elements()
+        if product(plain.shape) <= _COUNTED:
+            return max(plain.offsets()) + 1
+        assert isinstance(plain.offset, int)
+        period = plain.swizzle.period
+        return -(-(plain.offset + cosize(plain.layout_b)) // period) * period
+
+    def svg(self) -> str:
+        """A picture as `Layout.svg` makes one, of the swizzled indices. Raises layout-algebra.element-width."""
+        return drawn(str(self), self.shape, self.offsets)
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def with_layout(self, function: Callable[[Layout], Layout]) -> ComposedLayout:
+        """The same swizzle and offset after `function` of the layout within."""
+        return replace(self, layout_b=function(self.layout_b))
+
+    def recast_offset(self, factor: int, *, wider: bool) -> int | SmemPtr:
+        """The offset for elements `factor` times as wide, or as narrow. Raises layout-algebra.recast."""
+        if isinstance(self.offset, SmemPtr):
+            bits = self.offset.bits
+            if bits is None or wider:
+                return SmemPtr(bits and bits * factor)
+            if bits % factor:
+                RECAST.fail(what=self, factor=factor, scale="narrow", problem=f"its elements have {bits} bits")
+            return SmemPtr(bits // factor)
+        if wider and self.offset % factor:
+            RECAST.fail(what=self, factor=factor, scale="wide", problem=f"it begins at element {self.offset}")
+        return self.offset // factor if wider else self.offset * factor
+
+    def flagged(self) -> str:
+        """As CUTLASS prints it, with the element's width: `Sw<3,4,3> o smem_ptr[16b](unset) o (_8,_64):(_64,_1)`."""
+        middle = self.offset.flagged() if isinstance(self.offset, SmemPtr) else text(self.offset)
+        return f"{self.swizzle} o {middle} o {self.layout_b}"
+
+    def __str__(self) -> str:
+        return f"{self.swizzle} o {text(self.offset)} o {self.layout_b}"
+
+    def __repr__(self) -> str:
+        return f"ComposedLayout({self.swizzle!r}, {self.offset!r}, {self.layout_b!r})"
+
+
+AnyLayout: TypeAlias = Layout | ComposedLayout

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
-from nvbackend.layout.algebra.composed import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.rules import ELEMENT_WIDTH
+from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
 from nvbackend.layout.drawing.svg import GROUP, Axis, Cell, grid, numbered, palette
 
 BANKS = 32

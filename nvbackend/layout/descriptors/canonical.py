@@ -13,15 +13,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.words.majors import CORE_ROWS, Major
-from nvbackend.intrinsics.words.smem_descriptor import UNIT
+from nvbackend.intrinsics.words.smem_descriptor import CORE_ROWS, UNIT, Major
 from nvbackend.intrinsics.words.smem_descriptor import Swizzle as SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05Swizzle
-from nvbackend.layout.algebra.composed import BYTE_BITS
 from nvbackend.layout.algebra.layout import Layout
 from nvbackend.layout.algebra.simplify import coalesce
-from nvbackend.layout.algebra.swizzle import Swizzle
-from nvbackend.layout.descriptors.gmma import swizzle_function
+from nvbackend.layout.algebra.swizzle import BYTE_BITS, Swizzle
+from nvbackend.layout.descriptors.tile_atoms import swizzle_function
 
 _Any = TypeVar("_Any")
 

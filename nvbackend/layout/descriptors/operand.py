@@ -11,19 +11,18 @@ from typing import TypeAlias
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.majors import Major, element_faults
-from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor
+from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major, SmemDescriptor, element_faults
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
-from nvbackend.layout.algebra.composed import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
-from nvbackend.layout.algebra.divide import logical_divide
 from nvbackend.layout.algebra.inttuple import text
 from nvbackend.layout.algebra.layout import Layout, must_be_known, rank, size
 from nvbackend.layout.algebra.recast import upcast
 from nvbackend.layout.algebra.simplify import coalesce, flat_modes
-from nvbackend.layout.algebra.swizzle import Swizzle
+from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr, Swizzle
+from nvbackend.layout.algebra.tiling import logical_divide
 from nvbackend.layout.descriptors.canonical import CHUNK_BITS, FORMS, CanonicalForm, Stride
-from nvbackend.layout.descriptors.iterator import Descriptor
 from nvbackend.layout.descriptors.rules import CONTIGUOUS, CORE_MATRIX, ELEMENT, EXTENT, STRIDE, SWIZZLE_MODE
+
+Descriptor: TypeAlias = SmemDescriptor | Tcgen05SmemDescriptor
 
 _K_BITS = {SmemDescriptor: (256, 512), Tcgen05SmemDescriptor: (256, 384, 512)}
 """Bits of K that one instruction reads: dense, B of a sparse one, and K = 96 of tcgen05's 4-bit types."""

@@ -20,15 +20,21 @@ from typing import TYPE_CHECKING, Any
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.mma.wgmma import K_BITS
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.majors import CORE_ROWS, Major, element_faults
-from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, UNIT, SmemDescriptor, Swizzle
-from nvbackend.layout.algebra.composed import BYTE_BITS, ComposedLayout
+from nvbackend.intrinsics.words.smem_descriptor import (
+    ADDRESS_MASK,
+    CORE_ROWS,
+    UNIT,
+    Major,
+    SmemDescriptor,
+    Swizzle,
+    element_faults,
+)
 from nvbackend.layout.algebra.composition import composition
-from nvbackend.layout.algebra.product import tile_to_shape
 from nvbackend.layout.algebra.recast import upcast
+from nvbackend.layout.algebra.swizzle import BYTE_BITS, ComposedLayout
+from nvbackend.layout.algebra.tiling import tile_to_shape
 from nvbackend.layout.descriptors.canonical import CHUNK_BITS, FORMS, Stride
-from nvbackend.layout.descriptors.gmma import gmma_atom
-from nvbackend.layout.descriptors.smem_layout_rules import (
+from nvbackend.layout.descriptors.rules import (
     ALIGNMENT,
     ARRAY,
     BOUNDS,
@@ -39,6 +45,7 @@ from nvbackend.layout.descriptors.smem_layout_rules import (
     STEP,
     STRADDLE,
 )
+from nvbackend.layout.descriptors.tile_atoms import gmma_atom
 
 if TYPE_CHECKING:
     import numpy

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.maps.rows import FragmentMap, Position
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
-from nvbackend.layout.algebra.composed import AnyLayout, ComposedLayout
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.inttuple import modes, product
+from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout
 from nvbackend.layout.banks.conflicts import BANK_BYTES, BANKS, byte_addresses
 from nvbackend.layout.drawing.svg import GROUP, HUES, Axis, Cell, Picture, check_size, grid, numbered, palette
 

@@ -11,7 +11,7 @@ import nvbackend as nvb
 from nvbackend import DiagnosticError, KernelBuilder, Parameter, Pointer, f16, f32, i32, u8
 from nvbackend.diagnostics.arguments import wrong_arguments
 from nvbackend.intrinsics.fragments import warpgroup as fragments
-from nvbackend.intrinsics.row.axes import NoSuchRow
+from nvbackend.intrinsics.row.row import NoSuchRow
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.isel.select.wgmma.select import select_wgmma
 

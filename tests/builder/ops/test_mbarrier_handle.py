@@ -9,8 +9,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import MbarrierKind, f16, u8
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer, TensorMap
 

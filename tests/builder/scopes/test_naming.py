@@ -8,7 +8,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f32
-from nvbackend.builder.scopes.naming import _assigned
+from nvbackend.builder.scopes.names import _assigned
 
 
 def said(body: Callable[[nvb.KernelBuilder], None]) -> str:

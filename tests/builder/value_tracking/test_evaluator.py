@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import lower
-from nvbackend.builder.thread_tables.cta import Cta
+from nvbackend.builder.thread_tables.thread_set import Cta
 from nvbackend.builder.value_tracking.evaluator import Evaluator
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.sync import barriers as sync

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nvbackend import i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.isel.flow.control_flow import ControlFlow
+from nvbackend.isel.flow.graphs import ControlFlow
 from nvbackend.isel.machine.function import Scope
 from nvbackend.isel.protocols.convergence.regions import Divergence
 from nvbackend.signature import Parameter, Scalar

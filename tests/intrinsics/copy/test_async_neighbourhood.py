@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from nvbackend.intrinsics.row.axes import NoSuchRow
+from nvbackend.intrinsics.row.row import NoSuchRow
 from nvbackend.isel.operands.sync import is_available
 from nvbackend.isel.target.target import Target, dotted
 from tests.support import address_text, async_text, multimem_text, spelling_text

@@ -10,8 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, tensormap, tma_bulk, tma_tensor
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import NoSuchRow, Row
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import mbarrier_phases, warp
 from tests.intrinsics.row.test_rows_operands import instruction

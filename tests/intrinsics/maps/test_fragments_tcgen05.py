@@ -12,8 +12,7 @@ from nvbackend.intrinsics.copy.tcgen05_memory import SHAPES, registers_of, repet
 from nvbackend.intrinsics.maps.rows import fragment_maps
 from nvbackend.intrinsics.maps.tcgen05 import packed_tmem_position, tmem_position
 from nvbackend.intrinsics.mma import tcgen05
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import NoSuchRow, Row
 
 LAYOUTS = {
     # shape: bits of a row of one repetition, (extent, stride) of the thread's digits, of the register's digits; a

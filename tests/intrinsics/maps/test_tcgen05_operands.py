@@ -15,7 +15,7 @@ from nvbackend.intrinsics.maps.rows import cell_maps
 from nvbackend.intrinsics.maps.tcgen05_operands import METADATA as METADATA_OF
 from nvbackend.intrinsics.maps.tcgen05_operands import factors, metadata_cell, scale_a_cell, scale_b_cell
 from nvbackend.intrinsics.mma import tcgen05
-from nvbackend.intrinsics.row.axes import NoSuchRow
+from nvbackend.intrinsics.row.row import NoSuchRow
 
 Mode = tuple[tuple[int, ...], tuple[int, ...]]
 

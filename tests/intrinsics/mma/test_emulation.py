@@ -14,7 +14,7 @@ from nvbackend.intrinsics.mma.emulation import emulation_of, spelling_of
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.emulated import emulation_warnings
+from nvbackend.isel.verify.instructions import emulation_warnings
 from nvbackend.isel.verify.verify import verify
 
 EVERY = variants()

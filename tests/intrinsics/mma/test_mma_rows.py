@@ -12,8 +12,7 @@ from llvmlite import ir
 from nvbackend.builder.lower.lowering import lower
 from nvbackend.intrinsics.mma import mma
 from nvbackend.intrinsics.mma.form import MmaInstruction
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Row
+from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, NoSuchRow, Row
 from nvbackend.intrinsics.row.types import (
     b1,
     bf16,

@@ -10,8 +10,7 @@ import pytest
 
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.mma import tcgen05
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Asm, Intrinsic, Row
+from nvbackend.intrinsics.row.row import Asm, Intrinsic, NoSuchRow, Row
 from nvbackend.isel.target.target import Target, dotted
 from tests.intrinsics.row.test_rows_operands import instruction
 from tests.support.ptxas import refusals, witnessed

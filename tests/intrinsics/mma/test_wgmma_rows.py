@@ -12,8 +12,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import lower
 from nvbackend.intrinsics.mma import wgmma
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Effect, RegisterClass, Row
+from nvbackend.intrinsics.row.row import Effect, NoSuchRow, RegisterClass, Row
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.row.types import b1, bf16, e4m3, e5m2, f16, f32, s4, s8, s32, tf32, u8
 from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of

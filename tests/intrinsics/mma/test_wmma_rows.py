@@ -9,8 +9,7 @@ import pytest
 
 from nvbackend.intrinsics.fragments.wmma import contiguous, extent, fragment_bytes, register_count
 from nvbackend.intrinsics.mma import wmma
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Effect, Intrinsic, RegisterClass, Row
+from nvbackend.intrinsics.row.row import Effect, Intrinsic, NoSuchRow, RegisterClass, Row
 from nvbackend.intrinsics.row.types import BY_NAME, b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u8
 from nvbackend.isel.target.target import Target
 from tests.support.row_verdicts import acceptance_faults, feature_faults, spelling_faults, version_faults

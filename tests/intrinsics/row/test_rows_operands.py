@@ -11,8 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from nvbackend.intrinsics.copy import matrix_move, tma
-from nvbackend.intrinsics.row.axes import NoSuchRow
-from nvbackend.intrinsics.row.row import Role, Row
+from nvbackend.intrinsics.row.row import NoSuchRow, Role, Row
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases, register_budget, special_registers, warp
 from tests.support.rows import SLOT_BYTES, compile_rows, lowest_target

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend.isel.flow.control_flow import ControlFlow
-from nvbackend.isel.flow.graphs import on_cycles, postorder
+from nvbackend.isel.flow.graphs import ControlFlow, on_cycles, postorder
 
 Graph = dict[str, list[str]]
 

@@ -13,8 +13,7 @@ from nvbackend import f16, u32, u64
 from nvbackend.intrinsics import catalogue
 from nvbackend.intrinsics.row.row import Effect, RegisterClass, Role, Row
 from nvbackend.intrinsics.row.types import ElementType, tf32
-from nvbackend.isel.flow.extents import dense_extent, known_extent
-from nvbackend.isel.flow.memory_uses import address_use, descriptor_use
+from nvbackend.isel.flow.memory_uses import address_use, dense_extent, descriptor_use, known_extent
 
 SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
 NOT_OF_THE_ROW = {

@@ -8,7 +8,6 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError, Severity
 from nvbackend.isel.operands.sync import (
-    RULES,
     check_arrival_count,
     check_barrier_crowd,
     check_barrier_id,
@@ -24,6 +23,7 @@ from nvbackend.isel.operands.sync import (
 )
 from nvbackend.isel.target.target import Target, target_names
 from tests.support.ptxas import assemble
+from tests.support.rule_catalogue import rules_of
 
 Check = Callable[..., object]
 
@@ -84,7 +84,7 @@ def test_a_rule_passes_what_keeps_it_and_names_what_breaks_it(
 
 def test_every_rule_of_the_module_has_a_case_here() -> None:
     cases = {case[0] for case in KEPT_AND_BROKEN} | {"cluster.portable-size"}
-    assert {rule.id for rule in RULES} == cases
+    assert {rule.id for rule in rules_of("isel.operands.sync")} == cases
 
 
 def test_a_cluster_beyond_the_portable_size_is_a_warning() -> None:

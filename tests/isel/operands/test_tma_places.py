@@ -11,7 +11,7 @@ from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.row.types import BY_NAME, u8
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineInstr
-from nvbackend.isel.operands.tma_places import RULES, check_places
+from nvbackend.isel.operands.tma_places import ALIGNMENT, check_places
 from nvbackend.isel.select.tma.request import TmaRequest
 from nvbackend.isel.select.tma.select import select_tma
 from nvbackend.isel.target.target import Target
@@ -300,4 +300,4 @@ def test_bytes_in_a_row_lie_at_multiples_of_16():
     instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 16})
     assert list(check_places(instr, Target.parse("sm_90a"))) == []
     instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 8})
-    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == [RULES[0].id]
+    assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == [ALIGNMENT.id]

@@ -36,8 +36,7 @@ from nvbackend.intrinsics.row.types import (
 from nvbackend.isel.select.mma.request import MmaRequest, request_of
 from nvbackend.isel.select.mma.rules import AXIS_RULES, GATES
 from nvbackend.isel.select.mma.select import select_mma
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
+from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names, why_not
 from nvbackend.requests.mma import sync as mma
 from tests.support.mma_text import DECLARATIONS, UNDOCUMENTED, instruction, is_undocumented
 from tests.support.ptxas import refusals, witnessed

@@ -11,8 +11,7 @@ from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.sync import barriers
 from nvbackend.isel.select.rows import asked_of, faults, general_faults
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target, lowest_ptx_version, target_names
+from nvbackend.isel.target.target import Target, lowest_ptx_version, target_names, why_not
 
 FAMILIES = (mma, tcgen05, tma_tensor, wgmma, wmma)
 NEWEST = tuple(map(Target.parse, target_names()))

@@ -13,7 +13,7 @@ from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.types import bf16, e2m1, e4m3, f16, f32, s8, s32, u8, ue4m3, ue8m0
-from nvbackend.intrinsics.words.control_words import control_words
+from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.tcgen05.protocol import check_cta_groups
@@ -21,8 +21,7 @@ from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
 from nvbackend.isel.select.tcgen05.rules import GATES
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import legal_m, legal_n, shape_faults
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target, dotted, target_names
+from nvbackend.isel.target.target import Target, dotted, target_names, why_not
 from nvbackend.isel.verify.verify import verify
 from tests.support.ptxas import assemble, refusals, witnessed
 from tests.support.tcgen05_ptx import AXES, DECLARATIONS, PLAIN, is_undocumented, mma

@@ -12,8 +12,7 @@ from nvbackend.isel.select.rows import faults, general_faults
 from nvbackend.isel.select.tma.request import TmaRequest, request_of, row_of
 from nvbackend.isel.select.tma.rules import GATES
 from nvbackend.isel.select.tma.select import select_tma
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
+from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names, why_not
 from tests.support.ptxas import refusals, witnessed
 from tests.support.tma_text import DECLARATIONS, UNDOCUMENTED, instruction, neighbourhood
 

@@ -32,8 +32,7 @@ from nvbackend.intrinsics.row.types import (
 from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
 from nvbackend.isel.select.wgmma.rules import GATES
 from nvbackend.isel.select.wgmma.select import select_wgmma
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Target, dotted, why_not
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wgmma_text import DECLARATIONS, instruction
 

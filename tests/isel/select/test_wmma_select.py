@@ -19,8 +19,7 @@ from nvbackend.isel.select.rows import faults
 from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest, request_of
 from nvbackend.isel.select.wmma.rules import GATES, MOVE_GATES
 from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target, dotted, target_names
+from nvbackend.isel.target.target import Target, dotted, target_names, why_not
 from tests.support.ptxas import refusals, witnessed
 from tests.support.wmma_text import DECLARATIONS, move, multiplication
 

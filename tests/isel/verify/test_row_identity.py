@@ -12,13 +12,12 @@ from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.mma.form import MmaInstruction
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.guard import guarded
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Row
+from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Row, guarded
 from nvbackend.intrinsics.row.types import b1, f16, f32, s8, s32
-from nvbackend.intrinsics.words.control_words import control_words
+from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.target.target import Target
-from nvbackend.isel.verify.row_identity import row_faults
+from nvbackend.isel.verify.instructions import row_faults
 from nvbackend.isel.verify.verify import verify
 
 SEED = 11

@@ -20,8 +20,7 @@ from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import register_budget
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.select.rows import check_row, in_words
-from nvbackend.isel.target.gates import targets_with
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.target.target import Target, targets_with
 from nvbackend.isel.verify.verify import verify
 
 HERE = Location("kernel.py", 7, "kernel")

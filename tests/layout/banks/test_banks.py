@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nvbackend import DiagnosticError, Major, Swizzle, f16
 from nvbackend.layout import Layout, SmemPtr, composition, gmma_atom, parse
-from nvbackend.layout.algebra.composed import ComposedLayout
+from nvbackend.layout.algebra.swizzle import ComposedLayout
 from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
 
 SIZES = (1, 2, 4, 8, 16)

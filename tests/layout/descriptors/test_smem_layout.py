@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e2m1, e4m3, f16, f64, s8, tf32
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SmemDescriptor, Swizzle
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 WIDTHS = {Swizzle.NONE: 1, Swizzle.B32: 2, Swizzle.B64: 4, Swizzle.B128: 8}

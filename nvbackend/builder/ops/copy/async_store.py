@@ -11,12 +11,11 @@ from nvbackend.builder.core.instructions import issue, mbarrier_address
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster, at_peer
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import async_store
 from nvbackend.intrinsics.row.types import s32, u32
-from nvbackend.isel.target.variants import VARIANT, variant
+from nvbackend.isel.target.target import VARIANT, variant
 
 _BYTE, _HALF = ir.IntType(8), ir.IntType(16)
 

@@ -7,8 +7,7 @@ from nvbackend.builder.core.instructions import issue, mbarrier_address
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.ops.sync.cluster import Cluster, at_peer
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cache_control, tma_bulk
 from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT
@@ -17,7 +16,7 @@ from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.operands import memory as memory_operands
 from nvbackend.isel.operands.tma_places import ALIGNMENT
 from nvbackend.isel.select.tma.rules import check_multicast_target
-from nvbackend.isel.target.variants import VARIANT, variant
+from nvbackend.isel.target.target import VARIANT, variant
 
 
 @user_facing

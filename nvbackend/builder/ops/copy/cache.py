@@ -5,11 +5,10 @@ from __future__ import annotations
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cache_control
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 
 @user_facing

@@ -9,7 +9,7 @@ from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cp_async
 from nvbackend.intrinsics.sync import mbarrier_phases
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 
 @user_facing

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import multimem
 from nvbackend.intrinsics.copy.multimem import Order
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.operands.memory import check_multimem_address, check_multimem_values
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 
 @user_facing

@@ -8,11 +8,10 @@ from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.parameters import TENSOR_MAP_ALIGNMENT, TensorMapParameter
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.copy import tensormap
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 from nvbackend.signature import TensorMap
 
 MAP_ADDRESS = Rule(

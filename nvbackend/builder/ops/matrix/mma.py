@@ -1,24 +1,73 @@
-"""mma.sync and the matrix moves of a warp."""
+"""mma.sync and the matrix moves of a warp, with the rules on their operands."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from llvmlite import ir
 
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.ops.matrix import mma_operands
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
-from nvbackend.diagnostics import raise_all, user_facing
+from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.copy import matrix_move
-from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import ElementType, f32, s32, tf32, u32
+from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
+from nvbackend.intrinsics.row.types import ElementType, f32, f64, s32, tf32, u32
 from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.isel.select.mma.rules import IMMEDIATES
 from nvbackend.isel.select.mma.select import select_mma
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
+
+REGISTERS = Rule(
+    id="mma.registers",
+    message="{operand} of {instruction} is {needed} registers of {element} a thread, not {given}",
+    fix="give the thread's whole fragment: {needed} values of {element}, packed from the lowest bits up",
+    why="The instruction would read unrelated registers, and the product would be wrong.",
+    reference="PTX ISA 9.7.14.5 (matrix fragments)",
+)
+OPERANDS = Rule(
+    id="mma.operands",
+    message="{instruction} {has} {operand}",
+    fix="{fix}",
+    why="A sparse A means nothing without its metadata, nor a scaled product without its factors.",
+    reference="PTX ISA 9.7.14.5.14 (scale-a-data, scale-b-data), 9.7.14.6.3 (metadata)",
+)
+OPTIONAL = ("metadata", "scale_a", "scale_b")
+"""Operands that only some instructions have, each one register."""
+_VALUES = {RegisterClass.F32: f32, RegisterClass.F64: f64}
+
+
+def register_type(row: Row, operand: str) -> ElementType:
+    """The value type of a register of `operand`: f32 or f64 for those, else u32, with one element or several packed."""
+    return _VALUES.get(row.operand(operand).register, u32)
+
+
+def fragment_violations(row: Row, counts: Mapping[str, int]) -> Iterator[Diagnostic]:
+    """What is wrong with the number of registers given for each fragment."""
+    for name, given in counts.items():
+        needed = row.operand(name).count
+        if given != needed:
+            yield REGISTERS.diagnose(
+                operand=name.upper(),
+                instruction=row.ptx,
+                needed=needed,
+                element=register_type(row, name),
+                given=given,
+            )
+
+
+def optional_violations(row: Row, given: Mapping[str, bool]) -> Iterator[Diagnostic]:
+    """Which operands are missing, or given although the instruction has none."""
+    names = {operand.name for operand in row.operands if operand.role is Role.INPUT}
+    for name, is_given in given.items():
+        if is_given != (name in names):
+            yield OPERANDS.diagnose(
+                instruction=row.ptx,
+                has="has no" if is_given else "needs",
+                operand=name,
+                fix=f"leave {name} out" if is_given else f"give {name}: one register of u32 a thread",
+            )
 
 
 @user_facing
@@ -84,8 +133,8 @@ class Mma(Noun):
         optional = {"metadata": metadata, "scale_a": scale_a, "scale_b": scale_b}
         raise_all(
             [
-                *mma_operands.fragment_violations(row, {name: len(one) for name, one in fragments.items()}),
-                *mma_operands.optional_violations(row, {name: one is not None for name, one in optional.items()}),
+                *fragment_violations(row, {name: len(one) for name, one in fragments.items()}),
+                *optional_violations(row, {name: one is not None for name, one in optional.items()}),
             ]
         )
         one = request.instruction
@@ -96,12 +145,12 @@ class Mma(Noun):
         }
         immediates = {name: getattr(request, name) for name in IMMEDIATES if row.has_operand(name)}
         results = issue(self._k, row, **registers, **optional, **immediates)
-        kind = s32 if one.d is s32 else mma_operands.register_type(row, "d")
+        kind = s32 if one.d is s32 else register_type(row, "d")
         return [self._k.wrap(register, kind) for register in results["d"]]
 
     def _register(self, row: Row, operand: str, element: ElementType, given: Operand) -> ir.Value:
         """A register of a fragment: tf32 may come as the f32 that it is cut from, s32 as itself."""
-        kind = mma_operands.register_type(row, operand)
+        kind = register_type(row, operand)
         own = {tf32: f32, s32: s32}.get(element)
         if kind is u32 and own is not None and (not isinstance(given, Arithmetic) or given.type is own):
             return as_value(self._k, given, own).bitcast(u32).ir

@@ -8,8 +8,14 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.values.values import Arithmetic, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, u64
-from nvbackend.intrinsics.words.majors import CORE_ROWS, Major
-from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT, advance_units
+from nvbackend.intrinsics.words.smem_descriptor import (
+    ADDRESS_MASK,
+    ADDRESS_SHIFT,
+    CORE_ROWS,
+    UNIT,
+    Major,
+    advance_units,
+)
 from nvbackend.layout.descriptors.rules import PATTERN
 
 

@@ -21,14 +21,14 @@ from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad, TmemColumns, 
 from nvbackend.builder.ops.sync.barrier import Barrier
 from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes.blocks import with_block
-from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, u32, u64
-from nvbackend.intrinsics.words.control_words import control_words
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT
+from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.isel.machine.function import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
 from nvbackend.isel.machine.tensor_memory_uses import tmem_uses
@@ -36,7 +36,7 @@ from nvbackend.isel.operands import tensor_memory
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import descriptor_of, shape_faults
-from nvbackend.isel.target.variants import VARIANT, variant
+from nvbackend.isel.target.target import VARIANT, variant
 
 
 @user_facing

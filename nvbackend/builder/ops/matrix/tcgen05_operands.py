@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.layout.descriptors.smem_layout import SmemLayout

@@ -11,11 +11,9 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import converted
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.lower.llvm_types import llvm_type
-from nvbackend.builder.lower.numbers import Number, not_a_value
-from nvbackend.builder.scopes.regions import Storage
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value
+from nvbackend.builder.lower.numbers import Number, llvm_type, not_a_value
+from nvbackend.builder.scopes.blocks import Storage
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape, contiguous, register_count, spelled_shape
 from nvbackend.intrinsics.row.row import Row

@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import s32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.isel.operands.sync import check_barrier_crowd
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 
 @user_facing

@@ -10,13 +10,12 @@ from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.ops.sync.barrier import Barrier
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value, as_value, constant
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value, constant
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import s32, u32
 from nvbackend.intrinsics.sync import cluster
 from nvbackend.isel.protocols.cluster import rules as cluster_rules
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 
 @user_facing

@@ -6,7 +6,7 @@ from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.noun import Noun
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.sync import barriers as sync
-from nvbackend.isel.target.variants import variant
+from nvbackend.isel.target.target import variant
 
 
 @user_facing

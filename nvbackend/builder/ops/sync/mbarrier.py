@@ -18,15 +18,14 @@ from nvbackend.builder.ops.sync.cluster import Cluster, known_rank
 from nvbackend.builder.ops.sync.fence import Fence
 from nvbackend.builder.ops.sync.mbarrier_handle import MbarrierHandle, MbarrierKind, made_handle
 from nvbackend.builder.scopes.blocks import with_block
-from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.row.guard import guarded
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import Row, guarded
 from nvbackend.intrinsics.row.types import u64
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
-from nvbackend.isel.target.variants import VARIANT, variant
+from nvbackend.isel.target.target import VARIANT, variant
 
 Qualifiers = tuple[str, str]
 """Semantics and scope, such as ("release", "cluster")."""

@@ -12,11 +12,10 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.tensor import Cut, Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, halves
-from nvbackend.builder.values.scaling import GLOBAL_SPACE
-from nvbackend.builder.values.values import Operand, Value
+from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.layout import AnyLayout, Layout, composition, size
 from nvbackend.tiled import Partition
 

@@ -8,7 +8,7 @@ from nvbackend.atoms import atom_of
 from nvbackend.builder.core.instructions import issue, result
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
-from nvbackend.builder.ops.copy.tma_boxes import boxes_a_panel
+from nvbackend.builder.ops.copy.tma import boxes_a_panel
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes.rules import TMA_PLACE, UNSUPPORTED_OPERATION
 from nvbackend.builder.tiles.tensor import Walker, make_tensor
@@ -18,10 +18,9 @@ from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.copy import matrix_move
 from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import bf16, f16, f32, s32
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 

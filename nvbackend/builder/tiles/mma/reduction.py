@@ -9,7 +9,7 @@ from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.mma.accumulators import Accumulators, add_registers
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.layout import size
 from nvbackend.tiled import TiledMMA
 from nvbackend.tiled.split_k import halving

@@ -18,8 +18,7 @@ from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragmen
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.intrinsics.words.tcgen05_descriptor import K96, InstructionDescriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of

@@ -10,8 +10,7 @@ from nvbackend.builder.core.memory import own
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import UNIT
+from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major
 from nvbackend.layout import ComposedLayout, DescriptorIterator, Layout, cosize
 from nvbackend.tiled import Fragment, Partition, TiledMMA
 from nvbackend.tiled.operand import Operand

@@ -24,7 +24,7 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import raise_all
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.barriers import MAX_CTA_THREADS
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.select.mma.request import MmaRequest

@@ -18,12 +18,12 @@ from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.fragments.mma import chunk_width
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, tf32, u16, u32, ue8m0
 from nvbackend.isel.select.mma.request import MmaRequest, request_of
 from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.layout import AnyLayout, Layout, make_layout, size, zipped_divide
-from nvbackend.layout.algebra.composed import BYTE_BITS
+from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled import Issue, Operand, Partition, ThrMMA, TiledMMA, gemm, reduction
 from nvbackend.tiled.operand import Beside
 

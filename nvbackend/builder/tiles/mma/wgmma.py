@@ -14,8 +14,8 @@ from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.ops.matrix.wgmma_operands import check_operand
-from nvbackend.builder.scopes.naming import name_or
+from nvbackend.builder.ops.matrix.wgmma import check_operand
+from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.scopes.rules import TILE_MISMATCH
 from nvbackend.builder.tiles.axpby import Axpby
 from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators, store_accumulators
@@ -29,10 +29,9 @@ from nvbackend.builder.tiles.tensor import Cut
 from nvbackend.builder.values.accumulator import Accumulator, Fragment
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import u32
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
 from nvbackend.isel.select.wgmma.select import select_wgmma
 from nvbackend.isel.target.target import Target

@@ -10,7 +10,7 @@ from collections.abc import Container
 
 from llvmlite import ir
 
-from nvbackend.builder.values.scaling import CLUSTER_SPACE, SHARED_SPACE
+from nvbackend.builder.values.values import CLUSTER_SPACE, SHARED_SPACE
 
 _SUMS = ("add", "or", "xor")
 _CASTS = ("trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcast", "addrspacecast")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.scopes.regions import Storage
+from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.value_tracking.expressions.bits import Bits
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import Proxy

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.row.hierarchy import Scope
-from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine.function import MachineFunction

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.hierarchy import Scope
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import Kind, Run
-from nvbackend.isel.flow.cluster_paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules

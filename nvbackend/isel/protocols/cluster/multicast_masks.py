@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.isel.flow.cluster_paths import wrong_mask
+from nvbackend.isel.flow.paths import wrong_mask
 from nvbackend.isel.machine.function import MachineFunction
 
 MULTICAST_MASK = Rule(
@@ -15,7 +15,6 @@ MULTICAST_MASK = Rule(
     why="CTAs outside the cluster are undefined behaviour; with an empty mask no barrier completes.",
     reference="PTX ISA 9.7.9 (cp.async.bulk.tensor, ctaMask), 9.7.16 (tcgen05.commit)",
 )
-RULES = (MULTICAST_MASK,)
 _PAIR = 2
 
 

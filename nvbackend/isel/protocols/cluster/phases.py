@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nvbackend.intrinsics.row.hierarchy import Scope
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineInstr

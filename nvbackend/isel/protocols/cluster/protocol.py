@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.row.semantics import MbarrierUse
-from nvbackend.isel.flow.cluster_paths import cluster_size
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.graphs import on_cycles, postorder
-from nvbackend.isel.flow.warp_paths import reachable
+from nvbackend.isel.flow.paths import cluster_size, reachable
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.cluster import rules

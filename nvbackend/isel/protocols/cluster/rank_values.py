@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from nvbackend.isel.flow.cluster_paths import cluster_size
 from nvbackend.isel.flow.memory_uses import DEFINED_IN
+from nvbackend.isel.flow.paths import cluster_size
 from nvbackend.isel.machine.function import MachineFunction, RunTimeValues, Scope
 from nvbackend.isel.protocols.shared.footprints import Footprints
 

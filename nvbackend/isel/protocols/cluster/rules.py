@@ -88,16 +88,3 @@ SCOPE = Rule(
     why="PTX has no instruction for it.",
     reference=PTX_BARRIER,
 )
-
-RULES = (
-    ARRIVED_TWICE,
-    WAIT_ALONE,
-    ARRIVE_ALONE,
-    EXIT_BEFORE_PEERS,
-    ACCESS_EARLY,
-    ACCESS_LATE,
-    MISSING_BARRIER,
-    RANK,
-    NO_PEER,
-    SCOPE,
-)

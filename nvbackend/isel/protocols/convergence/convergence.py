@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.row import Effect, Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.sync.warp import ALL_LANES
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence import rules

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.isel.flow.control_flow import ControlFlow
 from nvbackend.isel.flow.finished import kept
+from nvbackend.isel.flow.graphs import ControlFlow
 from nvbackend.isel.machine.function import Branch, MachineFunction, Scope
 
 

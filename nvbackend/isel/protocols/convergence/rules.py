@@ -80,16 +80,3 @@ REGISTERS_POOL = Rule(
     why="setmaxnreg.inc waits until the CTA's pool has enough registers, which would be never.",
     reference="PTX ISA 9.7.19 (setmaxnreg); CUDA C++ Programming Guide, compute capabilities",
 )
-
-RULES = (
-    WARPGROUP_DIVERGENT,
-    WARP_DIVERGENT,
-    BARRIER_DIVERGENT,
-    BARRIER_SKIPPED,
-    CLUSTER_DIVERGENT,
-    CLUSTER_SKIPPED,
-    REGISTERS_ORDER,
-    REGISTERS_LARGEST,
-    REGISTERS_WHOLE,
-    REGISTERS_POOL,
-)

@@ -14,4 +14,3 @@ OTHER_THREADS = Rule(
     "cp.async.bulk.wait_group: of the executing thread), 9.7.15.7 (wgmma.commit_group, wgmma.wait_group: of the "
     "executing threads), 9.7.16.12.1 (tcgen05.commit: initiated by the executing thread)",
 )
-RULES = (OTHER_THREADS,)

@@ -13,7 +13,7 @@ from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import Completion, Semantics
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.finished import semantics_in
-from nvbackend.isel.flow.warp_paths import coming, everyone
+from nvbackend.isel.flow.paths import coming, everyone
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.groups import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import Loops
-from nvbackend.isel.flow.warp_paths import everyone, ways
+from nvbackend.isel.flow.paths import everyone, ways
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.first import Firsts

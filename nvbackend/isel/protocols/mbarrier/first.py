@@ -7,7 +7,7 @@ from functools import cached_property
 
 from nvbackend.intrinsics.row.semantics import MbarrierUse
 from nvbackend.isel.flow.loops import Loops
-from nvbackend.isel.flow.warp_paths import coming
+from nvbackend.isel.flow.paths import coming
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MemoryObject, MemoryUse
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from nvbackend.diagnostics import Rule
-from nvbackend.intrinsics.row.hierarchy import Scope
-from nvbackend.intrinsics.row.semantics import FenceOf, MbarrierUse
+from nvbackend.intrinsics.row.semantics import FenceOf, MbarrierUse, Scope
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts

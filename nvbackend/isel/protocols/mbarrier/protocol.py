@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.isel.flow.cluster_paths import cluster_size
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.loops import Loops, loops_of
+from nvbackend.isel.flow.paths import cluster_size
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.mbarrier import rules

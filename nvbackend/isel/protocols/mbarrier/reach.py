@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
-from nvbackend.isel.flow.cluster_paths import cluster_size, coming_ranks, is_for_each, rank_paths, wrong_mask
 from nvbackend.isel.flow.loops import Loop, Loops
+from nvbackend.isel.flow.paths import cluster_size, coming_ranks, is_for_each, rank_paths, wrong_mask
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, Scope
 from nvbackend.isel.protocols.mbarrier.uses import Use

@@ -148,11 +148,3 @@ PARITY_COUNTER = Rule(
     why="Parity and barrier go out of step: a wait returns before its phase has completed, or never.",
     reference=f"{PTX_MBARRIER} (mbarrier.try_wait: phase parity)",
 )
-
-RULES = (
-    *(UNINITIALISED, NOT_READY, DOUBLE_INIT, AFTER_INVAL, OVERWRITTEN),
-    *(ARRIVALS, NO_ARRIVAL),
-    *(UNEXPECTED_BYTES, MISSING_BYTES, WRONG_BYTES),
-    *(UNEXPECTED_IN_PEER, MISSING_IN_PEER, WRONG_IN_PEER, NO_ARRIVAL_IN_PEER, ARRIVALS_IN_PEER),
-    *(PARITY_FIRST, DEADLOCK, PARITY_FIXED, PARITY_COUNTER),
-)

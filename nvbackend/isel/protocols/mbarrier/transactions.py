@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.row.semantics import MbarrierUse
-from nvbackend.isel.flow.extents import known_extent
 from nvbackend.isel.flow.loops import Loop, Loops
+from nvbackend.isel.flow.memory_uses import known_extent
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineInstr, MemoryUse, RunTimeValues, Scope
 from nvbackend.isel.protocols.mbarrier import rules

@@ -77,14 +77,3 @@ REFILL_IN_FLIGHT = Rule(
     why="A tcgen05 operation continues after its issue: it reads old, new or mixed bytes. Nothing traps.",
     reference=f"{PROXIES}; PTX ISA 9.7.16.6 (tcgen05 memory consistency: completion of asynchronous operations)",
 )
-RULES = (
-    MISSING_FENCE,
-    WRITE_IN_FLIGHT,
-    REFILL,
-    REFILL_IN_FLIGHT,
-    READ_BEFORE_WAIT,
-    WAITED_BY_OTHERS,
-    COPY_READ_BEFORE_WAIT,
-    STORE_NOT_COMMITTED,
-    STORE_NOT_WAITED,
-)

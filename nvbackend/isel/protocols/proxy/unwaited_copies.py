@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
-from nvbackend.isel.flow.cluster_paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.isel.flow.warp_paths import reachable
+from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths, reachable
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, RunTimeValues
 from nvbackend.isel.protocols.cluster.phases import may_order

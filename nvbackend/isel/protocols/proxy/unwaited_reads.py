@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.loops import loops_of
-from nvbackend.isel.flow.warp_paths import ways
+from nvbackend.isel.flow.paths import ways
 from nvbackend.isel.machine.function import MachineFunction, MemoryTouch
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, is_waiting
 from nvbackend.isel.protocols.proxy.rules import WAITED_BY_OTHERS

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.hierarchy import WARPGROUP_SIZE
-from nvbackend.intrinsics.row.semantics import Budget
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Budget
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope

@@ -13,8 +13,8 @@ from functools import cached_property
 from operator import add
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.guard import GUARD
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
+from nvbackend.intrinsics.row.row import GUARD
+from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.flow.memory_uses import PEER_SPACE, defining_blocks, symbol_terms
 from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse

@@ -10,13 +10,10 @@ import bisect
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from nvbackend.intrinsics.row.guard import GUARD
-from nvbackend.intrinsics.row.hierarchy import WARP_SIZE
-from nvbackend.intrinsics.row.row import Effect, RegisterClass, Row
-from nvbackend.intrinsics.row.semantics import Proxy
+from nvbackend.intrinsics.row.row import GUARD, Effect, RegisterClass, Row
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Proxy
 from nvbackend.isel.flow.accesses import Run
-from nvbackend.isel.flow.extents import dense_extent
-from nvbackend.isel.flow.memory_uses import symbol_terms
+from nvbackend.isel.flow.memory_uses import dense_extent, symbol_terms
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryTouch, RunTimeValues
 
 _WARP = (1 << WARP_SIZE) - 1

@@ -29,4 +29,3 @@ BOUNDS = Rule(
     why="Another tile lies there, or nothing: it is read or overwritten, and nothing traps.",
     reference="PTX ISA 5.1.7 (shared state space)",
 )
-RULES = (MISSING_BARRIER, OVERWRITTEN_EARLY, BOUNDS)

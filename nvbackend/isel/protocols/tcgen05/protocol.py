@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.isel.flow.cluster_paths import cluster_size, is_for_each, rank_paths
+from nvbackend.isel.flow.paths import cluster_size, is_for_each, rank_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 
@@ -33,7 +33,6 @@ PAIR_ISSUE = Rule(
     reference="PTX ISA 9.7.16.5 (issue granularity: a single thread in the CTA pair)",
 )
 _PAIR = 2
-RULES = (CTA_GROUPS_MIXED, PAIR_CLUSTER, PAIR_ISSUE)
 
 
 def check_pairs(function: MachineFunction) -> Iterator[Diagnostic]:

@@ -14,7 +14,7 @@ from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.semantics import MbarrierUse, TensorMemory
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import semantics_in
-from nvbackend.isel.flow.warp_paths import reachable, warp_paths
+from nvbackend.isel.flow.paths import reachable, warp_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.operands.tensor_memory import BOUNDS
 from nvbackend.isel.protocols.convergence.convergence import check_convergence

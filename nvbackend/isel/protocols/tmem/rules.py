@@ -108,19 +108,3 @@ UNDEFINED_ACCUMULATOR = Rule(
     why="Tensor memory holds what another kernel left there.",
     reference="PTX ISA 9.7.16.10.9.1 (enable-input-d)",
 )
-RULES = (
-    MISSING_DEALLOC,
-    DOUBLE_DEALLOC,
-    DEALLOC_COLUMNS,
-    TOTAL_COLUMNS,
-    ALLOC_AFTER_RELINQUISH,
-    NOT_ALLOCATED,
-    MISSING_WAIT_ST,
-    MISSING_COMMIT,
-    MISSING_WAIT,
-    WRITE_IN_FLIGHT,
-    MISSING_FENCE_AFTER,
-    MISSING_FENCE_BEFORE,
-    MISSING_BARRIER,
-    UNDEFINED_ACCUMULATOR,
-)

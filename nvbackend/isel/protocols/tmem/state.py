@@ -13,8 +13,7 @@ from functools import cache
 
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy import tcgen05_memory
-from nvbackend.intrinsics.row.hierarchy import Scope
-from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Proxy, Semantics, TensorMemory
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Proxy, Scope, Semantics, TensorMemory
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import tensor_memory_uses as tmem_uses
 from nvbackend.isel.machine.function import Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from nvbackend.diagnostics import Rule, Severity
-from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
 
 PTX_WGMMA = "PTX ISA 9.7.15.7"
 
@@ -66,16 +65,4 @@ MISSING_WAIT = Rule(
     fix="put k.wgmma.wait_group(0) before the end of the kernel",
     why="The result of the group is lost, and its shared memory may be given to the next CTA while it is read.",
     reference=f"{PTX_WGMMA}.3 (wgmma.wait_group)",
-)
-
-RULES = (
-    READ_IN_FLIGHT,
-    WRITE_IN_FLIGHT,
-    MISSING_FENCE,
-    SHAPE_CHANGE,
-    NEEDLESS_FENCE,
-    MISSING_COMMIT,
-    WAIT_LEAVES_GROUP,
-    MISSING_WAIT,
-    WAIT_RANGE,
 )

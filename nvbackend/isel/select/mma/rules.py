@@ -11,8 +11,7 @@ from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.mma.form import Form, MmaInstruction
 from nvbackend.intrinsics.mma.mma import mma
 from nvbackend.isel.select.mma.request import MmaRequest
-from nvbackend.isel.target.gates import Gate, Values, targets_with
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Gate, Target, Values, dotted, targets_with
 
 TYPES = Rule(
     id="mma.types",
@@ -266,4 +265,3 @@ GATES = (
 
 A request that breaks none has a row that ptxas takes for the target.
 """
-RULES: tuple[Rule, ...] = tuple(dict.fromkeys(gate.rule for gate in GATES))

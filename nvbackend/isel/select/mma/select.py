@@ -6,8 +6,7 @@ from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.select.mma.request import MmaRequest, row_of
 from nvbackend.isel.select.mma.rules import GATES
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.target.target import Target, why_not
 
 
 @user_facing

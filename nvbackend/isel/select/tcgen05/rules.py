@@ -13,8 +13,7 @@ from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import PtxVersion
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
-from nvbackend.isel.target.gates import Gate, Values, targets_with
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Gate, Target, Values, dotted, targets_with
 
 _TILEIRAS = "tileiras documents: tcgen05 emission, verifier rules"
 _ISA = "PTX ISA 9.7.16.10.9.1 (tcgen05.mma)"
@@ -339,4 +338,3 @@ GATES = (
     *(WS_CTA_GROUP, WS_KIND, WS_OPERANDS, ZERO_COLUMN_MASK, OUTPUT_LANES, COLLECTOR),
 )
 """Every gate. A request that breaks none has a row that ptxas takes for the target."""
-RULES: tuple[Rule, ...] = tuple(gate.rule for gate in GATES)

@@ -6,8 +6,7 @@ from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, row_of
 from nvbackend.isel.select.tcgen05.rules import GATES
-from nvbackend.isel.target.gates import why_not
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.target.target import Target, why_not
 
 
 @user_facing

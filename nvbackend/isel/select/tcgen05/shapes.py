@@ -9,13 +9,12 @@ from collections.abc import Collection, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.words.control_words import scale_factors
 from nvbackend.intrinsics.words.scale_triples import factor_faults
+from nvbackend.intrinsics.words.tcgen05_control import scale_factors
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
 from nvbackend.isel.operands.tensor_memory import OPERANDS
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
-from nvbackend.isel.target.gates import targets_with
-from nvbackend.isel.target.target import Target
+from nvbackend.isel.target.target import Target, targets_with
 
 _REFERENCE = "PTX ISA 9.7.16.2.1 (matrix shape)"
 M = Rule(
@@ -53,7 +52,6 @@ K96 = Rule(
     why="The bit of the descriptor that says so is reserved on other chips, and neither LLVM nor ptxas see it.",
     reference="CUTLASS 4, SM103MmaMXF4Op and SM103MmaMXF4NVF4Op; PTX ISA 9.7.16.4.2 (instruction descriptor)",
 )
-RULES = (M, N, K, DESCRIPTOR, K96)
 
 
 def legal_m(request: Tcgen05Request) -> tuple[int, ...]:

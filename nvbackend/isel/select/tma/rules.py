@@ -12,8 +12,7 @@ from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics.copy import tma_tensor
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.isel.select.tma.request import DIRECTIONS, TmaRequest, row_of
-from nvbackend.isel.target.gates import Gate, Values, targets_with, why_not
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Gate, Target, Values, dotted, targets_with, why_not
 
 TILEIRAS = "tileiras documents: TMA and im2col validation"
 
@@ -249,7 +248,6 @@ PTX_VERSION = Gate(
 )
 GATES = (TARGET, *FORM_GATES, MULTICAST_TARGET, WIDE_TARGET, ROWS_TARGET, TWO_CTA_TARGET, PTX_VERSION)
 """Every gate. A request that breaks none has a row that ptxas takes for the target."""
-RULES: tuple[Rule, ...] = tuple(gate.rule for gate in GATES)
 
 
 def check_multicast_target(target: Target) -> None:

@@ -13,8 +13,7 @@ from nvbackend.intrinsics.mma.wgmma import multiplicands_of
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.types import ElementType, b1, e4m3, f32, f64, s4, s8, s32, tf32, u4
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
-from nvbackend.isel.target.gates import Gate, Values
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Gate, Target, Values, dotted
 
 _Gate = Gate[WgmmaRequest]
 
@@ -353,4 +352,3 @@ WAIT_RANGE = Rule(
     why="The field holds no more: ptxas takes a larger number without a word and encodes the highest.",
     reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
 )
-RULES: tuple[Rule, ...] = (*(gate.rule for gate in GATES), WAIT_RANGE)

@@ -12,8 +12,7 @@ from nvbackend.intrinsics.fragments.wmma import FRAGMENTS, Shape, spelled_shape
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.types import ElementType, e4m3, e5m2, f32, f64, tf32
 from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
-from nvbackend.isel.target.gates import Gate, Values, targets_with
-from nvbackend.isel.target.target import Target, dotted
+from nvbackend.isel.target.target import Gate, Target, Values, dotted, targets_with
 
 AnyRequest = WmmaRequest | WmmaMoveRequest
 
@@ -311,4 +310,3 @@ GATES: tuple[Gate[WmmaRequest], ...] = (TARGET, PTX_VERSION, TYPES, SHAPE, LAYOU
 """Every gate of a multiplication. A request that breaks none has a row that ptxas takes for the target."""
 MOVE_GATES: tuple[Gate[WmmaMoveRequest], ...] = (TARGET, PTX_VERSION, FRAGMENT, FRAGMENT_TYPE, MOVED_LAYOUT, SPACE)
 """Every gate of a load or store."""
-RULES: tuple[Rule, ...] = (*(gate.rule for gate in GATES), FRAGMENT.rule, FRAGMENT_TYPE.rule, SPACE.rule)

@@ -11,8 +11,7 @@ from llvmlite import ir
 
 from nvbackend import KernelBuilder, attach, f16, f32, i32, u8, u32, u64, wgmma
 from nvbackend.builder.value_tracking.addresses.places import Place, Places, symbol_name
-from nvbackend.intrinsics.words.majors import Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.isel.flow.memory_uses import symbol_terms, symbol_text
 from nvbackend.isel.machine.function import MemoryTouch, MemoryUse

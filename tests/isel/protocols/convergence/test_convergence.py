@@ -17,12 +17,12 @@ from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster
 from nvbackend.isel.machine.function import Branch, MachineFunction, MachineInstr, Scope
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
-from nvbackend.isel.protocols.convergence.rules import RULES
 from nvbackend.isel.protocols.registers.budget import check_register_budget
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Parameter, Pointer, Scalar
 from tests.support.convergence_broken import BROKEN
 from tests.support.convergence_kept import KEPT
+from tests.support.rule_catalogue import rules_of
 
 MARK = "# broken"
 
@@ -95,8 +95,10 @@ def test_each_mistake_is_found_at_its_line_and_nothing_else(program, rule, bound
 
 
 def test_every_rule_has_a_program_that_breaks_it():
-    assert {rule for _, rule, _ in BROKEN} == {rule.id for rule in RULES}
-    assert [rule.id for rule in RULES if rule.severity is Severity.WARNING] == ["cluster.skipped"]
+    assert {rule for _, rule, _ in BROKEN} == {rule.id for rule in rules_of("isel.protocols.convergence.rules")}
+    assert [rule.id for rule in rules_of("isel.protocols.convergence.rules") if rule.severity is Severity.WARNING] == [
+        "cluster.skipped"
+    ]
 
 
 # -- what is said ---------------------------------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def test_registers_are_not_checked_where_the_threads_are_not_known():
 
 def test_work_grows_with_the_text():
     """Many parted blocks one after another: the blocks that all branches together are followed through."""
-    from nvbackend.isel.flow.control_flow import ControlFlow
+    from nvbackend.isel.flow.graphs import ControlFlow
     from nvbackend.isel.protocols.convergence.regions import Divergence
 
     class Counted(ControlFlow):

@@ -12,10 +12,10 @@ import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import u64
-from nvbackend.isel.protocols.mbarrier.rules import RULES
 from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.mbarrier_broken import BROKEN
 from tests.support.mbarrier_kept import BYTES, KEPT
+from tests.support.rule_catalogue import rules_of
 
 MARK = "# broken"
 Program = Callable[[KernelBuilder, object, object], None]
@@ -130,5 +130,7 @@ def test_each_mistake_is_found_at_its_line_and_nothing_else(rule, program):
 
 
 def test_every_rule_has_a_program_that_breaks_it():
-    of_a_cluster = {rule.id for rule in RULES if rule.id.endswith("-in-peer")}  # test_cluster_sums.py has theirs
-    assert {rule.id for rule in RULES} == set(BROKEN) | of_a_cluster
+    of_a_cluster = {
+        rule.id for rule in rules_of("isel.protocols.mbarrier.rules") if rule.id.endswith("-in-peer")
+    }  # test_cluster_sums.py has theirs
+    assert {rule.id for rule in rules_of("isel.protocols.mbarrier.rules")} == set(BROKEN) | of_a_cluster

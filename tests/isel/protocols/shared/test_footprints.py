@@ -14,8 +14,7 @@ import pytest
 
 from nvbackend.intrinsics.copy import cp_async, matrix_move, tcgen05_memory, tma_bulk
 from nvbackend.intrinsics.mma import tcgen05, wgmma, wmma
-from nvbackend.intrinsics.row.guard import GUARD
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.row import GUARD, Row
 from nvbackend.isel.flow.accesses import Kind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.memory_uses import symbol_text

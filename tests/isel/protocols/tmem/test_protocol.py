@@ -10,7 +10,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
 from nvbackend.intrinsics.row.types import i32, u32, u64
 from nvbackend.isel.flow.dataflow import solve
-from nvbackend.isel.flow.warp_paths import warp_paths
+from nvbackend.isel.flow.paths import warp_paths
 from nvbackend.isel.protocols.tmem.protocol import check_tmem_protocol
 from nvbackend.isel.protocols.tmem.state import Surroundings, step
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request

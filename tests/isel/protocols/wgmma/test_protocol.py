@@ -8,8 +8,8 @@ from nvbackend.diagnostics import Severity
 from nvbackend.isel.flow.dataflow import solve
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.protocols.wgmma.protocol import WgmmaAnalysis, check_wgmma_protocol
-from nvbackend.isel.protocols.wgmma.rules import RULES
 from tests.support.machine import Program, lines_and_rules
+from tests.support.rule_catalogue import rules_of
 from tests.support.semantics import semantics_of
 from tests.support.wgmma_broken import BROKEN
 from tests.support.wgmma_legal import LEGAL
@@ -43,11 +43,13 @@ def test_each_mistake_is_found_at_its_line_and_nothing_else(text: str) -> None:
 def test_every_rule_has_a_program_that_breaks_it() -> None:
     broken = {rule for text in BROKEN.values() for _, rule in Program(text).expected}
     assert broken == set(IDS)
-    assert [rule.id for rule in RULES] == list(IDS)
+    assert [rule.id for rule in rules_of("isel.protocols.wgmma.rules")] == list(IDS)
 
 
 def test_only_the_needless_fence_is_a_warning() -> None:
-    assert [rule.id for rule in RULES if rule.severity is Severity.WARNING] == ["wgmma.needless-fence"]
+    assert [rule.id for rule in rules_of("isel.protocols.wgmma.rules") if rule.severity is Severity.WARNING] == [
+        "wgmma.needless-fence"
+    ]
 
 
 def only(text: str) -> tuple[str, str, list[tuple[str, int]]]:

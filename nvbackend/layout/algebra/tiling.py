@@ -1,18 +1,106 @@
-"""Product: a layout repeated, as a layout of (block, blocks)."""
+"""Division and product: a layout cut into tiles, as (tile, tiles), or repeated, as (block, blocks)."""
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias, overload
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.layout.algebra.arrangement import flat, tiled, zipped
-from nvbackend.layout.algebra.composed import ComposedLayout
-from nvbackend.layout.algebra.composition import Tiler, composition
+from nvbackend.layout.algebra.composition import Tiler, complement, composition
 from nvbackend.layout.algebra.inttuple import IntTuple, extents, modes, product, text
-from nvbackend.layout.algebra.inverse import complement
 from nvbackend.layout.algebra.layout import Layout, cosize, joined, make_ordered_layout, size
-from nvbackend.layout.algebra.rules import TILE
+from nvbackend.layout.algebra.rules import TILE, TILER
 from nvbackend.layout.algebra.simplify import by_mode, coalesce, padded
+from nvbackend.layout.algebra.swizzle import ComposedLayout
+
+
+def zipped(layout: Layout, tiler: Tiler) -> Layout:
+    """((FirstM, FirstN, ...), (SecondM, SecondN, ..., L, ...)) of a layout whose modes are pairs where `tiler` ends."""
+    return joined(_unzipped(layout, tiler))
+
+
+def tiled(layout: Layout, tiler: Tiler) -> Layout:
+    """((FirstM, FirstN, ...), SecondM, SecondN, ..., L, ...)."""
+    first, second = _unzipped(layout, tiler)
+    return joined([first, *second.modes])
+
+
+def flat(layout: Layout, tiler: Tiler) -> Layout:
+    """(FirstM, FirstN, ..., SecondM, SecondN, ..., L, ...)."""
+    first, second = _unzipped(layout, tiler)
+    return joined([*first.modes, *second.modes])
+
+
+def _unzipped(layout: Layout, tiler: Tiler) -> tuple[Layout, Layout]:
+    """Of a layout whose modes are pairs where `tiler` ends: all first parts, and all second ones with what is left."""
+    if not isinstance(tiler, tuple):
+        parts = layout.modes
+        if len(parts) != 2:
+            TILER.fail(tiler=text(tiler), layout=layout, problem="it leaves a mode that has no (tile, rest)")
+        return parts[0], parts[1]
+    pairs = [_unzipped(part, entry) for part, entry in zip(layout.modes, tiler, strict=False)]
+    rest = [pair[1] for pair in pairs] + list(layout.modes[len(tiler) :])
+    return joined([pair[0] for pair in pairs]), joined(rest)
+
+
+@overload
+def logical_divide(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def logical_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+@user_facing
+def logical_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | ComposedLayout:
+    """(tile, tiles): what `tiler` picks of the layout, and the places of all such tiles.
+
+    A tuple divides mode by mode, `_` leaves a mode alone; a tile that does not divide the layout goes past its end in
+    the last one, as in CuTe. Raises layout-algebra.tiler, layout-algebra.complement, and what `composition` raises.
+    """
+    if isinstance(layout, ComposedLayout):
+        return layout.with_layout(lambda inner: logical_divide(inner, tiler))
+    if tiler is None:
+        return layout
+    if isinstance(tiler, tuple):
+        return by_mode(layout, tiler, logical_divide)
+    tile = tiler if isinstance(tiler, Layout) else Layout(tiler)
+    return composition(layout, joined([tile, complement(tile, size(layout))]))
+
+
+@overload
+def zipped_divide(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def zipped_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+@user_facing
+def zipped_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | ComposedLayout:
+    """((TileM, TileN, ...), (RestM, RestN, ..., L, ...)): a mode of all tiles, a mode of all rests.
+
+    Raises what `logical_divide` raises.
+    """
+    if isinstance(layout, ComposedLayout):
+        return layout.with_layout(lambda inner: zipped_divide(inner, tiler))
+    return zipped(logical_divide(layout, tiler), tiler)
+
+
+@overload
+def tiled_divide(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def tiled_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+@user_facing
+def tiled_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | ComposedLayout:
+    """((TileM, TileN, ...), RestM, RestN, ..., L, ...). Raises what `logical_divide` raises."""
+    if isinstance(layout, ComposedLayout):
+        return layout.with_layout(lambda inner: tiled_divide(inner, tiler))
+    return tiled(logical_divide(layout, tiler), tiler)
+
+
+@overload
+def flat_divide(layout: Layout, tiler: Tiler) -> Layout: ...
+@overload
+def flat_divide(layout: ComposedLayout, tiler: Tiler) -> ComposedLayout: ...
+@user_facing
+def flat_divide(layout: Layout | ComposedLayout, tiler: Tiler) -> Layout | ComposedLayout:
+    """(TileM, TileN, ..., RestM, RestN, ..., L, ...). Raises what `logical_divide` raises."""
+    if isinstance(layout, ComposedLayout):
+        return layout.with_layout(lambda inner: flat_divide(inner, tiler))
+    return flat(logical_divide(layout, tiler), tiler)
+
 
 Order: TypeAlias = "IntTuple | Literal['left', 'right']"
 """Which mode is walked first: "left" for CuTe's LayoutLeft, "right" for LayoutRight, or the places, as CuTe's Step."""
