@@ -34,9 +34,9 @@ _MOST_THREADS_OF_A_CTA = 1024
 class Known:
     """The instructions that the simulator knows."""
 
-    def family(self, opcode: str) -> Compile | None:
+    def family(self, parts: tuple[str, ...]) -> Compile | None:
         """How instructions that touch the machine are compiled."""
-        return families.find(opcode)
+        return families.find(parts)
 
     def pure(self, parts: tuple[str, ...]) -> PureInstruction | None:
         """An instruction that only computes."""

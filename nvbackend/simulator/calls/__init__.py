@@ -5,10 +5,10 @@ starts something that goes on by itself. A module has
 
     def compile(instruction: Instruction, place: Compiling) -> Step
 
-called once for each instruction when a kernel is loaded. It looks at the opcode and operands, says what it does not
-know by `place.unknown(...)` (a Diagnostic with the line), and returns a closure `step(wave, lanes)`. A step runs for
-all of `lanes` at once: any number of threads, of any number of warps and CTAs of the wave, in ascending order; arrays
-have one element for each of them.
+and a line in `families`, which says for which opcodes. It is called once for each instruction when a kernel is loaded.
+It looks at the opcode and operands, says what it does not know by `place.unknown(...)` (a Diagnostic with the line),
+and returns a closure `step(wave, lanes)`. A step runs for all of `lanes` at once: any number of threads, of any number
+of warps and CTAs of the wave, in ascending order; arrays have one element for each of them.
 
 - **Operands.** `place.read(operand, type)` gives a `Reader`: `reader(wave, lanes)` is an array of raw bits, uint32 for
   b32 and so on. Registers, immediates, special registers and addresses of variables read alike. `place.write(operand,

@@ -1,4 +1,4 @@
-"""Which module compiles which instructions, by the first piece of the opcode."""
+"""Which module compiles which instructions, by the first piece of the opcode, or by its first two where they differ."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ import importlib
 from nvbackend.simulator.machine.compiling import Compile
 
 _MODULES = {
-    "moves": ("mov", "cvta", "isspacep", "mapa", "getctarank", "alloca", "stacksave", "stackrestore"),
+    "moves": ("mov", "cvta", "isspacep", "mapa", "getctarank"),
     "memory": ("ld", "ldu", "st", "prefetch", "prefetchu", "discard", "applypriority", "createpolicy"),
+    "atomics": ("atom", "red"),
+    "warp": ("shfl", "vote", "match", "redux", "elect", "activemask", "bar.warp"),
+    "control": ("membar", "fence", "griddepcontrol", "setmaxnreg", "pmevent", "nanosleep", "trap", "brkpt"),
 }
 """The modules of this package and the opcodes that each compiles."""
 _OF_OPCODE = {opcode: module for module, opcodes in _MODULES.items() for opcode in opcodes}
 
 
-def find(opcode: str) -> Compile | None:
-    """How instructions whose opcode begins with `opcode` are compiled; None where they do not touch the machine."""
-    module = _OF_OPCODE.get(opcode)
+def find(parts: tuple[str, ...]) -> Compile | None:
+    """How instructions of an opcode with these pieces are compiled; None where they do not touch the machine."""
+    module = _OF_OPCODE.get(".".join(parts[:2])) or _OF_OPCODE.get(parts[0])
     if module is None:
         return None
-    compile: Compile = importlib.import_module(f"{__package__}.{module}").compile
-    return compile
+    found: Compile = importlib.import_module(f"{__package__}.{module}").compile
+    return found

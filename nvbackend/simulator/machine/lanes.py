@@ -36,6 +36,10 @@ class Lanes:
         """Those of them for which `mask` (one element for each of them) holds."""
         return self if mask.all() else Lanes(self.threads[mask])
 
+    def without(self, others: Lanes) -> Lanes:
+        """Those of them that are not among `others`."""
+        return Lanes(np.setdiff1d(self.threads, others.threads, assume_unique=True))
+
     @cached_property
     def warps(self) -> NDArray[np.int64]:
         """The warps that have lanes here, ascending."""

@@ -5,7 +5,7 @@ A load is of words: (n,) unsigned integers for 1 to 8 bytes, (n, k) uint64 beyon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from nvbackend.simulator.memory.failures import Failures
 from nvbackend.simulator.memory.private import Located, Private
 
 Words = NDArray[Any]
+Change = Callable[[Words, NDArray[np.int64]], Words]
 _HEAPS = ("global", "const", "param")
 
 
@@ -71,6 +72,45 @@ class Memory:
             private.mark(located.words, size)
             if self._observers:
                 self._tell(by, kind, private.name, located.offsets, size, located.owners)
+
+    def update(self, by: By, space: str, addresses: Addresses, size: int, change: Change) -> Words:
+        """Atomic: at each address, in order, `change(old words, which of the addresses)`; the old words."""
+        observers, self._observers = self._observers, []
+        try:
+            keys = self._keys(by, space, addresses)
+            _, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
+            if len(firsts) == len(addresses):
+                old = self.load(by, space, addresses, size)
+                self.store(by, space, addresses, change(old, np.arange(len(addresses))))
+            else:
+                old, words = _one_by_one(self.load(by, space, addresses, size), firsts, inverse, change)
+                self.store(_part_of(by, firsts), space, addresses[firsts], words)
+        finally:
+            self._observers = observers
+        if observers:
+            self._tell_atomic(by, space, addresses, size)
+        return old
+
+    def _keys(self, by: By, space: str, addresses: Addresses) -> Addresses:
+        """Equal for equal places: a shared address means another place in each cluster."""
+        if space in _HEAPS:
+            return addresses
+        shape = self.shared.shape
+        cluster = (by.threads // (shape.threads_each * shape.group)).astype(np.uint64) << np.uint64(48)
+        if space:
+            return addresses | cluster
+        return np.where(addresses < windows.LOCAL, addresses, addresses | cluster)
+
+    def _tell_atomic(self, by: By, space: str, addresses: Addresses, size: int) -> None:
+        whole = (np.arange(len(addresses)), space, addresses)
+        for part, window, inside in [whole] if space else self._windows(addresses):
+            mine = by if space else _part_of(by, part)
+            if window in _HEAPS:
+                self._tell(mine, "atomic", window, inside, size, None)
+            else:
+                private, own = self._private(window), window in ("shared", "shared::cta")
+                located = private.locate(mine.threads, inside, size, own=own)
+                self._tell(mine, "atomic", private.name, located.offsets, size, located.owners)
 
     def locate(self, by: By, space: str, addresses: Addresses) -> Located:
         """The CTA and the offset of addresses in shared memory, `space` being shared::cta, shared::cluster or empty."""
@@ -179,6 +219,22 @@ class Memory:
         access = Access(by, kind, space, addresses, size, owners)
         for observer in self._observers:
             observer.access(access)
+
+
+def _one_by_one(
+    now: Words, firsts: NDArray[np.int64], inverse: NDArray[np.int64], change: Change
+) -> tuple[Words, Words]:
+    """What each sees of `now`, one after another where they meet, and the last words of each place."""
+    seen, words = now.copy(), now[firsts]
+    order = np.argsort(inverse, kind="stable")
+    starts = np.searchsorted(inverse[order], np.arange(len(firsts)))
+    turn = np.empty(len(now), np.int64)
+    turn[order] = np.arange(len(now)) - starts[inverse[order]]
+    for number in range(int(turn.max()) + 1):
+        which = np.flatnonzero(turn == number)
+        seen[which] = words[inverse[which]]
+        words[inverse[which]] = change(seen[which], which)
+    return seen, words
 
 
 def _part_of(by: By, part: NDArray[np.int64]) -> By:

@@ -39,8 +39,8 @@ ENDS = ("bra", "brx", "call", "ret", "exit")
 class Knowledge(Protocol):
     """What the simulator knows of instructions."""
 
-    def family(self, opcode: str) -> Compile | None:
-        """How instructions of the first piece `opcode` are compiled, if they touch the machine."""
+    def family(self, parts: tuple[str, ...]) -> Compile | None:
+        """How instructions of an opcode with these pieces are compiled, if they touch the machine."""
 
     def pure(self, parts: tuple[str, ...]) -> PureInstruction | None:
         """The instruction that only computes, if there is one."""
@@ -166,7 +166,7 @@ class Assembler:
 
     def _step(self, instruction: Instruction, site: Site, symbols: Symbols) -> Step:
         place = Compiling(instruction, site, symbols, self._module.target[0])
-        family = self._knowledge.family(instruction.parts[0])
+        family = self._knowledge.family(instruction.parts)
         if family is not None:
             step = family(instruction, place)
         else:
