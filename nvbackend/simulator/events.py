@@ -66,9 +66,9 @@ class Pending:
         raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class By:
-    """Who accesses memory, from which instruction.
+    """Who accesses memory, from which instruction. It does not change, and is made too often to be frozen.
 
     `threads` are the threads, one an access or one for all of them. Of an engine's access `operation` is what is in
     flight and `threads` the one that issued it. `proxy` is generic, async or tensormap; `order` is weak, relaxed,

@@ -13,7 +13,7 @@ from nvbackend.simulator.calls.gathering import Members, Together, bits_of, gath
 from nvbackend.simulator.events import Bits
 from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import WARP, Lanes
-from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
+from nvbackend.simulator.machine.wave import Reader, Step, Waiting, Wave, Writer
 
 _ALL = np.uint32(0xFFFFFFFF)
 
@@ -45,24 +45,46 @@ def _shfl(instruction: Instruction, place: Compiling) -> Step:
     write, write_pred = _targets(target, place, "b32")
 
     def run(wave: Wave, lanes: Lanes, _members: Members) -> None:
-        own = lanes.threads % WARP
-        b, c = read_lane(wave, lanes).astype(np.int64) & 31, read_clamp(wave, lanes).astype(np.int64)
-        segment = c >> 8 & 31
-        least = own & segment
-        most = least | c & 31 & ~segment
-        if mode == "up":
-            place_of = own - b
-            inside = place_of >= most
-        else:
-            place_of = own + b if mode == "down" else own ^ b if mode == "bfly" else least | b & ~segment
-            inside = place_of <= most
-        chosen = np.where(inside, place_of, own)
+        b, c = read_lane(wave, lanes).astype(np.int64), read_clamp(wave, lanes).astype(np.int64)
+        chosen, inside = _sources(mode, lanes.threads % WARP, b & 31, c)
         rows = lanes.by_warp(read(wave, lanes))
         write(wave, lanes, rows[lanes.slots[0], chosen])
         if write_pred is not None:
             write_pred(wave, lanes, inside)
 
-    return gathered(run, members)
+    general = gathered(run, members)
+    fixed_lane, fixed_clamp = place.constant(lane), place.constant(clamp)
+    if fixed_lane is None or fixed_clamp is None:
+        return general
+    own = np.arange(WARP)
+    chosen, inside = _sources(mode, own, own * 0 + (fixed_lane & 31), own * 0 + fixed_clamp)
+
+    def step(wave: Wave, lanes: Lanes) -> Waiting | None:
+        """The same for every warp."""
+        if not lanes.full_warps:
+            return general(wave, lanes)
+        write(wave, lanes, read(wave, lanes).reshape(-1, WARP).take(chosen, axis=1).reshape(-1))
+        if write_pred is not None:
+            write_pred(wave, lanes, np.tile(inside, lanes.count // WARP))
+        return None
+
+    return step
+
+
+def _sources(
+    mode: str, own: NDArray[np.int64], b: NDArray[np.int64], c: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The lane that each lane reads, and whether it is in its segment. PTX ISA 9.7.9.6 (shfl.sync)."""
+    segment = c >> 8 & 31
+    least = own & segment
+    most = least | c & 31 & ~segment
+    if mode == "up":
+        place = own - b
+        inside = place >= most
+    else:
+        place = own + b if mode == "down" else own ^ b if mode == "bfly" else least | b & ~segment
+        inside = place <= most
+    return np.where(inside, place, own), inside
 
 
 def _vote(instruction: Instruction, place: Compiling) -> Step:

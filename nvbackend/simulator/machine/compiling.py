@@ -111,6 +111,10 @@ class Compiling:
         """The two destinations of `%r|%p`, or the one and None."""
         return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
 
+    def constant(self, operand: Operand) -> int | None:
+        """The number that an operand always is, where that is known: a constant, or a register that one is moved to."""
+        return self.symbols.constant(operand)
+
     def immediate(self, operand: Operand) -> int:
         """The value of an integer constant; anything else is unknown here."""
         return operand.value if isinstance(operand, Integer) else self.unknown("an operand that is not a constant")

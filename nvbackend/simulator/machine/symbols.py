@@ -46,6 +46,8 @@ class Symbols:
     slots: Slots
     places: Mapping[Position, Place]
     """Of variables and functions, by where they are declared."""
+    constants: Mapping[tuple[Position, str], int]
+    """The registers that only ever hold one number, by their declaration and name."""
 
     def slot(self, operand: Operand, type: str) -> Slot | None:
         """The slot with the value of an operand; None for what has none (a clock, an address in brackets)."""
@@ -126,6 +128,14 @@ class Symbols:
         """The slot of a `.param` variable: its bytes, (threads, size)."""
         width = size_of(variable)
         return self.slots.named((variable.position, "bytes"), lambda wave: np.zeros((wave.size, width), np.uint8))
+
+    def constant(self, operand: Operand) -> int | None:
+        """The number that an operand always is: a constant, or a register that only ever holds one."""
+        if isinstance(operand, Integer):
+            return operand.value
+        declared = self.declared(operand)
+        known = isinstance(operand, Name) and declared is not None
+        return self.constants.get((declared.position, operand.text)) if known else None  # type: ignore[union-attr]
 
     def declared(self, operand: Operand) -> Variable | None:
         """The variable that a name, or the base of an address, means."""

@@ -20,6 +20,7 @@ from nvbackend.simulator.memory.private import Located, Private
 Words = NDArray[Any]
 Change = Callable[[Words, NDArray[np.int64]], Words]
 _HEAPS = ("global", "const", "param")
+_OWN = ("shared", "shared::cta", "local")
 
 
 class Memory:
@@ -34,6 +35,7 @@ class Memory:
         self.local = local
         self._failures = failures
         self._observers = observers
+        self._last: Allocation | None = None
 
     def load(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
         """The words of `size` bytes at the addresses, (n,) of them, as a new array."""
@@ -43,15 +45,15 @@ class Memory:
             return self._load_generic(by, addresses, size)
         private = self._private(space)
         try:
-            located = private.locate(by.threads, addresses, size, own=space in ("shared", "shared::cta"))
-            words = private.store.words(size)[located.words]
-            unwritten = private.unwritten(located.words, size)
+            places = private.words(by.threads, addresses, size, own=space in _OWN)
+            words = private.store.words(size).take(places, axis=0)
+            unwritten = private.unwritten(places, size)
         except Misfit as misfit:
             self._failures.access(by, "reads", space, addresses, size, misfit)
         if unwritten is not None:
             self._failures.unwritten(by, space, addresses, size, unwritten)
         if self._observers:
-            self._tell(by, "read", private.name, located.offsets, size, located.owners)
+            self._tell_private(by, "read", space, addresses, size)
         return words
 
     def store(self, by: By, space: str, addresses: Addresses, words: Words, kind: Kind = "write") -> None:
@@ -65,13 +67,13 @@ class Memory:
         else:
             private = self._private(space)
             try:
-                located = private.locate(by.threads, addresses, size, own=space in ("shared", "shared::cta"))
+                places = private.words(by.threads, addresses, size, own=space in _OWN)
             except Misfit as misfit:
                 self._failures.access(by, "writes", space, addresses, size, misfit)
-            private.store.words(size)[located.words] = words
-            private.mark(located.words, size)
+            private.store.words(size)[places] = words
+            private.mark(places, size)
             if self._observers:
-                self._tell(by, kind, private.name, located.offsets, size, located.owners)
+                self._tell_private(by, kind, space, addresses, size)
 
     def update(self, by: By, space: str, addresses: Addresses, size: int, change: Change) -> Words:
         """Atomic: at each address, in order, `change(old words, which of the addresses)`; the old words."""
@@ -108,16 +110,15 @@ class Memory:
             if window in _HEAPS:
                 self._tell(mine, "atomic", window, inside, size, None)
             else:
-                private, own = self._private(window), window in ("shared", "shared::cta")
-                located = private.locate(mine.threads, inside, size, own=own)
-                self._tell(mine, "atomic", private.name, located.offsets, size, located.owners)
+                self._tell_private(mine, "atomic", window, inside, size)
 
     def locate(self, by: By, space: str, addresses: Addresses) -> Located:
         """The CTA and the offset of addresses in shared memory, `space` being shared::cta, shared::cluster or empty."""
         if not space:
             addresses = addresses - np.uint64(windows.SHARED)
         try:
-            return self.shared.locate(by.threads, addresses, 1, own=space in ("shared", "shared::cta"))
+            self.shared.words(by.threads, addresses, 1, own=space in _OWN)
+            return self.shared.locate(by.threads, addresses, own=space in _OWN)
         except Misfit as misfit:
             self._failures.access(by, "names", space or "shared", addresses, 1, misfit)
 
@@ -210,8 +211,17 @@ class Memory:
 
     def _at(self, address: int) -> Allocation | None:
         """The allocation at an address, or the nearest below it."""
+        last = self._last
+        if last is not None and last.base <= address < last.end:
+            return last
         below = [found for heap in self.heaps if (found := heap.at(address)) is not None]
-        return max(below, key=lambda allocation: allocation.base, default=None)
+        self._last = max(below, key=lambda allocation: allocation.base, default=None)
+        return self._last
+
+    def _tell_private(self, by: By, kind: Kind, space: str, addresses: Addresses, size: int) -> None:
+        private = self._private(space)
+        located = private.locate(by.threads, addresses, own=space in _OWN)
+        self._tell(by, kind, private.name, located.offsets, size, located.owners)
 
     def _tell(
         self, by: By, kind: Kind, space: str, addresses: Addresses, size: int, owners: NDArray[np.int64] | None

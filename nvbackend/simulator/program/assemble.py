@@ -29,7 +29,7 @@ from nvbackend.simulator.program.call import (
 )
 from nvbackend.simulator.program.ends import Branch, Exit, Guarded, Return, Switch
 from nvbackend.simulator.program.layout import functions_of, lay_out
-from nvbackend.simulator.program.listing import Listing, listing
+from nvbackend.simulator.program.listing import Listing, constant_registers, listing
 from nvbackend.simulator.program.pure import Domain, PureInstruction, compile_pure
 
 ENDS = ("bra", "brx", "call", "ret", "exit")
@@ -108,7 +108,7 @@ class Assembler:
         texts = {function.name: listing(self._module, function) for function in functions}
         layout = lay_out(self._module, self._names, texts.values(), self._fixed)
         slots = Slots()
-        symbols = Symbols(self._names, slots, layout.places)
+        symbols = Symbols(self._names, slots, layout.places, constant_registers(texts.values(), self._names))
         linkage = Linkage(functions, texts, layout, symbols)
         program = Program(kernel.name, slots, static_shared=layout.static_shared)
         program.frame_bytes = sum(layout.frames.values())

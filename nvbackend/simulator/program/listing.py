@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from nvbackend.diagnostics import Location
 from nvbackend.diagnostics.brief import cut
+from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.printer import print_instruction
 from nvbackend.ptx.syntax import (
     Block,
     Function,
     Instruction,
+    Integer,
     Label,
     Loc,
     Module,
@@ -29,6 +32,26 @@ class Listing:
     labels: dict[Position, int] = field(default_factory=dict)
     """The index of the instruction after each label, by the place of the label."""
     variables: list[Variable] = field(default_factory=list)
+
+
+def constant_registers(listings: Iterable[Listing], names: Names) -> dict[tuple[Position, str], int]:
+    """The registers that are set once, by an unguarded move of a number, with the number."""
+    found: dict[tuple[Position, str], int] = {}
+    written: set[tuple[Position, str]] = set()
+    for each in listings:
+        for instruction, _ in each.lines:
+            for name in names_in(instruction.operands[0]) if instruction.operands else ():
+                declared = names.of.get(name.position)
+                if not isinstance(declared, Variable):
+                    continue
+                key = (declared.position, name.text)
+                source = instruction.operands[-1]
+                if key in written:
+                    found.pop(key, None)
+                elif instruction.parts[0] == "mov" and instruction.guard is None and isinstance(source, Integer):
+                    found[key] = source.value
+                written.add(key)
+    return found
 
 
 def listing(module: Module, function: Function) -> Listing:
