@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import nvbackend as nvb
-from nvbackend import Major, Parameter, Pointer, Swizzle, f16, u32
+from nvbackend import Major, Parameter, Pointer, SwizzleMode, f16, u32
 from nvbackend.layout import BankAccess, Layout, bank_conflicts, gmma_atom, ldmatrix_conflicts, tile_to_shape
 
 WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
@@ -46,7 +46,7 @@ def patterns() -> Iterator[Pattern]:
     for size, strides in ((8, (2, 4, 6, 8, 16, 34)), (16, (4, 8, 12, 16, 32, 36))):
         for stride in strides:
             yield Pattern(f"bytes{size}_{stride}", bank_conflicts(Layout(32, stride), 32, size))
-    for mode in (Swizzle.B32, Swizzle.B64, Swizzle.B128):
+    for mode in (SwizzleMode.B32, SwizzleMode.B64, SwizzleMode.B128):
         tile = tile_to_shape(gmma_atom(Major.K, mode, f16), (32, mode.bytes // 2))
         swizzled, plain = ([2 * layout(row, 0) for row in range(32)] for layout in (tile, tile.layout_b))
         for name, rows in (("swizzled", swizzled), ("plain", plain)):

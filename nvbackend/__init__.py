@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.register_tensor import RegisterTensor as RegisterTensor
     from nvbackend.builder.tiles.ring import Ring as Ring, Stage as Stage
     from nvbackend.builder.tiles.tensor import Coordinates as Coordinates, Inside as Inside, Tensor as Tensor
-    from nvbackend.builder.values.accumulator import Accumulator as Accumulator, Fragment as Fragment
+    from nvbackend.builder.values.accumulator import Accumulator as Accumulator, WgmmaFragment as WgmmaFragment
     from nvbackend.builder.values.values import Operand as Operand, Value as Value
     from nvbackend.codegen.cache import Cache as Cache
     from nvbackend.codegen.compiled import CompiledKernel as CompiledKernel, compile_kernel as compile_kernel
@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from nvbackend.intrinsics.words.smem_descriptor import (
         Major as Major,
         SmemDescriptor as SmemDescriptor,
-        Swizzle as Swizzle,
+        SwizzleMode as SwizzleMode,
     )
     from nvbackend.intrinsics.words.tcgen05_control import (
         SeedCollector as SeedCollector,
@@ -150,13 +150,13 @@ _NAMES: dict[str, str] = {
         "builder.tiles.register_tensor": "RegisterTensor",
         "builder.tiles.ring": "Ring Stage",
         "builder.tiles.tensor": "Coordinates Inside Tensor",
-        "builder.values.accumulator": "Accumulator Fragment",
+        "builder.values.accumulator": "Accumulator WgmmaFragment",
         "builder.values.values": "Operand Value",
         "codegen.cache": "Cache",
         "codegen.compiled": "CompiledKernel compile_kernel",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "intrinsics.row.row": "Row",
-        "intrinsics.words.smem_descriptor": "Major SmemDescriptor Swizzle",
+        "intrinsics.words.smem_descriptor": "Major SmemDescriptor SwizzleMode",
         "intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
         "intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
         "isel.machine.function": "MachineFunction",

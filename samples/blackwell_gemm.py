@@ -1,6 +1,6 @@
 """C = A @ B^T in f16 on Blackwell: TMA fills a ring, one thread multiplies it into tensor memory, four warps store.
 
-Run it as it is: it builds and verifies the kernel, prints what was built, and where there is such a GPU multiplies
+Run it is: it builds and verifies the kernel, prints what was built, and where there is such a GPU multiplies
 random matrices and compares them with NumPy.
 """
 
@@ -31,7 +31,7 @@ MMA = nvb.tcgen05.mma(f"m{TILE_M}n{TILE_N}k16", f16, f16, f32)
 def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, steps: i32) -> None:
     mma = k.tiled_mma(MMA)
     ring = k.pipeline(STAGES, consumers=1, a=mma.smem_a(TILE_K), b=mma.smem_b(TILE_K))
-    output = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, TILE_M, TILE_N), name="c")
+    output = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, TILE_M, TILE_N), name="c")
     multiplied = k.mbarrier.array(1, arrivals=1, name="multiplied")
     k.tma.prefetch_maps(a, b, c)
     k.mbarrier.ready()

@@ -7,10 +7,10 @@ import re
 from nvbackend.atoms.spellings import CPP_TYPES, cpp_type
 from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout import ComposedLayout, gmma_atom
 
-_SWIZZLES = {"INTER": Swizzle.NONE, "SW32": Swizzle.B32, "SW64": Swizzle.B64, "SW128": Swizzle.B128}
+_SWIZZLES = {"INTER": SwizzleMode.NONE, "SW32": SwizzleMode.B32, "SW64": SwizzleMode.B64, "SW128": SwizzleMode.B128}
 _NAME = re.compile(r"(?:cute::)?(?:(?:SM90::)?GMMA::)?Layout_(MN|K)_(INTER|SW\d+)_Atom<(?:cute::|cutlass::)?(\w+)>")
 
 LAYOUT_NAME = Rule(
@@ -26,7 +26,7 @@ LAYOUT_NAME = Rule(
 def layout_atom(name: str) -> ComposedLayout:
     """The atom that CuTe calls `name`, with its namespaces or without.
 
-    "GMMA::Layout_MN_SW128_Atom<half_t>" is `gmma_atom(Major.MN, Swizzle.B128, f16)`. Raises atom.layout-name.
+    "GMMA::Layout_MN_SW128_Atom<half_t>" is `gmma_atom(Major.MN, SwizzleMode.B128, f16)`. Raises atom.layout-name.
     """
     found = _NAME.fullmatch("".join(name.split())) if isinstance(name, str) else None
     if found is None or found[2] not in _SWIZZLES or found[3] not in CPP_TYPES:
@@ -35,7 +35,7 @@ def layout_atom(name: str) -> ComposedLayout:
 
 
 @user_facing
-def layout_atom_name(major: Major, swizzle: Swizzle, element: ElementType) -> str:
+def layout_atom_name(major: Major, swizzle: SwizzleMode, element: ElementType) -> str:
     """CuTe's name of `gmma_atom(major, swizzle, element)`."""
     mode = next(text for text, one in _SWIZZLES.items() if one is swizzle)
     return f"GMMA::Layout_{major.value}_{mode}_Atom<{cpp_type(element)}>"

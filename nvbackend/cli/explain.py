@@ -15,7 +15,7 @@ from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.intrinsics.catalogue import rows as every_row
 from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
 from nvbackend.intrinsics.mma.emulation import emulation
-from nvbackend.intrinsics.row.row import Effect, Intrinsic, Operand, Role, Row
+from nvbackend.intrinsics.row.row import Effect, Intrinsic, Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.select.rows import in_words
 from nvbackend.isel.target.target import Target, dotted
@@ -128,7 +128,7 @@ def _on(row: Row, target: Target) -> str:
     return f"Legal on {target}, but emulated: ptxas makes {made.expansion} of it. Instead: {made.instead}."
 
 
-def _cells(operand: Operand) -> tuple[str, str, str, str]:
+def _cells(operand: RowOperand) -> tuple[str, str, str, str]:
     if operand.role is Role.IMMEDIATE:
         registers = in_words(operand.values or ())
     else:

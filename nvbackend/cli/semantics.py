@@ -6,10 +6,10 @@ import enum
 
 from nvbackend.intrinsics.row.semantics import (
     Completion,
-    Fence,
-    Fragment,
+    FenceSemantics,
     Matrix,
     MemoryOperand,
+    OpaqueFragment,
     Scope,
     ThreadBarrier,
 )
@@ -23,12 +23,12 @@ def words(value: object) -> str:
             text = ", ".join(map(words, value))
         case MemoryOperand():
             text = f"{'writes' if value.writes else 'reads'} {value.name}" + _extent(value)
-        case Fragment():
+        case OpaqueFragment():
             text = f"{value.which.upper()} in {value.name}"
         case ThreadBarrier():
             does = " and ".join(text for text, is_so in (("arrives", value.arrives), ("waits", value.waits)) if is_so)
             text = f"{does}{', relaxed,' if value.relaxed else ''} for the {words(value.scope)}"
-        case Fence():
+        case FenceSemantics():
             text = value.of.value + ("" if value.shared else ", not in shared memory")
         case Completion():
             text = value.value

@@ -8,7 +8,7 @@ from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.mma.emulation import emulation
-from nvbackend.intrinsics.row.row import Intrinsic, Operand, Row
+from nvbackend.intrinsics.row.row import Intrinsic, Row, RowOperand
 from nvbackend.isel.select.rows import faults
 from nvbackend.isel.target.target import Target, dotted, target_names
 
@@ -43,7 +43,7 @@ def row_data(row: Row) -> dict[str, Any]:
     }
 
 
-def operand_data(operand: Operand) -> dict[str, Any]:
+def operand_data(operand: RowOperand) -> dict[str, Any]:
     """What an operand is; `values` are the legal immediates, null for registers."""
     return {
         "name": operand.name,

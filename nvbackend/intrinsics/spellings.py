@@ -13,7 +13,7 @@ from functools import cache
 
 from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, tensormap, tma_tensor
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, Operand, PtxVersion, RegisterClass, Row
+from nvbackend.intrinsics.row.row import Asm, PtxVersion, RegisterClass, Row, RowOperand
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import launch_control, mbarrier, mbarrier_phases
 
@@ -57,7 +57,7 @@ def _listed(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _named(operands: tuple[Operand, ...], *left_out: str) -> tuple[str, ...]:
+def _named(operands: tuple[RowOperand, ...], *left_out: str) -> tuple[str, ...]:
     return tuple(f"{{{one.name}}}" for one in operands if one.name not in left_out)
 
 

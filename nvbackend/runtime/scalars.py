@@ -10,7 +10,7 @@ import operator
 import struct
 from typing import Any
 
-from nvbackend.intrinsics.row.types import ElementType, Kind
+from nvbackend.intrinsics.row.types import ElementType, NumberKind
 from nvbackend.runtime.arrays import accepted_dtypes
 
 _PARAMETER_BITS = {
@@ -82,7 +82,7 @@ def integers(element: ElementType) -> range:
     if element.is_signed:
         return range(-(1 << (element.bits - 1)), 1 << (element.bits - 1))
     bits = element.bits
-    if element.kind is Kind.BITS and element.llvm != "i1":
+    if element.kind is NumberKind.BITS and element.llvm != "i1":
         bits = _PARAMETER_BITS[element.llvm]
     return range(1 << bits)
 
@@ -94,7 +94,7 @@ def range_text(element: ElementType) -> str:
     if element.llvm in _FLOAT_FORMATS:
         return "a floating-point number"
     held = integers(element)
-    bits = "" if element.is_integer or element.kind is Kind.BITS else " as raw bits"
+    bits = "" if element.is_integer or element.kind is NumberKind.BITS else " as raw bits"
     return f"{held[0]} to {held[-1]}{bits}"
 
 

@@ -14,7 +14,7 @@ from nvbackend.tiled.copy_atom import (
     universal_copy,
 )
 from nvbackend.tiled.fragment import Fragment, Partition
-from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.schedule import Issue, gemm
 from nvbackend.tiled.split_k import Reduction, SplitK, reduction, split_k
 from nvbackend.tiled.tiled_copy import (
@@ -37,7 +37,7 @@ __all__ = [
     "CopyKind",
     "Fragment",
     "Issue",
-    "Operand",
+    "MmaOperand",
     "Partition",
     "Reduction",
     "SplitK",

@@ -29,7 +29,7 @@ from nvbackend.layout import (
     tiled_product,
 )
 from nvbackend.layout.algebra.inttuple import Dynamic, added, leaves, modes, nested_as
-from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.rules import FRAGMENT, THREAD
 from nvbackend.tiled.tensor_memory import tmem_cell, tmem_layout
 
@@ -163,7 +163,7 @@ class Fragment:
     """
 
     atom: MmaAtom
-    operand: Operand
+    operand: MmaOperand
     layout: Layout
     offset: Any = 0
     tile: AnyLayout | None = None
@@ -181,7 +181,7 @@ class Fragment:
     @property
     def bits(self) -> int:
         """The bits of an element there."""
-        if self.operand is Operand.C:
+        if self.operand is MmaOperand.C:
             return self.element.bits
         return self.atom.bits if self.residency is Residency.REGISTERS else memory_bits(self.atom)
 
@@ -214,7 +214,7 @@ class Fragment:
             self._fail("descriptors", "pass registers to the instruction unchanged, and tensor memory by its address")
         assert self.tile is not None
         kind = SmemDescriptor if self.atom.d_residency is Residency.REGISTERS else Tcgen05SmemDescriptor
-        major = self.atom.a_major if self.operand is Operand.A else self.atom.b_major
+        major = self.atom.a_major if self.operand is MmaOperand.A else self.atom.b_major
         first = smem_desc(major, self.tile, self.element, kind=kind).base if base is None else base
         begun: DescriptorIterator = DescriptorIterator(first, self.layout, kind) + self.offset
         return begun
@@ -241,7 +241,7 @@ def memory_bits(atom: MmaAtom) -> int:
     return max(atom.bits, _INSTRUCTION_ROW_BITS // atom.stored_k)  # a K of 96 is longer than a row
 
 
-def make_fragment(atom: MmaAtom, operand: Operand, partitioned: Partition | AnyLayout) -> Fragment:
+def make_fragment(atom: MmaAtom, operand: MmaOperand, partitioned: Partition | AnyLayout) -> Fragment:
     """The fragment of a partitioned operand, a `Partition` or its layout, ((MMA, ...), MMA_M, ...).
 
     Raises tiled-mma.fragment, tiled-mma.tensor-memory, and layout-algebra.recast where descriptors cannot begin
@@ -252,14 +252,14 @@ def make_fragment(atom: MmaAtom, operand: Operand, partitioned: Partition | AnyL
     _check_partitioned(atom, operand, part)
     if residency is Residency.REGISTERS:
         # Accumulators are not laid out as what they are written to: that may have any order.
-        return Fragment(atom, operand, Layout(part.shape) if operand is Operand.C else _like(part.plain))
+        return Fragment(atom, operand, Layout(part.shape) if operand is MmaOperand.C else _like(part.plain))
     if residency is Residency.TENSOR_MEMORY:
-        bits = operand.element_of(atom).bits if operand is Operand.C else memory_bits(atom)
+        bits = operand.element_of(atom).bits if operand is MmaOperand.C else memory_bits(atom)
         return Fragment(atom, operand, tmem_layout(atom, operand, part.shape, bits))
     return _descriptors(atom, operand, part)
 
 
-def _descriptors(atom: MmaAtom, operand: Operand, part: Partition) -> Fragment:
+def _descriptors(atom: MmaAtom, operand: MmaOperand, part: Partition) -> Fragment:
     """CuTe's make_tensor<smem_desc>: the layout in units of 16 bytes, with one descriptor for all of mode 0."""
     bits = memory_bits(atom)
     _check_width(atom, operand, part, bits)
@@ -288,7 +288,7 @@ def _like(layout: Layout) -> Layout:
     return tiled_product(block, make_ordered_layout(others.shape, nested_as(others.shape, order)))
 
 
-def _check_partitioned(atom: MmaAtom, operand: Operand, part: Partition) -> None:
+def _check_partitioned(atom: MmaAtom, operand: MmaOperand, part: Partition) -> None:
     values = size(operand.layout_of(atom), 1)
     parts = modes(part.shape)
     if len(parts) >= 3 and size(parts[0]) == values:
@@ -298,7 +298,7 @@ def _check_partitioned(atom: MmaAtom, operand: Operand, part: Partition) -> None
     FRAGMENT.fail(operand=operand.value, mma=atom, given=part, problem=problem, instead=instead)
 
 
-def _check_width(atom: MmaAtom, operand: Operand, part: Partition, bits: int) -> None:
+def _check_width(atom: MmaAtom, operand: MmaOperand, part: Partition, bits: int) -> None:
     layout = part.layout
     if not (isinstance(layout, ComposedLayout) and isinstance(layout.offset, SmemPtr)):
         return

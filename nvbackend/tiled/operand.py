@@ -10,7 +10,7 @@ from nvbackend.layout import Layout
 from nvbackend.tiled.rules import OPERAND
 
 
-class Operand(enum.Enum):
+class MmaOperand(enum.Enum):
     """An operand; C means the accumulators, C and D."""
 
     A = "A"
@@ -20,19 +20,19 @@ class Operand(enum.Enum):
     @property
     def places(self) -> tuple[int, int]:
         """Where its two dimensions are among M, N and K: M, K of A; N, K of B; M, N of C."""
-        return {Operand.A: (0, 2), Operand.B: (1, 2), Operand.C: (0, 1)}[self]
+        return {MmaOperand.A: (0, 2), MmaOperand.B: (1, 2), MmaOperand.C: (0, 1)}[self]
 
     def layout_of(self, atom: MmaAtom) -> Layout:
         """(thread, value) to an element of the atom's tile."""
-        return {Operand.A: atom.layout_a, Operand.B: atom.layout_b, Operand.C: atom.layout_c}[self]
+        return {MmaOperand.A: atom.layout_a, MmaOperand.B: atom.layout_b, MmaOperand.C: atom.layout_c}[self]
 
     def residency_of(self, atom: MmaAtom) -> Residency:
         """Where the atom keeps it: registers, shared memory or tensor memory."""
-        return {Operand.A: atom.a_residency, Operand.B: atom.b_residency, Operand.C: atom.d_residency}[self]
+        return {MmaOperand.A: atom.a_residency, MmaOperand.B: atom.b_residency, MmaOperand.C: atom.d_residency}[self]
 
     def element_of(self, atom: MmaAtom) -> ElementType:
         """Its element type."""
-        return {Operand.A: atom.a, Operand.B: atom.b, Operand.C: atom.c}[self]
+        return {MmaOperand.A: atom.a, MmaOperand.B: atom.b, MmaOperand.C: atom.c}[self]
 
 
 class Beside(enum.Enum):
@@ -45,18 +45,18 @@ class Beside(enum.Enum):
     @property
     def places(self) -> tuple[int, int]:
         """Where the two dimensions of the operand that it belongs to are among M, N and K."""
-        return Operand.B.places if self is Beside.SCALE_B else Operand.A.places
+        return MmaOperand.B.places if self is Beside.SCALE_B else MmaOperand.A.places
 
     def layout_of(self, atom: MmaAtom) -> Layout | None:
         """(thread, value) to an element of A or B that the thread has it of; None where the atom takes none."""
         return {Beside.METADATA: atom.layout_e, Beside.SCALE_A: atom.layout_sfa, Beside.SCALE_B: atom.layout_sfb}[self]
 
 
-def operand_named(given: Operand | str) -> Operand:
+def operand_named(given: MmaOperand | str) -> MmaOperand:
     """The operand of that name, in either case; D is where C is. Raises tiled-mma.operand."""
-    if isinstance(given, Operand):
+    if isinstance(given, MmaOperand):
         return given
     letter = "C" if given.upper() == "D" else given.upper()
-    if letter not in Operand.__members__:
+    if letter not in MmaOperand.__members__:
         OPERAND.fail(given=given)
-    return Operand[letter]
+    return MmaOperand[letter]

@@ -15,7 +15,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.layout import rank, size
 from nvbackend.tiled.fragment import Fragment
-from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.rules import GEMM
 from nvbackend.tiled.tiled_mma import TiledMMA
 
@@ -101,7 +101,7 @@ def check_fragments(tiled_mma: TiledMMA, a: Fragment, b: Fragment, c: Fragment, 
         GEMM.fail(a=a.layout, b=b.layout, c=c.layout, mma=tiled_mma, problem=problem, instead=instead)
 
     order = (a.operand, b.operand, c.operand)
-    if order != (Operand.A, Operand.B, Operand.C):
+    if order != (MmaOperand.A, MmaOperand.B, MmaOperand.C):
         fail(
             f"they are of {', '.join(one.value for one in order)}",
             "give the fragment of A, that of B and that of C, in this order",

@@ -12,7 +12,7 @@ from nvbackend.intrinsics.copy.tcgen05_memory import COLUMNS
 from nvbackend.intrinsics.maps.tcgen05_operands import LANES
 from nvbackend.layout import IntTuple, Layout, composition, cosize, make_layout, size, tiled_product
 from nvbackend.layout.algebra.inttuple import compact, modes, text
-from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.rules import FRAGMENT, TENSOR_MEMORY
 
 _HALF = LANES // 2
@@ -26,7 +26,7 @@ def tmem_cell(index: int, bits: int) -> tuple[int, int, int]:
     return lane, column, bit
 
 
-def tmem_layout(atom: MmaAtom, operand: Operand, shape: IntTuple, bits: int) -> Layout:
+def tmem_layout(atom: MmaAtom, operand: MmaOperand, shape: IntTuple, bits: int) -> Layout:
     """The layout of a partitioned `shape`, ((rows, columns), MMA_M, MMA_N or MMA_K, ...), elements of `bits`.
 
     An accumulator has a column to itself, also of 16 bits; A is dense. Raises tiled-mma.fragment where it is not known
@@ -34,18 +34,18 @@ def tmem_layout(atom: MmaAtom, operand: Operand, shape: IntTuple, bits: int) -> 
     """
     own, *rest = modes(shape)
     rows, columns = map(size, modes(own))
-    if operand is Operand.C and atom.sparsity is not None and (atom.threads, rows) == (2, _HALF):
+    if operand is MmaOperand.C and atom.sparsity is not None and (atom.threads, rows) == (2, _HALF):
         problem = "no second source says where the rows of a sparse A of 128 rows in two CTAs go"
         instead = "take an atom of 256 rows, or a dense one"
         FRAGMENT.fail(operand=operand.value, mma=atom, given=text(shape), problem=problem, instead=instead)
-    if operand is Operand.A and atom.weight_stationary and rows < LANES:
+    if operand is MmaOperand.A and atom.weight_stationary and rows < LANES:
         problem = f"no second source says where the {rows} rows of a weight-stationary A go"
         instead = "take an atom of 128 rows, or one that has A in shared memory"
         FRAGMENT.fail(operand=operand.value, mma=atom, given=text(shape), problem=problem, instead=instead)
     block, apart = _block(atom, operand, rows, columns)
     tiles = Layout(tuple(rest), compact(tuple(rest), apart)) if rest else Layout(1, 0)
     virtual = tiled_product(block, tiles)
-    width = COLUMN_BITS if operand is Operand.C else bits
+    width = COLUMN_BITS if operand is MmaOperand.C else bits
     used = -(-cosize(virtual) // LANES) * width // COLUMN_BITS
     if used > COLUMNS:
         TENSOR_MEMORY.fail(operand=operand.value, given=text(shape), columns=used, most=COLUMNS)
@@ -54,14 +54,14 @@ def tmem_layout(atom: MmaAtom, operand: Operand, shape: IntTuple, bits: int) -> 
     return found
 
 
-def _block(atom: MmaAtom, operand: Operand, rows: int, columns: int) -> tuple[Layout, int]:
+def _block(atom: MmaAtom, operand: MmaOperand, rows: int, columns: int) -> tuple[Layout, int]:
     """What one instruction has, lane + 128 * column, and how far the next one is; 128 lanes fill before columns do."""
     if (
         atom.threads == 1 and rows == _HALF and not atom.weight_stationary
     ):  # the lower halves of the quarters of the lanes
         both = atom.a_residency is not Residency.TENSOR_MEMORY  # A and C have the same lanes: none are left for another
         return Layout(((_QUARTER // 2, 4), columns), ((1, _QUARTER), LANES)), 1 if both else 2
-    if rows < LANES and operand is Operand.A:  # written twice, for either half of the columns of D
+    if rows < LANES and operand is MmaOperand.A:  # written twice, for either half of the columns of D
         return Layout((LANES, columns), (1, LANES)), 1
     if rows < LANES:  # the columns in as many blocks as fit side by side
         blocks = LANES // rows

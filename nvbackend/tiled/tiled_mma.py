@@ -29,7 +29,7 @@ from nvbackend.layout.algebra.inttuple import leaves, text
 from nvbackend.layout.drawing.svg import Picture
 from nvbackend.layout.pictures.pictures import CTAS, thread_values
 from nvbackend.tiled.fragment import Fragment, Partition, check_thread, make_fragment, thread_coordinate
-from nvbackend.tiled.operand import Beside, Operand, operand_named
+from nvbackend.tiled.operand import Beside, MmaOperand, operand_named
 from nvbackend.tiled.permutation import Permutation, permutations
 from nvbackend.tiled.rules import ATOM_LAYOUT, OPERAND, PERMUTATION, TILE
 
@@ -65,7 +65,7 @@ def _check_orders(tiled: TiledMMA) -> None:
     """Raises tiled-mma.permutation where an order is such that no layout says which elements an atom has."""
     orders = [place for place in range(len(DIMENSIONS)) if isinstance(tiled.permutation_mnk[place], Layout)]
     try:
-        for operand in Operand if orders else ():
+        for operand in MmaOperand if orders else ():
             tiled.thrfrg(operand, Layout(tiled.extents(operand)))
     except DiagnosticError as error:
         PERMUTATION.fail(
@@ -135,15 +135,15 @@ class TiledMMA:
 
         Raises tiled-mma.atom-layout where the threads have gaps that no layout describes.
         """
-        return self.layout_tv(Operand.A)
+        return self.layout_tv(MmaOperand.A)
 
     def get_layoutB_TV(self) -> Layout:
         """(thread, value) to n + N * k of one `tile_size_mnk` of B."""
-        return self.layout_tv(Operand.B)
+        return self.layout_tv(MmaOperand.B)
 
     def get_layoutC_TV(self) -> Layout:
         """(thread, value) to m + M * n of one `tile_size_mnk` of C; with atoms along K each has a partial sum."""
-        return self.layout_tv(Operand.C)
+        return self.layout_tv(MmaOperand.C)
 
     def get_slice(self, thread: Any) -> ThrMMA:
         """The part of `thread`, an integer or a builder's value: CuTe's get_slice and get_thread_slice.
@@ -170,29 +170,29 @@ class TiledMMA:
 
     def partition_shape_A(self, shape: IntTuple) -> IntTuple:
         """(MMA, MMA_M, MMA_K, ...) of a tile (M, K, ...). Raises tiled-mma.tile."""
-        return self._first(Operand.A, shape)
+        return self._first(MmaOperand.A, shape)
 
     def partition_shape_B(self, shape: IntTuple) -> IntTuple:
         """(MMA, MMA_N, MMA_K, ...) of a tile (N, K, ...). Raises tiled-mma.tile."""
-        return self._first(Operand.B, shape)
+        return self._first(MmaOperand.B, shape)
 
     def partition_shape_C(self, shape: IntTuple) -> IntTuple:
         """(MMA, MMA_M, MMA_N, ...) of a tile (M, N, ...). Raises tiled-mma.tile."""
-        return self._first(Operand.C, shape)
+        return self._first(MmaOperand.C, shape)
 
     def make_fragment_A(self, partitioned: Partition | AnyLayout) -> Fragment:
         """What the instructions are given of A: descriptors, registers or tensor memory. Raises tiled-mma.fragment."""
-        return make_fragment(self.atom, Operand.A, partitioned)
+        return make_fragment(self.atom, MmaOperand.A, partitioned)
 
     def make_fragment_B(self, partitioned: Partition | AnyLayout) -> Fragment:
         """What the instructions are given of B. Raises tiled-mma.fragment."""
-        return make_fragment(self.atom, Operand.B, partitioned)
+        return make_fragment(self.atom, MmaOperand.B, partitioned)
 
     def make_fragment_C(self, partitioned: Partition | AnyLayout) -> Fragment:
         """The accumulators: registers, or tensor memory. Raises tiled-mma.fragment and tiled-mma.tensor-memory."""
-        return make_fragment(self.atom, Operand.C, partitioned)
+        return make_fragment(self.atom, MmaOperand.C, partitioned)
 
-    def partition(self, operand: Operand, layout: AnyLayout, vmnk: tuple[Any, Any, Any, Any]) -> Partition:
+    def partition(self, operand: MmaOperand, layout: AnyLayout, vmnk: tuple[Any, Any, Any, Any]) -> Partition:
         """The part of a layout that the thread at `vmnk`, a coordinate of `thr_layout_vmnk`, has."""
         return _part(self.thrfrg(operand, layout), layout, operand.places, vmnk)
 
@@ -212,21 +212,21 @@ class TiledMMA:
         divided = layout.with_layout(cut) if isinstance(layout, ComposedLayout) else cut(layout)
         return _part(divided, layout, beside.places, vmnk)
 
-    def atom_extents(self, operand: Operand) -> tuple[int, int]:
+    def atom_extents(self, operand: MmaOperand) -> tuple[int, int]:
         """Rows and columns that one atom has of an operand."""
         rows, columns = (self.atom.shape[place] for place in operand.places)
-        return rows, self.atom.stored_k if operand is Operand.A else columns
+        return rows, self.atom.stored_k if operand is MmaOperand.A else columns
 
-    def _first(self, operand: Operand, shape: IntTuple) -> IntTuple:
+    def _first(self, operand: MmaOperand, shape: IntTuple) -> IntTuple:
         return self.partition(operand, Layout(shape), (0, 0, 0, 0)).shape
 
-    def thrfrg(self, operand: Operand, layout: AnyLayout) -> AnyLayout:
+    def thrfrg(self, operand: MmaOperand, layout: AnyLayout) -> AnyLayout:
         """((ThrV,(ThrM,ThrK)),(FrgV,(RestM,RestK,...))) of a layout (M,K,...); N for B and C. Raises tiled-mma.tile."""
         if isinstance(layout, ComposedLayout):
             return layout.with_layout(lambda inner: self._cut(operand, inner))
         return self._cut(operand, layout)
 
-    def _cut(self, operand: Operand, layout: Layout) -> Layout:
+    def _cut(self, operand: MmaOperand, layout: Layout) -> Layout:
         tv = operand.layout_of(self.atom)
         return self._cut_by(operand.value, layout, operand.places, self.atom_extents(operand), tv)
 
@@ -254,14 +254,14 @@ class TiledMMA:
             nearest=" x ".join(map(str, nearest if len(nearest) == 2 else steps)),
         )
 
-    def extents(self, operand: Operand) -> tuple[int, int]:
+    def extents(self, operand: MmaOperand) -> tuple[int, int]:
         """Rows and columns of an operand that all threads together take at once."""
         rows, columns = (
             size(self._tiler(*pair)) for pair in zip(operand.places, self.atom_extents(operand), strict=True)
         )
         return rows, columns
 
-    def layout_tv(self, operand: Operand) -> Layout:
+    def layout_tv(self, operand: MmaOperand) -> Layout:
         """What `get_layoutA_TV`, `_B` and `_C` give, by operand."""
         threads, values = self._cut(operand, Layout(self.extents(operand))).modes
         own = dict(zip(operand.places, threads[1].modes, strict=True))
@@ -281,7 +281,7 @@ class TiledMMA:
             ATOM_LAYOUT.fail(given=self._thr_layout, problem="between its threads are gaps of no constant step")
         return found
 
-    def picture(self, operand: Operand | str = Operand.C, *, group: int | None = None) -> Picture:
+    def picture(self, operand: MmaOperand | str = MmaOperand.C, *, group: int | None = None) -> Picture:
         """Who has which element of one `tile_size_mnk` of an operand, by threads, or by warps with `group` 32.
 
         Of tcgen05 it is by CTAs. Raises tiled-mma.operand.
@@ -333,15 +333,15 @@ class ThrMMA:
 
         What is in memory all threads of an atom have whole; what is in registers each has its own part of.
         """
-        return self.tiled_mma.partition(Operand.A, layout, self.vmnk)
+        return self.tiled_mma.partition(MmaOperand.A, layout, self.vmnk)
 
     def partition_B(self, layout: AnyLayout) -> Partition:
         """(MMA, MMA_N, MMA_K, ...) of a tensor (N, K, ...), which is B transposed: tCsB. Raises tiled-mma.tile."""
-        return self.tiled_mma.partition(Operand.B, layout, self.vmnk)
+        return self.tiled_mma.partition(MmaOperand.B, layout, self.vmnk)
 
     def partition_C(self, layout: AnyLayout) -> Partition:
         """(MMA, MMA_M, MMA_N, ...) of a tensor (M, N, ...): tCgC. Raises tiled-mma.tile."""
-        return self.tiled_mma.partition(Operand.C, layout, self.vmnk)
+        return self.tiled_mma.partition(MmaOperand.C, layout, self.vmnk)
 
     def partition_beside(self, beside: Beside, layout: AnyLayout) -> Partition:
         """(MMA, MMA_M or MMA_N, MMA_K, ...) of all of A or B that this thread has metadata or scale factors of.

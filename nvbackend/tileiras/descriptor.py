@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.words.bitfield import Field, PackedWord
-from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import UNIT, SmemDescriptor, SwizzleMode
 
 WORD = PackedWord(
     "tileiras's WGMMA descriptor",
@@ -42,7 +42,7 @@ class TileirasDescriptor:
     lbo: int
     sbo: int
     base_offset: int = 0
-    swizzle_mode: Swizzle = Swizzle.NONE
+    swizzle_mode: SwizzleMode = SwizzleMode.NONE
 
     def __post_init__(self) -> None:
         raise_all(WORD.check(self._values()))
@@ -64,7 +64,7 @@ class TileirasDescriptor:
     def decode(cls, word: int) -> TileirasDescriptor:
         """The fields of a seed's word. Raises descriptor.reserved-bits, and descriptor.range for more than 64 bits."""
         values = WORD.decode(word)
-        mode = Swizzle.from_code(values.pop("swizzle_mode"))
+        mode = SwizzleMode.from_code(values.pop("swizzle_mode"))
         return cls(**values, swizzle_mode=mode)
 
     def to_hardware(self) -> SmemDescriptor:

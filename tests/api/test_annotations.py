@@ -33,7 +33,7 @@ def twice(value: nvb.Value, element: nvb.ElementType) -> nvb.Value:
 def kernel(
     k: nvb.KernelBuilder, x: nvb.Pointer[f32], a: Tile, c: Aligned, d: Plain, count: i32, *, factor: float = 2.0
 ) -> None:
-    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
     full = k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
     with k.one_thread():

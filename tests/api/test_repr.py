@@ -21,7 +21,7 @@ MOST, MOST_LINES = 300, 4
 WARP_ATOM = "SM80_16x8x16_F32F16F16F32_TN"
 SCALED_ATOM = "SM120_16x8x32_TN_VS<float_e4m3_t, float_e4m3_t, float, float_ue8m0_t, 32>"
 WGMMA = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
-TILE = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+TILE = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 NOT_MADE = {"nvb.runtime.Compiled"}
 """A protocol."""
 
@@ -100,7 +100,7 @@ def plain_things() -> Iterator[Any]:
 
 def layouts_and_tiles() -> Iterator[Any]:
     """Layouts, tiled MMAs and copies."""
-    atom = gmma_atom(nvb.Major.K, nvb.Swizzle.B128, f16)
+    atom = gmma_atom(nvb.Major.K, nvb.SwizzleMode.B128, f16)
     square = Layout((64, 64))
     yield from (atom, atom.swizzle, nvb.layout.SmemPtr(16), Layout(tuple(range(1, 20))), nvb.layout.Dynamic(3))
     yield from (nvb.layout.FORMS[0], nvb.layout.bank_conflicts(Layout(32, 2), element_bits=32, access_bytes=4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import Major, Swizzle, f16
+from nvbackend import Major, SwizzleMode, f16
 from nvbackend.atoms import Residency, atom, layout_atom, layout_atom_name
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import bf16, e4m3, e5m2, s8, tf32
@@ -70,12 +70,12 @@ def test_the_shared_memory_atoms_by_name(name: str) -> None:
 
 
 def test_their_names_go_round() -> None:
-    names = {layout_atom_name(*key) for key in ((m, s, e) for m in Major for s in Swizzle for e in (f16, bf16, s8))}
+    names = {layout_atom_name(*key) for key in ((m, s, e) for m in Major for s in SwizzleMode for e in (f16, bf16, s8))}
     assert len(names) == 24
     assert all(str(layout_atom(name)) for name in names)
-    assert layout_atom_name(Major.MN, Swizzle.B64, tf32) == "GMMA::Layout_MN_SW64_Atom<tfloat32_t>"
+    assert layout_atom_name(Major.MN, SwizzleMode.B64, tf32) == "GMMA::Layout_MN_SW64_Atom<tfloat32_t>"
     for element in (e4m3, e5m2):
-        assert f"float_{element.name}_t" in layout_atom_name(Major.K, Swizzle.NONE, element)
+        assert f"float_{element.name}_t" in layout_atom_name(Major.K, SwizzleMode.NONE, element)
 
 
 @pytest.mark.parametrize(

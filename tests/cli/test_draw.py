@@ -7,8 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nvbackend import Major, f16
-from nvbackend import Swizzle as Mode
+from nvbackend import Major, SwizzleMode, f16
 from nvbackend.atoms import atom
 from nvbackend.cli import main
 from nvbackend.layout import Layout, gmma_atom, parse, pictures
@@ -35,7 +34,7 @@ def title(picture: str) -> str | None:
 
 
 def test_each_view_of_a_layout(capsys: Printed) -> None:
-    tile = gmma_atom(Major.K, Mode.B128, f16)
+    tile = gmma_atom(Major.K, SwizzleMode.B128, f16)
     assert drawn(capsys, ATOM) == tile.svg()
     assert drawn(capsys, ATOM, "--banks", "16") == pictures.banks(tile, 16).svg
     assert drawn(capsys, ATOM, "--memory", "16") == pictures.memory(tile, 16).svg

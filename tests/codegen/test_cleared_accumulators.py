@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32
 from nvbackend.builder.kernel.definition import KernelDefinition
 
-A_TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+A_TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 WAYS = ("fresh", "clear", "fill", "fill of a value")
 
 
@@ -26,7 +26,7 @@ def begin(acc: Any, way: str, value: Any) -> None:
 
 def ring_gemm(n: int, way: str, persistent: bool) -> KernelDefinition:
     """One producer and one consumer warpgroup, one group of mma in flight; with an outer loop over tiles or without."""
-    b_tile = SmemLayout(Major.K, Swizzle.B128, f16, n, 64)
+    b_tile = SmemLayout(Major.K, SwizzleMode.B128, f16, n, 64)
     maps = nvb.TensorMap(f16, box=(64, 64)), nvb.TensorMap(f16, box=(n, 64))
 
     def gemm(k: Any, a: Any, b: Any, c: Any, tiles: Any, steps: Any, start: Any) -> None:

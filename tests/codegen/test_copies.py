@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32
 from nvbackend.codegen.toolchain import find_ptxas
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES
 from nvbackend.layout import Layout
@@ -42,7 +42,7 @@ OBJECTS: dict[str, Any] = {
     "tool": find_ptxas(),
     "cache": nvb.Cache.default(),
     "layout": Layout((2, (3, 4)), (1, (2, 6))),
-    "tile": SmemLayout(Major.K, Swizzle.B128, f16, 64, 64),
+    "tile": SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64),
     "request": nvb.wgmma.mma_async("m64n64k16", f16, f16, f32),
     "map": nvb.TensorMap(f16, (64, 64), 128, Im2col(4, (0, 0), (1, 1))),
     "diagnostic": broken(lambda: nvb.Target.parse("sm_1"))[0],

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, u32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32, u32
 from tests.corpus.parts import MATRIX, TILE, multiply
 
-VALUES = SmemLayout(Major.MN, Swizzle.B128, f16, 64, 64)
+VALUES = SmemLayout(Major.MN, SwizzleMode.B128, f16, 64, 64)
 WEIGHTED = nvb.WgmmaRequest(n=64, k=16, d=f32, a=f16, b=f16, a_in_registers=True, trans_b=1)
 OUT = nvb.Pointer[f32]
 LEAST = -1e30

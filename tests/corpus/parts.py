@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 
 EXTENT = 64
-TILE = SmemLayout(Major.K, Swizzle.B128, f16, EXTENT, EXTENT)
+TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, EXTENT, EXTENT)
 MATRIX = nvb.TensorMap(f16, box=(EXTENT, EXTENT))
 PRODUCT = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 STEP = PRODUCT.k

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, u32, u64
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32, u32, u64
 
-ROWS = SmemLayout(Major.K, Swizzle.B128, f16, 128, 64)
-HALF = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
-VALUES = SmemLayout(Major.MN, Swizzle.B128, f16, 64, 128)
+ROWS = SmemLayout(Major.K, SwizzleMode.B128, f16, 128, 64)
+HALF = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
+VALUES = SmemLayout(Major.MN, SwizzleMode.B128, f16, 64, 128)
 MATRIX = nvb.TensorMap(f16, box=(128, 64))
 PART = nvb.TensorMap(f16, box=(64, 64))
 MMA = nvb.Tcgen05Request("f16")

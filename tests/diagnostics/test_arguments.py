@@ -34,7 +34,10 @@ def builder() -> tuple:
         (lambda k, out, a: k.wgmma.wait_group(1.0), "pending is 1.0, a float, and takes int"),
         (lambda k, out, a: k.shared(), "missing a required argument: 'element'"),
         (lambda k, out, a: k.barrier.sync(id=3), "unexpected keyword argument 'id'"),
-        (lambda k, out, a: nvb.SmemLayout("K", nvb.Swizzle.B128, f16, 64, 64), "major is 'K', a str, and takes Major"),
+        (
+            lambda k, out, a: nvb.SmemLayout("K", nvb.SwizzleMode.B128, f16, 64, 64),
+            "major is 'K', a str, and takes Major",
+        ),
         (lambda k, out, a: k.compile(cache="here"), "cache is 'here', a str, and takes Cache | None"),
         (lambda k, out, a: nvb.kernel("sm_90a"), "kernel: missing a required"),  # what follows depends on the Python
         (lambda k, out, a: nvb.kernel("sm_90a"), "argument: 'threads'"),

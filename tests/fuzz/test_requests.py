@@ -137,7 +137,7 @@ class Fuzz(Attempts):
 
     def _seeded(self, k: Any, other: Any, arguments: Arguments) -> None:
         """Things of both kernels that calls may meet."""
-        layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, nvb.f16, 64, 64)
+        layout = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, nvb.f16, 64, 64)
         request = nvb.wgmma.mma_async("m64n64k16", nvb.f16, nvb.f16, nvb.f32)
         for kernel in (k, other) if self.rng.random() < 0.3 else (k,):
             for make in (

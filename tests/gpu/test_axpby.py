@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.row.types import f16, f32, u32
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Pointer, Scalar
 from tests.support.axpby import product, warpgroup_kernel
@@ -25,7 +25,7 @@ def test_the_linear_epilogue_is_numpys(d, beta, own_c) -> None:
 
     from nvbackend import runtime
 
-    layouts = [SmemLayout(Major.K, Swizzle.B32, f16, rows, K) for rows in (64, N)]
+    layouts = [SmemLayout(Major.K, SwizzleMode.B32, f16, rows, K) for rows in (64, N)]
     words = Pointer(u32)
     k = warpgroup_kernel(a=words, b=words, d=Pointer(d), c=Pointer(f32), alpha=Scalar(f32), beta=Scalar(f32))
     a, b, to, of, alpha, by = k.arguments

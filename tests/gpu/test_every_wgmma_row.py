@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.mma import wgmma
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import request_of
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
@@ -36,7 +36,7 @@ def found_and_expected(request):
     """D on the GPU and in NumPy, over two steps of K, from random operands."""
     columns = STEPS * request.k
     b_stored, b = random_matrix(request.b, request.n, columns, request.n)
-    b_layout = SmemLayout(Major.K, Swizzle.B64, request.b, request.n, columns)
+    b_layout = SmemLayout(Major.K, SwizzleMode.B64, request.b, request.n, columns)
     if request.sparse:
         a_stored, a, chunks = sparse_matrix(request.a, columns, request.n + 1)
         metadata = metadata_registers(chunks, request.a.bits, request.selector)
@@ -44,7 +44,7 @@ def found_and_expected(request):
         (a_stored, a), metadata = random_matrix(request.a, 64, columns, request.n + 1), None
     a_layout, a_bytes = None, fragments(a_stored.view(np.uint8), 32)
     if not request.a_in_registers:
-        a_layout = SmemLayout(Major.K, Swizzle.B32, request.a, 64, columns // (2 if request.sparse else 1))
+        a_layout = SmemLayout(Major.K, SwizzleMode.B32, request.a, 64, columns // (2 if request.sparse else 1))
         a_bytes = a_layout.arrange(a_stored)
     found = run(request, a_layout, b_layout, a_bytes, b_layout.arrange(b_stored), metadata)
     return found, product(a, b, request.d)

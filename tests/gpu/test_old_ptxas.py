@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nvbackend import Major, SmemLayout, Swizzle, Target, bf16, e4m3, f16, f32, s8, s32, tf32
+from nvbackend import Major, SmemLayout, SwizzleMode, Target, bf16, e4m3, f16, f32, s8, s32, tf32
 from nvbackend.codegen.ptxas import RS_WGMMA_FIXED
 from nvbackend.codegen.toolchain import STANDARD_DIRECTORIES, Tool, wheel_directories
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
@@ -48,7 +48,7 @@ def test_a_in_registers(element, d, n):
     columns = 4 * k
     request = WgmmaRequest(n=n, k=k, d=d, a=element, b=element, a_in_registers=True)
     a, b = random_matrix(element, 64, columns, n), random_matrix(element, n, columns, n + 1)
-    layout = SmemLayout(Major.K, Swizzle.B128, element, n, columns)
+    layout = SmemLayout(Major.K, SwizzleMode.B128, element, n, columns)
     for tool in tools:
         found = run(
             request,

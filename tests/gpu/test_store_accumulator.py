@@ -7,7 +7,7 @@ import pytest
 
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import f16, f32, s8, s32, u32
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer
@@ -28,7 +28,7 @@ def test_the_product_arrives_in_rows(element, d, stride):
     n = 80 if d is s32 else N  # integers have fewer N
     stride += n - N
     request = WgmmaRequest(n=n, k=256 // element.bits, d=d, a=element, b=element)
-    layouts = [SmemLayout(Major.K, Swizzle.B32, element, rows, request.k) for rows in (64, n)]
+    layouts = [SmemLayout(Major.K, SwizzleMode.B32, element, rows, request.k) for rows in (64, n)]
     parameters = [Parameter("a", Pointer(u32)), Parameter("b", Pointer(u32)), Parameter("out", Pointer(d))]
     k = KernelBuilder("store_accumulator", "sm_90a", threads=128, parameters=parameters)
     a, b, out = k.arguments

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nvbackend import Major, f16, f32, runtime, u8
-from nvbackend import Swizzle as Mode
+from nvbackend import Major, SwizzleMode, f16, f32, runtime, u8
 from nvbackend.signature import Parameter
 from tests.support.numbers_kernel import words
 from tests.support.tiled_gemm import TILE, gemm
@@ -64,7 +63,7 @@ def test_loads_and_stores_of_every_width(element, bits):
 
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("order", ["left", (2, 1)])
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", SwizzleMode)
 @pytest.mark.parametrize("major", Major)
 def test_tma_fills_a_layout_box_by_box(major, mode, order, whole):
     from numba import cuda

@@ -9,7 +9,7 @@ import pytest
 
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import f16, f32, i32, s8, s32, u32
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer
@@ -25,7 +25,7 @@ START = 3
 def accumulate_kernel(element, d, flags):
     """Three mma into one accumulator; `flags` are what each is told, None for the number that the kernel is given."""
     request = WgmmaRequest(n=N, k=256 // element.bits, d=d, a=element, b=element)
-    layouts = [SmemLayout(Major.K, Swizzle.NONE, element, rows, STEPS * request.k) for rows in (64, N)]
+    layouts = [SmemLayout(Major.K, SwizzleMode.NONE, element, rows, STEPS * request.k) for rows in (64, N)]
     pointers = {"a": u32, "b": u32, "given": i32, "out": d}
     parameters = [Parameter(name, Pointer(one)) for name, one in pointers.items()]
     k = KernelBuilder("accumulate", "sm_90a", threads=128, parameters=parameters)

@@ -10,7 +10,7 @@ import pytest
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import b1, bf16, e4m3, e5m2, f16, f32, s8, s32, tf32, u8
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.support.wgmma_kernel import wgmma_kernel
@@ -96,7 +96,7 @@ def product(a, b, d):
 
 
 @pytest.mark.parametrize("element", [f16, bf16])
-@pytest.mark.parametrize("swizzle", list(Swizzle))
+@pytest.mark.parametrize("swizzle", list(SwizzleMode))
 @pytest.mark.parametrize("major_b", list(Major))
 @pytest.mark.parametrize("major_a", list(Major))
 def test_the_canonical_layouts_of_16_bit_types(major_a, major_b, swizzle, element):
@@ -108,7 +108,7 @@ def test_the_canonical_layouts_of_16_bit_types(major_a, major_b, swizzle, elemen
     assert np.array_equal(run(request, *layouts, *images), product(a[1], b[1], f32))
 
 
-@pytest.mark.parametrize("swizzle", list(Swizzle))
+@pytest.mark.parametrize("swizzle", list(SwizzleMode))
 @pytest.mark.parametrize("element", [tf32, e4m3, s8, b1])
 def test_the_k_major_layouts_of_other_types(element, swizzle):
     n, k = 64, 256 // element.bits
@@ -139,7 +139,7 @@ def test_every_type_and_size(a_type, b_type, d, n, in_registers):
     columns = 4 * k
     a, b = random_matrix(a_type, 64, columns, n), random_matrix(b_type, n, columns, n + 1)
     a_layout, b_layout = (
-        SmemLayout(Major.K, Swizzle.B128, element, rows, columns) for element, rows in ((a_type, 64), (b_type, n))
+        SmemLayout(Major.K, SwizzleMode.B128, element, rows, columns) for element, rows in ((a_type, 64), (b_type, n))
     )
     if n == 136 and not a_type.is_float:
         with pytest.raises(DiagnosticError, match=r"wgmma\.n-integer"):
@@ -156,7 +156,7 @@ def test_saturation_is_what_the_modifier_changes(element, satfinite):
     """A sum that starts just below the largest s32: it stays there with the modifier, and wraps around without."""
     start = 2**31 - 1000
     request = WgmmaRequest(n=8, k=32, d=s32, a=element, b=element, satfinite=satfinite)
-    layouts = [SmemLayout(Major.K, Swizzle.B32, element, rows, 32) for rows in (64, 8)]
+    layouts = [SmemLayout(Major.K, SwizzleMode.B32, element, rows, 32) for rows in (64, 8)]
     a, b = (random_matrix(element, rows, 32, rows) for rows in (64, 8))
     images = [layout.arrange(stored) for layout, (stored, _) in zip(layouts, (a, b), strict=True)]
     exact = start + (a[1] @ b[1].T).astype(np.int64)
@@ -168,7 +168,7 @@ def test_saturation_is_what_the_modifier_changes(element, satfinite):
 @pytest.mark.parametrize(("negate_a", "negate_b"), [(True, False), (False, True), (True, True)])
 def test_negated_operands(negate_a, negate_b):
     request = WgmmaRequest(n=16, k=16, d=f32, a=f16, b=f16, negate_a=negate_a, negate_b=negate_b)
-    layouts = [SmemLayout(Major.K, Swizzle.B128, f16, rows, 64) for rows in (64, 16)]
+    layouts = [SmemLayout(Major.K, SwizzleMode.B128, f16, rows, 64) for rows in (64, 16)]
     a, b = (random_matrix(f16, rows, 64, rows) for rows in (64, 16))
     images = [layout.arrange(stored) for layout, (stored, _) in zip(layouts, (a, b), strict=True)]
     sign = (-1) ** (negate_a + negate_b)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nvbackend.intrinsics.row.types import bf16, e4m3, e5m2, f16, f32, s8, s32, tf32, u8
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from tests.gpu.test_wgmma_numbers import fragments, product, random_matrix, run
@@ -70,8 +70,8 @@ def test_sparse_a(element, selector, n, in_registers):
     columns = 2 * k
     a_stored, a_full, chunks = sparse_matrix(element, columns, n)
     b_stored, b = random_matrix(element, n, columns, n + 7)
-    b_layout = SmemLayout(Major.K, Swizzle.B128, element, n, columns)
-    a_layout = None if in_registers else SmemLayout(Major.K, Swizzle.B64, element, 64, columns // 2)
+    b_layout = SmemLayout(Major.K, SwizzleMode.B128, element, n, columns)
+    a_layout = None if in_registers else SmemLayout(Major.K, SwizzleMode.B64, element, 64, columns // 2)
     a_bytes = fragments(a_stored.view(np.uint8), 32) if in_registers else a_layout.arrange(a_stored)
     metadata = metadata_registers(chunks, element.bits, selector)
     found = run(request, a_layout, b_layout, a_bytes, b_layout.arrange(b_stored), metadata)

@@ -80,6 +80,17 @@ def _is_more_of_another(node: Definition) -> bool:
     return any(text.endswith((".setter", ".deleter")) or text == "overload" for text in decorators)
 
 
+def test_no_two_classes_share_a_name() -> None:
+    """Those of PTX's own text and of its execution may be called as what they are there."""
+    places: dict[str, list[str]] = {}
+    for source in LIBRARY:
+        if not source.module.startswith(("nvbackend.ptx", "nvbackend.simulator")):
+            for node in ast.walk(source.tree):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(source.module)
+    assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
+
+
 def test_the_library_does_not_print() -> None:
     quiet = [source for source in LIBRARY if not source.module.startswith(MAY_PRINT)]
     assert offenders(quiet, _prints) == []

@@ -6,7 +6,7 @@ import dataclasses
 
 from nvbackend import bf16, s32, u32
 from nvbackend.intrinsics.row.row import GUARD
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import SwizzleMode
 from tests.mutations.mutation import Mutation
 
 
@@ -29,7 +29,7 @@ class OtherSwizzleOfTheTile(Mutation):
 
     def shared_tiles(self, layout, count=1, *, name="tile"):
         self.change()
-        return super().shared_tiles(dataclasses.replace(layout, swizzle=Swizzle.B64), count, name=name)
+        return super().shared_tiles(dataclasses.replace(layout, swizzle=SwizzleMode.B64), count, name=name)
 
     def shared_tile(self, layout, *, name="tile"):
         return self.shared_tiles(layout, name=name).at(0)

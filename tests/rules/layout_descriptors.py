@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend import Major, SmemDescriptor, Tcgen05SmemDescriptor, f16, s8
-from nvbackend import Swizzle as Mode
+from nvbackend import Major, SmemDescriptor, SwizzleMode, Tcgen05SmemDescriptor, f16, s8
 from nvbackend.layout import (
     ComposedLayout,
     DescriptorIterator,
@@ -58,7 +57,7 @@ def bytes_in_a_tile_of_halves():
 
 @program("descriptor.extent")
 def a_whole_tile_for_one_instruction():
-    tile = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64))
+    tile = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 64))
     make_gmma_desc(Major.K, tile, f16)  # breaks
     smem_desc(Major.K, tiled_divide(tile, (64, 16)), f16)  # keeps
 

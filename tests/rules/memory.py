@@ -72,7 +72,7 @@ def too_much_static_shared_memory(k):
 
 @kernel("shared.tile")
 def stage_behind_the_last(k):
-    tiles = k.shared_tiles(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, nvb.f16, 64, 64), 4)
+    tiles = k.shared_tiles(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, nvb.f16, 64, 64), 4)
     tiles.at(4)  # breaks
     tiles.at(3)  # keeps
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16
+from nvbackend import Major, SmemLayout, SwizzleMode, f16
 from tests.rules.example import kernel, program
 
 A = nvb.TensorMap(f16, box=(64, 64))
-TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 
 
 @kernel("pipeline.consumers", threads=384)

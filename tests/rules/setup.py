@@ -20,7 +20,7 @@ def wgmma_parts(k: nvb.KernelBuilder) -> tuple[TiledWgmma, Accumulator, SharedTi
 
 def load_parts(k: nvb.KernelBuilder) -> tuple[SharedTile, Address]:
     """A tile of 64 x 64 f16, and the mbarrier that a load into it completes on, ready for all threads."""
-    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
     full = k.mbarrier.array(1, arrivals=1, name="full")
     k.mbarrier.ready()
     return tile, full

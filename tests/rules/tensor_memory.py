@@ -8,7 +8,7 @@ from nvbackend import (
     Pointer,
     SeedCollector,
     SmemLayout,
-    Swizzle,
+    SwizzleMode,
     Tcgen05Collector,
     Tcgen05Request,
     bf16,
@@ -95,8 +95,8 @@ def shift_in_the_bit_of_the_collector():
 
 @kernel("tcgen05.operand-tile", "sm_100a")
 def tile_of_another_type(k):
-    b = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
-    a = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, bf16, 128, 64))  # breaks
-    a = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 128, 64))  # keeps
+    b = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64))
+    a = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, bf16, 128, 64))  # breaks
+    a = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 128, 64))  # keeps
     with tensor_memory(k, 64) as tmem, issuing(k):
         k.tcgen05.mma(Tcgen05Request("f16"), tmem, a, b, HALF, accumulate=False)

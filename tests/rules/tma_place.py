@@ -85,8 +85,8 @@ def tile_laid_over_what_another_swizzle_filled(k, matrix: nvb.TensorMap(f16, box
     mma, acc, _ = wgmma_parts(k)
     _, full = load_parts(k)
     memory = k.shared(f16, 64 * 32, align=1024)
-    swizzle = nvb.Swizzle.B32  # breaks
-    swizzle = nvb.Swizzle.B64  # keeps
+    swizzle = nvb.SwizzleMode.B32  # breaks
+    swizzle = nvb.SwizzleMode.B64  # keeps
     tile = SharedTile(memory, nvb.SmemLayout(nvb.Major.K, swizzle, f16, 64, 32))
     with k.one_thread():
         k.mbarrier.arrive(full, expect_tx=tile.layout.bytes)

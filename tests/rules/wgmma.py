@@ -116,8 +116,8 @@ def accumulator_of_another_shape(k):
 @kernel("wgmma.operand-element")
 def tile_of_another_type(k):
     mma, acc, tile = wgmma_parts(k)
-    tile_a = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, bf16, 64, 64))  # breaks
-    tile_a = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))  # keeps
+    tile_a = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, bf16, 64, 64))  # breaks
+    tile_a = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))  # keeps
     with k.wgmma.group():
         mma.accumulate(acc, tile_a, tile)
 

@@ -158,7 +158,7 @@ def down_and_up_again(k, n, a):
 
 def multiply(k):
     acc = k.wgmma.accumulator(64)
-    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
     with k.wgmma.group():
         k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))
 

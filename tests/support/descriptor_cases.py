@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from nvbackend import ElementType, Major, f16, s8, tf32
-from nvbackend import Swizzle as Mode
+from nvbackend import ElementType, Major, SwizzleMode, f16, s8, tf32
 from nvbackend.layout import (
     ComposedLayout,
     DescriptorIterator,
@@ -75,7 +74,7 @@ class Operand:
 def canonical(element: ElementType, major: Major, rows: int, steps: int) -> Iterator[Operand]:
     """Tiles of the four atoms in both orders, of several operands and stages."""
     k = 256 // element.bits
-    for mode, order in itertools.product(Mode, ((1, 2, 3), (2, 1, 3))):
+    for mode, order in itertools.product(SwizzleMode, ((1, 2, 3), (2, 1, 3))):
         atom = gmma_atom(major, mode, element)
         tall = math.lcm(rows, size(atom, 0))
         if tall not in (rows, size(atom, 0)):

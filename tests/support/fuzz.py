@@ -32,7 +32,7 @@ LONGEST_S = 20
 JUNK: tuple[object, ...] = (
     *(None, True, False, 0, 1, -1, 3, 7, 2**31, 2**64, -(2**70), 10**30, 0.5, float("nan"), float("inf"), 1e300),
     *("", "x", "sm_90a", "m64n256k16", "tid.x", "\x00", b"", (), (1,), (1, 2), (None, "x"), [], [1, 2, 3], {}, {1: 2}),
-    *(object, object(), Ellipsis, 1j, nvb.f16, nvb.Swizzle.B128, nvb.Major.K, nvb.Severity.ERROR, print),
+    *(object, object(), Ellipsis, 1j, nvb.f16, nvb.SwizzleMode.B128, nvb.Major.K, nvb.Severity.ERROR, print),
 )
 COUNTS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 24, 32, 40, 48, 64, 65, 96, 128, 255, 256, 257, 512, 1024, 4096)
 TEXTS = ("x", "y", "z", "tid.x", "laneid", "shared::cta", "global", "acc", "inc", "relaxed", "m64n64k16", "kernel")
@@ -154,7 +154,7 @@ class Arguments:
             "Operand": lambda: self._pooled("Value") if rng.random() < 0.6 else rng.choice(COUNTS),
             "Target": lambda: nvb.Target.parse(rng.choice(target_names())),
             "PtxVersion": lambda: (rng.choice((6, 7, 8, 9)), rng.randrange(10)),
-            "Swizzle": lambda: rng.choice(list(nvb.Swizzle)),
+            "Swizzle": lambda: rng.choice(list(nvb.SwizzleMode)),
             "Major": lambda: rng.choice(list(nvb.Major)),
         }
         return made[name]() if name in made else self._pooled(name)

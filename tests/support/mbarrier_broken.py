@@ -6,7 +6,7 @@ import nvbackend as nvb
 from nvbackend import f16
 from nvbackend.intrinsics.row.types import u64
 
-LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 BYTES = 64 * 64 * 2
 
 

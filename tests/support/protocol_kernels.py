@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, u32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32, u32
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.values.values import Value
 
-TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
 THREADS = 128
 STEP_BYTES = 16 * THREADS
 """What the threads load of A, 16 bytes each, for one instruction."""
 
 DESCRIPTOR = nvb.InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
-ROWS_OF_D = SmemLayout(Major.K, Swizzle.B128, f16, 128, 64)
+ROWS_OF_D = SmemLayout(Major.K, SwizzleMode.B128, f16, 128, 64)
 
 
 @nvb.kernel("sm_90a", threads=THREADS)

@@ -7,12 +7,12 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
-TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 MMA = wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import lower
-from nvbackend.intrinsics.row.row import Operand, PtxVersion, Role, Row
+from nvbackend.intrinsics.row.row import PtxVersion, Role, Row, RowOperand
 from nvbackend.isel.target.target import Target, dotted, lowest_ptx_version, target_names
 from tests.support.process import ROOT
 
@@ -109,7 +109,7 @@ def kernel_text(
     return str(module)
 
 
-def _first_legal(operand: Operand) -> int:
+def _first_legal(operand: RowOperand) -> int:
     assert operand.values, f"{operand.name} is an immediate without legal values"
     return operand.values[0]
 
@@ -119,7 +119,7 @@ def _slot(builder: ir.IRBuilder, base: ir.Value, index: int) -> ir.Value:
     return builder.gep(base, [offset], source_etype=ir.IntType(8))
 
 
-def _read(builder: ir.IRBuilder, base: ir.Value, index: int, operand: Operand) -> ir.Value:
+def _read(builder: ir.IRBuilder, base: ir.Value, index: int, operand: RowOperand) -> ir.Value:
     is_predicate = operand.register.llvm == "i1"
     kind = _TYPES["i32" if is_predicate else operand.register.llvm]
     value = builder.load(_slot(builder, base, index), typ=kind, align=SLOT_BYTES)

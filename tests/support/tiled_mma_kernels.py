@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, u32
+from nvbackend import Major, SmemLayout, SwizzleMode, u32
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
@@ -24,8 +24,8 @@ class Case:
 
     request: nvb.WgmmaRequest
     tile_k: int
-    a: tuple[Major, Swizzle] = (Major.K, Swizzle.B128)
-    b: tuple[Major, Swizzle] = (Major.K, Swizzle.B128)
+    a: tuple[Major, SwizzleMode] = (Major.K, SwizzleMode.B128)
+    b: tuple[Major, SwizzleMode] = (Major.K, SwizzleMode.B128)
     parts: int = 1
     how: dict[str, Any] = field(default_factory=dict)
 
@@ -114,17 +114,17 @@ S8 = nvb.wgmma.mma_async("m64n32k32", nvb.s8, nvb.s8, nvb.s32)
 TF32 = nvb.wgmma.mma_async("m64n32k8", nvb.tf32, nvb.tf32, nvb.f32)
 RS = nvb.wgmma.mma_async("m64n32k16", nvb.f16, nvb.f16, nvb.f32, a_in_registers=True)
 RS_S8 = nvb.wgmma.mma_async("m64n32k32", nvb.s8, nvb.s8, nvb.s32, a_in_registers=True)
-_K, _MN, _NARROW = (Major.K, Swizzle.B128), (Major.MN, Swizzle.B64), (Major.MN, Swizzle.B32)
+_K, _MN, _NARROW = (Major.K, SwizzleMode.B128), (Major.MN, SwizzleMode.B64), (Major.MN, SwizzleMode.B32)
 _WIDE = {"warpgroups": (2, 1), "tile": (256, 64)}
 
 CASES = [
     Case(F16, 64),
-    Case(F16, 128, a=(Major.K, Swizzle.B64)),
+    Case(F16, 128, a=(Major.K, SwizzleMode.B64)),
     Case(F16, 64, how={"warpgroups": (2, 1)}),
     Case(F16, 64, how={"warpgroups": (1, 2)}),
     *(Case(F16, 64, one, other, how=_WIDE) for one, other in ((_K, _K), (_MN, _K), (_K, _NARROW), (_MN, _MN))),
     Case(F16, 64, _NARROW, _NARROW, how={"tile": (128, 64)}),
-    Case(F16, 64, (Major.MN, Swizzle.NONE), (Major.K, Swizzle.NONE), how={"tile": (128, 64)}),
+    Case(F16, 64, (Major.MN, SwizzleMode.NONE), (Major.K, SwizzleMode.NONE), how={"tile": (128, 64)}),
     Case(F16, 64, how={"warpgroups": (2, 2), "tile": (256, 128)}),
     Case(HALVES, 64, how=_WIDE),
     Case(S8, 128, how=_WIDE),
@@ -142,7 +142,7 @@ CASES = [
     Case(F16, 64, how={"atom_layout": (1, 1, 2)}),
     Case(F16, 64, how={"atom_layout": (2, 1, 2), "tile": (128, 64)}),
     Case(F16, 64, how={"atom_layout": (1, 1, 4)}),
-    Case(F16, 96, (Major.K, Swizzle.B32), (Major.K, Swizzle.B32), how={"atom_layout": (1, 1, 3)}),
+    Case(F16, 96, (Major.K, SwizzleMode.B32), (Major.K, SwizzleMode.B32), how={"atom_layout": (1, 1, 3)}),
     Case(HALVES, 64, how={"atom_layout": (1, 1, 2)}),
     Case(RS, 64, how={"atom_layout": (1, 1, 2)}),
 ]

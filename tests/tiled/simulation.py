@@ -14,23 +14,23 @@ import numpy as np
 
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.layout import Layout, size
-from nvbackend.tiled import Operand, TiledMMA, gemm
+from nvbackend.tiled import MmaOperand, TiledMMA, gemm
 from tests.layout.random_layouts import image
 from tests.support import mma_formulas
 
 Place = tuple[int, int]
 
 
-def atom_places(atom: MmaAtom, operand: Operand) -> list[list[Place]]:
+def atom_places(atom: MmaAtom, operand: MmaOperand) -> list[list[Place]]:
     """(row, column) of every value of every thread of the atom; of B (n, k)."""
     m, n, k = atom.shape
-    columns = atom.stored_k if operand is Operand.A else k
-    if operand is Operand.C:
+    columns = atom.stored_k if operand is MmaOperand.A else k
+    if operand is MmaOperand.C:
         if atom.d_residency is Residency.TENSOR_MEMORY:
             return _rows_in_parts(m, n, atom.threads)
         return _accumulators(atom, m, n)
-    rows = m if operand is Operand.A else n
-    in_registers = (atom.a_residency if operand is Operand.A else atom.b_residency) is Residency.REGISTERS
+    rows = m if operand is MmaOperand.A else n
+    in_registers = (atom.a_residency if operand is MmaOperand.A else atom.b_residency) is Residency.REGISTERS
     if not in_registers:
         parts = atom.threads if atom.tier >= 100 else 1
         return _rows_in_parts(rows, columns, parts) * (1 if parts > 1 else atom.threads)
@@ -45,14 +45,14 @@ def _rows_in_parts(rows: int, columns: int, parts: int) -> list[list[Place]]:
     ]
 
 
-def _multiplicands(atom: MmaAtom, operand: Operand) -> list[list[Place]]:
+def _multiplicands(atom: MmaAtom, operand: MmaOperand) -> list[list[Place]]:
     m = atom.shape[0]
     letters = {"K": ("row", "col"), "MN": ("col", "row")}
     if atom.threads == 8:
-        major = atom.a_major if operand is Operand.A else atom.b_major
-        count, of_lane = mma_formulas.FOUR_MATRICES[f"{operand.value} {letters[major.value][operand is Operand.B]}"]
+        major = atom.a_major if operand is MmaOperand.A else atom.b_major
+        count, of_lane = mma_formulas.FOUR_MATRICES[f"{operand.value} {letters[major.value][operand is MmaOperand.B]}"]
         found = [[of_lane(lane, i) for i in range(count)] for lane in (0, 1, 2, 3, 16, 17, 18, 19)]
-    elif operand is Operand.A:
+    elif operand is MmaOperand.A:
         count, formula = mma_formulas.A[(min(m, 16), 8, atom.stored_k), atom.bits]
         found = [
             [_down(formula(lane % 32 // 4, lane % 4, i), lane // 32) for i in range(count)]
@@ -61,7 +61,7 @@ def _multiplicands(atom: MmaAtom, operand: Operand) -> list[list[Place]]:
     else:
         count, formula = mma_formulas.B[atom.shape, atom.bits]
         found = [[formula(lane // 4, lane % 4, i) for i in range(count)] for lane in range(32)]
-    return [[place[::-1] for place in each] for each in found] if operand is Operand.B else found
+    return [[place[::-1] for place in each] for each in found] if operand is MmaOperand.B else found
 
 
 def _accumulators(atom: MmaAtom, m: int, n: int) -> list[list[Place]]:
@@ -106,13 +106,18 @@ def permuted(tiled: TiledMMA, place: int, index: int, extent: int, step: int) ->
 
 
 def element(
-    tiled: TiledMMA, operand: Operand, local: Place, atoms: Sequence[int], rests: Sequence[int], extents: Sequence[int]
+    tiled: TiledMMA,
+    operand: MmaOperand,
+    local: Place,
+    atoms: Sequence[int],
+    rests: Sequence[int],
+    extents: Sequence[int],
 ) -> Place:
     """(row, column) in the tile of place `local` of an atom, of which several lie side by side, again and again."""
     found = []
-    own = {Operand.A: (0, 2), Operand.B: (1, 2), Operand.C: (0, 1)}[operand]
+    own = {MmaOperand.A: (0, 2), MmaOperand.B: (1, 2), MmaOperand.C: (0, 1)}[operand]
     for inside, which, atom_number, rest, extent in zip(local, own, atoms, rests, extents, strict=True):
-        step = tiled.atom.stored_k if (operand, which) == (Operand.A, 2) else tiled.atom.shape[which]
+        step = tiled.atom.stored_k if (operand, which) == (MmaOperand.A, 2) else tiled.atom.shape[which]
         beside = size(tiled.atom_layout_mnk, which)
         found.append(permuted(tiled, which, inside + step * (atom_number + beside * rest), extent, step))
     return found[0], found[1]
@@ -141,10 +146,14 @@ def product(tiled: TiledMMA, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -
     Registers are filled through the partitions; what an instruction does with them is done by the formulas.
     """
     atom = tiled.atom
-    layouts = {Operand.A: Layout(a.shape), Operand.B: Layout(b.shape), Operand.C: Layout((a.shape[0], b.shape[0]))}
-    flat = {Operand.A: a.flatten(order="F"), Operand.B: b.flatten(order="F")}
-    places = {operand: atom_places(atom, operand) for operand in Operand}
-    whole = {each: len(set(map(tuple, places[each]))) == 1 for each in Operand}
+    layouts = {
+        MmaOperand.A: Layout(a.shape),
+        MmaOperand.B: Layout(b.shape),
+        MmaOperand.C: Layout((a.shape[0], b.shape[0])),
+    }
+    flat = {MmaOperand.A: a.flatten(order="F"), MmaOperand.B: b.flatten(order="F")}
+    places = {operand: atom_places(atom, operand) for operand in MmaOperand}
+    whole = {each: len(set(map(tuple, places[each]))) == 1 for each in MmaOperand}
     sums: dict[int, np.ndarray[Any, Any]] = {}
     groups: dict[tuple[int, int, int], list[tuple[int, int]]] = {}
     for thread, (v, *atoms) in participants(tiled):
@@ -154,10 +163,10 @@ def product(tiled: TiledMMA, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -
         first = slices[0][2]
         # Fragments of tiles whose elements lie 128 bytes apart: descriptors count 16 bytes.
         wide = {each: Layout(layout.shape, (128, 128 * layout.shape[0])) for each, layout in layouts.items()}
-        fragments = [getattr(first, f"partition_fragment_{each.value}")(wide[each]) for each in Operand]
+        fragments = [getattr(first, f"partition_fragment_{each.value}")(wide[each]) for each in MmaOperand]
         parts = {
             (operand, v): getattr(one, f"partition_{operand.value}")(layouts[operand])
-            for operand in (Operand.A, Operand.B)
+            for operand in (MmaOperand.A, MmaOperand.B)
             for _, v, one in slices
         }
         owned = fragments[2].offsets()
@@ -166,8 +175,8 @@ def product(tiled: TiledMMA, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -
         for issue in gemm(tiled, *fragments, scale_d=0):
             operands = {}
             for operand, rows, columns, coordinate in (
-                (Operand.A, atom.shape[0], atom.stored_k, (None, issue.m, issue.k)),
-                (Operand.B, atom.shape[1], atom.shape[2], (None, issue.n, issue.k)),
+                (MmaOperand.A, atom.shape[0], atom.stored_k, (None, issue.m, issue.k)),
+                (MmaOperand.B, atom.shape[1], atom.shape[2], (None, issue.n, issue.k)),
             ):
                 tile = np.full((rows, columns), np.nan)
                 for _, v, _ in slices[:1] if whole[operand] else slices:
@@ -175,9 +184,9 @@ def product(tiled: TiledMMA, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -
                     for place, index in zip(places[operand][v], indices, strict=True):
                         tile[place] = flat[operand][index]
                 operands[operand] = tile
-            result = operands[Operand.A] @ operands[Operand.B].T
+            result = operands[MmaOperand.A] @ operands[MmaOperand.B].T
             for thread, v, _ in slices:
                 registers = issue.c.offsets()
-                values = np.array([result[place] for place in places[Operand.C][v]])
+                values = np.array([result[place] for place in places[MmaOperand.C][v]])
                 sums[thread][registers] = values + (sums[thread][registers] if issue.scale_d else 0)
     return sums

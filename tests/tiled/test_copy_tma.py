@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, Major, SmemLayout, f16, f32, u4, u8
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, Major, SmemLayout, SwizzleMode, f16, f32, u4, u8
 from nvbackend.layout import (
     ComposedLayout,
     Layout,
@@ -55,7 +54,7 @@ def wanted(layout):
 TILES = [
     (major, mode, element, shape, order)
     for major in Major
-    for mode in Mode
+    for mode in SwizzleMode
     for element in (f16, f32, u8)
     for shape in ((128, 64), (64, 128))
     for order in ("left", (2, 1))
@@ -72,7 +71,7 @@ def test_boxes_fill_the_canonical_layouts(major, mode, element, shape, order):
 
 
 @pytest.mark.parametrize("major", Major)
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", SwizzleMode)
 def test_the_boxes_of_whole_panels(major, mode):
     """Tiles whose strided mode is walked first are those of SmemLayout, and so are their boxes."""
     panels = SmemLayout(major, mode, f16, 128, 64)
@@ -142,7 +141,7 @@ def test_strides_of_run_time_come_after_all_others(steps):
 
 def test_ctas_take_turns_at_panels():
     """Four panels of 64 columns for two CTAs."""
-    layout = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 256))
+    layout = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 256))
     copy = make_tma_copy(f16, GLOBAL[Major.K], layout, multicast=2)
     assert [box.coordinates for box in tma_partition(copy, 1, 2)] == [(0, 128), (0, 192)]
     assert [box.offset for box in tma_partition(copy, 1, 2)] == [2 * 128 * 64, 3 * 128 * 64]
@@ -150,7 +149,7 @@ def test_ctas_take_turns_at_panels():
 
 def test_ctas_load_quarters():
     """As of hopper_gemm: a 128 x 64 tile of A, of which each of four CTAs loads 32 rows."""
-    layout = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64))
+    layout = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 64))
     copy = make_tma_copy(f16, GLOBAL[Major.K], layout, multicast=4)
     assert copy.map_box == (32, 64)
     assert tma_partition(copy, 2, 4) == (TmaBox(2 * 32 * 64, (64, 0)),)
@@ -187,7 +186,7 @@ def test_rows_of_a_box_are_whole_units_of_16_bytes(element, extents):
             assert make_tma_copy(element, tensor, layout).map_box == (8, extent)
 
 
-K_TILE = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64))
+K_TILE = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 64))
 REFUSED = {
     "the other major": (lambda: make_tma_copy(f16, GLOBAL[Major.MN], K_TILE), "copy.box", "1 of f16"),
     "gaps": (lambda: make_tma_copy(f16, GLOBAL[Major.K], Layout((64, 64), (72, 1))), "copy.box", "without gaps"),

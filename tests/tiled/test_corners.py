@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from nvbackend import DiagnosticError, Major, Swizzle, f16
+from nvbackend import DiagnosticError, Major, SwizzleMode, f16
 from nvbackend.layout import Dynamic, Layout, gmma_atom, tile_to_shape
 from nvbackend.tiled import make_tiled_mma
 
@@ -26,7 +26,7 @@ def test_three_pairs_of_quads() -> None:
 def test_a_swizzle_behind_an_offset(thread: int) -> None:
     """Where a thread's elements are in swizzled memory is where the tile has the elements of the plain partition."""
     one = make_tiled_mma("SM90_64x64x16_F32F16F16_RS<Major::K, Major::K>").get_slice(thread)
-    tile = tile_to_shape(gmma_atom(Major.K, Swizzle.B128, f16), (64, 64))
+    tile = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (64, 64))
     part, plain = one.partition_A(tile), one.partition_A(Layout((64, 64)))
     expected = [tile(index % 64, index // 64) for index in plain.offsets()]
     assert part.offsets() == expected

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nvbackend import DiagnosticError, Major, Swizzle, f16, i32
+from nvbackend import DiagnosticError, Major, SwizzleMode, f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.maps.tcgen05 import accumulator_cell
 from nvbackend.layout import Dynamic, Layout, _, gmma_atom, size, smem_desc, tile_to_shape
 from nvbackend.signature import Parameter, Pointer, Scalar
 from nvbackend.tiled import TiledMMA, make_tiled_mma
 from nvbackend.tiled.fragment import make_fragment
-from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.operand import MmaOperand
 from tests.support.host import run_on_host
 
 HOPPER = "SM90_64x128x16_F32F16F16_SS<Major::{a}, Major::{b}>"
@@ -23,8 +23,8 @@ TWO_CTAS = "SM100_MMA_F16BF16_2x1SM_SS<half_t, half_t, {d}, {m}, {n}, Major::K, 
 
 
 @pytest.mark.parametrize("major", Major)
-@pytest.mark.parametrize("swizzle", Swizzle)
-def test_descriptors_are_those_of_the_layout(major: Major, swizzle: Swizzle) -> None:
+@pytest.mark.parametrize("swizzle", SwizzleMode)
+def test_descriptors_are_those_of_the_layout(major: Major, swizzle: SwizzleMode) -> None:
     """The words by our strides are those of descriptors that are made of each instruction's own operand."""
     mma = make_tiled_mma(HOPPER.format(a=major.value, b=major.value))
     tile = tile_to_shape(gmma_atom(major, swizzle, f16), (128, 64, 2))
@@ -44,7 +44,7 @@ def test_descriptors_are_those_of_the_layout(major: Major, swizzle: Swizzle) -> 
 
 def test_the_second_warpgroup_begins_further_on() -> None:
     mma = make_tiled_mma(HOPPER.format(a="K", b="K"), (2, 1, 1))
-    tile = tile_to_shape(gmma_atom(Major.K, Swizzle.B128, f16), (128, 64, 2))
+    tile = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 64, 2))
     upper, lower = (mma.get_slice(thread).partition_fragment_A(tile).descriptors() for thread in (0, 128))
     assert lower(0, 0, 1, 1) - upper(0, 0, 1, 1) == 64 * 64 * 2 // 16
 
@@ -135,23 +135,23 @@ TS, WS = "SM100_MMA_F16BF16_{}TS<{}, half_t, {}, {}, 32, Major::K, Major::K>", "
     ("name", "operand", "shape", "bits", "lanes"),
     [
         # rows and columns of one CTA's part of an instruction, bits that an element takes, lanes that are filled
-        (TS.format("", "half_t", "float", 64), Operand.A, (64, 16), 16, 64),
-        (TS.format("", "half_t", "float", 128), Operand.A, (128, 16), 16, 128),
-        (TS.format("2x1SM_", "half_t", "float", 128), Operand.A, (64, 16), 16, 128),  # each row twice
-        (TS.format("2x1SM_", "half_t", "float", 256), Operand.A, (128, 16), 16, 128),
-        (TS.format("", "half_t", "half_t", 64), Operand.C, (64, 32), 32, 64),
-        (TS.format("", "half_t", "half_t", 128), Operand.C, (128, 32), 32, 128),
-        (TS.format("2x1SM_", "half_t", "float", 128), Operand.C, (64, 32), 32, 128),
-        (WS + "<half_t, half_t, float, 32, 64, Major::K, Major::K>", Operand.C, (32, 64), 32, 128),
-        (WS + "<half_t, half_t, float, 64, 64, Major::K, Major::K>", Operand.C, (64, 64), 32, 128),
+        (TS.format("", "half_t", "float", 64), MmaOperand.A, (64, 16), 16, 64),
+        (TS.format("", "half_t", "float", 128), MmaOperand.A, (128, 16), 16, 128),
+        (TS.format("2x1SM_", "half_t", "float", 128), MmaOperand.A, (64, 16), 16, 128),  # each row twice
+        (TS.format("2x1SM_", "half_t", "float", 256), MmaOperand.A, (128, 16), 16, 128),
+        (TS.format("", "half_t", "half_t", 64), MmaOperand.C, (64, 32), 32, 64),
+        (TS.format("", "half_t", "half_t", 128), MmaOperand.C, (128, 32), 32, 128),
+        (TS.format("2x1SM_", "half_t", "float", 128), MmaOperand.C, (64, 32), 32, 128),
+        (WS + "<half_t, half_t, float, 32, 64, Major::K, Major::K>", MmaOperand.C, (32, 64), 32, 128),
+        (WS + "<half_t, half_t, float, 64, 64, Major::K, Major::K>", MmaOperand.C, (64, 64), 32, 128),
     ],
 )
 def test_nothing_shares_a_cell_and_no_column_is_left_free(
-    name: str, operand: Operand, shape: tuple[int, int], bits: int, lanes: int, tiles: tuple[int, int]
+    name: str, operand: MmaOperand, shape: tuple[int, int], bits: int, lanes: int, tiles: tuple[int, int]
 ) -> None:
     fragment = make_fragment(make_tiled_mma(name).atom, operand, Layout((shape, *tiles)))
     cells = fragment.cells()
-    count = size((shape, *tiles)) * (2 if shape[0] < lanes and operand is Operand.A else 1)
+    count = size((shape, *tiles)) * (2 if shape[0] < lanes and operand is MmaOperand.A else 1)
     assert len(set(cells)) == len(cells) == count
     assert len({lane for lane, _, _ in cells}) == lanes
     assert {column for _, column, _ in cells} == set(range(count * bits // 32 // lanes))
@@ -179,9 +179,9 @@ def test_registers_follow_memory() -> None:
 def test_a_fragment_is_made_of_a_partition(shape: Any) -> None:
     """16 x 16 elements of A in 32 threads are 8 of each; what one instruction does not take are two more modes."""
     atom = make_tiled_mma("SM80_16x8x16_F32F16F16F32_TN").atom
-    assert size(make_fragment(atom, Operand.A, Layout(((2, 2, 2), 4, 2))).layout) == 64
+    assert size(make_fragment(atom, MmaOperand.A, Layout(((2, 2, 2), 4, 2))).layout) == 64
     with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*not the 8 elements"):
-        make_fragment(atom, Operand.A, Layout(shape))
+        make_fragment(atom, MmaOperand.A, Layout(shape))
 
 
 @pytest.mark.parametrize("apart", [1, 4, 8, 64])
@@ -190,17 +190,17 @@ def test_operands_of_two_instructions_begin_at_different_16_bytes(apart: int) ->
     atom = make_tiled_mma(HOPPER.format(a="MN", b="MN")).atom
     part = Layout(((64, 16), 2, 2), ((1, 4096), apart, 65536))
     if apart % 8 == 0:
-        assert make_fragment(atom, Operand.A, part).layout == Layout((1, 2, 2), (0, apart // 8, 8192))
+        assert make_fragment(atom, MmaOperand.A, part).layout == Layout((1, 2, 2), (0, apart // 8, 8192))
         return
     with pytest.raises(DiagnosticError, match=r"less than 16 bytes apart|not a whole number of them"):
-        make_fragment(atom, Operand.A, part)
+        make_fragment(atom, MmaOperand.A, part)
 
 
 @pytest.mark.parametrize("element", ["uint8_t", "tf32"])
 def test_elements_of_another_width(element: str) -> None:
     name = "SM90_64x64x8_F32TF32TF32_SS_TN" if element == "tf32" else "SM90_64x64x32_S32U8U8_SS_TN"
     one = make_tiled_mma(name).get_slice(0)
-    tile = tile_to_shape(gmma_atom(Major.K, Swizzle.B128, f16), (64, 64))
+    tile = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (64, 64))
     with pytest.raises(DiagnosticError, match=r"tiled-mma\.fragment.*16 bits"):
         one.partition_fragment_A(tile)
 
@@ -288,7 +288,7 @@ def test_threads_that_take_no_part(thread: int) -> None:
 def test_the_fragment_of_one_stage_begins_at_its_descriptor(stage: int) -> None:
     """A stage of 128 x 64 f16 is 16 KiB, 1024 units of 16 bytes; the second 64 rows are 1 KiB, 64 units, further on."""
     one = make_tiled_mma("SM90_64x64x16_F16F16F16_SS<Major::MN, Major::MN>").get_slice(0)
-    tile = tile_to_shape(gmma_atom(Major.MN, Swizzle.B128, f16), (128, 64, 3))
+    tile = tile_to_shape(gmma_atom(Major.MN, SwizzleMode.B128, f16), (128, 64, 3))
     part = one.partition_A(tile)(None, None, None, stage)
     fragment = one.make_fragment_A(part)
     assert fragment.offset == 1024 * stage

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from nvbackend import DiagnosticError
 from nvbackend.atoms import Residency
 from nvbackend.layout import Layout, size
-from nvbackend.tiled import Operand, TiledMMA, make_tiled_mma, reduction
+from nvbackend.tiled import MmaOperand, TiledMMA, make_tiled_mma, reduction
 from nvbackend.tiled.fragment import Partition
 from tests.tiled.simulation import atom_places, element, participants, product
 
@@ -87,20 +87,20 @@ def tiled_mmas(draw: st.DrawFn, names: Any = ATOMS) -> TiledMMA:
     return make_tiled_mma(atom, atoms, entries)
 
 
-def tile_of(mma: TiledMMA, operand: Operand, more: tuple[int, int]) -> tuple[int, int]:
+def tile_of(mma: TiledMMA, operand: MmaOperand, more: tuple[int, int]) -> tuple[int, int]:
     """Rows and columns of a tile that is cut several times."""
     sizes = mma.tile_size_mnk
-    rows, columns = ({Operand.A: (0, 2), Operand.B: (1, 2), Operand.C: (0, 1)})[operand]
-    halved = mma.atom.sparsity is not None and operand is Operand.A
+    rows, columns = ({MmaOperand.A: (0, 2), MmaOperand.B: (1, 2), MmaOperand.C: (0, 1)})[operand]
+    halved = mma.atom.sparsity is not None and operand is MmaOperand.A
     return sizes[rows] * more[0], sizes[columns] * more[1] // (2 if halved else 1)
 
 
 @QUICK
-@given(tiled_mmas(), st.sampled_from(Operand), st.tuples(st.integers(1, 2), st.integers(1, 3)))
-def test_every_value_is_where_the_formulas_say(mma: TiledMMA, operand: Operand, more: tuple[int, int]) -> None:
+@given(tiled_mmas(), st.sampled_from(MmaOperand), st.tuples(st.integers(1, 2), st.integers(1, 3)))
+def test_every_value_is_where_the_formulas_say(mma: TiledMMA, operand: MmaOperand, more: tuple[int, int]) -> None:
     rows, columns = tile_of(mma, operand, more)
     places = atom_places(mma.atom, operand)
-    own = {Operand.A: (0, 2), Operand.B: (1, 2), Operand.C: (0, 1)}[operand]
+    own = {MmaOperand.A: (0, 2), MmaOperand.B: (1, 2), MmaOperand.C: (0, 1)}[operand]
     everybody = participants(mma)
     assert sorted(thread for thread, _ in everybody) == sorted(mma.thr_layout_vmnk.offsets())
     assert len(everybody) == mma.size
@@ -122,9 +122,9 @@ def test_all_threads_together_have_every_element(mma: TiledMMA, more: tuple[int,
     threads = [thread for thread, _ in participants(mma)]
     whole = mma.atom.threads if mma.atom.tier == 90 and mma.atom.threads == 128 else 1
     for operand, residency, times in (
-        (Operand.A, mma.atom.a_residency, along_n),
-        (Operand.B, mma.atom.b_residency, along_m),
-        (Operand.C, mma.atom.d_residency, along_k),
+        (MmaOperand.A, mma.atom.a_residency, along_n),
+        (MmaOperand.B, mma.atom.b_residency, along_m),
+        (MmaOperand.C, mma.atom.d_residency, along_k),
     ):
         rows, columns = tile_of(mma, operand, more)
         counted: Counter[int] = Counter()
@@ -144,7 +144,7 @@ def test_layouts_of_threads_and_values_are_the_partitions(mma: TiledMMA) -> None
         with pytest.raises(DiagnosticError, match=r"tiled-mma\.atom-layout"):  # three pairs of quads of a warp's four
             mma.get_layoutA_TV()
         return
-    for operand in Operand:
+    for operand in MmaOperand:
         rows, columns = tile_of(mma, operand, (1, 1))
         layout = getattr(mma, f"get_layout{operand.value}_TV")()
         for thread, _ in participants(mma)[:: max(1, mma.size // 16)]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import Major, Swizzle, f16
+from nvbackend import Major, SwizzleMode, f16
 from nvbackend.layout import ComposedLayout, Dynamic, Layout, _, cosize, gmma_atom, size, tile_to_shape
 from nvbackend.tiled import TiledMMA, gemm, ldmatrix_copy, make_tiled_copy, make_tiled_mma
 
@@ -16,7 +16,7 @@ C = Layout((128, 128), (1, Dynamic(512)))
 
 
 def smem(major: Major) -> ComposedLayout:
-    return tile_to_shape(gmma_atom(major, Swizzle.B128, f16), TILE)
+    return tile_to_shape(gmma_atom(major, SwizzleMode.B128, f16), TILE)
 
 
 @pytest.fixture(name="nt")

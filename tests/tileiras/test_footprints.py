@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import DiagnosticError, Major, Swizzle, f16
+from nvbackend import DiagnosticError, Major, SwizzleMode, f16
 from nvbackend.layout import make_gmma_desc, parse, size
 from nvbackend.tileiras.footprints import FOOTPRINTS
 
@@ -85,7 +85,7 @@ def test_the_layouts_that_descriptors_encode() -> None:
         (Major.MN, "Sw<3,4,3> o smem_ptr o (_64,_16):(_1,_64)", True),
     ):
         if legal:
-            assert make_gmma_desc(major, parse(text), f16).swizzle is not Swizzle.NONE
+            assert make_gmma_desc(major, parse(text), f16).swizzle is not SwizzleMode.NONE
             continue
         with pytest.raises(DiagnosticError) as caught:
             make_gmma_desc(major, parse(text), f16)

@@ -19,7 +19,7 @@ from nvbackend.builder.lower.lowering import (
 )
 from nvbackend.builder.lower.numbers import llvm_type
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.scopes.blocks import Asked, LiveBuilder, Region, Storage
+from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
 from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.value_tracking.addresses.peers import PeerRanks, Peers
 from nvbackend.builder.value_tracking.addresses.places import Places, words_of
@@ -80,7 +80,7 @@ class Core:
         self.dirty: dict[Storage, None] = {}
         self._cached_storage = cached_storage
         self.exit_kind: str | None = None
-        self.asked = Asked()
+        self.asked = PendingBlocks()
         self._choices: dict[str, Choice] = {}
         self._shared_barriers: dict[ir.Value, Scope] = {}
         """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""

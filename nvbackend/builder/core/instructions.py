@@ -14,8 +14,7 @@ from nvbackend.builder.lower.numbers import known_number
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
-from nvbackend.intrinsics.row.row import Operand as RowOperand
-from nvbackend.intrinsics.row.row import RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.types import ElementType, u64
 from nvbackend.isel.operands.memory import check_line
 from nvbackend.isel.select.rows import check_names, check_number, check_registers, checked_operands

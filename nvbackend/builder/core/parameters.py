@@ -13,7 +13,7 @@ from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNME
 from nvbackend.diagnostics import Diagnostic, raise_all
 from nvbackend.intrinsics.copy.tma import RANKS
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT
 from nvbackend.signature import Im2col, Parameter, Pointer, Scalar, TensorMap
 
@@ -73,9 +73,9 @@ def _faults(kernel: str, parameter: object) -> Iterator[Diagnostic]:
         needs = f"a box has {RANKS[0]} to {RANKS[-1]} dimensions of 1 to {TMA_BOX_LIMIT} elements"
         advice = "use several copies for a larger tile; a tile's layout knows its box: SmemLayout.tma_box"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"box={given.box!r}", needs=needs, advice=advice)
-    elif isinstance(given, TensorMap) and given.swizzle not in [mode.span for mode in Swizzle]:
-        needs = f"a tensor map swizzles by one of {sorted(mode.span for mode in Swizzle)} bytes"
-        meant = given.swizzle if isinstance(given.swizzle, Swizzle) else Swizzle.B128
+    elif isinstance(given, TensorMap) and given.swizzle not in [mode.span for mode in SwizzleMode]:
+        needs = f"a tensor map swizzles by one of {sorted(mode.span for mode in SwizzleMode)} bytes"
+        meant = given.swizzle if isinstance(given.swizzle, SwizzleMode) else SwizzleMode.B128
         advice = f"pass the number: swizzle={meant.span}"
         yield rules.PARAMETER_FACT.diagnose(name=name, given=f"swizzle={given.swizzle!r}", needs=needs, advice=advice)
 

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import Diagnostic, WrongKind, printed, raise_all, with_article
-from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, Operand, RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, Role, Row, RowOperand
 
 _REACHABLE = {
     space: {space, RegisterClass.GENERIC.addrspace} for space in {one.addrspace for one in RegisterClass} - {None}
@@ -44,7 +44,7 @@ def check_operands(function: ir.Function, row: Row, operands: Mapping[str, objec
     raise_all(found)
 
 
-def _faults(function: ir.Function, row: Row, operand: Operand, given: object) -> Iterator[Diagnostic]:
+def _faults(function: ir.Function, row: Row, operand: RowOperand, given: object) -> Iterator[Diagnostic]:
     if type(given) is int:
         bits = _INTEGER_BITS.get(operand.register.llvm)
         if operand.role is not Role.IMMEDIATE and (bits is None or not -(1 << bits - 1) <= given < 1 << bits):
@@ -97,7 +97,7 @@ def owner_of(value: ir.Value) -> ir.Function | None:
     return parent if isinstance(parent, ir.Function) else None
 
 
-def _described(operand: Operand) -> str:
+def _described(operand: RowOperand) -> str:
     place = _PLACES.get(operand.register)
     if place is not None and operand.count == 1:
         return f"an address of {place}, which is a value of LLVM's type {operand.register.llvm}"
@@ -212,7 +212,7 @@ def declare(module: ir.Module, name: str, result: ir.Type, arguments: Sequence[i
     return found
 
 
-def _values(operands: Operands, operand: Operand) -> list[ir.Value]:
+def _values(operands: Operands, operand: RowOperand) -> list[ir.Value]:
     given = operands[operand.name]
     if isinstance(given, int):
         given = ir.Constant(_SCALARS[operand.register.llvm], given)

@@ -22,7 +22,7 @@ from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
-from nvbackend.builder.ops.copy.cache import Cache
+from nvbackend.builder.ops.copy.cache import CacheControl
 from nvbackend.builder.ops.copy.cp_async import CpAsync
 from nvbackend.builder.ops.copy.multimem import Multimem
 from nvbackend.builder.ops.copy.tensormap import TensorMaps
@@ -71,7 +71,7 @@ class FunctionBuilder:
         self.tensormap = TensorMaps(core)
         self.cp_async = CpAsync(core)
         self.async_store = AsyncStore(core, self.cluster)
-        self.cache = Cache(core)
+        self.cache = CacheControl(core)
         self.launch_control = LaunchControl(core)
         self.warp = Warp(core)
         self.mma = Mma(core)
@@ -309,5 +309,5 @@ class FunctionBuilder:
         def __delattr__(self, name: str) -> None:
             """Of a noun, refused by call.noun."""
             if isinstance(noun := vars(self).get(name), Noun):
-                refuse(noun, "cannot be deleted", "leave it as it is")
+                refuse(noun, "cannot be deleted", "leave it is")
             object.__delattr__(self, name)

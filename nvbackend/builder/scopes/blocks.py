@@ -103,7 +103,7 @@ class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
         super()._insert(instr)
 
 
-class Asked:
+class PendingBlocks:
     """The with-blocks that were asked for and not entered yet, each with its call and place."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.layout import AnyLayout, ComposedLayout, Layout, make_layout, size, zipped_divide
 from nvbackend.tiled import (
     CopyAtom,
-    Operand,
+    MmaOperand,
     Partition,
     TiledCopy,
     TiledMMA,
@@ -32,7 +32,7 @@ _WIDEST_BITS = 128
 
 
 def in_matrices(
-    k: FunctionBuilder, operand: Operand, mma: TiledMMA, thread: Any, tile: Tensor
+    k: FunctionBuilder, operand: MmaOperand, mma: TiledMMA, thread: Any, tile: Tensor
 ) -> tuple[TiledCopy, Tensor] | None:
     """The ldmatrix that reads a tile of A or B, of as many matrices as possible, and the thread's part; or None."""
     if tile.address.space != SHARED_SPACE or not k.target.has(Feature.SM_75) or tile.element.bits > REGISTER_BITS:

@@ -129,7 +129,7 @@ class Accumulator:
         return f"<accumulator {self.name}: m64n{self.n} {self.element}, {self.registers} registers>"
 
 
-class Fragment:
+class WgmmaFragment:
     """A in registers, for one `wgmma` instruction: four 32-bit registers a thread."""
 
     def __init__(self, k: Registers, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:

@@ -14,10 +14,10 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     operand,
     output,
@@ -46,7 +46,7 @@ _POLICY = output("policy", RegisterClass.B64, meaning="L2 eviction policy, opaqu
 
 
 def _row(
-    opcode: str, ptx: str, operands: tuple[Operand, ...], lowering: Asm | Intrinsic, late: bool, **axes: object
+    opcode: str, ptx: str, operands: tuple[RowOperand, ...], lowering: Asm | Intrinsic, late: bool, **axes: object
 ) -> Row:
     return Row(
         family="cache_control",

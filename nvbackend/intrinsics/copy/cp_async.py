@@ -15,10 +15,10 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     immediate,
     operand,
@@ -31,7 +31,7 @@ SIZES: dict[str, tuple[int, ...]] = {"ca": (4, 8, 16), "cg": (16,)}
 """Cache operator (ca: all levels, cg: L2 only) and the bytes that one copy can have."""
 PREFETCHES = (None, 64, 128, 256)
 """Bytes that the copy brings to L2 beside its own; None leaves it to the hardware."""
-FILLS: dict[str | None, Operand | None] = {
+FILLS: dict[str | None, RowOperand | None] = {
     None: None,
     "bytes": operand(
         "bytes",
@@ -102,7 +102,7 @@ def copy(
     )
 
 
-def _group(action: str, operands: tuple[Operand, ...], semantics: Semantics, summary: str) -> Row:
+def _group(action: str, operands: tuple[RowOperand, ...], semantics: Semantics, summary: str) -> Row:
     return Row(
         family="cp_async",
         opcode=f"cp.async.{action}",

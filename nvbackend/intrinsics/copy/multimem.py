@@ -16,10 +16,10 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     operand,
     output,
@@ -124,7 +124,7 @@ def _registers(found: Element, vector: int) -> int:
     return vector // _BYTES_A_WORD if found.is_byte else vector
 
 
-def _address(space: str | None) -> Operand:
+def _address(space: str | None) -> RowOperand:
     register = SPACES[chosen("space", space, SPACES)]
     return operand("address", register, meaning="an address of a multicast object, aligned to the vector")
 
@@ -159,7 +159,7 @@ def _braced(names: list[str]) -> str:
 
 
 def _row(
-    opcode: str, ptx: str, operands: tuple[Operand, ...], element: str, vector: int, order: Order, **axes: object
+    opcode: str, ptx: str, operands: tuple[RowOperand, ...], element: str, vector: int, order: Order, **axes: object
 ) -> Row:
     found = ELEMENTS[element]
     strong = order[:1] in (("acquire",), ("release",))

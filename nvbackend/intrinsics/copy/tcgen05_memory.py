@@ -19,11 +19,11 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Role,
     Row,
+    RowOperand,
     chosen,
     operand,
     output,
@@ -69,7 +69,7 @@ def _row(
     lowering: Asm | Intrinsic,
     section: str,
     summary: str,
-    *operands: Operand,
+    *operands: RowOperand,
     effects: Effect,
     said: Semantics,
     requires: Feature = Feature.NONE,
@@ -167,7 +167,7 @@ def repetitions(shape: str) -> tuple[int, ...]:
     return tuple(count for count in REPETITIONS if registers_of(shape, count) <= MOST_REGISTERS)
 
 
-_HALF_SPLIT = Operand(
+_HALF_SPLIT = RowOperand(
     "half_split",
     RegisterClass.B64,
     Role.IMMEDIATE,

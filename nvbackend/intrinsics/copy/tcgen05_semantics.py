@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from nvbackend.intrinsics.row.semantics import (
     Completion,
-    Fence,
     FenceOf,
+    FenceSemantics,
     MbarrierUse,
     Proxy,
     Scope,
@@ -87,4 +87,4 @@ def committing(cta_group: int, *, multicast: bool, peers: bool) -> Semantics:
 
 def fencing(side: str) -> Semantics:
     """A fence on one side of what synchronises threads."""
-    return Semantics(fence=Fence(_FENCES[side]))
+    return Semantics(fence=FenceSemantics(_FENCES[side]))

@@ -16,17 +16,17 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     immediate,
     operand,
     spelled,
 )
 from nvbackend.intrinsics.row.semantics import SCOPES as REACHED
-from nvbackend.intrinsics.row.semantics import Fence, FenceOf, Scope, Semantics, reads, writes
+from nvbackend.intrinsics.row.semantics import FenceOf, FenceSemantics, Scope, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import s64
 
 TENSOR_MAP_BYTES = 128
@@ -53,7 +53,7 @@ _PTX: PtxVersion = (8, 3)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class MapField:
     """A field of a map: its new value in a register (`register`), or one of `values`; `ordinal` where it is a list.
 
     `in_llvm`: whether LLVM selects its intrinsic from `ptx_version` on.
@@ -68,29 +68,29 @@ class Field:
     in_llvm: bool = True
 
 
-FIELDS: dict[str, Field] = {
-    "global_address": Field("global_address", RegisterClass.B64),
-    "rank": Field("rank"),
-    "box_dim": Field("box_dim", ordinal=True),
-    "global_dim": Field("global_dim", ordinal=True),
-    "global_stride": Field("global_stride", RegisterClass.B64, ordinal=True),
-    "element_stride": Field("element_stride", ordinal=True),
-    "elemtype": Field("elemtype", values=tuple(range(len(ELEMENT_TYPES)))[:-PACKED_TYPES]),
-    "packed_elemtype": Field(
+FIELDS: dict[str, MapField] = {
+    "global_address": MapField("global_address", RegisterClass.B64),
+    "rank": MapField("rank"),
+    "box_dim": MapField("box_dim", ordinal=True),
+    "global_dim": MapField("global_dim", ordinal=True),
+    "global_stride": MapField("global_stride", RegisterClass.B64, ordinal=True),
+    "element_stride": MapField("element_stride", ordinal=True),
+    "elemtype": MapField("elemtype", values=tuple(range(len(ELEMENT_TYPES)))[:-PACKED_TYPES]),
+    "packed_elemtype": MapField(
         "elemtype",
         values=tuple(range(len(ELEMENT_TYPES)))[-PACKED_TYPES:],
         requires=Feature.SM_100,
         ptx_version=(8, 7),
     ),
-    "interleave_layout": Field("interleave_layout", values=(0, 1, 2)),
-    "swizzle_mode": Field("swizzle_mode", values=(0, 1, 2, 3)),
-    "wide_swizzle_mode": Field(
+    "interleave_layout": MapField("interleave_layout", values=(0, 1, 2)),
+    "swizzle_mode": MapField("swizzle_mode", values=(0, 1, 2, 3)),
+    "wide_swizzle_mode": MapField(
         "swizzle_mode", values=(4,), requires=Feature.SM_100 | Feature.TMA_SWIZZLE_96, ptx_version=(8, 8), in_llvm=False
     ),
-    "swizzle_atomicity": Field(
+    "swizzle_atomicity": MapField(
         "swizzle_atomicity", values=(0, 1, 2, 3), requires=Feature.SM_100, ptx_version=(8, 6), in_llvm=False
     ),
-    "fill_mode": Field("fill_mode", values=(0, 1)),
+    "fill_mode": MapField("fill_mode", values=(0, 1)),
 }
 """The fields by name.
 
@@ -177,7 +177,7 @@ def fence(semantics: str, scope: str) -> Row:
     """
     acquires = chosen("semantics", semantics, FENCE_SEMANTICS) == "acquire"
     chosen("scope", scope, SCOPES)
-    operands: tuple[Operand, ...] = (TENSOR_MAP,) if acquires else ()
+    operands: tuple[RowOperand, ...] = (TENSOR_MAP,) if acquires else ()
     return Row(
         family=FAMILY,
         opcode="fence.proxy.tensormap",
@@ -190,7 +190,7 @@ def fence(semantics: str, scope: str) -> Row:
         ptx_version=_PTX,
         effects=Effect.ORDERS,
         semantics=Semantics(
-            fence=Fence(FenceOf.OTHER_PROXY),
+            fence=FenceSemantics(FenceOf.OTHER_PROXY),
             acquires=REACHED[scope] if acquires else Scope.THREAD,
             releases=Scope.THREAD if acquires else REACHED[scope],
         ),

@@ -34,9 +34,9 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     immediate,
     operand,
@@ -158,7 +158,7 @@ def reduce_bulk(space: str, operation: str, element: str, cache_hint: bool = Fal
     rounding = "noftz" if operation == "add" and element in _KEEPS_SUBNORMALS else None
     where = spelled("global.shared::cta.bulk_group", optional.spelled()) if to_global else _TO_CLUSTER
     policy = ", {cache_policy};" if cache_hint else ";"
-    operands: tuple[Operand, ...] = (GLOBAL_DESTINATION if to_global else DESTINATION, SHARED_SOURCE, BYTES)
+    operands: tuple[RowOperand, ...] = (GLOBAL_DESTINATION if to_global else DESTINATION, SHARED_SOURCE, BYTES)
     return copy_row(
         "cp.reduce.async.bulk",
         spelled("cp.reduce.async.bulk", where, operation, rounding, element),

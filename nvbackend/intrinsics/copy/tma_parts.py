@@ -15,10 +15,10 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     operand,
     spelled,
 )
@@ -67,7 +67,7 @@ class Options:
     LLVM takes every optional operand always (zero where it is not used), then a flag for each.
     """
 
-    operands: tuple[Operand, ...]
+    operands: tuple[RowOperand, ...]
     qualifiers: tuple[str, ...]
     arguments: tuple[str | tuple[str, int], ...]
 
@@ -108,7 +108,7 @@ PREFETCHES = Semantics(issues=Completion.NOTHING, proxy=Proxy.ASYNC)
 def copy_row(
     opcode: str,
     ptx: str,
-    operands: tuple[Operand, ...],
+    operands: tuple[RowOperand, ...],
     lowering: Asm | Intrinsic,
     summary: str,
     semantics: Semantics,

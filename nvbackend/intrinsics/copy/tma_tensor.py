@@ -27,7 +27,7 @@ from nvbackend.intrinsics.copy.tma_parts import (
     options,
 )
 from nvbackend.intrinsics.row.features import Feature
-from nvbackend.intrinsics.row.row import Asm, Intrinsic, Operand, RegisterClass, Row, chosen, operand, spelled
+from nvbackend.intrinsics.row.row import Asm, Intrinsic, RegisterClass, Row, RowOperand, chosen, operand, spelled
 from nvbackend.intrinsics.row.semantics import reads, writes
 from nvbackend.intrinsics.row.types import s32
 
@@ -143,7 +143,7 @@ CTA_GROUPS = (1, 2)
 """CTAs whose mbarriers a load may signal: with 2, the barrier may be in the peer CTA of the pair."""
 
 
-def _in_mode(mode: Mode, rank: int) -> tuple[Operand, ...]:
+def _in_mode(mode: Mode, rank: int) -> tuple[RowOperand, ...]:
     """The coordinates of a box, and then the offsets of the mode."""
     count = mode.coordinates(chosen("rank", rank, mode.ranks))
     coordinates = operand("coordinates", RegisterClass.B32, count, meaning="start of the box in elements", element=s32)
@@ -153,7 +153,7 @@ def _in_mode(mode: Mode, rank: int) -> tuple[Operand, ...]:
     return (coordinates, operand("offsets", RegisterClass.B16, offsets, meaning="offsets of the filter, in elements"))
 
 
-def _names(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+def _names(operands: tuple[RowOperand, ...]) -> tuple[str, ...]:
     return tuple(given.name for given in operands)
 
 

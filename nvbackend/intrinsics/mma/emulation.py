@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.types import BY_NAME, ElementType, Kind, b1, f16, f64
+from nvbackend.intrinsics.row.types import BY_NAME, ElementType, NumberKind, b1, f16, f64
 
 Shape = tuple[int, int, int]
 
@@ -85,7 +85,7 @@ _TCGEN05 = "use tcgen05.mma over tensor memory, compiled for a target of this ch
 
 
 def _is_small_float(element: ElementType) -> bool:
-    return element.kind is Kind.FLOAT and element.bits <= 8
+    return element.kind is NumberKind.FLOAT and element.bits <= 8
 
 
 _LACKS: tuple[_Lack, ...] = (

@@ -24,10 +24,10 @@ from nvbackend.intrinsics.row.row import (
     Effect,
     Intrinsic,
     NoSuchRow,
-    Operand,
     RegisterClass,
     Role,
     Row,
+    RowOperand,
     immediate,
     operand,
     output,
@@ -140,7 +140,7 @@ def _intrinsic(one: MmaInstruction) -> str:
     )
 
 
-def _lowering(form: Form, one: MmaInstruction, operands: Sequence[Operand]) -> Asm | Intrinsic:
+def _lowering(form: Form, one: MmaInstruction, operands: Sequence[RowOperand]) -> Asm | Intrinsic:
     if form.by_asm:
         return Asm("{ptx} {{{d}}}, {{{a}}}, {{{b}}}, {{{c}}};")
     return Intrinsic(_intrinsic(one), tuple(each.name for each in operands if each.role is not Role.OUTPUT))
@@ -154,7 +154,7 @@ def _named_types(one: MmaInstruction) -> Sequence[ElementType]:
     return one.d, one.a, one.b, one.c
 
 
-def _operands(form: Form, one: MmaInstruction) -> Iterator[Operand]:
+def _operands(form: Form, one: MmaInstruction) -> Iterator[RowOperand]:
     multiplicand = {f16: RegisterClass.F16X2, f64: RegisterClass.F64}.get(one.a, RegisterClass.B32)
     a, b, d, c = _register_counts(form, one)
     yield output("d", _accumulator_class(one.d), d, meaning="fragment of D")
@@ -173,8 +173,8 @@ def _operands(form: Form, one: MmaInstruction) -> Iterator[Operand]:
             yield _half_immediate(f"thread_id_{side}", tuple(threads), "threads of each four that count")
 
 
-def _half_immediate(name: str, values: tuple[int, ...], meaning: str) -> Operand:
-    return Operand(name, RegisterClass.B16, Role.IMMEDIATE, values=values, meaning=meaning)
+def _half_immediate(name: str, values: tuple[int, ...], meaning: str) -> RowOperand:
+    return RowOperand(name, RegisterClass.B16, Role.IMMEDIATE, values=values, meaning=meaning)
 
 
 def _register_counts(form: Form, one: MmaInstruction) -> tuple[int, ...]:

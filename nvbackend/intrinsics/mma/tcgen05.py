@@ -20,11 +20,11 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Role,
     Row,
+    RowOperand,
     chosen,
     operand,
     spelled,
@@ -183,7 +183,7 @@ _READ = ("a", "a_desc", "b_desc", "metadata", "scale_a", "scale_b")
 """Operands that say where an mma reads."""
 
 
-def _multiplying(operands: tuple[Operand, ...], cta_group: int) -> Semantics:
+def _multiplying(operands: tuple[RowOperand, ...], cta_group: int) -> Semantics:
     return Semantics(
         issues=Completion.COMMIT,
         memory=(writes("d"), *(reads(one.name) for one in operands if one.name in _READ)),
@@ -260,12 +260,12 @@ def mma_ws(
 
 _ENABLE_D = operand("enable_d", RegisterClass.PRED, meaning="false: D = A * B, true: D = A * B + D")
 _ZERO_MASK = operand("zero_mask", RegisterClass.B64, meaning="zero-column mask descriptor of B")
-_SCALE_D = Operand(
+_SCALE_D = RowOperand(
     "scale_d", RegisterClass.B64, Role.IMMEDIATE, values=SCALE_INPUT_D, meaning="n: D is taken times 2 to the minus n"
 )
 
 
-def _lanes(cta_group: int) -> Operand:
+def _lanes(cta_group: int) -> RowOperand:
     return operand("lanes", RegisterClass.B32, LANE_WORDS[cta_group], meaning="a set bit keeps that lane of D")
 
 
@@ -273,7 +273,7 @@ def _collected(collector: str | None) -> str | None:
     return None if collector is None else f"collector::{collector}"
 
 
-def _multiplicands(a_in_tmem: bool, sparse: bool) -> Iterator[Operand]:
+def _multiplicands(a_in_tmem: bool, sparse: bool) -> Iterator[RowOperand]:
     yield operand("d", RegisterClass.TMEM, meaning="accumulator in tensor memory")
     if a_in_tmem:
         yield operand("a", RegisterClass.TMEM, meaning="A in tensor memory")
@@ -285,7 +285,7 @@ def _multiplicands(a_in_tmem: bool, sparse: bool) -> Iterator[Operand]:
     yield operand("idesc", RegisterClass.B32, meaning="instruction descriptor")
 
 
-def _scale_factors() -> tuple[Operand, ...]:
+def _scale_factors() -> tuple[RowOperand, ...]:
     return tuple(
         operand(name, RegisterClass.TMEM, meaning=f"scale factors of {of}, in tensor memory")
         for name, of in (("scale_a", "A"), ("scale_b", "B"))
@@ -297,7 +297,7 @@ _BRACED = "{{{{{{{name}}}}}}}"
 _PLAIN = "{{{name}}}"
 
 
-def _asm(operands: tuple[Operand, ...]) -> Asm:
+def _asm(operands: tuple[RowOperand, ...]) -> Asm:
     """PTX has the operands in the order of the row: tensor memory in brackets, a vector of registers in braces."""
     forms = (
         _BRACKETED if one.register is RegisterClass.TMEM else _BRACED if one.count > 1 else _PLAIN for one in operands
@@ -310,12 +310,12 @@ _LLVM_ORDER = ("d", "a", "a_desc", "b_desc", "idesc", "enable_d", "metadata", "s
 _LLVM_LAST = ("scale_d", "lanes")
 
 
-def _arguments(operands: tuple[Operand, ...], codes: tuple[int, ...]) -> tuple[str | tuple[str, int], ...]:
+def _arguments(operands: tuple[RowOperand, ...], codes: tuple[int, ...]) -> tuple[str | tuple[str, int], ...]:
     names = {one.name for one in operands}
     return (*(name for name in (*_LLVM_ORDER, *_LLVM_LAST) if name in names), *(("i32", code) for code in codes))
 
 
-def _source(operands: tuple[Operand, ...]) -> str:
+def _source(operands: tuple[RowOperand, ...]) -> str:
     """How LLVM names the place of A, after `sp` where A is sparse."""
     names = {one.name for one in operands}
     return spelled("sp" if "metadata" in names else None, "tensor" if "a" in names else "shared")
@@ -323,7 +323,7 @@ def _source(operands: tuple[Operand, ...]) -> str:
 
 def _mma_lowering(
     kind: MmaKind,
-    operands: tuple[Operand, ...],
+    operands: tuple[RowOperand, ...],
     cta_group: int,
     scale_vector: str | None,
     collector: str | None,
@@ -345,7 +345,7 @@ def _mma_lowering(
     return Intrinsic(spelled(name, scaled), _arguments(operands, (kind.code, cta_group, usage)))
 
 
-def _ws_lowering(kind: MmaKind, operands: tuple[Operand, ...], collector: str | None) -> Asm | Intrinsic:
+def _ws_lowering(kind: MmaKind, operands: tuple[RowOperand, ...], collector: str | None) -> Asm | Intrinsic:
     if collector is None or kind.code is None:
         return _asm(operands)
     buffer, _, usage = collector.partition("::")

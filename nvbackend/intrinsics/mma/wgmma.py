@@ -18,10 +18,10 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     immediate,
     operand,
@@ -31,8 +31,8 @@ from nvbackend.intrinsics.row.row import (
 from nvbackend.intrinsics.row.semantics import (
     WARPGROUP_SIZE,
     Completion,
-    Fence,
     FenceOf,
+    FenceSemantics,
     Proxy,
     Scope,
     Semantics,
@@ -205,7 +205,9 @@ def _chosen_kind(
     return kind
 
 
-def _operands(kind: Multiplicands, n: int, d: ElementType, a_in_registers: bool, sparse: bool) -> tuple[Operand, ...]:
+def _operands(
+    kind: Multiplicands, n: int, d: ElementType, a_in_registers: bool, sparse: bool
+) -> tuple[RowOperand, ...]:
     return (
         output("d", accumulator_class(d), accumulator_registers(n, d), tied=True, meaning="accumulator"),
         output("scale_out", RegisterClass.B32, meaning="scale-D of the next instruction on this accumulator: 1"),
@@ -219,7 +221,7 @@ def _operands(kind: Multiplicands, n: int, d: ElementType, a_in_registers: bool,
     )
 
 
-def _immediates(kind: Multiplicands, a_in_registers: bool, sparse: bool) -> Iterator[Operand]:
+def _immediates(kind: Multiplicands, a_in_registers: bool, sparse: bool) -> Iterator[RowOperand]:
     if sparse:
         yield immediate("selector", kind.selectors, meaning="threads of each four that give the metadata")
     if kind.negates:
@@ -239,7 +241,7 @@ _PTX_ORDER = (
 )
 
 
-def _mma_template(operands: tuple[Operand, ...]) -> str:
+def _mma_template(operands: tuple[RowOperand, ...]) -> str:
     names = {given.name for given in operands}
     # PTX wants scale-D as a predicate, which asm operands cannot be.
     arguments = (
@@ -267,7 +269,7 @@ def fence(registers: RegisterBlocks = ()) -> Row:
     With `registers`, the blocks pass through it as `block0`, `block1`, ..., so that LLVM cannot move a write of theirs
     below it. PTX ISA 9.7.15.7.1.
     """
-    semantics = Semantics(fence=Fence(FenceOf.REGISTERS), together=Scope.WARPGROUP)
+    semantics = Semantics(fence=FenceSemantics(FenceOf.REGISTERS), together=Scope.WARPGROUP)
     summary = "Orders register accesses before wgmma.mma_async."
     return _protocol("wgmma.fence", "9.7.15.7.1", summary, semantics, registers)
 
@@ -297,7 +299,7 @@ def _protocol(
     summary: str,
     semantics: Semantics,
     registers: RegisterBlocks = (),
-    pending: Operand | None = None,
+    pending: RowOperand | None = None,
 ) -> Row:
     ptx = f"{opcode}.sync.aligned"
     blocks = (output(f"block{place}", *block, tied=True) for place, block in enumerate(registers))

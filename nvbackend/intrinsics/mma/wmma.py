@@ -29,16 +29,16 @@ from nvbackend.intrinsics.row.row import (
     Effect,
     Intrinsic,
     NoSuchRow,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     operand,
     output,
     spelled,
 )
-from nvbackend.intrinsics.row.semantics import Fragment, Matrix, Semantics, reads, writes
+from nvbackend.intrinsics.row.semantics import Matrix, OpaqueFragment, Semantics, reads, writes
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, f16, f32, f64, s4, s8, s32, tf32, u4, u8
 
 _ALIGNED_PTX: PtxVersion = (6, 3)
@@ -63,7 +63,7 @@ Needs = tuple[Feature, PtxVersion]
 
 
 @dataclass(frozen=True)
-class Kind:
+class WmmaTypes:
     """Types that A and B have, both the same one, with what the instruction offers for them.
 
     C and D are each of any of `accumulators`. `popc` has the gate of each bit operation of b1.
@@ -100,14 +100,14 @@ _SUB_BYTE_LAYOUTS: tuple[LayoutPair, ...] = (("row", "col"),)
 _TURING: Needs = (Feature.SM_75, _ALIGNED_PTX)
 _AMPERE: Needs = (Feature.SM_80, _AMPERE_PTX)
 
-KINDS: tuple[Kind, ...] = (
-    Kind((f16,), _SIXTEEN_DEEP, (f16, f32), (Feature.NONE, _ALIGNED_PTX)),
-    Kind((bf16,), _SIXTEEN_DEEP, (f32,), _AMPERE),
-    Kind((tf32,), ((16, 16, 8),), (f32,), _AMPERE),
-    Kind((f64,), ((8, 8, 4),), (f64,), _AMPERE, roundings=(None, "rn", "rz", "rm", "rp")),
-    Kind((s8, u8), _SIXTEEN_DEEP, (s32,), (Feature.SM_72, _ALIGNED_PTX), saturates=True),
-    Kind((s4, u4), ((8, 8, 32),), (s32,), _TURING, _SUB_BYTE_LAYOUTS, saturates=True),
-    Kind(
+KINDS: tuple[WmmaTypes, ...] = (
+    WmmaTypes((f16,), _SIXTEEN_DEEP, (f16, f32), (Feature.NONE, _ALIGNED_PTX)),
+    WmmaTypes((bf16,), _SIXTEEN_DEEP, (f32,), _AMPERE),
+    WmmaTypes((tf32,), ((16, 16, 8),), (f32,), _AMPERE),
+    WmmaTypes((f64,), ((8, 8, 4),), (f64,), _AMPERE, roundings=(None, "rn", "rz", "rm", "rp")),
+    WmmaTypes((s8, u8), _SIXTEEN_DEEP, (s32,), (Feature.SM_72, _ALIGNED_PTX), saturates=True),
+    WmmaTypes((s4, u4), ((8, 8, 32),), (s32,), _TURING, _SUB_BYTE_LAYOUTS, saturates=True),
+    WmmaTypes(
         (b1,),
         ((8, 8, 128),),
         (s32,),
@@ -127,19 +127,19 @@ NOT_OFFERED: dict[str, str] = {
 """What ptxas takes and has no row, and why."""
 
 
-def kind_of(element: ElementType) -> Kind | None:
+def kind_of(element: ElementType) -> WmmaTypes | None:
     """The kind that multiplies `element`, None where wmma does not."""
     return next((kind for kind in KINDS if element in kind.types), None)
 
 
-def kind_of_fragment(fragment: str, shape: Shape, element: ElementType) -> Kind | None:
+def kind_of_fragment(fragment: str, shape: Shape, element: ElementType) -> WmmaTypes | None:
     """The first kind that has such a fragment, or None."""
     if fragment not in FRAGMENTS:
         return None
     return next((kind for kind in KINDS if shape in kind.shapes and element in kind.types_of(fragment)), None)
 
 
-def gate_of_mma(kind: Kind, popc: str | None) -> Needs:
+def gate_of_mma(kind: WmmaTypes, popc: str | None) -> Needs:
     """What a target must have to multiply."""
     return kind.popc.get(popc, kind.gate)
 
@@ -182,12 +182,12 @@ def _move(
     matrix = Matrix(rows * columns // line, line, element.bits)
     address = operand("address", register, meaning="the matrix's first element, aligned to the fragment's bytes")
     values = (output if operation == "load" else operand)("fragment", register_class(element), count, meaning=_OPAQUE)
-    operands: tuple[Operand, ...] = (values, address) if operation == "load" else (address, values)
+    operands: tuple[RowOperand, ...] = (values, address) if operation == "load" else (address, values)
     if strided:
-        operands += (
-            operand("stride", RegisterClass.B32, meaning="elements from one row (column) to the next", element=s32),
-        )
+        between = "elements from one row (column) to the next"
+        operands += (operand("stride", RegisterClass.B32, meaning=between, element=s32),)
     features, ptx_version = kind.gate
+    laid_out = layout if fragment in MULTIPLICANDS else None
     return Row(
         family=FAMILY,
         opcode=opcode,
@@ -206,7 +206,7 @@ def _move(
         effects=Effect.CONVERGENT | (Effect.READS_MEMORY if operation == "load" else Effect.WRITES_MEMORY),
         semantics=Semantics(
             memory=((reads if operation == "load" else writes)(address.name, matrix),),
-            fragments=(Fragment(values.name, fragment, shape, element, layout if fragment in MULTIPLICANDS else None),),
+            fragments=(OpaqueFragment(values.name, fragment, shape, element, laid_out),),
         ),
         section=section,
         summary=f"A warp {operation}s its fragment {fragment.upper()} of a matrix.",
@@ -222,9 +222,9 @@ def _move(
     )
 
 
-def _fragments(shape: Shape, elements: Mapping[str, ElementType], layouts: LayoutPair) -> tuple[Fragment, ...]:
+def _fragments(shape: Shape, elements: Mapping[str, ElementType], layouts: LayoutPair) -> tuple[OpaqueFragment, ...]:
     layout = dict(zip(MULTIPLICANDS, layouts, strict=True))
-    return tuple(Fragment(name, name, shape, element, layout.get(name)) for name, element in elements.items())
+    return tuple(OpaqueFragment(name, name, shape, element, layout.get(name)) for name, element in elements.items())
 
 
 @cache
@@ -292,7 +292,7 @@ def _chosen_kind(
     satfinite: bool,
     rounding: str | None,
     popc: str | None,
-) -> Kind:
+) -> WmmaTypes:
     types = tuple(element for kind in KINDS for element in kind.types)
     kind = next(kind for kind in KINDS if chosen("a", a, types) in kind.types)
     chosen("shape", shape, kind.shapes)
@@ -330,7 +330,7 @@ def _moves(fragment: str) -> Iterator[Row]:
                 yield load(fragment, shape, element, layout, space, strided=strided)
 
 
-def _multiplications(kind: Kind) -> Iterator[Row]:
+def _multiplications(kind: WmmaTypes) -> Iterator[Row]:
     axes = itertools.product(
         kind.types,
         kind.shapes,

@@ -111,7 +111,7 @@ class Effect(enum.Flag):
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class RowOperand:
     """An operand: `count` registers of one class (or one immediate), in the order of the constraint string.
 
     `tied` on an output means that it is read as well: its registers come back as tied inputs at the end of the
@@ -151,9 +151,9 @@ def output(
     tied: bool = False,
     meaning: str = "",
     element: ElementType | None = None,
-) -> Operand:
+) -> RowOperand:
     """Registers that the instruction writes; with `tied`, also reads."""
-    return Operand(name, register, Role.OUTPUT, count, tied, None, meaning, element=element)
+    return RowOperand(name, register, Role.OUTPUT, count, tied, None, meaning, element=element)
 
 
 def operand(
@@ -166,14 +166,14 @@ def operand(
     element: ElementType | None = None,
     rule: str = "",
     align: int = 1,
-) -> Operand:
+) -> RowOperand:
     """Registers that the instruction reads."""
-    return Operand(name, register, Role.INPUT, count, False, None, meaning, legal, element, rule, align)
+    return RowOperand(name, register, Role.INPUT, count, False, None, meaning, legal, element, rule, align)
 
 
-def immediate(name: str, values: Legal, *, meaning: str = "") -> Operand:
+def immediate(name: str, values: Legal, *, meaning: str = "") -> RowOperand:
     """A compile-time integer, one of `values`."""
-    return Operand(name, RegisterClass.B32, Role.IMMEDIATE, 1, False, values, meaning)
+    return RowOperand(name, RegisterClass.B32, Role.IMMEDIATE, 1, False, values, meaning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class Row:
     family: str
     opcode: str
     ptx: str
-    operands: tuple[Operand, ...]
+    operands: tuple[RowOperand, ...]
     lowering: Asm | Intrinsic
     requires: Feature = Feature.NONE
     ptx_version: PtxVersion = (6, 0)
@@ -242,7 +242,7 @@ class Row:
         """Whether nothing but its results tells that it was executed, so that LLVM may drop it."""
         return self.effects is Effect.NONE and self.semantics.completion is None
 
-    def operand(self, name: str) -> Operand:
+    def operand(self, name: str) -> RowOperand:
         """The operand called `name` (KeyError where the row has none)."""
         return self._by_name[name]
 
@@ -251,24 +251,24 @@ class Row:
         return name in self._by_name
 
     @cached_property
-    def _by_name(self) -> dict[str, Operand]:
+    def _by_name(self) -> dict[str, RowOperand]:
         return {operand.name: operand for operand in self.operands}
 
-    def _with_role(self, role: Role) -> tuple[Operand, ...]:
+    def _with_role(self, role: Role) -> tuple[RowOperand, ...]:
         return tuple(operand for operand in self.operands if operand.role is role)
 
     @cached_property
-    def outputs(self) -> tuple[Operand, ...]:
+    def outputs(self) -> tuple[RowOperand, ...]:
         """The operands written, in the order of the constraint string."""
         return self._with_role(Role.OUTPUT)
 
     @cached_property
-    def inputs(self) -> tuple[Operand, ...]:
+    def inputs(self) -> tuple[RowOperand, ...]:
         """The operands only read, in the order of the constraint string."""
         return self._with_role(Role.INPUT)
 
     @cached_property
-    def immediates(self) -> tuple[Operand, ...]:
+    def immediates(self) -> tuple[RowOperand, ...]:
         """The compile-time operands, in the order of the constraint string."""
         return self._with_role(Role.IMMEDIATE)
 

@@ -105,7 +105,7 @@ class FenceOf(_Word):
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class FenceSemantics:
     """A fence; `shared` tells whether shared memory is among what it orders."""
 
     of: FenceOf
@@ -164,7 +164,7 @@ def writes(name: str, extent: Extent = None, lanes: int | None = None) -> Memory
 
 
 @dataclass(frozen=True, slots=True)
-class Fragment:
+class OpaqueFragment:
     """An operand whose registers hold a fragment of a matrix, in an order that only the same family knows.
 
     `which` of the matrices it is (a, b, c, d), of a product's (M, N, K) and of what elements; the `layout` matters of a
@@ -210,7 +210,7 @@ class Semantics:
 
     mbarrier: MbarrierUse | None = None
     barrier: ThreadBarrier | None = None
-    fence: Fence | None = None
+    fence: FenceSemantics | None = None
     issues: Completion | None = None
     commits: Completion | None = None
     awaits: Completion | None = None
@@ -219,7 +219,7 @@ class Semantics:
     releases: Scope = Scope.THREAD
     memory: tuple[MemoryOperand, ...] = ()
     proxy: Proxy = Proxy.GENERIC
-    fragments: tuple[Fragment, ...] = ()
+    fragments: tuple[OpaqueFragment, ...] = ()
     multiplies: bool = False
     tensor_memory: TensorMemory | None = None
     cta_group: int | None = None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy
 
 
-class Kind(enum.Enum):
+class NumberKind(enum.Enum):
     """The arithmetic of a type."""
 
     FLOAT = "float"
@@ -39,7 +39,7 @@ class ElementType:
 
     name: str
     bits: int
-    kind: Kind
+    kind: NumberKind
     llvm: str
     storage: str
 
@@ -51,17 +51,17 @@ class ElementType:
     @property
     def is_float(self) -> bool:
         """Whether it has an exponent and is for data, not for scale factors."""
-        return self.kind is Kind.FLOAT
+        return self.kind is NumberKind.FLOAT
 
     @property
     def is_integer(self) -> bool:
         """Whether its arithmetic is that of integers."""
-        return self.kind in (Kind.SIGNED, Kind.UNSIGNED)
+        return self.kind in (NumberKind.SIGNED, NumberKind.UNSIGNED)
 
     @property
     def is_signed(self) -> bool:
         """Whether it is an integer with a sign."""
-        return self.kind is Kind.SIGNED
+        return self.kind is NumberKind.SIGNED
 
     def numpy_dtype(self) -> numpy.dtype[numpy.generic]:
         """The NumPy dtype that stores this type (raw bits where NumPy has no such type)."""
@@ -84,7 +84,7 @@ class ElementType:
 
 
 def _float(name: str, bits: int, llvm: str, storage: str) -> ElementType:
-    return ElementType(name, bits, Kind.FLOAT, llvm, storage)
+    return ElementType(name, bits, NumberKind.FLOAT, llvm, storage)
 
 
 f16 = _float("f16", 16, "half", "float16")
@@ -97,22 +97,22 @@ e5m2 = _float("e5m2", 8, "i8", "uint8")
 e2m3 = _float("e2m3", 6, "i8", "uint8")
 e3m2 = _float("e3m2", 6, "i8", "uint8")
 e2m1 = _float("e2m1", 4, "i8", "uint8")
-ue8m0 = ElementType("ue8m0", 8, Kind.SCALE, "i8", "uint8")
-ue4m3 = ElementType("ue4m3", 8, Kind.SCALE, "i8", "uint8")
-b1 = ElementType("b1", 1, Kind.BITS, "i32", "uint8")
-s4 = ElementType("s4", 4, Kind.SIGNED, "i8", "uint8")
-u4 = ElementType("u4", 4, Kind.UNSIGNED, "i8", "uint8")
-s8 = ElementType("s8", 8, Kind.SIGNED, "i8", "int8")
-u8 = ElementType("u8", 8, Kind.UNSIGNED, "i8", "uint8")
-s16 = ElementType("s16", 16, Kind.SIGNED, "i16", "int16")
-u16 = ElementType("u16", 16, Kind.UNSIGNED, "i16", "uint16")
-s32 = ElementType("s32", 32, Kind.SIGNED, "i32", "int32")
-u32 = ElementType("u32", 32, Kind.UNSIGNED, "i32", "uint32")
-s64 = ElementType("s64", 64, Kind.SIGNED, "i64", "int64")
-u64 = ElementType("u64", 64, Kind.UNSIGNED, "i64", "uint64")
+ue8m0 = ElementType("ue8m0", 8, NumberKind.SCALE, "i8", "uint8")
+ue4m3 = ElementType("ue4m3", 8, NumberKind.SCALE, "i8", "uint8")
+b1 = ElementType("b1", 1, NumberKind.BITS, "i32", "uint8")
+s4 = ElementType("s4", 4, NumberKind.SIGNED, "i8", "uint8")
+u4 = ElementType("u4", 4, NumberKind.UNSIGNED, "i8", "uint8")
+s8 = ElementType("s8", 8, NumberKind.SIGNED, "i8", "int8")
+u8 = ElementType("u8", 8, NumberKind.UNSIGNED, "i8", "uint8")
+s16 = ElementType("s16", 16, NumberKind.SIGNED, "i16", "int16")
+u16 = ElementType("u16", 16, NumberKind.UNSIGNED, "i16", "uint16")
+s32 = ElementType("s32", 32, NumberKind.SIGNED, "i32", "int32")
+u32 = ElementType("u32", 32, NumberKind.UNSIGNED, "i32", "uint32")
+s64 = ElementType("s64", 64, NumberKind.SIGNED, "i64", "int64")
+u64 = ElementType("u64", 64, NumberKind.UNSIGNED, "i64", "uint64")
 i32 = s32
 i64 = s64
-pred = ElementType("pred", 1, Kind.BITS, "i1", "bool")
+pred = ElementType("pred", 1, NumberKind.BITS, "i1", "bool")
 
 ELEMENT_TYPES: tuple[ElementType, ...] = (
     *(f16, bf16, tf32, f32, f64),

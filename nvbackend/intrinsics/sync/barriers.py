@@ -22,7 +22,15 @@ from nvbackend.intrinsics.row.row import (
     output,
     spelled,
 )
-from nvbackend.intrinsics.row.semantics import SCOPES, WARP_SIZE, Fence, FenceOf, Scope, Semantics, ThreadBarrier
+from nvbackend.intrinsics.row.semantics import (
+    SCOPES,
+    WARP_SIZE,
+    FenceOf,
+    FenceSemantics,
+    Scope,
+    Semantics,
+    ThreadBarrier,
+)
 from nvbackend.intrinsics.row.types import s32
 
 BARRIER_IDS = range(16)
@@ -147,7 +155,7 @@ def ordering(of: FenceOf, semantics: str, scope: str) -> Semantics:
     """What a fence with these `semantics` is, as PTX spells them and their `scope`."""
     reached, one_way = SCOPES[scope], semantics in _ONE_WAY
     return Semantics(
-        fence=Fence(of),
+        fence=FenceSemantics(of),
         acquires=Scope.THREAD if one_way and semantics != "acquire" else reached,
         releases=Scope.THREAD if one_way and semantics != "release" else reached,
     )
@@ -239,7 +247,9 @@ def membar(level: str) -> Row:
 def fence_mbarrier_init() -> Row:
     """fence.mbarrier_init: make this thread's mbarrier.init visible to the cluster and to the async proxy."""
     ptx = "fence.mbarrier_init.release.cluster"
-    return _fence(ptx, Intrinsic(f"llvm.nvvm.{ptx}"), Feature.SM_90, (8, 0), Semantics(fence=Fence(FenceOf.INIT)))
+    return _fence(
+        ptx, Intrinsic(f"llvm.nvvm.{ptx}"), Feature.SM_90, (8, 0), Semantics(fence=FenceSemantics(FenceOf.INIT))
+    )
 
 
 @cache
@@ -251,7 +261,7 @@ def fence_proxy_async(space: str | None = None) -> Row:
         Intrinsic(spelled("llvm.nvvm.fence.proxy.async", PROXY_SPACES[space])),
         Feature.SM_90,
         (8, 0),
-        Semantics(fence=Fence(FenceOf.ASYNC_PROXY, shared=space != "global")),
+        Semantics(fence=FenceSemantics(FenceOf.ASYNC_PROXY, shared=space != "global")),
         space=space,
     )
 

@@ -14,10 +14,10 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     operand,
     output,
@@ -77,7 +77,7 @@ def try_cancel(*, multicast: bool = False) -> Row:
     )
 
 
-def _query(suffix: str, result: Operand) -> Row:
+def _query(suffix: str, result: RowOperand) -> Row:
     """A query of the answer. By asm: LLVM's intrinsics take 128-bit integers, which no other operand is."""
     ptx = f"{_QUERY}.{suffix}.b128"
     results = "{" + result.name + "}"

@@ -15,10 +15,10 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     operand,
     output,
@@ -73,7 +73,7 @@ DONE = output("done", RegisterClass.PRED, meaning="true when the phase has compl
 _ARRIVES = Effect.READS_MEMORY | Effect.WRITES_MEMORY | Effect.ORDERS
 
 
-def barrier(space: str = "cta") -> Operand:
+def barrier(space: str = "cta") -> RowOperand:
     """The operand that is an mbarrier of this CTA, or of any of the cluster."""
     register = RegisterClass.SHARED if space == "cta" else RegisterClass.SHARED_CLUSTER
     return operand("barrier", register, meaning="address of the mbarrier, 8-byte aligned", rule=ADDRESS_RULE)

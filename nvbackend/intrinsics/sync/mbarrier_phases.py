@@ -13,10 +13,10 @@ from nvbackend.intrinsics.row.row import (
     Asm,
     Effect,
     Intrinsic,
-    Operand,
     PtxVersion,
     RegisterClass,
     Row,
+    RowOperand,
     chosen,
     operand,
     output,
@@ -50,7 +50,7 @@ _MEMORY = Effect.READS_MEMORY | Effect.WRITES_MEMORY
 def _row(
     opcode: str,
     ptx: str,
-    operands: tuple[Operand, ...],
+    operands: tuple[RowOperand, ...],
     lowering: Asm | Intrinsic,
     gate: tuple[Feature, PtxVersion],
     effects: Effect,
@@ -112,7 +112,7 @@ def arrive_state(
     )
 
 
-def _arrive_lowering(opcode: str, qualifiers: tuple[str, str] | None, argument: Operand | None) -> Asm | Intrinsic:
+def _arrive_lowering(opcode: str, qualifiers: tuple[str, str] | None, argument: RowOperand | None) -> Asm | Intrinsic:
     """By intrinsic where LLVM prints this spelling for every PTX version that has it.
 
     LLVM always gives a count, leaves release and cta out, and wants PTX 8.0 for a plain counted arrival.

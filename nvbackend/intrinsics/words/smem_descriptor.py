@@ -93,7 +93,7 @@ ADVANCE_CARRY = Rule(
 
 
 @user_facing
-class Swizzle(enum.Enum):
+class SwizzleMode(enum.Enum):
     """How the 16-byte chunks of eight rows are permuted (PTX ISA 9.7.15.5.1.2, 5.5.7).
 
     `code` is the descriptor's; `bytes` the width of a row of the pattern, 16 (one row of a core matrix) for none.
@@ -109,7 +109,7 @@ class Swizzle(enum.Enum):
         self.bytes = width
 
     @classmethod
-    def from_code(cls, code: int) -> Swizzle:
+    def from_code(cls, code: int) -> SwizzleMode:
         """The mode whose descriptor field is `code`, 0 to 3 (KeyError for another)."""
         return {mode.code: mode for mode in cls}[code]
 
@@ -153,7 +153,7 @@ class SmemDescriptor:
     leading_byte_offset: int
     stride_byte_offset: int
     base_offset: int = 0
-    swizzle: Swizzle = Swizzle.NONE
+    swizzle: SwizzleMode = SwizzleMode.NONE
 
     def __post_init__(self) -> None:
         raise_all(WORD.check(self._values()))
@@ -175,7 +175,7 @@ class SmemDescriptor:
     def decode(cls, word: int) -> SmemDescriptor:
         """The descriptor of a word. Raises descriptor.reserved-bits, and descriptor.range for more than 64 bits."""
         values = WORD.decode(word)
-        swizzle = Swizzle.from_code(values.pop("swizzle"))
+        swizzle = SwizzleMode.from_code(values.pop("swizzle"))
         return cls(**values, swizzle=swizzle)
 
     @property

@@ -19,7 +19,7 @@ _COMPARED = 32
 """So many accesses of a run are compared one by one; a longer run is taken by its parts and its extent only."""
 
 
-class Kind(enum.Enum):
+class AccessKind(enum.Enum):
     """What an access is to the protocol."""
 
     WRITE = "write"  # ordinary code writes
@@ -55,7 +55,7 @@ class Run:
     """
 
     number: int
-    kind: Kind
+    kind: AccessKind
     object: MemoryObject
     accesses: Sequence[tuple[Site, MemoryTouch]]
 
@@ -135,10 +135,10 @@ def relation(first: Run, second: Run) -> Relation:
             unknown = unknown or known is None
     if not unknown:
         return Relation.NONE
-    return Relation.PART if Kind.COPY in (first.kind, second.kind) else found
+    return Relation.PART if AccessKind.COPY in (first.kind, second.kind) else found
 
 
-def accesses_of(instr: MachineInstr) -> Iterator[tuple[Kind, MemoryTouch]]:
+def accesses_of(instr: MachineInstr) -> Iterator[tuple[AccessKind, MemoryTouch]]:
     """What the instruction does to shared memory of this CTA, other than to an mbarrier."""
     for touch in instr.memory:
         kind = _kind(instr, touch)
@@ -147,26 +147,26 @@ def accesses_of(instr: MachineInstr) -> Iterator[tuple[Kind, MemoryTouch]]:
 
 
 @kept_of_text
-def shared_accesses(function: MachineFunction) -> Mapping[int, Sequence[tuple[Kind, MemoryTouch]]]:
+def shared_accesses(function: MachineFunction) -> Mapping[int, Sequence[tuple[AccessKind, MemoryTouch]]]:
     """The accesses of all instructions that have any, by their positions."""
     sites = (site for found in sites_of(function).values() for site in found if site.instr.memory)
     return {site.position: found for site in sites if (found := [*accesses_of(site.instr)])}
 
 
-def _kind(instr: MachineInstr, touch: MemoryTouch) -> Kind | None:
+def _kind(instr: MachineInstr, touch: MemoryTouch) -> AccessKind | None:
     if touch.use is MemoryUse.WRITE and instr.semantics.issues is Completion.COPY_GROUP:
-        return Kind.COPY
+        return AccessKind.COPY
     if touch.use is MemoryUse.ASYNC_WRITE:
-        return None if instr.row is None else Kind.RECEIVE if is_remote(instr.row) else Kind.LOAD
+        return None if instr.row is None else AccessKind.RECEIVE if is_remote(instr.row) else AccessKind.LOAD
     return _ASYNC_READS.get(instr.semantics.issues) if touch.use is MemoryUse.ASYNC_READ else _KINDS.get(touch.use)
 
 
-_KINDS = {MemoryUse.READ: Kind.READ, MemoryUse.WRITE: Kind.WRITE}
-_ASYNC_READS: dict[Completion | None, Kind] = {
-    Completion.COMMIT: Kind.MULTIPLY_5,
-    Completion.MMA_GROUP: Kind.MULTIPLY,
-    Completion.BYTES: Kind.SEND,
-    Completion.BULK_GROUP: Kind.STORE,
+_KINDS = {MemoryUse.READ: AccessKind.READ, MemoryUse.WRITE: AccessKind.WRITE}
+_ASYNC_READS: dict[Completion | None, AccessKind] = {
+    Completion.COMMIT: AccessKind.MULTIPLY_5,
+    Completion.MMA_GROUP: AccessKind.MULTIPLY,
+    Completion.BYTES: AccessKind.SEND,
+    Completion.BULK_GROUP: AccessKind.STORE,
 }
 """By what tells that it is done."""
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
-from nvbackend.intrinsics.row.row import Operand, RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import BARRIER, Matrix, Proxy
 from nvbackend.isel.machine.function import MachineInstr, MemoryUse
 
@@ -16,7 +16,7 @@ Constants = Mapping[str, int]
 """Operands of an instruction that are known at build time, by name."""
 
 
-def known_extent(row: Row, operand: Operand, constants: Constants) -> int | None:
+def known_extent(row: Row, operand: RowOperand, constants: Constants) -> int | None:
     """The bytes from the address in `operand` to the end of the access, where row and constants say so."""
     if operand.name == BARRIER:
         return _BARRIER_BYTES
@@ -61,7 +61,7 @@ DEFINED_IN = "@"
 """What separates the name of a value from the block that defines it, in a symbol."""
 
 
-def address_use(row: Row, operand: Operand) -> MemoryUse | None:
+def address_use(row: Row, operand: RowOperand) -> MemoryUse | None:
     """What `row` does to the shared memory at the address in `operand`; None if it is not an access or not an address.
 
     A destination in another CTA of the cluster counts as the same place of this one: `is_remote` tells.
@@ -71,13 +71,13 @@ def address_use(row: Row, operand: Operand) -> MemoryUse | None:
     return MemoryUse.SYNCHRONIZE if operand.name == BARRIER else _use(row, operand)
 
 
-def descriptor_use(row: Row, operand: Operand) -> MemoryUse | None:
+def descriptor_use(row: Row, operand: RowOperand) -> MemoryUse | None:
     """What `row` does to the shared memory that the descriptor in `operand` describes; None if it is not one."""
     is_descriptor = operand.register is RegisterClass.B64 and operand.role is Role.INPUT
     return _use(row, operand) if is_descriptor else None
 
 
-def _use(row: Row, operand: Operand) -> MemoryUse | None:
+def _use(row: Row, operand: RowOperand) -> MemoryUse | None:
     access = row.semantics.accesses(operand.name)
     return None if access is None else _USES[row.semantics.proxy, access.writes]
 

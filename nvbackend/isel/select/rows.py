@@ -14,7 +14,7 @@ from typing import Any
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
 from nvbackend.intrinsics.copy import tma_parts
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
-from nvbackend.intrinsics.row.row import Operand, Role, Row
+from nvbackend.intrinsics.row.row import Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.operands.memory import (
@@ -111,7 +111,7 @@ _IMMEDIATE_RULES: dict[Completion | None, Rule] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RowRequest:
     """The request that a row answers, with the gates on it and the way back to the row."""
 
     request: Any
@@ -124,19 +124,19 @@ class Asked:
         return self.row_of(self.request)
 
 
-def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> Asked | None:
+def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> RowRequest | None:
     """What selects `row` with these `immediates`; None for a row that no request asks for."""
     if row.opcode == wgmma.MMA_ASYNC:
-        return Asked(wgmma_request.request_of(row, immediates), wgmma_rules.GATES, wgmma_request.row_of)
+        return RowRequest(wgmma_request.request_of(row, immediates), wgmma_rules.GATES, wgmma_request.row_of)
     if row.family == mma.FAMILY:
-        return Asked(mma_request.request_of(row, immediates), mma_rules.GATES, mma_request.row_of)
+        return RowRequest(mma_request.request_of(row, immediates), mma_rules.GATES, mma_request.row_of)
     if row.opcode in (tcgen05.MMA, tcgen05.MMA_WS):
-        return Asked(tcgen05_request.request_of(row), tcgen05_rules.GATES, tcgen05_request.row_of)
+        return RowRequest(tcgen05_request.request_of(row), tcgen05_rules.GATES, tcgen05_request.row_of)
     if row.family == wmma.FAMILY:
         gates = wmma_rules.GATES if row.opcode == wmma.MMA else wmma_rules.MOVE_GATES
-        return Asked(wmma_request.request_of(row), gates, wmma_request.row_of)
+        return RowRequest(wmma_request.request_of(row), gates, wmma_request.row_of)
     if row.family == tma_parts.FAMILY and (copied := tma_request.request_of(row)) is not None:
-        return Asked(copied, tma_rules.GATES, tma_request.row_of)
+        return RowRequest(copied, tma_rules.GATES, tma_request.row_of)
     return None
 
 
@@ -193,7 +193,7 @@ def check_names(row: Row, given: Collection[str]) -> None:
         OPERANDS.fail(instruction=row.ptx, wanted=", ".join(wanted) or "nothing", given=", ".join(given) or "nothing")
 
 
-def check_registers(row: Row, operand: Operand, given: int) -> None:
+def check_registers(row: Row, operand: RowOperand, given: int) -> None:
     """Raises instruction.operands unless `operand` has as many registers as were given."""
     if given != operand.count:
         said = f"{operand.count} register(s) of {operand.name}"

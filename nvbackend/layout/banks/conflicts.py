@@ -15,7 +15,7 @@ from nvbackend.diagnostics import Rule, user_facing
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.rules import ELEMENT_WIDTH
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout, SmemPtr
-from nvbackend.layout.drawing.svg import GROUP, Axis, Cell, grid, numbered, palette
+from nvbackend.layout.drawing.svg import GROUP, Axis, GridCell, grid, numbered, palette
 
 BANKS = 32
 BANK_BYTES = 4
@@ -154,13 +154,13 @@ class BankAccess:
         return self.svg()
 
 
-def _cell(served: tuple[int, tuple[int, ...]] | None, colours: Sequence[str]) -> Cell:
+def _cell(served: tuple[int, tuple[int, ...]] | None, colours: Sequence[str]) -> GridCell:
     if served is None:
-        return Cell()
+        return GridCell()
     word, threads = served
     hint = f"word {word} at byte {word * BANK_BYTES}: threads {', '.join(map(str, threads))}"
     more = (f"+{len(threads) - 1}",) if len(threads) > 1 else ()
-    return Cell((f"T{threads[0]}", *more), colours[threads[0]], hint)
+    return GridCell((f"T{threads[0]}", *more), colours[threads[0]], hint)
 
 
 @user_facing

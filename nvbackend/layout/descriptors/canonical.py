@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.words.smem_descriptor import CORE_ROWS, UNIT, Major
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle as SwizzleMode
+from nvbackend.intrinsics.words.smem_descriptor import CORE_ROWS, UNIT, Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05Swizzle
 from nvbackend.layout.algebra.layout import Layout
 from nvbackend.layout.algebra.simplify import coalesce

@@ -22,7 +22,7 @@ from nvbackend.layout.algebra.inttuple import Coordinate, IntTuple, is_outside, 
 from nvbackend.layout.algebra.layout import Layout, is_zero, joined
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout
 from nvbackend.layout.descriptors.canonical import FORMS, CanonicalForm, Stride
-from nvbackend.layout.descriptors.operand import Descriptor, Operand, Reader, operand_faults, operand_of
+from nvbackend.layout.descriptors.operand import Descriptor, DescriptorOperand, FormReader, operand_faults, operand_of
 from nvbackend.layout.descriptors.rules import ALIGNMENT, INDEX, LEADING_ADDRESS, NO_BASE, PATTERN, SWIZZLE_MODE
 
 
@@ -182,7 +182,7 @@ class _Fields:
     base: int
 
 
-def _fields(operand: Operand, address: int) -> _Fields:
+def _fields(operand: DescriptorOperand, address: int) -> _Fields:
     raise_all(_pattern_faults(operand, operand.offset))
     offsets = operand.offsets
     return _Fields(
@@ -194,7 +194,7 @@ def _fields(operand: Operand, address: int) -> _Fields:
     )
 
 
-def _pattern_faults(operand: Operand, offset: int) -> Iterator[Diagnostic]:
+def _pattern_faults(operand: DescriptorOperand, offset: int) -> Iterator[Diagnostic]:
     """Why the address bits of an operand that starts `offset` bytes on would run over; nothing without swizzle."""
     form, row = operand.form, operand.form.width * UNIT
     if not form.swizzle.bits:
@@ -209,7 +209,7 @@ def _pattern_faults(operand: Operand, offset: int) -> Iterator[Diagnostic]:
     yield PATTERN.diagnose(offset=offset, swizzle=form.name, problem=problem, period=form.period, row=row)
 
 
-def _base_offset(operand: Operand, address: int) -> int:
+def _base_offset(operand: DescriptorOperand, address: int) -> int:
     """Where the swizzle pattern starts, if not at a multiple of its period."""
     period = operand.form.period
     unit = period if operand.by_address else math.gcd(period, BASE_OFFSET_UNIT)
@@ -239,7 +239,7 @@ def desc_layout(
     plain, kind = Layout(shape), type(descriptor)
     raise_all(operand_faults(major, plain, element, kind))
     form = _form(major, descriptor)
-    raise_all(Reader(form, element, f"{shape[0]} x {shape[1]} elements").extent_faults(plain, kind))
+    raise_all(FormReader(form, element, f"{shape[0]} x {shape[1]} elements").extent_faults(plain, kind))
     if isinstance(descriptor, Tcgen05SmemDescriptor) and descriptor.leading_is_address:
         LEADING_ADDRESS.fail(given=descriptor.leading_byte_offset)
     offsets = {Stride.LBO: descriptor.leading_byte_offset, Stride.SBO: descriptor.stride_byte_offset}

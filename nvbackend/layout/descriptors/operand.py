@@ -32,7 +32,7 @@ _UMMA_TRANSPOSABLE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Operand:
+class DescriptorOperand:
     """An operand that the hardware reads: `form` with `offsets` in bytes, those that it uses.
 
     `offset` is the byte where element (0, 0) lies, before the swizzle. `by_address`: the swizzle is one of addresses.
@@ -49,24 +49,24 @@ class Operand:
 
     def in_chunks(self, mode: Layout) -> Layout:
         """A mode that leads from operand to operand, in chunks of 16 bytes. Raises descriptor.contiguous."""
-        raise_all(Reader(self.form, self.element, self.layout).unaligned(mode, "operands"))
+        raise_all(FormReader(self.form, self.element, self.layout).unaligned(mode, "operands"))
         return upcast(mode, CHUNK_BITS // self.element.bits)
 
 
-def operand_of(major: Major, layout: AnyLayout, element: ElementType, kind: type[Descriptor]) -> Operand:
+def operand_of(major: Major, layout: AnyLayout, element: ElementType, kind: type[Descriptor]) -> DescriptorOperand:
     """The operand that `layout` is, for descriptors of `kind`. Raises as `make_gmma_desc` says."""
     if not isinstance(major, Major) or not isinstance(layout, AnyLayout) or not isinstance(element, ElementType):
         raise TypeError("the boundary says which")
     raise_all(operand_faults(major, layout, element, kind))
     function, offset, inner, by_address = _parts(layout, element)
     form = _form(major, layout, function, kind)
-    reader = Reader(form, element, layout)
+    reader = FormReader(form, element, layout)
     must_be_known(inner, "the descriptor")
     raise_all(reader.extent_faults(inner, kind))
     raise_all(reader.contiguity_faults(inner, offset))
     chunks = upcast(coalesce(inner, (1, 1)), CHUNK_BITS // element.bits)
     offsets, row = reader.read(chunks)
-    return Operand(form, element, layout, offset * element.bits // BYTE_BITS, by_address, offsets, row)
+    return DescriptorOperand(form, element, layout, offset * element.bits // BYTE_BITS, by_address, offsets, row)
 
 
 def operand_faults(
@@ -122,7 +122,7 @@ def _form(major: Major, layout: AnyLayout, function: Swizzle | None, kind: type[
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class FormReader:
     """A check of a layout against a form, and the words for its result."""
 
     form: CanonicalForm

@@ -26,7 +26,7 @@ from nvbackend.intrinsics.words.smem_descriptor import (
     UNIT,
     Major,
     SmemDescriptor,
-    Swizzle,
+    SwizzleMode,
     element_faults,
 )
 from nvbackend.layout.algebra.composition import composition
@@ -56,7 +56,7 @@ TMA_BOX_LIMIT = 256
 
 
 @dataclass(frozen=True, slots=True)
-class TmaCopy:
+class BoxCopy:
     """One TMA copy of a tile: it fills `byte_offset` on from the tile's start with the box at element (row, column)."""
 
     panel: int
@@ -75,13 +75,13 @@ class SmemLayout:
     """
 
     major: Major
-    swizzle: Swizzle
+    swizzle: SwizzleMode
     element: ElementType
     rows: int
     columns: int
 
     def __post_init__(self) -> None:
-        kinds = (Major, Swizzle, ElementType, int, int)
+        kinds = (Major, SwizzleMode, ElementType, int, int)
         given = (self.major, self.swizzle, self.element, self.rows, self.columns)
         if not all(map(isinstance, given, kinds)):
             raise TypeError("the boundary says which")  # any other object would pass for the other major
@@ -96,7 +96,9 @@ class SmemLayout:
             if extent > 0 and extent % step == 0:
                 continue
             fitting = [
-                f", or {mode} swizzle" for mode in Swizzle if extent > 0 and extent % self._extent_step(mode)[axis] == 0
+                f", or {mode} swizzle"
+                for mode in SwizzleMode
+                if extent > 0 and extent % self._extent_step(mode)[axis] == 0
             ]
             yield rule.diagnose(
                 major=self.major,
@@ -111,7 +113,7 @@ class SmemLayout:
         if size > most:
             yield SIZE.diagnose(rows=self.rows, columns=self.columns, element=self.element, bytes=size, most=most)
 
-    def _extent_step(self, swizzle: Swizzle) -> tuple[int, int]:
+    def _extent_step(self, swizzle: SwizzleMode) -> tuple[int, int]:
         """What rows and columns must be multiples of under `swizzle`: whole panels, core matrices and MMA K steps."""
         panel = self._elements_in(swizzle.bytes)
         mma_k = K_BITS // self.element.bits
@@ -126,7 +128,7 @@ class SmemLayout:
     def layout(self) -> ComposedLayout:
         """(M or N, K) to elements, CuTe's sA or sB: atoms over the strided dimension, then panels.
 
-        That of `SmemLayout(Major.K, Swizzle.B128, f16, 128, 64)` is
+        That of `SmemLayout(Major.K, SwizzleMode.B128, f16, 128, 64)` is
         `Sw<3,4,3> o smem_ptr o ((_8,_16),(_64,_1)):((_64,_512),(_1,_0))`.
         """
         return _layout(self)
@@ -319,7 +321,7 @@ class SmemLayout:
         return max(extent for extent in extents if self._strided % extent == 0), self.panel_extent
 
     @property
-    def tma_copies(self) -> tuple[TmaCopy, ...]:
+    def tma_copies(self) -> tuple[BoxCopy, ...]:
         """The copies of `tma_box` that fill the tile, in the order of their addresses."""
         part, across = self.tma_box
         starts = (
@@ -327,7 +329,7 @@ class SmemLayout:
             for panel in range(self.panels)
             for strided in range(0, self._strided, part)
         )
-        return tuple(TmaCopy(panel, self._linear(row, column), row, column) for panel, row, column in starts)
+        return tuple(BoxCopy(panel, self._linear(row, column), row, column) for panel, row, column in starts)
 
     def arrange(self, matrix: numpy.ndarray[Any, Any]) -> numpy.typing.NDArray[numpy.uint8]:
         """The tile's bytes when it holds `matrix`, of shape (rows, columns) with the element's size an item.

@@ -12,8 +12,14 @@ from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing, with_article
 from nvbackend.intrinsics.row.types import ElementType
-from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_SHIFT, CORE_ROWS, UNIT, Major, element_faults
-from nvbackend.intrinsics.words.smem_descriptor import Swizzle as SwizzleMode
+from nvbackend.intrinsics.words.smem_descriptor import (
+    ADDRESS_SHIFT,
+    CORE_ROWS,
+    UNIT,
+    Major,
+    SwizzleMode,
+    element_faults,
+)
 from nvbackend.layout.algebra.layout import Layout, size
 from nvbackend.layout.algebra.recast import upcast
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, ComposedLayout, SmemPtr, Swizzle
@@ -30,7 +36,7 @@ def swizzle_function(mode: SwizzleMode) -> Swizzle:
 def gmma_atom(major: Major, swizzle: SwizzleMode, element: ElementType | int) -> ComposedLayout:
     """The atom of an operand: (M or N, K), contiguous along `major`, one row of the swizzle pattern wide, 8 rows.
 
-    `element` is a type or its width in bits. `gmma_atom(Major.MN, Swizzle.B128, f16)` is
+    `element` is a type or its width in bits. `gmma_atom(Major.MN, SwizzleMode.B128, f16)` is
     `Sw<3,4,3> o smem_ptr o (_64,_8):(_1,_64)`. Raises layout-algebra.recast for widths that do not divide a row.
     CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp; measured on an H200.
     """
@@ -116,8 +122,8 @@ def check_tile(
 ) -> None:
     """Raises all that `tile_faults` finds: of a tile of (bM, bK) or (bN, bK) elements, for operands of (64 or N, K).
 
-    `check_tile(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16))` raises tile.mma-atom alone: 32 is two swizzle atoms of
-    16, and half an instruction. Raises tile.mma-atom, tile.swizzle-atom, layout.major, layout.element.
+    `check_tile(Major.MN, SwizzleMode.B32, f16, (32, 64), (64, 16))` raises tile.mma-atom alone: 32 is two swizzle atoms
+    of 16, and half an instruction. Raises tile.mma-atom, tile.swizzle-atom, layout.major, layout.element.
     CUTLASS include/cute/atom/mma_traits_sm90_gmma.hpp (GMMA layout atoms).
     """
     raise_all(tile_faults(major, swizzle, element, tile, instruction))

@@ -39,7 +39,7 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridCell:
     """A cell of a grid: lines of text, its colour, and what a viewer shows where the mouse points at it."""
 
     lines: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def _colour(hue: int, lightness: float) -> str:
 
 def table(title: str, rows: Sequence[Sequence[int]]) -> str:
     """An SVG document: a title, and a table of numbers with row and column numbers, shaded by the numbers modulo 8."""
-    cells = [[Cell((str(number),), SHADES[number % len(SHADES)]) for number in row] for row in rows]
+    cells = [[GridCell((str(number),), SHADES[number % len(SHADES)]) for number in row] for row in rows]
     return grid((title,), cells)
 
 
@@ -96,7 +96,7 @@ def numbered(count: int, name: str = "") -> Axis:
 
 def grid(
     headings: Sequence[str],
-    cells: Sequence[Sequence[Cell]],
+    cells: Sequence[Sequence[GridCell]],
     down: Axis | None = None,
     across: Axis | None = None,
     legend: Sequence[tuple[str, str]] = (),
@@ -175,12 +175,12 @@ def _text(kind: str, text: str, x: float, y: float, *, anchor: str = "") -> str:
     return f'<text class="{kind}" x="{x:g}" y="{y:g}" fill="#444"{start}>{escape(text)}</text>'
 
 
-def _box(cell: Cell, x: float, y: float, width: float, height: float) -> str:
+def _box(cell: GridCell, x: float, y: float, width: float, height: float) -> str:
     place = f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{cell.fill}"'
     return f"{place}><title>{escape(cell.hint)}</title></rect>" if cell.hint else f"{place}/>"
 
 
-def _words(cell: Cell, x: float, middle: float) -> str:
+def _words(cell: GridCell, x: float, middle: float) -> str:
     first = middle - _LINE * (len(cell.lines) - 1) / 2 + _FONT / 3
     if len(cell.lines) == 1:
         return f'<text class="cell" x="{x:g}" y="{first:g}">{escape(cell.lines[0])}</text>'

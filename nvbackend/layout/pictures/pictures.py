@@ -10,7 +10,7 @@ from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout.algebra.inttuple import modes, product
 from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout
 from nvbackend.layout.banks.conflicts import BANK_BYTES, BANKS, byte_addresses
-from nvbackend.layout.drawing.svg import GROUP, HUES, Axis, Cell, Picture, check_size, grid, numbered, palette
+from nvbackend.layout.drawing.svg import GROUP, HUES, Axis, GridCell, Picture, check_size, grid, numbered, palette
 
 MOST_HOLDERS = 2
 """Threads named in a cell that more than one thread has; the others are in its hint."""
@@ -131,19 +131,19 @@ def _named(thread: int, group: int | None) -> str:
     return f"{_letter(group)}{number}" + (f" T{inside}" if group > 1 else "")
 
 
-def _holders(holders: Sequence[tuple[int, int]], group: int | None) -> Cell:
+def _holders(holders: Sequence[tuple[int, int]], group: int | None) -> GridCell:
     if not holders:
-        return Cell()
+        return GridCell()
     first = holders[0][0]
     colours = palette()
     fill = colours[first % len(colours)] if group is None else _group_colour(first // group)
     hint = ", ".join(f"{_named(thread, group)} V{value}" for thread, value in holders)
     if len(holders) == 1:
         (thread, value), *_ = holders
-        return Cell((_named(thread, group), f"V{value}"), fill, hint)
+        return GridCell((_named(thread, group), f"V{value}"), fill, hint)
     shown = tuple(f"{_named(thread, group)} V{value}" for thread, value in holders[:MOST_HOLDERS])
     more = (f"+{len(holders) - MOST_HOLDERS}",) if len(holders) > MOST_HOLDERS else ()
-    return Cell((*shown, *more), fill, hint)
+    return GridCell((*shown, *more), fill, hint)
 
 
 @user_facing
@@ -163,9 +163,9 @@ def banks(layout: AnyLayout, element_bits: int) -> Picture:
     return Picture(grid(headings, cells, numbered(rows), numbered(len(cells[0])), _bank_legend()))
 
 
-def _bank(place: float, colours: Sequence[str]) -> Cell:
+def _bank(place: float, colours: Sequence[str]) -> GridCell:
     word = int(place // BANK_BYTES)
-    return Cell((str(word % BANKS),), colours[word % BANKS], f"byte {place:g}, word {word}")
+    return GridCell((str(word % BANKS),), colours[word % BANKS], f"byte {place:g}, word {word}")
 
 
 @user_facing
@@ -199,11 +199,11 @@ def memory(layout: AnyLayout, element_bits: int) -> Picture:
     return Picture(grid(headings, cells, Axis(labels, "byte"), numbered(BANKS, "bank"), _bank_legend()))
 
 
-def _word(word: int, index: int | None, rows: int, colours: Sequence[str], plain: Sequence[float]) -> Cell:
+def _word(word: int, index: int | None, rows: int, colours: Sequence[str], plain: Sequence[float]) -> GridCell:
     if index is None:
-        return Cell()
+        return GridCell()
     place = f"{index % rows},{index // rows}"
-    return Cell((place,), colours[int(plain[index] // BANK_BYTES) % BANKS], f"byte {word * BANK_BYTES}: ({place})")
+    return GridCell((place,), colours[int(plain[index] // BANK_BYTES) % BANKS], f"byte {word * BANK_BYTES}: ({place})")
 
 
 def _rows(layout: AnyLayout) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, Pointer, Swizzle, TensorMap, f16, f32, f64, i32
+from nvbackend import Major, Pointer, SwizzleMode, TensorMap, f16, f32, f64, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Scalar
@@ -84,7 +84,7 @@ def test_global_memory_is_not_in_a_peer() -> None:
 
 
 def test_a_box_goes_to_the_address_of_a_tile() -> None:
-    layout = nvb.SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+    layout = nvb.SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 
     def load(k, place):
         tile, full = k.shared_tile(layout), k.mbarrier.array(1, 1)
@@ -150,7 +150,7 @@ def test_an_option_that_there_is_not(call, name) -> None:
     assert "ptxas_level" in text
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(Swizzle.B64, 64), (Swizzle.NONE, 0), ("64", 128)])
+@pytest.mark.parametrize(("given", "wanted"), [(SwizzleMode.B64, 64), (SwizzleMode.NONE, 0), ("64", 128)])
 def test_a_swizzle_is_its_number(given, wanted) -> None:
     def made(swizzle):
         return KernelBuilder("k", "sm_90a", threads=32, parameters=[Parameter("a", TensorMap(f16, (8, 8), swizzle))])
@@ -265,7 +265,7 @@ def test_a_mask_past_the_cluster_is_all_that_is_told(mask) -> None:
     """Which CTAs such a copy reaches is open, so nothing is said of their bytes."""
 
     def loaded(k, mask):
-        layout = nvb.SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+        layout = nvb.SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
         tile, full = k.shared_tile(layout), k.mbarrier.array(1, 1)
         k.mbarrier.ready()
         with k.one_thread():

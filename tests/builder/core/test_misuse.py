@@ -54,7 +54,11 @@ def builder() -> KernelBuilder:
         (lambda k: k.wgmma.accumulator(64).set((1.0, "x") * 16), "value.kind", "'x'"),
         (lambda k: select_wgmma("m64n64k16", k.target), "call.argument", "request is 'm64n64k16', a str"),
         (lambda k: select_wgmma(REQUEST, "sm_90a"), "call.argument", "target is 'sm_90a', a str, and takes Target"),
-        (lambda k: nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 8 << 40, 64), "layout.size", "reaches 262144"),
+        (
+            lambda k: nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 8 << 40, 64),
+            "layout.size",
+            "reaches 262144",
+        ),
         (lambda k: nvb.SmemDescriptor(16.0, 16, 16), "descriptor.range", "16.0"),
         (lambda k: k.arguments[0].steps(64, 10**5000), "call.argument", "has a number of 16610 bits"),
         (lambda k: k.arguments[0].steps(64, 10**5000), "call.argument", "Address.steps: "),

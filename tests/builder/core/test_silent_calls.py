@@ -7,7 +7,7 @@ import re
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, Swizzle, f16, f32, i32, u8
+from nvbackend import Major, SwizzleMode, f16, f32, i32, u8
 from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, static_limit
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.isel.target.target import dotted
@@ -15,7 +15,7 @@ from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.ptxas import assemble, witnessed
 
 A = TensorMap(f16, box=(64, 64))
-TILE = nvb.SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+TILE = nvb.SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 HOPPER_LIMIT = 232448  # bytes: CUDA C++ Programming Guide, compute capability 9.0
 
 

@@ -32,7 +32,7 @@ def region(k, tile, acc):
 def test_calls_emit_where_the_owners_builder_stands():
     module, builder, function = foreign()
     k = nvb.attach(builder, "sm_90a", threads=128)
-    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
     acc = k.wgmma.accumulator(64)
     loop, done = function.append_basic_block("own.loop"), function.append_basic_block("own.done")
     builder.branch(loop)
@@ -52,7 +52,7 @@ def test_calls_emit_where_the_owners_builder_stands():
 def test_the_owners_control_flow_is_followed():
     _, builder, function = foreign()
     k = nvb.attach(builder, "sm_90a", threads=128)
-    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
     acc = k.wgmma.accumulator(64)
     with k.wgmma.group(in_flight=1):
         k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))

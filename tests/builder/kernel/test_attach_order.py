@@ -6,7 +6,7 @@ import pytest
 from llvmlite import ir
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 
 
 def multiplied():
@@ -14,7 +14,7 @@ def multiplied():
     function = ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "attached")
     place = ir.IRBuilder(function.append_basic_block("entry"))
     k = nvb.attach(place, "sm_90a", threads=128)
-    tile = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
+    tile = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64))
     acc = k.wgmma.accumulator(64)
     with k.wgmma.group(in_flight=1):
         k.wgmma.mma_async(acc, tile, tile, nvb.wgmma.mma_async("m64n64k16", f16, f16, f32))

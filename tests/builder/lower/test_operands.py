@@ -22,7 +22,7 @@ def builder(name="operands"):
 
 
 def multiply(k, acc, request=REQUEST, a=None, **options):
-    layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+    layout = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
     with k.wgmma.group():
         k.wgmma.mma_async(acc, a or k.shared_tile(layout), k.shared_tile(layout), request, **options)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 from tests.support.barriers import barrier_of_somebody
 from tests.support.said import said
 
-LAYOUT = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+LAYOUT = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 REQUEST = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 
 
@@ -58,7 +58,7 @@ def test_misuse_is_a_diagnostic_at_the_line(broken, rule, says):
 
 def test_the_box_that_the_fix_names_is_one():
     """A box has at most 256 elements a dimension: a tile of more rows takes several."""
-    layout = SmemLayout(Major.K, Swizzle.B128, f16, 512, 64)
+    layout = SmemLayout(Major.K, SwizzleMode.B128, f16, 512, 64)
     k, _, _, t = builder(box=(64, 32))
     with pytest.raises(nvb.DiagnosticError) as caught:
         load(k, t, layout=layout)

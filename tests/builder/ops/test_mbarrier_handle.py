@@ -9,11 +9,11 @@ import pytest
 import nvbackend as nvb
 from nvbackend import MbarrierKind, f16, u8
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer, TensorMap
 
-TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 
 
 def kernel(target: str = "sm_90a", cluster: int = 1) -> KernelBuilder:

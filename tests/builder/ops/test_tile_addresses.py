@@ -7,14 +7,14 @@ import itertools
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, tf32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, tf32
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from tests.support.ir_addresses import evaluate, instructions, pointer_of
 
-LAYOUTS = [SmemLayout(major, swizzle, f16, 128, 64) for major in Major for swizzle in Swizzle]
-LAYOUTS += [SmemLayout(Major.K, swizzle, tf32, 64, 64) for swizzle in Swizzle]
-EIGHT_BITS = [SmemLayout(Major.K, swizzle, nvb.s8, 64, 128) for swizzle in Swizzle]
+LAYOUTS = [SmemLayout(major, swizzle, f16, 128, 64) for major in Major for swizzle in SwizzleMode]
+LAYOUTS += [SmemLayout(Major.K, swizzle, tf32, 64, 64) for swizzle in SwizzleMode]
+EIGHT_BITS = [SmemLayout(Major.K, swizzle, nvb.s8, 64, 128) for swizzle in SwizzleMode]
 
 
 def tile_of(layout: SmemLayout) -> tuple[KernelBuilder, SharedTile]:
@@ -80,7 +80,7 @@ def test_rows_of_a_part_end_with_it():
 @pytest.mark.parametrize("block", [0, 1, 3])
 @pytest.mark.parametrize("known", [True, False], ids=["a number", "a value"])
 def test_rows_of_a_block_are_those_of_the_tile(block, known):
-    layout = SmemLayout(Major.K, Swizzle.B64, f16, 128, 32)
+    layout = SmemLayout(Major.K, SwizzleMode.B64, f16, 128, 32)
     k, tile = tile_of(layout)
     number = block if known else k.thread_id()
     part = tile.rows_from(number, 32)

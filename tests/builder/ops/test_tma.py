@@ -22,7 +22,7 @@ def loads(k):
     return [found for found in k.machine.instructions() if found.opcode == "cp.async.bulk.tensor"]
 
 
-def layout(rows, columns, swizzle=nvb.Swizzle.B128, major=nvb.Major.K):
+def layout(rows, columns, swizzle=nvb.SwizzleMode.B128, major=nvb.Major.K):
     return nvb.SmemLayout(major, swizzle, f16, rows, columns)
 
 
@@ -53,7 +53,7 @@ def test_boxes_of_a_tile_begin_at_multiples_of_128(rows, said):
     found = []
     with k.one_thread():
         try:
-            k.tma.load(k.shared_tile(layout(8, 16, swizzle=nvb.Swizzle.NONE)), source, (0, 0), barrier)
+            k.tma.load(k.shared_tile(layout(8, 16, swizzle=nvb.SwizzleMode.NONE)), source, (0, 0), barrier)
         except nvb.DiagnosticError as error:
             found = [one.rule_id for one in error.diagnostics]
     assert found == said

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
-from nvbackend import DiagnosticError, Major, SmemLayout, Swizzle, f16, f32, i32, u32
+from nvbackend import DiagnosticError, Major, SmemLayout, SwizzleMode, f16, f32, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
@@ -70,7 +70,7 @@ NAMED = {
     "accumulator": multiplied,
     "registers": kept,
     "barriers": lambda k, name: k.mbarrier.array(1, 128, name=name),
-    "tile": lambda k, name: k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64), name=name),
+    "tile": lambda k, name: k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64), name=name),
 }
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import DiagnosticError, Major, TensorMap, bf16, f16
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, Major, SwizzleMode, TensorMap, bf16, f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout, gmma_atom, tile_to_shape
 from nvbackend.signature import Im2col, Parameter
@@ -19,7 +18,7 @@ STAGES = 2
 class Scene:
     """A kernel with a map and a ring of two tiles of 128 x 64, laid out for wgmma."""
 
-    def __init__(self, major=Major.K, mode=Mode.B128, cluster=1, kind=None, multicast=1):
+    def __init__(self, major=Major.K, mode=SwizzleMode.B128, cluster=1, kind=None, multicast=1):
         atom, order = gmma_atom(major, mode, f16), (1, 2, 3) if major is Major.K else (2, 1, 3)
         self.layout = tile_to_shape(atom, (128, 64), order[:2])
         self.copy = make_tma_copy(f16, GLOBAL[major], self.layout, multicast=multicast)
@@ -47,7 +46,7 @@ def loads(text):
     return sum("call" in line and "g2s.tile.2d" in line for line in text.splitlines())
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", SwizzleMode)
 @pytest.mark.parametrize("major", Major)
 def test_a_tile_is_loaded_as_box_by_box(major, mode):
     one, other = Scene(major, mode), Scene(major, mode)
@@ -118,7 +117,7 @@ def of_pixels():
 
 def to_another_layout():
     scene = Scene()
-    scene.tile = scene.k.tensor(scene.ring.address, tile_to_shape(gmma_atom(Major.K, Mode.B64, f16), (128, 64)))
+    scene.tile = scene.k.tensor(scene.ring.address, tile_to_shape(gmma_atom(Major.K, SwizzleMode.B64, f16), (128, 64)))
     load(scene)
 
 
@@ -129,7 +128,7 @@ def to_half_the_tile():
 
 
 def to_rows_at_a_run_time_distance():
-    scene = Scene(mode=Mode.NONE)
+    scene = Scene(mode=SwizzleMode.NONE)
     scene.tile = scene.k.tensor(scene.ring.address, Layout((128, 64), (scene.k.thread_id() * 8, 1)))
     load(scene)
 

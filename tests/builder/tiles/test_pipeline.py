@@ -37,7 +37,7 @@ def test_the_tile_order_visits_every_tile_once_in_groups_of_rows(rows, columns, 
 
 
 def ring(k, **options):
-    layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+    layout = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
     return k.pipeline(options.pop("stages", 2), 1, a=layout, **options)
 
 

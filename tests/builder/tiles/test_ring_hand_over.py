@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16
+from nvbackend import Major, SmemLayout, SwizzleMode, f16
 from nvbackend.layout import Layout, gmma_atom, tile_to_shape
 from nvbackend.signature import Parameter, Pointer
 from nvbackend.tiled import make_tma_copy
@@ -22,7 +22,7 @@ from tests.support.cta_interpreter import Recorded
 
 STEPS = 5
 ROWS, COLUMNS = 16, 16
-TILE = SmemLayout(Major.K, Swizzle.B32, f16, ROWS, COLUMNS)
+TILE = SmemLayout(Major.K, SwizzleMode.B32, f16, ROWS, COLUMNS)
 
 
 def numbers(rows: int, columns: int, first: int = 1) -> np.ndarray:
@@ -113,15 +113,15 @@ def test_at_the_end_every_stage_has_come_back(stages: int) -> None:
 
 
 COPIES = {
-    "one box": ((16, 16), Major.K, Swizzle.B32, (16, 16), 1),
-    "boxes of half the rows": ((32, 16), Major.K, Swizzle.B32, (16, 16), 1),
-    "panels beside each other": ((16, 64), Major.K, Swizzle.B64, (16, 32), 1),
-    "panels of several boxes": ((32, 64), Major.K, Swizzle.B64, (8, 32), 1),
-    "MN-major": ((32, 16), Major.MN, Swizzle.B64, (16, 32), 1),
-    "MN-major panels of several boxes": ((64, 16), Major.MN, Swizzle.B64, (8, 32), 1),
-    "multicast to two": ((32, 16), Major.K, Swizzle.B32, (16, 16), 2),
-    "multicast of panels to two": ((32, 64), Major.K, Swizzle.B64, (8, 32), 2),
-    "multicast to three": ((48, 16), Major.K, Swizzle.B32, (8, 16), 3),
+    "one box": ((16, 16), Major.K, SwizzleMode.B32, (16, 16), 1),
+    "boxes of half the rows": ((32, 16), Major.K, SwizzleMode.B32, (16, 16), 1),
+    "panels beside each other": ((16, 64), Major.K, SwizzleMode.B64, (16, 32), 1),
+    "panels of several boxes": ((32, 64), Major.K, SwizzleMode.B64, (8, 32), 1),
+    "MN-major": ((32, 16), Major.MN, SwizzleMode.B64, (16, 32), 1),
+    "MN-major panels of several boxes": ((64, 16), Major.MN, SwizzleMode.B64, (8, 32), 1),
+    "multicast to two": ((32, 16), Major.K, SwizzleMode.B32, (16, 16), 2),
+    "multicast of panels to two": ((32, 64), Major.K, SwizzleMode.B64, (8, 32), 2),
+    "multicast to three": ((48, 16), Major.K, SwizzleMode.B32, (8, 16), 3),
 }
 
 
@@ -185,7 +185,7 @@ def test_a_tile_goes_to_where_it_was_asked_to(case: str) -> None:
 @pytest.mark.parametrize("cluster", [1, 2, 4])
 def test_the_boxes_of_a_copy_are_shared_out(cluster: int) -> None:
     """`k.copy` of a tile by several CTAs: all have all of it, each element read through its layout."""
-    layout = tile_to_shape(gmma_atom(Major.K, Swizzle.B64, f16), (32, 64))
+    layout = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B64, f16), (32, 64))
     boxes = make_tma_copy(f16, Layout((128, 256), (256, 1)), layout, multicast=cluster)
     parameters = [Parameter("matrix", nvb.TensorMap(f16, boxes.map_box, boxes.swizzle))]
     k = Recorded("copy", "sm_90a", threads=32, cluster=cluster, parameters=parameters)
@@ -200,7 +200,7 @@ def test_the_boxes_of_a_copy_are_shared_out(cluster: int) -> None:
     k.finish()
     matrix = numbers(128, 256)
     found = Cluster(k, {"matrix": TensorMap(matrix, boxes.map_box, boxes.swizzle)}).run()
-    tile = SmemLayout(Major.K, Swizzle.B64, f16, 32, 32)  # the panels of 64 bytes a row lie one behind the other
+    tile = SmemLayout(Major.K, SwizzleMode.B64, f16, 32, 32)  # the panels of 64 bytes a row lie one behind the other
     for rank in range(cluster):
         memory = found.memory(rank)
         for row in range(32):

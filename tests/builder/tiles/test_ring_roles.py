@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16
+from nvbackend import Major, SmemLayout, SwizzleMode, f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from tests.support.said import said
 
-LAYOUT = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+LAYOUT = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 
 
 def builder(threads=384):

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, Major, Pointer, f16, f32, i32, u8
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, Major, Pointer, SwizzleMode, f16, f32, i32, u8
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout, Swizzle, make_ordered_layout
 from nvbackend.signature import Parameter, Scalar
@@ -156,7 +155,7 @@ def test_loads_of_every_width_assemble(element, bits):
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("major", Major)
 def test_boxes_of_a_tile_assemble(major, whole):
-    kind, body = tma_boxes(major, Mode.B64, (2, 1) if major is Major.MN else (1, 2), whole)
+    kind, body = tma_boxes(major, SwizzleMode.B64, (2, 1) if major is Major.MN else (1, 2), whole)
     text = build(body, threads=THREADS, extra=[Parameter("tensor_map", kind)]).compile().ptx
     assert text.count("cp.async.bulk.tensor.2d.shared::cluster.global") == {Major.K: 2, Major.MN: 4}[major]
 

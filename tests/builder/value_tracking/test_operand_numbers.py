@@ -15,20 +15,20 @@ import nvbackend as nvb
 from nvbackend import i32, u8, u64
 from nvbackend.codegen.ptxas import assemble as cubin_of
 from nvbackend.intrinsics.catalogue import rows
-from nvbackend.intrinsics.row.row import Intrinsic, Operand, RegisterClass, Row
+from nvbackend.intrinsics.row.row import Intrinsic, RegisterClass, Row, RowOperand
 from tests.support.ptxas import assemble
 from tests.support.rows import compile_batch, joined, kernel_text, newest_target
 from tests.support.runtime import rules
 
 NUMBERS = (0, -1, 1, 17, 33, 255, 1 << 20, -(1 << 31))
 BATCH = 64
-Case = tuple[Row, Operand, int]
+Case = tuple[Row, RowOperand, int]
 
 
 @functools.cache
-def kinds() -> tuple[tuple[Row, Operand], ...]:
+def kinds() -> tuple[tuple[Row, RowOperand], ...]:
     """The integer operands that LLVM could write as immediates, one of those that differ in more than a shape."""
-    found: dict[object, tuple[Row, Operand]] = {}
+    found: dict[object, tuple[Row, RowOperand]] = {}
     for row in rows():
         for one in row.inputs if isinstance(row.lowering, Intrinsic) else ():
             if one.register in (RegisterClass.B16, RegisterClass.B32, RegisterClass.B64):

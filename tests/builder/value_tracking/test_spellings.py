@@ -17,7 +17,7 @@ from nvbackend.builder.thread_tables.thread_set import ThreadSet
 from nvbackend.builder.values.values import Value
 
 THREADS = 128
-LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 MAP = nvb.TensorMap(f16, box=(64, 64))
 Spelling = Callable[[KernelBuilder, Value], Value]
 

@@ -12,14 +12,14 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend.intrinsics.catalogue import rows
-from nvbackend.intrinsics.row.row import Operand, RegisterClass, Role, Row
+from nvbackend.intrinsics.row.row import RegisterClass, Role, Row, RowOperand
 from nvbackend.isel.target.target import Target
 from tests.support.ptxas import assemble
 from tests.support.row_bench import Bench
 from tests.support.row_calls import held
 from tests.support.rows import compile_batch, joined, kernel_text, newest_target
 
-Case = tuple[Row, Operand]
+Case = tuple[Row, RowOperand]
 ROWS_A_KERNEL = 100
 
 
@@ -39,7 +39,7 @@ def kinds() -> tuple[Case, ...]:
     return tuple(found.values())
 
 
-def illegal(operand: Operand) -> list[object]:
+def illegal(operand: RowOperand) -> list[object]:
     """Beside the legal values, beyond every width, and of other kinds."""
     assert operand.values is not None
     first = operand.values[0]
@@ -94,9 +94,9 @@ def test_legal_values_fit_the_registers_they_stand_for() -> None:
 
 def test_only_immediates_have_legal_values_and_all_of_them_do() -> None:
     with pytest.raises(ValueError, match="half_split"):
-        Operand("half_split", RegisterClass.B64, Role.IMMEDIATE)
+        RowOperand("half_split", RegisterClass.B64, Role.IMMEDIATE)
     with pytest.raises(ValueError, match="word"):
-        Operand("word", RegisterClass.B32, values=(0, 1))
+        RowOperand("word", RegisterClass.B32, values=(0, 1))
 
 
 def _extremes() -> list[tuple[Target, str]]:

@@ -11,7 +11,7 @@ import pytest
 from llvmlite import binding
 
 from nvbackend.intrinsics.row import types
-from nvbackend.intrinsics.row.types import BY_NAME, ELEMENT_TYPES, ElementType, Kind
+from nvbackend.intrinsics.row.types import BY_NAME, ELEMENT_TYPES, ElementType, NumberKind
 from tests.support.ptxas import assemble
 
 WITNESSES = {
@@ -102,9 +102,9 @@ def test_bits(element: ElementType) -> None:
 @each_type
 def test_kind_says_what_numpy_says(element: ElementType) -> None:
     if element.name in ("b1", "pred"):
-        assert element.kind is Kind.BITS
+        assert element.kind is NumberKind.BITS
     elif element.name in ("ue8m0", "ue4m3"):
-        assert element.kind is Kind.SCALE
+        assert element.kind is NumberKind.SCALE
     elif element.name == "tf32":
         assert element.is_float
     else:

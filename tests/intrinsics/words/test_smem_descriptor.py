@@ -15,22 +15,22 @@ from nvbackend.intrinsics.words.smem_descriptor import (
     ADDRESS_SHIFT,
     WORD,
     SmemDescriptor,
-    Swizzle,
+    SwizzleMode,
     advance,
     advance_units,
 )
 from nvbackend.tileiras.descriptor import TileirasDescriptor
 
-SWIZZLE_CODES = {Swizzle.NONE: 0, Swizzle.B128: 1, Swizzle.B64: 2, Swizzle.B32: 3}
-SWIZZLE_WIDTHS = {Swizzle.NONE: 16, Swizzle.B128: 128, Swizzle.B64: 64, Swizzle.B32: 32}
-SWIZZLE_MASKS = {Swizzle.NONE: 0, Swizzle.B128: 0x70, Swizzle.B64: 0x30, Swizzle.B32: 0x10}
+SWIZZLE_CODES = {SwizzleMode.NONE: 0, SwizzleMode.B128: 1, SwizzleMode.B64: 2, SwizzleMode.B32: 3}
+SWIZZLE_WIDTHS = {SwizzleMode.NONE: 16, SwizzleMode.B128: 128, SwizzleMode.B64: 64, SwizzleMode.B32: 32}
+SWIZZLE_MASKS = {SwizzleMode.NONE: 0, SwizzleMode.B128: 0x70, SwizzleMode.B64: 0x30, SwizzleMode.B32: 0x10}
 FIELD_BITS = sum(
     1 << bit for low, high in ((0, 13), (16, 29), (32, 45), (49, 51), (62, 63)) for bit in range(low, high + 1)
 )
 SEED_BITS = sum(1 << bit for low, high in ((0, 48), (52, 53)) for bit in range(low, high + 1))
 
 chunks = st.integers(0, 0x3FFF)
-swizzles = st.sampled_from(Swizzle)
+swizzles = st.sampled_from(SwizzleMode)
 descriptors = st.builds(
     SmemDescriptor,
     chunks.map(lambda chunk: chunk * 16),
@@ -168,21 +168,21 @@ def test_advance_units_refuses_elements_and_shifted_strides(stride: int) -> None
 
 
 @given(swizzles, st.integers(0, 2**18 - 1))
-def test_swizzle_is_the_documented_xor_and_an_involution(swizzle: Swizzle, address: int) -> None:
+def test_swizzle_is_the_documented_xor_and_an_involution(swizzle: SwizzleMode, address: int) -> None:
     swizzled = address ^ ((address >> 3) & SWIZZLE_MASKS[swizzle])
     assert swizzle.apply(address) == swizzled
     assert swizzle.apply(swizzled) == address
 
 
-@pytest.mark.parametrize("swizzle", Swizzle)
-def test_swizzle_repeats_after_its_period_and_not_sooner(swizzle: Swizzle) -> None:
+@pytest.mark.parametrize("swizzle", SwizzleMode)
+def test_swizzle_repeats_after_its_period_and_not_sooner(swizzle: SwizzleMode) -> None:
     width = SWIZZLE_WIDTHS[swizzle]
     pattern = [swizzle.apply(address) - address for address in range(0, 4096, 16)]
     shorter = [step for step in range(1, 128) if pattern[step:] == pattern[:-step]]
     assert shorter[0] * 16 == swizzle.period
     assert swizzle.period == {16: 16, 32: 256, 64: 512, 128: 1024}[width]
     assert (swizzle.bytes, swizzle.span) == (width, 0 if width == 16 else width)
-    assert Swizzle.from_code(SWIZZLE_CODES[swizzle]) is swizzle
+    assert SwizzleMode.from_code(SWIZZLE_CODES[swizzle]) is swizzle
 
 
 # The seed's word.
@@ -191,7 +191,7 @@ WORKED_EXAMPLE = 0x0010_0000_0200_1000
 
 
 def test_worked_example_of_the_seed_goes_round() -> None:
-    fields = TileirasDescriptor(start_addr=0x1000, lbo=2048, sbo=0, base_offset=0, swizzle_mode=Swizzle.B128)
+    fields = TileirasDescriptor(start_addr=0x1000, lbo=2048, sbo=0, base_offset=0, swizzle_mode=SwizzleMode.B128)
     assert fields.encode() == WORKED_EXAMPLE
     assert TileirasDescriptor.decode(WORKED_EXAMPLE) == fields
 
@@ -222,7 +222,7 @@ def test_seed_word_refuses_what_its_constructor_would_cut(field: str, limit: int
 
 def test_worked_example_as_the_hardware_needs_it() -> None:
     hardware = TileirasDescriptor.decode(WORKED_EXAMPLE).to_hardware()
-    assert hardware == SmemDescriptor(0x10000, 2048, 0, 0, Swizzle.B128)
+    assert hardware == SmemDescriptor(0x10000, 2048, 0, 0, SwizzleMode.B128)
     assert hardware.encode() == 0x4000_0000_0080_1000
     with pytest.raises(DiagnosticError, match="reserved bits set: 52"):
         SmemDescriptor.decode(WORKED_EXAMPLE)

@@ -6,7 +6,7 @@ from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, immediate, operand, output
 from nvbackend.intrinsics.row.types import f16, f32
 from nvbackend.intrinsics.sync import barriers as sync
-from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, SwizzleMode
 from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock, Touch
 from nvbackend.isel.machine.print import print_instr
 from nvbackend.isel.target.target import Target
@@ -41,7 +41,7 @@ def mma(**words: int) -> MachineInstr:
     )
 
 
-def descriptor(stride: int = 1024, swizzle: Swizzle = Swizzle.NONE) -> int:
+def descriptor(stride: int = 1024, swizzle: SwizzleMode = SwizzleMode.NONE) -> int:
     return SmemDescriptor(0, 16, stride, swizzle=swizzle).encode()
 
 
@@ -55,7 +55,7 @@ def example() -> MachineFunction:
     ]
     loop = function.block("loop")
     loop.successors = ["loop", "exit"]
-    words = {"a_desc": descriptor(swizzle=Swizzle.B128), "b_desc": descriptor(stride=512)}
+    words = {"a_desc": descriptor(swizzle=SwizzleMode.B128), "b_desc": descriptor(stride=512)}
     loop.instructions = [
         MachineInstr("wgmma.fence"),
         mma(**words),
@@ -98,7 +98,7 @@ def test_operands_are_in_the_order_of_the_row() -> None:
 
 
 def test_words_are_printed_in_full_and_decoded() -> None:
-    word = descriptor(swizzle=Swizzle.B128)
+    word = descriptor(swizzle=SwizzleMode.B128)
     line = print_instr(mma(a_desc=word))
     assert f"[a_desc 0x{word:016x}]" in line
     decoded = "start_address 0, leading_byte_offset 16, stride_byte_offset 1024, base_offset 0, swizzle B128"

@@ -69,7 +69,7 @@ def test_a_box_that_lies_right(align, step):
 def test_the_boxes_of_a_tile_lie_right_too():
     """A tile of 32-byte rows, in boxes of two rows: every other box would begin in the middle of 128 bytes."""
     k, maps, _ = builder()
-    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B32, f16, 64, 16))
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B32, f16, 64, 16))
     with k.one_thread():
         assert broken(lambda: k.tma.load(tile, maps["narrow"], (0, 0), barrier_of_somebody(k))) == ["tma.alignment"]
         assert broken(lambda: k.tma.store(maps["narrow"], (0, 0), tile)) == ["tma.alignment"]
@@ -79,7 +79,7 @@ def test_the_boxes_of_a_tile_lie_right_too():
 def test_tiles_without_a_swizzle_lie_where_tma_can_write_them():
     k, _, _ = builder()
     k.shared(u8, 16)
-    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.NONE, f16, 64, 64))
+    tile = k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.NONE, f16, 64, 64))
     assert tile.address.align % 128 == 0
 
 
@@ -161,7 +161,7 @@ def test_boxes_start_at_multiples_of_16_bytes(start, wanted):
     k, maps, n = builder()
     place, tile = (
         k.shared(u8, 16384, align=1024),
-        k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)),
+        k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)),
     )
     column = start(n)
     moves = (

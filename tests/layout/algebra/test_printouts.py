@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nvbackend import Major, f16
-from nvbackend import Swizzle as Mode
+from nvbackend import Major, SwizzleMode, f16
 from nvbackend.layout import (
     ComposedLayout,
     Dynamic,
@@ -39,14 +38,14 @@ T_CRC = "((_2,_2,_8),_2,_2):((_1,_2,_4),_32,_64)"
 
 def test_sa_and_sb_mn_major() -> None:
     assert str(tile_to_shape(MN_ATOM, TILE)) == S_A
-    assert str(tile_to_shape(gmma_atom(Major.MN, Mode.B128, f16), TILE)) == S_A
+    assert str(tile_to_shape(gmma_atom(Major.MN, SwizzleMode.B128, f16), TILE)) == S_A
     assert str(MN_ATOM.layout_b) == "(_64,_8):(_1,_64)"
 
 
 def test_sa_and_sb_k_major() -> None:
     tiled = tile_to_shape(K_ATOM, TILE)
     assert str(tiled) == "Sw<3,4,3> o smem_ptr o (_128,_64,_3):(_64,_1,_8192)"
-    assert str(tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), TILE)) == str(tiled)
+    assert str(tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), TILE)) == str(tiled)
 
 
 def test_the_step_before_coalescing() -> None:
@@ -88,7 +87,7 @@ def test_thread_0_owns_the_pattern_of_the_notes() -> None:
 
 
 def test_a_stage_is_a_slice() -> None:
-    s_a = tile_to_shape(gmma_atom(Major.MN, Mode.B128, f16), TILE)
+    s_a = tile_to_shape(gmma_atom(Major.MN, SwizzleMode.B128, f16), TILE)
     assert str(s_a(_, _, 0)) == "Sw<3,4,3> o smem_ptr o ((_64,_2),(_8,_8)):((_1,_512),(_64,_1024))"
     assert s_a(_, _, 2)(5, 17) == s_a(5, 17, 2)
 
@@ -105,7 +104,7 @@ def test_spaces_are_read_over() -> None:
 def test_the_width_of_elements_is_read_and_written() -> None:
     text = "Sw<3,4,3> o smem_ptr[16b](unset) o (_64,_8):(_1,_64)"
     found = parse(text)
-    assert found == gmma_atom(Major.MN, Mode.B128, f16)
+    assert found == gmma_atom(Major.MN, SwizzleMode.B128, f16)
     assert isinstance(found, ComposedLayout)
     assert found.flagged() == text
     assert str(found) == text.replace("[16b](unset)", "")

@@ -7,8 +7,7 @@ from types import FunctionType
 
 import pytest
 
-from nvbackend import DiagnosticError, Major, f16, layout
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, Major, SwizzleMode, f16, layout
 from nvbackend.diagnostics.boundary import MARK
 from nvbackend.layout import (
     ComposedLayout,
@@ -36,7 +35,7 @@ from nvbackend.layout import (
 )
 
 MATRIX = Layout((6, 4), (4, 1))
-ATOM = gmma_atom(Major.MN, Mode.B128, f16)
+ATOM = gmma_atom(Major.MN, SwizzleMode.B128, f16)
 
 REFUSED: dict[str, tuple[str, Callable[[], object]]] = {
     "a fraction": ("extent", lambda: Layout((4, 2.5))),  # type: ignore[arg-type]

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, ElementType, Major, SmemLayout, b1, bf16, e4m3, f16, s4, s8, tf32
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, ElementType, Major, SmemLayout, SwizzleMode, b1, bf16, e4m3, f16, s4, s8, tf32
 from nvbackend.layout import (
     AnyLayout,
     ComposedLayout,
@@ -59,10 +58,10 @@ def test_a_swizzle_of_narrower_elements_moves_their_runs(
     assert swizzle.downcast(factor).upcast(factor) == swizzle
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", SwizzleMode)
 @pytest.mark.parametrize("element", WIDTHS, ids=str)
 @pytest.mark.parametrize("major", Major, ids=str)
-def test_the_canonical_atoms_lie_where_wgmma_reads(major: Major, mode: Mode, element: ElementType) -> None:
+def test_the_canonical_atoms_lie_where_wgmma_reads(major: Major, mode: SwizzleMode, element: ElementType) -> None:
     """Every element of a tile of several atoms, by the formulas that were measured."""
     if major is Major.MN and element.bits != 16:
         with pytest.raises(DiagnosticError):
@@ -85,10 +84,10 @@ def test_the_canonical_atoms_lie_where_wgmma_reads(major: Major, mode: Mode, ele
     assert sorted(tile.offsets()) == list(range(rows * columns))
 
 
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", SwizzleMode)
 @pytest.mark.parametrize("bits", [1, 2, 4, 8, 16, 32, 64, 128])
 @pytest.mark.parametrize("major", Major, ids=str)
-def test_atoms_of_any_width_are_the_atom_of_bits_recast(major: Major, mode: Mode, bits: int) -> None:
+def test_atoms_of_any_width_are_the_atom_of_bits_recast(major: Major, mode: SwizzleMode, bits: int) -> None:
     """An element's first bit lies where the element does, in CuTe's atom of single bits."""
     atom, of_bits = gmma_atom(major, mode, bits), gmma_atom(major, mode, 1)
     contiguous = 1 if major is Major.K else 0
@@ -104,17 +103,17 @@ def test_atoms_of_any_width_are_the_atom_of_bits_recast(major: Major, mode: Mode
 def test_atoms_print_as_in_cute() -> None:
     found = {
         (major, mode): gmma_atom(major, mode, f16).flagged().replace(" o smem_ptr[16b](unset) o ", " ")
-        for major, mode in itertools.product(Major, Mode)
+        for major, mode in itertools.product(Major, SwizzleMode)
     }
     assert found == {
-        (Major.K, Mode.NONE): "Sw<0,4,3> (_8,_8):(_8,_1)",
-        (Major.K, Mode.B32): "Sw<1,4,3> (_8,_16):(_16,_1)",
-        (Major.K, Mode.B64): "Sw<2,4,3> (_8,_32):(_32,_1)",
-        (Major.K, Mode.B128): "Sw<3,4,3> (_8,_64):(_64,_1)",
-        (Major.MN, Mode.NONE): "Sw<0,4,3> (_8,_8):(_1,_8)",
-        (Major.MN, Mode.B32): "Sw<1,4,3> (_16,_8):(_1,_16)",
-        (Major.MN, Mode.B64): "Sw<2,4,3> (_32,_8):(_1,_32)",
-        (Major.MN, Mode.B128): "Sw<3,4,3> (_64,_8):(_1,_64)",
+        (Major.K, SwizzleMode.NONE): "Sw<0,4,3> (_8,_8):(_8,_1)",
+        (Major.K, SwizzleMode.B32): "Sw<1,4,3> (_8,_16):(_16,_1)",
+        (Major.K, SwizzleMode.B64): "Sw<2,4,3> (_8,_32):(_32,_1)",
+        (Major.K, SwizzleMode.B128): "Sw<3,4,3> (_8,_64):(_64,_1)",
+        (Major.MN, SwizzleMode.NONE): "Sw<0,4,3> (_8,_8):(_1,_8)",
+        (Major.MN, SwizzleMode.B32): "Sw<1,4,3> (_16,_8):(_1,_16)",
+        (Major.MN, SwizzleMode.B64): "Sw<2,4,3> (_32,_8):(_1,_32)",
+        (Major.MN, SwizzleMode.B128): "Sw<3,4,3> (_64,_8):(_1,_64)",
     }
 
 

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nvbackend import DiagnosticError, Major, f16, i32, u32
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, Major, SwizzleMode, f16, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import (
     AnyLayout,
@@ -40,7 +39,7 @@ LAYOUTS: dict[str, AnyLayout] = {
     "broadcast": Layout((8, (2, 4)), (0, (1, 8))),
     "swizzled": composition(Swizzle(3, 0, 3), Layout((8, 16), (16, 1))),
     "swizzled upwards": composition(Swizzle(2, 1, -3), Layout((8, 16), (16, 1))),
-    "shared memory": tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (16, 64)),
+    "shared memory": tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (16, 64)),
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, Major, Swizzle, f16
+from nvbackend import DiagnosticError, Major, SwizzleMode, f16
 from nvbackend.layout import Layout, SmemPtr, composition, gmma_atom, parse
 from nvbackend.layout.algebra.swizzle import ComposedLayout
 from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
@@ -78,8 +78,8 @@ def test_neighbours_never_conflict(size: int, wavefronts: int) -> None:
     assert (found.wavefronts, found.conflicts) == (wavefronts, 0)
 
 
-@pytest.mark.parametrize("mode", [Swizzle.B32, Swizzle.B64, Swizzle.B128])
-def test_a_swizzle_takes_the_conflicts_out_of_ldmatrix(mode: Swizzle) -> None:
+@pytest.mark.parametrize("mode", [SwizzleMode.B32, SwizzleMode.B64, SwizzleMode.B128])
+def test_a_swizzle_takes_the_conflicts_out_of_ldmatrix(mode: SwizzleMode) -> None:
     """Eight rows of a swizzled atom, 16 bytes of each: what the swizzles are made for."""
     atom = gmma_atom(Major.K, mode, f16)
     columns = mode.bytes // 2
@@ -91,7 +91,7 @@ def test_a_swizzle_takes_the_conflicts_out_of_ldmatrix(mode: Swizzle) -> None:
 
 
 def test_a_composed_layout_is_swizzled() -> None:
-    column = composition(gmma_atom(Major.K, Swizzle.B128, f16), Layout(8, 1))
+    column = composition(gmma_atom(Major.K, SwizzleMode.B128, f16), Layout(8, 1))
     assert ldmatrix_conflicts(column, 16, 1).wavefronts == 1
     assert ldmatrix_conflicts(parse("(8):(64)"), 16, 1).wavefronts == 8
     unset = ComposedLayout(column.swizzle, SmemPtr(), column.layout_b)

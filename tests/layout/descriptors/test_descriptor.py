@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, ElementType, Major, SmemDescriptor, SmemLayout, b1, f16, s8, tf32
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, ElementType, Major, SmemDescriptor, SmemLayout, SwizzleMode, b1, f16, s8, tf32
 from nvbackend.layout import (
     FORMS,
     ComposedLayout,
@@ -49,7 +48,7 @@ def test_the_forms_are_cutlass_comments() -> None:
 def tiles(elements: tuple[ElementType, ...]) -> list[SmemLayout]:
     """Canonical tiles of one to several operands in each dimension."""
     found = []
-    for major, mode, element in itertools.product(Major, Mode, elements):
+    for major, mode, element in itertools.product(Major, SwizzleMode, elements):
         if major is Major.MN and element.bits != 16:
             continue
         k, panel = 256 // element.bits, mode.bytes * 8 // element.bits
@@ -75,7 +74,7 @@ def test_every_canonical_tile_has_the_descriptors_that_smem_layout_has(tile: Sme
             expected = tile.descriptor(0x2000).advance(tile.origin(m * rows, step * k, rows=rows, columns=k))
             found = SmemDescriptor.decode(fragment(0, m, step))
             single = tile.major is Major.MN and rows <= panel
-            if tile.swizzle is Mode.NONE:
+            if tile.swizzle is SwizzleMode.NONE:
                 ignored = {"stride_byte_offset"} if single or (tile.major is Major.K and rows == 8) else set()
             else:
                 ignored = {"leading_byte_offset"} if single else set()
@@ -86,14 +85,14 @@ def test_every_canonical_tile_has_the_descriptors_that_smem_layout_has(tile: Sme
 
 def test_the_notes_fragment() -> None:
     """tCrA of the CUTLASS WGMMA notes, from sA: MN-major SW128, 128 x 64, three stages."""
-    s_a = tile_to_shape(gmma_atom(Major.MN, Mode.B128, f16), (128, 64, 3))
+    s_a = tile_to_shape(gmma_atom(Major.MN, SwizzleMode.B128, f16), (128, 64, 3))
     fragment = smem_desc(Major.MN, tiled_divide(s_a, (64, 16)), f16, address=0x400)
     assert str(fragment) == "GMMA::DescriptorIterator o (_1,_2,_4,_3):(_0,_64,_256,_1024)"
-    assert SmemDescriptor.decode(fragment(0)) == SmemDescriptor(0x400, 16, 2048, swizzle=Mode.B128)
-    k_major = tile_to_shape(gmma_atom(Major.K, Mode.B128, f16), (128, 64, 3))
+    assert SmemDescriptor.decode(fragment(0)) == SmemDescriptor(0x400, 16, 2048, swizzle=SwizzleMode.B128)
+    k_major = tile_to_shape(gmma_atom(Major.K, SwizzleMode.B128, f16), (128, 64, 3))
     fragment = smem_desc(Major.K, tiled_divide(k_major, (64, 16)), f16)
     assert str(fragment) == "GMMA::DescriptorIterator o (_1,_2,_4,_3):(_0,_512,_2,_1024)"
-    assert SmemDescriptor.decode(fragment(0)) == SmemDescriptor(0, 16, 1024, swizzle=Mode.B128)
+    assert SmemDescriptor.decode(fragment(0)) == SmemDescriptor(0, 16, 1024, swizzle=SwizzleMode.B128)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend import DiagnosticError, SmemDescriptor, Swizzle, Tcgen05SmemDescriptor, Tcgen05Swizzle, i32, u64
+from nvbackend import DiagnosticError, SmemDescriptor, SwizzleMode, Tcgen05SmemDescriptor, Tcgen05Swizzle, i32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import DescriptorIterator, Layout, _, parse, rank, size
 from nvbackend.signature import Parameter, Pointer, Scalar
@@ -19,7 +19,7 @@ from tests.support.host import run_on_host
 
 T_CRA = parse("(_1,_2,_4,_3):(_0,_64,_256,_1024)")
 """tCrA of the CUTLASS WGMMA notes."""
-BASE = SmemDescriptor(0x400, 1024, 2048, swizzle=Swizzle.B128)
+BASE = SmemDescriptor(0x400, 1024, 2048, swizzle=SwizzleMode.B128)
 UMMA_BASE = Tcgen05SmemDescriptor(0x400, 1024, 2048, swizzle=Tcgen05Swizzle.B128)
 ADDRESS_BITS = 0x3FFF
 

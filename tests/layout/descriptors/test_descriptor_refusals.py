@@ -13,6 +13,7 @@ from nvbackend import (
     ElementType,
     Major,
     SmemDescriptor,
+    SwizzleMode,
     Tcgen05SmemDescriptor,
     Tcgen05Swizzle,
     e2m1,
@@ -22,7 +23,6 @@ from nvbackend import (
     s8,
     tf32,
 )
-from nvbackend import Swizzle as Mode
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import (
     ComposedLayout,
@@ -40,8 +40,8 @@ from nvbackend.layout import (
 from nvbackend.signature import Parameter, Scalar
 from tests.support.said import said
 
-K_ATOM = gmma_atom(Major.K, Mode.B128, f16)
-MN_ATOM = gmma_atom(Major.MN, Mode.B128, f16)
+K_ATOM = gmma_atom(Major.K, SwizzleMode.B128, f16)
+MN_ATOM = gmma_atom(Major.MN, SwizzleMode.B128, f16)
 PLAIN = Layout(((8, 8), (8, 2)), ((8, 64), (1, 512)))
 """64 x 16, K-major without swizzle, as a descriptor can say it."""
 TRANSPOSED = Layout(((8, 8), (8, 2)), ((1, 64), (8, 512)))
@@ -255,13 +255,13 @@ def test_broadcast_rows_are_read_like_any_others() -> None:
     assert found == SmemDescriptor(0, 128, 0)
 
 
-UMMA = [(Major.K, mode, element) for mode, element in itertools.product(Mode, (e2m1, s8, f16, tf32))] + [
-    (Major.MN, mode, element) for mode, element in itertools.product(Mode, (s8, f16))
+UMMA = [(Major.K, mode, element) for mode, element in itertools.product(SwizzleMode, (e2m1, s8, f16, tf32))] + [
+    (Major.MN, mode, element) for mode, element in itertools.product(SwizzleMode, (s8, f16))
 ]
 
 
 @pytest.mark.parametrize(("major", "mode", "element"), UMMA, ids=str)
-def test_the_words_of_tcgen05(major: Major, mode: Mode, element: ElementType) -> None:
+def test_the_words_of_tcgen05(major: Major, mode: SwizzleMode, element: ElementType) -> None:
     """Fields where the PTX ISA puts them: bits 0-13, 16-29, 32-45, version 1 at 46-47, swizzle at 61-63."""
     k, chunk, wide = 256 // element.bits, 128 // element.bits, mode.bytes // 16
     rows, columns = (128, max(k, wide * chunk)) if major is Major.K else (2 * wide * chunk, 2 * k)

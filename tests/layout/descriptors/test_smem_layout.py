@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.row.types import ElementType, b1, bf16, e2m1, e4m3, f16, f64, s8, tf32
-from nvbackend.intrinsics.words.smem_descriptor import Major, SmemDescriptor, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SmemDescriptor, SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
-WIDTHS = {Swizzle.NONE: 1, Swizzle.B32: 2, Swizzle.B64: 4, Swizzle.B128: 8}
-MASKS = {Swizzle.NONE: 0, Swizzle.B32: 0x10, Swizzle.B64: 0x30, Swizzle.B128: 0x70}
+WIDTHS = {SwizzleMode.NONE: 1, SwizzleMode.B32: 2, SwizzleMode.B64: 4, SwizzleMode.B128: 8}
+MASKS = {SwizzleMode.NONE: 0, SwizzleMode.B32: 0x10, SwizzleMode.B64: 0x30, SwizzleMode.B128: 0x70}
 K_MAJOR_TYPES = (b1, e4m3, f16, tf32)
 
 
@@ -42,7 +42,7 @@ def hardware_address(major: Major, descriptor: SmemDescriptor, element: ElementT
 def tiles(*, panels: tuple[int, ...] = (1, 3), strided: tuple[int, ...] = (1, 5)) -> Iterator[SmemLayout]:
     """Tiles of every width, major and swizzle; `panels` wide (in units that the swizzle allows), `strided` core
     matrices or K steps long."""
-    for swizzle, count, length in itertools.product(Swizzle, panels, strided):
+    for swizzle, count, length in itertools.product(SwizzleMode, panels, strided):
         for element in K_MAJOR_TYPES:
             columns = max(16 * WIDTHS[swizzle], 32) * 8 // element.bits
             yield SmemLayout(Major.K, swizzle, element, 8 * length, columns * count)
@@ -114,13 +114,13 @@ def test_constant_steps_are_constant_for_the_hardware(layouts: list[SmemLayout])
 @pytest.mark.parametrize(
     ("layout", "k", "stride"),
     [
-        (SmemLayout(Major.K, Swizzle.B128, f16, 64, 64), 16, 32),
-        (SmemLayout(Major.K, Swizzle.B64, s8, 64, 64), 32, 32),
-        (SmemLayout(Major.K, Swizzle.B32, f16, 64, 64), 16, 64 * 32),
-        (SmemLayout(Major.K, Swizzle.NONE, f16, 64, 64), 16, 64 * 32),
-        (SmemLayout(Major.MN, Swizzle.B128, f16, 128, 64), 16, 2048),
-        (SmemLayout(Major.MN, Swizzle.NONE, f16, 128, 64), 16, 256),
-        (SmemLayout(Major.K, Swizzle.B128, f16, 64, 64), 64, 0),
+        (SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64), 16, 32),
+        (SmemLayout(Major.K, SwizzleMode.B64, s8, 64, 64), 32, 32),
+        (SmemLayout(Major.K, SwizzleMode.B32, f16, 64, 64), 16, 64 * 32),
+        (SmemLayout(Major.K, SwizzleMode.NONE, f16, 64, 64), 16, 64 * 32),
+        (SmemLayout(Major.MN, SwizzleMode.B128, f16, 128, 64), 16, 2048),
+        (SmemLayout(Major.MN, SwizzleMode.NONE, f16, 128, 64), 16, 256),
+        (SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64), 64, 0),
     ],
 )
 def test_k_step_bytes(layout: SmemLayout, k: int, stride: int) -> None:
@@ -131,22 +131,22 @@ def test_k_step_bytes(layout: SmemLayout, k: int, stride: int) -> None:
 @pytest.mark.parametrize(
     ("major", "swizzle", "rows", "stride"),
     [
-        (Major.K, Swizzle.B128, 64, 64 * 128),
-        (Major.K, Swizzle.B32, 64, 64 * 32),
-        (Major.K, Swizzle.NONE, 64, 64 * 16),
-        (Major.MN, Swizzle.B128, 64, 64 * 128),
-        (Major.MN, Swizzle.B64, 64, 2 * 64 * 64),
-        (Major.MN, Swizzle.NONE, 8, 64 * 16),
+        (Major.K, SwizzleMode.B128, 64, 64 * 128),
+        (Major.K, SwizzleMode.B32, 64, 64 * 32),
+        (Major.K, SwizzleMode.NONE, 64, 64 * 16),
+        (Major.MN, SwizzleMode.B128, 64, 64 * 128),
+        (Major.MN, SwizzleMode.B64, 64, 2 * 64 * 64),
+        (Major.MN, SwizzleMode.NONE, 8, 64 * 16),
     ],
 )
-def test_row_step_bytes(major: Major, swizzle: Swizzle, rows: int, stride: int) -> None:
+def test_row_step_bytes(major: Major, swizzle: SwizzleMode, rows: int, stride: int) -> None:
     layout = SmemLayout(major, swizzle, f16, 128, 64)
     assert layout.row_step_bytes(rows) == stride
     assert layout.row_steps(rows) == tuple(stride * step for step in range(128 // rows))
 
 
 def test_k_steps_of_a_wide_tile_go_from_panel_to_panel() -> None:
-    layout = SmemLayout(Major.K, Swizzle.B128, f16, 64, 128)
+    layout = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 128)
     assert layout.k_steps(16) == (0, 32, 64, 96, 8192, 8224, 8256, 8288)
     with pytest.raises(DiagnosticError, match="make the tile 64 columns wide") as error:
         layout.k_step_bytes(16)
@@ -156,26 +156,26 @@ def test_k_steps_of_a_wide_tile_go_from_panel_to_panel() -> None:
 @pytest.mark.parametrize("k", [0, -16, 48])
 def test_steps_must_divide_the_tile(k: int) -> None:
     with pytest.raises(DiagnosticError) as error:
-        SmemLayout(Major.K, Swizzle.B128, f16, 64, 64).k_steps(k)
+        SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64).k_steps(k)
     assert broken(error) == ["layout.step"]
 
 
 def test_steps_that_straddle_panels_are_refused() -> None:
     with pytest.raises(DiagnosticError) as error:
-        SmemLayout(Major.K, Swizzle.B32, f16, 64, 64).k_steps(32)
+        SmemLayout(Major.K, SwizzleMode.B32, f16, 64, 64).k_steps(32)
     assert broken(error) == ["layout.straddle"]
     with pytest.raises(DiagnosticError) as error:
-        SmemLayout(Major.MN, Swizzle.B128, f16, 192, 64).row_steps(96)
+        SmemLayout(Major.MN, SwizzleMode.B128, f16, 192, 64).row_steps(96)
     assert broken(error) == ["layout.straddle"]
 
 
 @pytest.mark.parametrize(
     ("layout", "row", "column", "rows", "columns"),
     [
-        (SmemLayout(Major.K, Swizzle.B32, f16, 64, 64), 0, 0, 64, 32),
-        (SmemLayout(Major.K, Swizzle.B128, f16, 64, 128), 0, 56, 64, 16),
-        (SmemLayout(Major.MN, Swizzle.B128, f16, 192, 64), 32, 0, 64, 16),
-        (SmemLayout(Major.MN, Swizzle.B64, f16, 128, 64), 24, 0, 16, 16),
+        (SmemLayout(Major.K, SwizzleMode.B32, f16, 64, 64), 0, 0, 64, 32),
+        (SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 128), 0, 56, 64, 16),
+        (SmemLayout(Major.MN, SwizzleMode.B128, f16, 192, 64), 32, 0, 64, 16),
+        (SmemLayout(Major.MN, SwizzleMode.B64, f16, 128, 64), 24, 0, 16, 16),
     ],
 )
 def test_operands_that_straddle_panels_are_refused(
@@ -194,7 +194,7 @@ def test_operands_that_straddle_panels_are_refused(
     ("major", "row", "column"), [(Major.K, 4, 0), (Major.K, 0, 4), (Major.MN, 4, 0), (Major.MN, 0, 4)]
 )
 def test_operands_start_at_core_matrices(major: Major, row: int, column: int) -> None:
-    layout = SmemLayout(major, Swizzle.B128, f16, 64, 64)
+    layout = SmemLayout(major, SwizzleMode.B128, f16, 64, 64)
     assert layout.origin(2 * row, 2 * column) == layout.swizzle.apply(layout.offset(2 * row, 2 * column))
     with pytest.raises(DiagnosticError) as error:
         layout.origin(row, column)
@@ -203,7 +203,7 @@ def test_operands_start_at_core_matrices(major: Major, row: int, column: int) ->
 
 @pytest.mark.parametrize("place", [(-1, 0), (64, 0), (0, -1), (0, 64)])
 def test_elements_outside_the_tile_are_refused(place: tuple[int, int]) -> None:
-    layout = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+    layout = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
     for ask in (layout.offset, layout.origin):
         with pytest.raises(DiagnosticError) as error:
             ask(*place)
@@ -232,7 +232,7 @@ def test_tma_copies_fill_the_tile(layouts: list[SmemLayout]) -> None:
 
 @pytest.mark.parametrize(("rows", "box"), [(256, 256), (512, 256), (264, 88), (384, 192)])
 def test_a_box_has_at_most_256_rows_and_parts_are_even(rows: int, box: int) -> None:
-    layout = SmemLayout(Major.K, Swizzle.B128, f16, rows, 128)
+    layout = SmemLayout(Major.K, SwizzleMode.B128, f16, rows, 128)
     assert layout.tma_box == (box, 64)
     places = [(copy.panel, copy.row, copy.column, copy.byte_offset) for copy in layout.tma_copies]
     expected = [(p, r, 64 * p, p * rows * 128 + r * 128) for p in range(2) for r in range(0, rows, box)]
@@ -259,14 +259,14 @@ def test_arrange_puts_each_element_at_its_offset(layouts: list[SmemLayout]) -> N
 
 
 def test_arrange_takes_views_and_other_types_of_the_same_size() -> None:
-    layout = SmemLayout(Major.MN, Swizzle.B64, bf16, 64, 32)
+    layout = SmemLayout(Major.MN, SwizzleMode.B64, bf16, 64, 32)
     matrix = numpy.arange(64 * 64, dtype=numpy.int16).reshape(64, 64)
     assert bytes(layout.arrange(matrix[:, ::2])) == bytes(layout.arrange(matrix[:, ::2].copy()))
     assert numpy.array_equal(layout.gather(layout.arrange(matrix.T[:, :32])), matrix.T[:, :32])
 
 
 def test_arrays_of_another_shape_or_size_are_refused() -> None:
-    layout = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+    layout = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
     for matrix in (numpy.zeros((64, 32), numpy.float16), numpy.zeros((64, 64), numpy.float32)):
         with pytest.raises(DiagnosticError) as error:
             layout.arrange(matrix)
@@ -279,14 +279,14 @@ def test_arrays_of_another_shape_or_size_are_refused() -> None:
 
 @given(
     st.sampled_from(Major),
-    st.sampled_from(Swizzle),
+    st.sampled_from(SwizzleMode),
     st.sampled_from((*K_MAJOR_TYPES, s8, bf16)),
     st.integers(1, 40).map(lambda count: 8 * count),
     st.integers(1, 40).map(lambda count: 16 * count),
 )
 @settings(deadline=None)
 def test_a_legal_tile_fits_its_descriptor_and_can_be_repeated(
-    major: Major, swizzle: Swizzle, element: ElementType, rows: int, columns: int
+    major: Major, swizzle: SwizzleMode, element: ElementType, rows: int, columns: int
 ) -> None:
     try:
         layout = SmemLayout(major, swizzle, element, rows, columns)
@@ -298,13 +298,13 @@ def test_a_legal_tile_fits_its_descriptor_and_can_be_repeated(
     assert descriptor.swizzle is swizzle
 
 
-def wide(swizzle: Swizzle, element: ElementType) -> int:
+def wide(swizzle: SwizzleMode, element: ElementType) -> int:
     return 16 * WIDTHS[swizzle] * 8 // element.bits
 
 
-@pytest.mark.parametrize("swizzle", Swizzle)
+@pytest.mark.parametrize("swizzle", SwizzleMode)
 @pytest.mark.parametrize("element", [*K_MAJOR_TYPES, s8, bf16])
-def test_extents_are_checked_in_both_directions(swizzle: Swizzle, element: ElementType) -> None:
+def test_extents_are_checked_in_both_directions(swizzle: SwizzleMode, element: ElementType) -> None:
     columns = max(wide(swizzle, element), 256 // element.bits)
     assert SmemLayout(Major.K, swizzle, element, 8, columns).bytes == columns * element.bits
     with pytest.raises(DiagnosticError, match="use 8 rows") as error:
@@ -315,8 +315,8 @@ def test_extents_are_checked_in_both_directions(swizzle: Swizzle, element: Eleme
     assert broken(error) == ["layout.columns"]
 
 
-@pytest.mark.parametrize("swizzle", Swizzle)
-def test_extents_of_mn_major_tiles_are_checked(swizzle: Swizzle) -> None:
+@pytest.mark.parametrize("swizzle", SwizzleMode)
+def test_extents_of_mn_major_tiles_are_checked(swizzle: SwizzleMode) -> None:
     rows = wide(swizzle, f16)
     assert SmemLayout(Major.MN, swizzle, f16, rows, 16).bytes == rows * 32
     with pytest.raises(DiagnosticError, match=f"use {2 * rows} rows") as error:
@@ -326,27 +326,28 @@ def test_extents_of_mn_major_tiles_are_checked(swizzle: Swizzle) -> None:
 
 def test_a_refused_extent_is_told_with_the_swizzle_that_takes_it() -> None:
     with pytest.raises(DiagnosticError, match="use 128 columns, or no swizzle, or 64 B swizzle, or 32 B swizzle"):
-        SmemLayout(Major.K, Swizzle.B128, f16, 64, 96)
+        SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 96)
 
 
 @pytest.mark.parametrize("element", [b1, e4m3, s8, tf32])
 def test_only_16_bit_types_can_be_mn_major(element: ElementType) -> None:
     with pytest.raises(DiagnosticError, match=r"Major\.K") as error:
-        SmemLayout(Major.MN, Swizzle.NONE, element, 1024, 1024)
+        SmemLayout(Major.MN, SwizzleMode.NONE, element, 1024, 1024)
     assert broken(error) == ["layout.major"]
 
 
 @pytest.mark.parametrize("element", [e2m1, f64])
 def test_types_that_no_wgmma_reads_are_refused(element: ElementType) -> None:
     with pytest.raises(DiagnosticError) as error:
-        SmemLayout(Major.K, Swizzle.NONE, element, 1024, 1024)
+        SmemLayout(Major.K, SwizzleMode.NONE, element, 1024, 1024)
     assert broken(error) == ["layout.element"]
 
 
 @pytest.mark.parametrize(
-    ("swizzle", "period"), [(Swizzle.NONE, 16), (Swizzle.B32, 256), (Swizzle.B64, 512), (Swizzle.B128, 1024)]
+    ("swizzle", "period"),
+    [(SwizzleMode.NONE, 16), (SwizzleMode.B32, 256), (SwizzleMode.B64, 512), (SwizzleMode.B128, 1024)],
 )
-def test_tiles_start_at_the_swizzle_period(swizzle: Swizzle, period: int) -> None:
+def test_tiles_start_at_the_swizzle_period(swizzle: SwizzleMode, period: int) -> None:
     layout = SmemLayout(Major.K, swizzle, f16, 64, 64)
     assert layout.alignment == period
     assert layout.descriptor(3 * period).start_address == 3 * period
@@ -356,8 +357,8 @@ def test_tiles_start_at_the_swizzle_period(swizzle: Swizzle, period: int) -> Non
 
 
 @pytest.mark.parametrize("major", list(Major))
-@pytest.mark.parametrize("swizzle", list(Swizzle))
-def test_the_reach_of_an_operand_holds_every_byte_of_it(major: Major, swizzle: Swizzle) -> None:
+@pytest.mark.parametrize("swizzle", list(SwizzleMode))
+def test_the_reach_of_an_operand_holds_every_byte_of_it(major: Major, swizzle: SwizzleMode) -> None:
     """The bytes are those of `offset`, element by element; no operand starts before its origin or ends behind."""
     layout = SmemLayout(major, swizzle, f16, 128, 128)
     for row, column, rows, columns in ((0, 0, 128, 128), (0, 16, 64, 16), (64, 64, 64, 16), (64, 112, 64, 16)):

@@ -7,64 +7,64 @@ import itertools
 import pytest
 
 import nvbackend as nvb
-from nvbackend import DiagnosticError, ElementType, Major, Swizzle, bf16, e4m3, f16, f32, s8, tf32
+from nvbackend import DiagnosticError, ElementType, Major, SwizzleMode, bf16, e4m3, f16, f32, s8, tf32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import check_tile
 from nvbackend.layout.descriptors.tile_atoms import tile_faults
 
-BYTES = {Swizzle.NONE: 16, Swizzle.B32: 32, Swizzle.B64: 64, Swizzle.B128: 128}
+BYTES = {SwizzleMode.NONE: 16, SwizzleMode.B32: 32, SwizzleMode.B64: 64, SwizzleMode.B128: 128}
 
 
 def broken(
-    major: Major, swizzle: Swizzle, element: ElementType, tile: tuple[int, int], instruction: tuple[int, int]
+    major: Major, swizzle: SwizzleMode, element: ElementType, tile: tuple[int, int], instruction: tuple[int, int]
 ) -> list[str]:
     return [found.rule_id for found in tile_faults(major, swizzle, element, tile, instruction)]
 
 
 def test_bm_32_with_sw32_passes_one_and_fails_the_other() -> None:
-    assert broken(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16)) == ["tile.mma-atom"]
-    assert broken(Major.MN, Swizzle.B32, f16, (32, 64), (32, 16)) == []
+    assert broken(Major.MN, SwizzleMode.B32, f16, (32, 64), (64, 16)) == ["tile.mma-atom"]
+    assert broken(Major.MN, SwizzleMode.B32, f16, (32, 64), (32, 16)) == []
     with pytest.raises(DiagnosticError, match=r"32 rows are not a whole number of the 64 .*though .*atom's 16"):
-        check_tile(Major.MN, Swizzle.B32, f16, (32, 64), (64, 16))
+        check_tile(Major.MN, SwizzleMode.B32, f16, (32, 64), (64, 16))
 
 
 @pytest.mark.parametrize("extent", [10**18 + 1, 10**400 + 1])
 def test_extents_beyond_the_numbers_of_a_float_are_refused(extent: int) -> None:
     """The nearest whole number of atoms is that of integers: floats round it, or have none so large."""
-    found = list(tile_faults(Major.MN, Swizzle.B32, f16, (extent, 64), (64, 16)))
+    found = list(tile_faults(Major.MN, SwizzleMode.B32, f16, (extent, 64), (64, 16)))
     nearest = -(-extent // 64) * 64
     assert [one.rule_id for one in found] == ["tile.mma-atom", "tile.swizzle-atom"]
     assert all(f"use {nearest} rows" in one.fix for one in found)
     with pytest.raises(DiagnosticError, match=str(-(-extent // 64) * 64)):
-        nvb.SmemLayout(Major.K, Swizzle.B128, f16, 8, extent)
+        nvb.SmemLayout(Major.K, SwizzleMode.B128, f16, 8, extent)
 
 
 def test_fp8_with_sw128_mn_major_needs_128_rows_and_is_k_major_only() -> None:
     """The notes' example of the swizzle's constraint; wgmma reads no fp8 MN-major at all, which is said besides."""
-    assert broken(Major.MN, Swizzle.B128, e4m3, (64, 64), (64, 32)) == ["layout.major", "tile.swizzle-atom"]
-    assert broken(Major.MN, Swizzle.B128, e4m3, (128, 64), (64, 32)) == ["layout.major"]
-    found = list(tile_faults(Major.MN, Swizzle.B128, e4m3, (64, 64), (64, 32)))[1]
+    assert broken(Major.MN, SwizzleMode.B128, e4m3, (64, 64), (64, 32)) == ["layout.major", "tile.swizzle-atom"]
+    assert broken(Major.MN, SwizzleMode.B128, e4m3, (128, 64), (64, 32)) == ["layout.major"]
+    found = list(tile_faults(Major.MN, SwizzleMode.B128, e4m3, (64, 64), (64, 32)))[1]
     assert "64 rows are not a whole number of the 128 of the swizzle atom (_128,_8):(_1,_128)" in found.message
     assert "though a multiple of the 64 that one instruction reads" in found.message
     assert "use 128 rows" in found.fix
     assert found.fix.endswith("; or no or 64 B or 32 B swizzle")
 
 
-@pytest.mark.parametrize("swizzle", Swizzle)
-def test_the_notes_three_cases_take_128_by_64(swizzle: Swizzle) -> None:
+@pytest.mark.parametrize("swizzle", SwizzleMode)
+def test_the_notes_three_cases_take_128_by_64(swizzle: SwizzleMode) -> None:
     """Cases A to C: NT, f16, m64n64k16, bM = bN = 128, bK = 64."""
     assert broken(Major.MN, swizzle, f16, (128, 64), (64, 16)) == []
 
 
 def test_both_are_told_together() -> None:
-    found = broken(Major.K, Swizzle.B128, f16, (60, 40), (64, 16))
+    found = broken(Major.K, SwizzleMode.B128, f16, (60, 40), (64, 16))
     assert found == ["tile.mma-atom", "tile.swizzle-atom", "tile.mma-atom", "tile.swizzle-atom"]
 
 
 @pytest.mark.parametrize("element", [f16, bf16, s8, e4m3, tf32], ids=str)
-@pytest.mark.parametrize("swizzle", Swizzle)
+@pytest.mark.parametrize("swizzle", SwizzleMode)
 @pytest.mark.parametrize("major", Major, ids=str)
-def test_each_constraint_is_what_counting_says(major: Major, swizzle: Swizzle, element: ElementType) -> None:
+def test_each_constraint_is_what_counting_says(major: Major, swizzle: SwizzleMode, element: ElementType) -> None:
     """Tiles filled by instructions, and by atoms: 8 lines of as many bytes as the swizzle's name says."""
     k, wide = 256 // element.bits, BYTES[swizzle] * 8 // element.bits
     atom = (8, wide) if major is Major.K else (wide, 8)
@@ -80,16 +80,16 @@ def test_the_builder_checks_both_where_it_makes_and_takes_tiles() -> None:
     k = KernelBuilder("tiles", "sm_90a", threads=128, parameters=[])
     mma = k.tiled_mma(nvb.wgmma.mma_async("m64n24k16", f16, f16, f32))
     for make, rules in (
-        (lambda: mma.smem_b(64, Major.MN, Swizzle.B128), ["tile.swizzle-atom"]),
-        (lambda: mma.smem_a(40, Major.K, Swizzle.NONE), ["tile.mma-atom"]),
-        (lambda: mma.smem_a(32, Major.K, Swizzle.B128), ["tile.swizzle-atom"]),
+        (lambda: mma.smem_b(64, Major.MN, SwizzleMode.B128), ["tile.swizzle-atom"]),
+        (lambda: mma.smem_a(40, Major.K, SwizzleMode.NONE), ["tile.mma-atom"]),
+        (lambda: mma.smem_a(32, Major.K, SwizzleMode.B128), ["tile.swizzle-atom"]),
     ):
         with pytest.raises(DiagnosticError) as caught:
             make()
         assert [found.rule_id for found in caught.value.diagnostics] == rules
         assert caught.value.diagnostics[0].location.file == __file__
-    a = k.shared_tile(nvb.SmemLayout(Major.MN, Swizzle.B32, f16, 32, 64))
-    b = k.shared_tile(nvb.SmemLayout(Major.K, Swizzle.B32, f16, 40, 64))
+    a = k.shared_tile(nvb.SmemLayout(Major.MN, SwizzleMode.B32, f16, 32, 64))
+    b = k.shared_tile(nvb.SmemLayout(Major.K, SwizzleMode.B32, f16, 40, 64))
     with k.wgmma.group(), pytest.raises(DiagnosticError) as caught:
         mma.accumulate(mma.accumulator(), a, b)
     assert [found.rule_id for found in caught.value.diagnostics] == ["tile.mma-atom", "tile.mma-atom"]

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nvbackend import DiagnosticError, Major, f16
-from nvbackend import Swizzle as Mode
+from nvbackend import DiagnosticError, Major, SwizzleMode, f16
 from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
 from nvbackend.intrinsics.row.row import Row
@@ -105,7 +104,7 @@ def test_a_fragment_of_each_kind_can_be_drawn(family: str) -> None:
 
 def test_banks_of_a_swizzled_tile() -> None:
     """128-byte swizzle: the 16 bytes number c of row r are in the banks from 4 (c xor r) on."""
-    picture = pictures.banks(gmma_atom(Major.K, Mode.B128, f16), 16).svg
+    picture = pictures.banks(gmma_atom(Major.K, SwizzleMode.B128, f16), 16).svg
     wanted = [[str((4 * (column // 8 ^ row) + column % 8 // 2) % 32) for column in range(64)] for row in range(8)]
     assert cells(picture) == wanted
     colours = palette()
@@ -128,7 +127,7 @@ def test_the_legend_names_four_banks_with_a_colour_of_one_of_them(draw: Callable
 
 def test_memory_under_a_swizzle() -> None:
     """Byte 128 r + 16 u holds row r, columns from 8 (u xor r) on; its colour is that of the bank of that column."""
-    picture = pictures.memory(gmma_atom(Major.K, Mode.B128, f16), 16).svg
+    picture = pictures.memory(gmma_atom(Major.K, SwizzleMode.B128, f16), 16).svg
     columns = [[8 * (bank // 4 ^ line) + bank % 4 * 2 for bank in range(32)] for line in range(8)]
     assert cells(picture) == [[f"{line},{column}" for column in columns[line]] for line in range(8)]
     assert [fill for *_, fill in boxes(picture)] == [palette()[column // 2] for line in columns for column in line]

@@ -13,22 +13,21 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nvbackend import Major, f16
-from nvbackend import Swizzle as Mode
+from nvbackend import Major, SwizzleMode, f16
 from nvbackend.layout import Layout, gmma_atom, pictures
 from nvbackend.layout.banks.conflicts import bank_conflicts
-from nvbackend.layout.drawing.svg import Axis, Cell, grid
+from nvbackend.layout.drawing.svg import Axis, GridCell, grid
 
 SVG = "{http://www.w3.org/2000/svg}"
 FONT = 12
 
-WORDS = Cell(("one", "another line"), "#ffffff", "a hint")
+WORDS = GridCell(("one", "another line"), "#ffffff", "a hint")
 PICTURES = {
     "a layout": Layout((4, 8), (8, 1)).svg(),
     "one number": Layout(1).svg(),
     "large numbers": Layout((3, 2), (1, 10**9)).svg(),
-    "banks": pictures.banks(gmma_atom(Major.K, Mode.B32, f16), 16).svg,
-    "memory": pictures.memory(gmma_atom(Major.K, Mode.B32, f16), 16).svg,
+    "banks": pictures.banks(gmma_atom(Major.K, SwizzleMode.B32, f16), 16).svg,
+    "memory": pictures.memory(gmma_atom(Major.K, SwizzleMode.B32, f16), 16).svg,
     "threads": pictures.thread_values(Layout(((4, 8), (2, 2)), ((32, 1), (16, 8))), (16, 8)).svg,
     "a few threads": pictures.thread_values(Layout((2, 2)), (2, 2)).svg,
     "an access": bank_conflicts(Layout(32, 2), 32).svg(),
@@ -37,7 +36,7 @@ PICTURES = {
     ),
     "a name downwards": grid(("title",), [[WORDS] * 3], Axis(("a",), "a long name downwards")),
     "a name to the right": grid(("title",), [[WORDS] * 3], None, Axis(("first column", "y", "z"), "a name")),
-    "a wide heading": grid(("a title that is wider than the single cell below it" * 2,), [[Cell(("1",))]]),
+    "a wide heading": grid(("a title that is wider than the single cell below it" * 2,), [[GridCell(("1",))]]),
     "a legend of many lines": grid(
         ("title",), [[WORDS]], legend=[("#ffffff", f"number {place} of many") for place in range(20)]
     ),

@@ -6,8 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from nvbackend import Major, f16
-from nvbackend import Swizzle as Mode
+from nvbackend import Major, SwizzleMode, f16
 from nvbackend.layout import AnyLayout, Layout, gmma_atom, parse
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,7 +28,7 @@ def texts(picture: str, kind: str) -> list[tuple[float, float, str]]:
         (Layout((4, 8)), 4, 8),
         (Layout((4, 8), (8, 1)), 4, 8),
         (Layout(((2, 2), (2, 4)), ((1, 4), (2, 8))), 4, 8),
-        (gmma_atom(Major.K, Mode.B128, f16), 8, 64),
+        (gmma_atom(Major.K, SwizzleMode.B128, f16), 8, 64),
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ from tests.support.random_kernels.scenes_warp import kernel, pointers
 from tests.support.random_kernels.writer import Writer
 from tests.support.tiled_kernels import tma_boxes
 
-SWIZZLES = tuple(nvb.Swizzle)
+SWIZZLES = tuple(nvb.SwizzleMode)
 PRODUCTS = (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("e4m3", "f32"), ("e5m2", "f16"), ("s8", "s32"))
 MAPPED = ("f16", "bf16", "f32", "u8", "s32", "u32", "f64", "tf32", "e4m3")
 

@@ -12,7 +12,7 @@ from nvbackend.isel.target.target import variant
 
 
 @user_facing
-class Cache(Noun):
+class CacheControl(Noun):
     """Prefetches, eviction priorities and cache policies (PTX ISA 9.7.9)."""
 
     __noun__ = "cache"

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.diagnostics import Diagnostic, Rule
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 
 _SWIZZLES = {
-    Swizzle.NONE: Tcgen05Swizzle.NONE,
-    Swizzle.B32: Tcgen05Swizzle.B32,
-    Swizzle.B64: Tcgen05Swizzle.B64,
-    Swizzle.B128: Tcgen05Swizzle.B128,
+    SwizzleMode.NONE: Tcgen05Swizzle.NONE,
+    SwizzleMode.B32: Tcgen05Swizzle.B32,
+    SwizzleMode.B64: Tcgen05Swizzle.B64,
+    SwizzleMode.B128: Tcgen05Swizzle.B128,
 }
 
 TILE = Rule(

@@ -16,7 +16,7 @@ from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.scopes.blocks import with_block
 from nvbackend.builder.scopes.names import name_or
-from nvbackend.builder.values.accumulator import Accumulator, Fragment
+from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, Rule, raise_all, user_facing
 from nvbackend.intrinsics.mma import wgmma
@@ -127,7 +127,7 @@ def _accumulator(request: WgmmaRequest, accumulator: Accumulator) -> Iterator[Di
 
 
 def _operand(name: str, request: WgmmaRequest, given: object) -> Iterator[Diagnostic]:
-    in_registers = isinstance(given, Fragment)
+    in_registers = isinstance(given, WgmmaFragment)
     if name == "a" and in_registers != request.a_in_registers:
         places = ("in shared memory", "in registers")
         yield RESIDENCY.diagnose(
@@ -138,7 +138,7 @@ def _operand(name: str, request: WgmmaRequest, given: object) -> Iterator[Diagno
         )
     element, trans = (request.a, request.trans_a) if name == "a" else (request.b, request.trans_b)
     tile = given.layout if isinstance(given, SharedTile) else given
-    if isinstance(tile, (Fragment, SmemLayout, OperandDescriptor)) and tile.element is not element:
+    if isinstance(tile, (WgmmaFragment, SmemLayout, OperandDescriptor)) and tile.element is not element:
         yield OPERAND_ELEMENT.diagnose(operand=name.upper(), wanted=element, given=tile.element)
     if isinstance(tile, (SmemLayout, OperandDescriptor)) and (tile.major is Major.MN) != bool(trans):
         yield OPERAND_MAJOR.diagnose(operand=name, major=tile.major, trans=trans, wanted=int(not trans))
@@ -171,13 +171,13 @@ class Wgmma(Noun):
         self._k.accumulators.append(accumulator)
         return accumulator
 
-    def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> Fragment:
+    def fragment(self, registers: Sequence[Operand], element: ElementType, *, name: str | None = None) -> WgmmaFragment:
         """A of an instruction in registers: four u32 values a thread, packed as the figures of PTX ISA 9.7.15.5.1."""
         values = [as_value(self._k, register, u32) for register in registers]
         check_fragment(len(values))
         block = self._register_block(name_or(name, "fragment", "a"))
         self._k.pseudo(WRITE_REGISTERS, [Touch(block, Access.WRITE)])
-        return Fragment(self._k, block, values, element)
+        return WgmmaFragment(self._k, block, values, element)
 
     def _register_block(self, name: str) -> RegisterBlock:
         self._k.register_blocks += 1
@@ -220,7 +220,7 @@ class Wgmma(Noun):
     def mma_async(
         self,
         accumulator: Accumulator,
-        a: SharedTile | OperandDescriptor | Fragment | Value,
+        a: SharedTile | OperandDescriptor | WgmmaFragment | Value,
         b: SharedTile | OperandDescriptor | Value,
         request: WgmmaRequest,
         *,
@@ -243,7 +243,7 @@ class Wgmma(Noun):
         operands: dict[str, object] = {}
         described: dict[str, OperandDescriptor] = {}
         touches = [Touch(accumulator.block, Access.ACCUMULATE, (request.m, request.n, request.k))]
-        if isinstance(a, Fragment):
+        if isinstance(a, WgmmaFragment):
             operands["a"] = [register.ir for register in a._registers]
             touches.append(Touch(a.block, Access.MULTIPLY))
         else:

@@ -20,7 +20,7 @@ from nvbackend.intrinsics.mma import wgmma
 from nvbackend.intrinsics.mma.wgmma import M as ROWS
 from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import bf16, f16, f32, s32
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import make_tiled_copy_C, make_tiled_mma, stmatrix_copy
 
@@ -70,7 +70,7 @@ class TmaEpilogue:
             )
         self._k = k
         self._target = target
-        self._layout = SmemLayout(Major.K, Swizzle.B128, element, ROWS, n)
+        self._layout = SmemLayout(Major.K, SwizzleMode.B128, element, ROWS, n)
         multiplied = make_tiled_mma(atom_of(wgmma.mma_async(n, f32, element, element)))
         self._copy = make_tiled_copy_C(stmatrix_copy(element, MATRICES), multiplied)
         self._buffers = k.shared_tiles(self._layout, warpgroups, name="epilogue")

@@ -18,7 +18,7 @@ from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragmen
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import K96, InstructionDescriptor
 from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
@@ -28,7 +28,7 @@ from nvbackend.layout import ComposedLayout, Layout, logical_divide, make_layout
 from nvbackend.layout.algebra.inttuple import leaves
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.tiled import Fragment, Issue, TiledMMA, gemm
-from nvbackend.tiled.operand import Operand as Which
+from nvbackend.tiled.operand import MmaOperand
 from nvbackend.tiled.tensor_memory import tmem_cell
 
 
@@ -89,20 +89,20 @@ class TiledTcgen05:
 
     # -- tiles --------------------------------------------------------------------------------------------------------
 
-    def smem_a(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+    def smem_a(self, k: int, major: Major | None = None, swizzle: SwizzleMode = SwizzleMode.B128) -> SmemLayout:
         """The layout of a CTA's tile of A with `k` columns, of a sparse A the stored ones.
 
         Left out, `major` is that of the instruction descriptor. Raises what `SmemLayout` raises.
         """
-        return self._smem(Which.A, k, major, swizzle)
+        return self._smem(MmaOperand.A, k, major, swizzle)
 
-    def smem_b(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+    def smem_b(self, k: int, major: Major | None = None, swizzle: SwizzleMode = SwizzleMode.B128) -> SmemLayout:
         """The layout of a CTA's tile of B (N rows, as B transposed) with `k` columns. Raises as `smem_a` does."""
-        return self._smem(Which.B, k, major, swizzle)
+        return self._smem(MmaOperand.B, k, major, swizzle)
 
-    def _smem(self, which: Which, k: int, major: Major | None, swizzle: Swizzle) -> SmemLayout:
+    def _smem(self, which: MmaOperand, k: int, major: Major | None, swizzle: SwizzleMode) -> SmemLayout:
         atom = self.layouts.atom
-        own = major or (atom.a_major if which is Which.A else atom.b_major)
+        own = major or (atom.a_major if which is MmaOperand.A else atom.b_major)
         rows = self.shape[which.places[0]] // atom.threads
         return SmemLayout(own, swizzle, which.element_of(atom), rows, k)
 
@@ -110,23 +110,23 @@ class TiledTcgen05:
 
     def partition_fragment_A(self, a: SharedTile) -> TileFragment:
         """tCrA of the CTA's tile: (1, MMA_M, MMA_K) descriptors. Raises tcgen05.operand-tile and tiled-mma.tile."""
-        return self._tile_fragment(Which.A, a)
+        return self._tile_fragment(MmaOperand.A, a)
 
     def partition_fragment_B(self, b: SharedTile) -> TileFragment:
         """tCrB of the CTA's tile: (1, MMA_N, MMA_K) descriptors. Raises tcgen05.operand-tile and tiled-mma.tile."""
-        return self._tile_fragment(Which.B, b)
+        return self._tile_fragment(MmaOperand.B, b)
 
-    def _tile_fragment(self, which: Which, tile: SharedTile) -> TileFragment:
+    def _tile_fragment(self, which: MmaOperand, tile: SharedTile) -> TileFragment:
         reading = self._reading(**{which.value: tile.layout.major})
-        first, second = (tile, None) if which is Which.A else (None, tile)
+        first, second = (tile, None) if which is MmaOperand.A else (None, tile)
         raise_all(tile_faults(first, second, reading))
         layouts = dataclasses.replace(self.layouts, atom=atom_of_request(self.instruction, reading, self._k.target))
         thread = layouts.get_slice(0)
         whole = self._of_all(which, tile.cute)
-        part = thread.partition_A(whole) if which is Which.A else thread.partition_B(whole)
+        part = thread.partition_A(whole) if which is MmaOperand.A else thread.partition_B(whole)
         return tile_fragment(self._k.core, layouts, which, tile, part)
 
-    def _of_all(self, which: Which, own: ComposedLayout) -> ComposedLayout:
+    def _of_all(self, which: MmaOperand, own: ComposedLayout) -> ComposedLayout:
         """The tile of a pair, as each of its CTAs sees it: where the other's part is, it finds its own."""
         ctas = self.layouts.atom.threads
         if ctas == 1:

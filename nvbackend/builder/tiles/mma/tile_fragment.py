@@ -13,7 +13,7 @@ from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major
 from nvbackend.layout import ComposedLayout, DescriptorIterator, Layout, cosize
 from nvbackend.tiled import Fragment, Partition, TiledMMA
-from nvbackend.tiled.operand import Operand
+from nvbackend.tiled.operand import MmaOperand
 
 
 @user_facing
@@ -47,12 +47,12 @@ class TileFragment:
         return str(self.descriptors)
 
 
-def tile_fragment(k: Core, tiled_mma: TiledMMA, operand: Operand, tile: SharedTile, part: Partition) -> TileFragment:
+def tile_fragment(k: Core, tiled_mma: TiledMMA, operand: MmaOperand, tile: SharedTile, part: Partition) -> TileFragment:
     """The fragment of `part` of a tile, with the descriptor that follows from the layout.
 
     Raises tiled-mma.fragment, layout-algebra.recast, and what `nvbackend.layout.smem_desc` raises.
     """
-    found = tiled_mma.make_fragment_A(part) if operand is Operand.A else tiled_mma.make_fragment_B(part)
+    found = tiled_mma.make_fragment_A(part) if operand is MmaOperand.A else tiled_mma.make_fragment_B(part)
     start, fragment = found.offset, replace(found, offset=0)
     descriptor = fragment.descriptors().base
     size = tile.layout.element.bytes_for

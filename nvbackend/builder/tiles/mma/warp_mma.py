@@ -24,7 +24,7 @@ from nvbackend.isel.select.mma.request import MmaRequest, request_of
 from nvbackend.isel.select.mma.select import select_mma
 from nvbackend.layout import AnyLayout, Layout, make_layout, size, zipped_divide
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
-from nvbackend.tiled import Issue, Operand, Partition, ThrMMA, TiledMMA, gemm, reduction
+from nvbackend.tiled import Issue, MmaOperand, Partition, ThrMMA, TiledMMA, gemm, reduction
 from nvbackend.tiled.operand import Beside
 
 ATOM = Rule(
@@ -96,31 +96,31 @@ class TiledWarpMma:
 
     def accumulator(self, name: str = "acc") -> RegisterTensor:
         """The thread's part of C of the tile, (MMA, MMA_M, MMA_N), cleared. Raises tiled-mma.tile."""
-        return self._registers(Operand.C, self.layouts.partition_shape_C(self.shape), name)
+        return self._registers(MmaOperand.C, self.layouts.partition_shape_C(self.shape), name)
 
     def fragment_a(self, columns: int, name: str = "a") -> RegisterTensor:
         """Registers for the thread's part of A of a tile M x `columns`, (MMA, MMA_M, MMA_K), cleared.
 
         Of a sparse A, `columns` counts those that are stored. Raises tiled-mma.tile.
         """
-        return self._registers(Operand.A, self.layouts.partition_shape_A((self.shape[0], columns)), name)
+        return self._registers(MmaOperand.A, self.layouts.partition_shape_A((self.shape[0], columns)), name)
 
     def fragment_b(self, columns: int, name: str = "b") -> RegisterTensor:
         """Registers for the thread's part of B of a tile N x `columns`, (MMA, MMA_N, MMA_K), cleared.
 
         Raises tiled-mma.tile.
         """
-        return self._registers(Operand.B, self.layouts.partition_shape_B((self.shape[1], columns)), name)
+        return self._registers(MmaOperand.B, self.layouts.partition_shape_B((self.shape[1], columns)), name)
 
-    def _registers(self, operand: Operand, shape: object, name: str) -> RegisterTensor:
+    def _registers(self, operand: MmaOperand, shape: object, name: str) -> RegisterTensor:
         return make_registers(self._k.core, self.element_of(operand), Layout(shape), name)  # type: ignore[arg-type]
 
-    def element_of(self, operand: Operand) -> ElementType:
+    def element_of(self, operand: MmaOperand) -> ElementType:
         """The type that the elements of an operand's fragments have in a kernel."""
         atom, element = self.layouts.atom, operand.element_of(self.layouts.atom)
         if element is tf32:
             return f32
-        if operand is not Operand.C and element.bits != atom.bits:
+        if operand is not MmaOperand.C and element.bits != atom.bits:
             return BY_NAME[f"u{atom.bits}"]
         return element
 
@@ -132,31 +132,31 @@ class TiledWarpMma:
         `where` is of the tile's coordinates, for loads from global memory: elements outside of it are zeros. Raises
         tiled-mma.tile, warp-mma.fragment and what `k.copy` raises.
         """
-        return self._loaded(Operand.A, tile, where)
+        return self._loaded(MmaOperand.A, tile, where)
 
     def load_b(self, tile: Tensor, *, where: Inside | None = None) -> RegisterTensor:
         """The thread's part of a tile N x K of B, as `load_a` has A's."""
-        return self._loaded(Operand.B, tile, where)
+        return self._loaded(MmaOperand.B, tile, where)
 
-    def _loaded(self, operand: Operand, tile: Tensor, where: Inside | None) -> RegisterTensor:
+    def _loaded(self, operand: MmaOperand, tile: Tensor, where: Inside | None) -> RegisterTensor:
         made = self._made(operand, tile)
         for step in self._steps(operand, tile, made, where):
             step()
         return made
 
-    def _made(self, operand: Operand, tile: Tensor) -> RegisterTensor:
+    def _made(self, operand: MmaOperand, tile: Tensor) -> RegisterTensor:
         """Registers for what is to be loaded of a tile."""
         self._check_element(operand, tile)
         layout = _spread(tile.layout, self._in_word(operand)) if self._in_word(operand) > 1 else tile.layout
         return self._registers(operand, self._partition(operand)(layout).shape, operand.value.lower())
 
-    def _in_word(self, operand: Operand) -> int:
+    def _in_word(self, operand: MmaOperand) -> int:
         """The elements in what a tile is counted in: those of a u32 where one takes less than a byte, else 1."""
         bits = self.element_of(operand).bits
         return 1 if bits % BYTE_BITS == 0 else REGISTER_BITS // bits
 
     def _steps(
-        self, operand: Operand, tile: Tensor, into: RegisterTensor, where: Inside | None = None
+        self, operand: MmaOperand, tile: Tensor, into: RegisterTensor, where: Inside | None = None
     ) -> list[Callable[[], None]]:
         """What loads the fragment, one k after the other: as many callables as k are read at a time."""
         k = self._k
@@ -175,7 +175,7 @@ class TiledWarpMma:
             ]
         return [lambda: load_fitting(k, tile, into, self._partition(operand), where)]
 
-    def _words(self, operand: Operand, registers: RegisterTensor) -> tuple[RegisterTensor, PartCut]:
+    def _words(self, operand: MmaOperand, registers: RegisterTensor) -> tuple[RegisterTensor, PartCut]:
         """A fragment as the u32 that it is in, and what gives a thread's part of a tile of u32."""
         count = self._in_word(operand)
 
@@ -188,11 +188,11 @@ class TiledWarpMma:
         shape = (size(own) // count, *map(size, rest))
         return RegisterTensor(self._k.core, u32, Layout(shape), registers._cells), cut
 
-    def _partition(self, operand: Operand) -> PartCut:
+    def _partition(self, operand: MmaOperand) -> PartCut:
         cuts = {
-            Operand.A: self.thread.partition_A,
-            Operand.B: self.thread.partition_B,
-            Operand.C: self.thread.partition_C,
+            MmaOperand.A: self.thread.partition_A,
+            MmaOperand.B: self.thread.partition_B,
+            MmaOperand.C: self.thread.partition_C,
         }
         return cuts[operand]
 
@@ -282,7 +282,7 @@ class TiledWarpMma:
         Raises also what `load_a` and `load_b` raise.
         """
         parts, steps = [], []
-        for operand, tile in ((Operand.A, a), (Operand.B, b)):
+        for operand, tile in ((MmaOperand.A, a), (MmaOperand.B, b)):
             parts.append(self._made(operand, tile))
             steps.append(self._steps(operand, tile, parts[-1]))
         given = _Given(acc, parts[0], parts[1], metadata, scales_a, scales_b)
@@ -299,7 +299,7 @@ class TiledWarpMma:
     def issues(self, acc: RegisterTensor, a: RegisterTensor, b: RegisterTensor) -> tuple[Issue, ...]:
         """The instructions of `gemm`. Raises tiled-mma.gemm and warp-mma.fragment."""
         fragments = []
-        for operand, given in ((Operand.A, a), (Operand.B, b), (Operand.C, acc)):
+        for operand, given in ((MmaOperand.A, a), (MmaOperand.B, b), (MmaOperand.C, acc)):
             if given.element is not self.element_of(operand):
                 problem = f"it is of {given.element}, and {self.element_of(operand)} is wanted"
                 self._fail(operand.value, problem, f"mma.{_MAKERS[operand]}")
@@ -368,7 +368,7 @@ class TiledWarpMma:
         `where` is of the tile's coordinates: `k.identity_tensor((M, N), at=...).below(m, n)`; what is outside stays as
         it is in global memory. With several atoms along K those at 0 write. Raises tiled-mma.tile, warp-mma.fragment.
         """
-        self._check_element(Operand.C, tile)
+        self._check_element(MmaOperand.C, tile)
         with self._those_with_sums():
             store_fitting(self._k, acc, tile, self.thread.partition_C, where)
 
@@ -400,7 +400,7 @@ class TiledWarpMma:
 
     # -- checks -----------------------------------------------------------------------------------------------------
 
-    def _check_element(self, operand: Operand, tile: Tensor) -> None:
+    def _check_element(self, operand: MmaOperand, tile: Tensor) -> None:
         wanted = self.element_of(operand) if self._in_word(operand) == 1 else u32
         if self._in_word(operand) > 1 and not isinstance(tile.layout, Layout):
             self._fail(operand.value, "the words of its tile are swizzled", "a tile without a swizzle")
@@ -422,11 +422,11 @@ class TiledWarpMma:
 
 
 _MADE = {
-    Operand.A: TiledMMA.make_fragment_A,
-    Operand.B: TiledMMA.make_fragment_B,
-    Operand.C: TiledMMA.make_fragment_C,
+    MmaOperand.A: TiledMMA.make_fragment_A,
+    MmaOperand.B: TiledMMA.make_fragment_B,
+    MmaOperand.C: TiledMMA.make_fragment_C,
 }
-_MAKERS = {Operand.A: "fragment_a", Operand.B: "fragment_b", Operand.C: "accumulator"}
+_MAKERS = {MmaOperand.A: "fragment_a", MmaOperand.B: "fragment_b", MmaOperand.C: "accumulator"}
 
 
 def in_a_warp(atom: MmaAtom) -> bool:

@@ -26,12 +26,12 @@ from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragmen
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Cut
-from nvbackend.builder.values.accumulator import Accumulator, Fragment
+from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
 from nvbackend.intrinsics.row.types import u32
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.isel.select.wgmma.request import WgmmaRequest, request_of
 from nvbackend.isel.select.wgmma.select import select_wgmma
 from nvbackend.isel.target.target import Target
@@ -40,7 +40,7 @@ from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.layout.descriptors.tile_atoms import check_tile, tile_faults
 from nvbackend.tiled import Fragment as TiledFragment
 from nvbackend.tiled import Issue, TiledMMA, gemm, split_k
-from nvbackend.tiled.operand import Operand as Which
+from nvbackend.tiled.operand import MmaOperand
 
 
 @user_facing
@@ -49,14 +49,14 @@ class RegisterFragment:
     """A in registers: (V, MMA_M, MMA_K), what each instruction takes of it in the order of the coordinates."""
 
     fragment: TiledFragment
-    parts: tuple[Fragment, ...]
+    parts: tuple[WgmmaFragment, ...]
 
     @property
     def layout(self) -> Layout:
         """(V, MMA_M, MMA_K) to the elements of a thread."""
         return self.fragment.layout
 
-    def __call__(self, *coordinate: int) -> Fragment:
+    def __call__(self, *coordinate: int) -> WgmmaFragment:
         """What the instruction at (0, m, k) takes."""
         _, m, k = coordinate
         return self.parts[m + size(self.layout, 1) * k]
@@ -99,21 +99,21 @@ class TiledWgmma:
 
     # -- tiles and accumulators -------------------------------------------------------------------------------------
 
-    def smem_a(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+    def smem_a(self, k: int, major: Major | None = None, swizzle: SwizzleMode = SwizzleMode.B128) -> SmemLayout:
         """The layout of A's shared-memory tile with `k` columns, of a sparse A the stored ones.
 
         Left out, `major` is that of the instruction. Raises, all together, tile.mma-atom, tile.swizzle-atom and
         layout.major; else what `SmemLayout` raises.
         """
-        return self._smem(Which.A, k, major, swizzle)
+        return self._smem(MmaOperand.A, k, major, swizzle)
 
-    def smem_b(self, k: int, major: Major | None = None, swizzle: Swizzle = Swizzle.B128) -> SmemLayout:
+    def smem_b(self, k: int, major: Major | None = None, swizzle: SwizzleMode = SwizzleMode.B128) -> SmemLayout:
         """The layout of B's shared-memory tile (N rows, as B transposed) with `k` columns. Raises as `smem_a` does."""
-        return self._smem(Which.B, k, major, swizzle)
+        return self._smem(MmaOperand.B, k, major, swizzle)
 
-    def _smem(self, which: Which, k: int, major: Major | None, swizzle: Swizzle) -> SmemLayout:
+    def _smem(self, which: MmaOperand, k: int, major: Major | None, swizzle: SwizzleMode) -> SmemLayout:
         rows, element = self.shape[which.places[0]], which.element_of(self.layouts.atom)
-        own = major or (self.layouts.atom.a_major if which is Which.A else self.layouts.atom.b_major)
+        own = major or (self.layouts.atom.a_major if which is MmaOperand.A else self.layouts.atom.b_major)
         check_tile(own, swizzle, element, (rows, k), self.layouts.atom_extents(which))
         return SmemLayout(own, swizzle, element, rows, k)
 
@@ -157,23 +157,23 @@ class TiledWgmma:
         wgmma.residency, tiled-mma.tile, mma.warpgroup, and mma.warpgroups-there inside `k.consumers` where its number
         says that some part of the tile has no warpgroup.
         """
-        return self._tile_fragment(Which.A, a, warpgroup)
+        return self._tile_fragment(MmaOperand.A, a, warpgroup)
 
     def partition_fragment_B(self, b: SharedTile, warpgroup: Operand = 0) -> TileFragment:
         """tCrB: (1, MMA_N, MMA_K) descriptors. Raises as `partition_fragment_A` does."""
-        return self._tile_fragment(Which.B, b, warpgroup)
+        return self._tile_fragment(MmaOperand.B, b, warpgroup)
 
-    def _tile_fragment(self, which: Which, tile: SharedTile, warpgroup: Operand) -> TileFragment:
+    def _tile_fragment(self, which: MmaOperand, tile: SharedTile, warpgroup: Operand) -> TileFragment:
         number = self._checked(warpgroup)
         raise_all(self._tile_faults(which, tile))
-        request = self._reading(**{"a" if which is Which.A else "b": tile.layout.major})
+        request = self._reading(**{"a" if which is MmaOperand.A else "b": tile.layout.major})
         check_operand(which.value.lower(), request, tile)
         layouts = dataclasses.replace(self.layouts, atom=atom_of_request(request, self._k.target))
         thread = layouts.get_atom(number)
-        part = thread.partition_A(tile.cute) if which is Which.A else thread.partition_B(tile.cute)
+        part = thread.partition_A(tile.cute) if which is MmaOperand.A else thread.partition_B(tile.cute)
         return tile_fragment(self._k.core, layouts, which, tile, part)
 
-    def _tile_faults(self, which: Which, tile: SharedTile) -> Iterator[Diagnostic]:
+    def _tile_faults(self, which: MmaOperand, tile: SharedTile) -> Iterator[Diagnostic]:
         one, shape = tile.layout, (tile.layout.rows, tile.layout.columns)
         return tile_faults(one.major, one.swizzle, one.element, shape, self.layouts.atom_extents(which))
 
@@ -188,7 +188,7 @@ class TiledWgmma:
     def _registers_of(self, columns: int) -> TiledFragment:
         return self.layouts.get_atom(0).partition_fragment_A(Layout((self.shape[0], columns)))
 
-    def make_fragment_A(self, registers: RegisterTensor | Sequence[Fragment]) -> RegisterFragment:
+    def make_fragment_A(self, registers: RegisterTensor | Sequence[WgmmaFragment]) -> RegisterFragment:
         """tCrA in registers, before the wgmma.fence of the instructions that multiply them.
 
         `registers` are those of `register_tensor_A`, filled, or a `k.wgmma.fragment` for each atom along M, of all
@@ -206,7 +206,7 @@ class TiledWgmma:
         along_k = size(self.layouts.atom_layout_mnk, 2)
         return RegisterFragment(self._registers_of(steps * atom.stored_k * along_k), tuple(registers))
 
-    def _fragments_of(self, tensor: RegisterTensor) -> list[Fragment]:
+    def _fragments_of(self, tensor: RegisterTensor) -> list[WgmmaFragment]:
         modes = tensor.layout.modes
         if len(modes) != 3 or tensor.element is not self.instruction.a:
             problem = f"a tensor of {tensor.element}, {tensor.layout}"
@@ -253,7 +253,7 @@ class TiledWgmma:
             own[issue.c.offset // size(self._c.layout, 0)],
             first,
             second,
-            self._reading(None if isinstance(first, Fragment) else first.major, second.major),
+            self._reading(None if isinstance(first, WgmmaFragment) else first.major, second.major),
             **{name: value for name, value in said.items() if value is not None},
         )
 
@@ -291,7 +291,7 @@ class TiledWgmma:
         self._checked(warpgroup)
         if isinstance(a, SharedTile):
             self._check_k(a, b)
-            raise_all([*self._tile_faults(Which.A, a), *self._tile_faults(Which.B, b)])
+            raise_all([*self._tile_faults(MmaOperand.A, a), *self._tile_faults(MmaOperand.B, b)])
             first: TileFragment | RegisterFragment = self.partition_fragment_A(a, warpgroup)
         else:
             first = a

@@ -38,23 +38,23 @@ _STRUCTURAL = {"and": "&", "lshr": ">>>", "ashr": ">>", "urem": "%", "udiv": "/"
 
 
 @dataclass(frozen=True, slots=True)
-class Sum:
+class LinearSum:
     """A value as a constant plus factors of run-time values by name, plus the start of an allocation or none."""
 
     constant: int = 0
     terms: Mapping[str, int] = field(default_factory=dict)
     base: Place | None = None
 
-    def plus(self, other: Sum, sign: int = 1) -> Sum:
+    def plus(self, other: LinearSum, sign: int = 1) -> LinearSum:
         """Both together; only one of them may start at an allocation."""
         terms = dict(self.terms)
         for name, factor in other.terms.items():
             terms[name] = terms.get(name, 0) + sign * factor
-        return Sum(self.constant + sign * other.constant, terms, self.base or other.base)
+        return LinearSum(self.constant + sign * other.constant, terms, self.base or other.base)
 
-    def times(self, factor: int) -> Sum:
+    def times(self, factor: int) -> LinearSum:
         """Every part of it, which must be no address, times `factor`."""
-        return Sum(self.constant * factor, {name: one * factor for name, one in self.terms.items()})
+        return LinearSum(self.constant * factor, {name: one * factor for name, one in self.terms.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Place:
     offset: int = 0
     terms: Mapping[str, int] = field(default_factory=dict)
 
-    def moved(self, step: Sum, unit: int = 1) -> Place:
+    def moved(self, step: LinearSum, unit: int = 1) -> Place:
         """The place `step` units on. Addresses count modulo 2^32, so a step back is a negative number."""
         terms = dict(self.terms)
         for name, factor in step.terms.items():
@@ -117,7 +117,7 @@ class Places:
         if place is not None:
             self._descriptors[value] = place
 
-    def step(self, value: ir.Value) -> Sum:
+    def step(self, value: ir.Value) -> LinearSum:
         """A distance as a sum."""
         return _sum(value, {}, _DEPTH)
 
@@ -178,21 +178,21 @@ def _single(given: object) -> ir.Value | None:
     return given if isinstance(given, ir.Value) else None
 
 
-def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> Sum:
+def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> LinearSum:
     """`value` as far as additions and multiplications by constants show; wraps around as they do."""
     if value in known:
-        return Sum(base=known[value])
+        return LinearSum(base=known[value])
     number = _number(value)
     if number is not None:
-        return Sum(number)
+        return LinearSum(number)
     if depth and isinstance(value, ir.Instruction):
         found = _operation(value, known, depth - 1)
         if found is not None:
             return found
-    return Sum(terms={_name(value): 1})
+    return LinearSum(terms={_name(value): 1})
 
 
-def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: int) -> Sum | None:
+def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: int) -> LinearSum | None:
     """The result of an operation as a sum; None for one that gives none."""
     if value.opname == "trunc" and value.type.width == _ADDRESS_BITS:
         inside = _sum(value.operands[0], known, depth)
@@ -210,7 +210,7 @@ def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: in
 _SUMS = ("add", "sub", "mul", "shl")
 
 
-def _product(left: Sum, right: Sum, bits: int) -> Sum | None:
+def _product(left: LinearSum, right: LinearSum, bits: int) -> LinearSum | None:
     """A run-time sum times a constant, or shifted by one where it has `bits`; None for other products."""
     if not bits and not left.terms:
         left, right = right, left

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import Scope
-from nvbackend.isel.flow.accesses import Kind, Run
+from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths
@@ -26,7 +26,7 @@ from nvbackend.isel.protocols.cluster.rank_values import footprints_by_rank
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.shared.footprints import Overlap
 
-_KINDS = {MemoryUse.READ: Kind.READ, MemoryUse.WRITE: Kind.WRITE}
+_KINDS = {MemoryUse.READ: AccessKind.READ, MemoryUse.WRITE: AccessKind.WRITE}
 _MOST = 256
 """So many runs of accesses to one allocation are compared."""
 
@@ -137,7 +137,9 @@ class _Search:
     def _races(self, own: Sequence[_Access], peers: Sequence[_Access]) -> Iterator[Diagnostic]:
         for other in peers:
             for one in own:
-                if {one.run.kind, other.run.kind} != {Kind.READ, Kind.WRITE} or (one.is_atomic and other.is_atomic):
+                if {one.run.kind, other.run.kind} != {AccessKind.READ, AccessKind.WRITE} or (
+                    one.is_atomic and other.is_atomic
+                ):
                     continue
                 found = next(self._overlaps(one, other), None)
                 if found is not None:
@@ -170,7 +172,7 @@ class _Search:
         carried = self._carried(own, other)
         if unordered(one.passed, two.passed, carried):
             return False
-        reads, writes = (own, other) if own.run.kind is Kind.READ else (other, own)
+        reads, writes = (own, other) if own.run.kind is AccessKind.READ else (other, own)
         is_read_later = writes.site.position < reads.site.position
         return True if is_read_later and unordered(one.released, two.released, carried) else None
 
@@ -205,7 +207,7 @@ def _is_relaxed(site: Site) -> bool:
 
 def _diagnose(own: _Access, other: _Access, overlap: Overlap, owner: int, is_relaxed: bool) -> Diagnostic:
     first, second = sorted((own, other), key=lambda one: one.site.position)
-    reader, writer = (own, other) if own.run.kind is Kind.READ else (other, own)
+    reader, writer = (own, other) if own.run.kind is AccessKind.READ else (other, own)
     fix = "put k.cluster.sync() between the two, where all threads of the cluster come"
     if is_relaxed:
         fix = 'arrive with release: leave out relaxed=True of k.cluster.sync, or "relaxed" of k.cluster.arrive, '

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.isel.flow.accesses import Kind, Relation, Run
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.finished import with_successors
 from nvbackend.isel.flow.loops import Loops, loops_of
@@ -53,8 +53,8 @@ class CopyAges:
         """What may be so after the instruction."""
         event = self.events[site.position]
         if event.run is not None:
-            return state | {(event.run.object.id, 0)} if event.run.kind is Kind.COPY else state
-        if event.step is Step.COMMIT and event.kind is Kind.COPY:
+            return state | {(event.run.object.id, 0)} if event.run.kind is AccessKind.COPY else state
+        if event.step is Step.COMMIT and event.kind is AccessKind.COPY:
             return frozenset((one, age if age == DONE else min(age + 1, self.oldest)) for one, age in state)
         if event.step is Step.PHASE or _is_wait(event):
             return frozenset((one, DONE if is_drained(age, event.pending) else age) for one, age in state)
@@ -62,7 +62,7 @@ class CopyAges:
 
 
 def _is_wait(event: Event) -> bool:
-    return event.step is Step.WAIT and event.kind is Kind.COPY
+    return event.step is Step.WAIT and event.kind is AccessKind.COPY
 
 
 def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: int) -> Iterator[Meeting]:
@@ -75,9 +75,9 @@ def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: 
     runs = [event.run for event in events.values() if event.run is not None]
     copies: dict[int, Run] = {}
     for run in runs:
-        if run.kind is Kind.COPY:
+        if run.kind is AccessKind.COPY:
             copies.setdefault(run.object.id, run)
-    reads = {run for run in runs if run.object.id in copies and run.kind in HAZARDS[Kind.COPY]}
+    reads = {run for run in runs if run.object.id in copies and run.kind in HAZARDS[AccessKind.COPY]}
     blocks = dict.fromkeys(_blocks(function, events, reads))
     loops = loops_of(function)
     for block in list(blocks)[:_MOST_BLOCKS] if loops.regular else ():

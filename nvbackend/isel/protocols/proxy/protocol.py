@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import FenceOf
-from nvbackend.isel.flow.accesses import Kind, Relation, Run, shared_accesses
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import finished, kept, with_successors
 from nvbackend.isel.machine.function import (
@@ -41,9 +41,9 @@ from nvbackend.isel.protocols.wgmma.protocol import find_mistakes
 
 _ENTERED = MachineInstr("enter")
 """Marks where run-time values change."""
-_OF_ONE_THREAD = frozenset({Kind.STORE, Kind.LOAD})
+_OF_ONE_THREAD = frozenset({AccessKind.STORE, AccessKind.LOAD})
 """What one thread issues; stores are also waited for by the thread that issued them."""
-_BROUGHT = (Kind.LOAD, Kind.RECEIVE)
+_BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 """What completes on an mbarrier that readers wait on."""
 _MOST_GROUPS = 64
 """A wait that leaves more groups in flight counts as one for all that are older than so many: each age is followed."""
@@ -69,7 +69,12 @@ class Reduced:
     def is_read_by_others(self, meeting: Meeting) -> bool:
         """Whether threads certainly read bytes that threads of a cp.async copy, at places that differ by the thread."""
         by, also = (self.crews[run.site.block] for run in (meeting.first, meeting.second))
-        if meeting.first.kind is not Kind.COPY or meeting.second.kind is not Kind.READ or by is None or also is None:
+        if (
+            meeting.first.kind is not AccessKind.COPY
+            or meeting.second.kind is not AccessKind.READ
+            or by is None
+            or also is None
+        ):
             return False
         return self.footprints.common(meeting.first, by, self.footprints, meeting.second, also) is not None
 
@@ -88,8 +93,8 @@ def check_proxy_protocol(function: MachineFunction) -> list[Diagnostic]:
         return []
     reduced = reduce_function(function)
     meetings = find_meetings(reduced)
-    if any(meeting.first.kind is Kind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
-        meetings = [meeting for meeting in meetings if meeting.first.kind is not Kind.MULTIPLY]
+    if any(meeting.first.kind is AccessKind.MULTIPLY for meeting in meetings) and waits_are_wrong(function):
+        meetings = [meeting for meeting in meetings if meeting.first.kind is not AccessKind.MULTIPLY]
     brought = {meeting.first.object for meeting in meetings if meeting.first.kind in _BROUGHT}
     unwaited = unwaited_reads(function, reduced.runs, brought)
     meetings = sorted([*meetings, *_of_first_rounds(function, reduced, meetings), *unwaited], key=_place)
@@ -105,9 +110,11 @@ def waits_are_wrong(function: MachineFunction) -> bool:
 
 def find_meetings(reduced: Reduced) -> list[Meeting]:
     """The meetings that no path orders, by the place of the second access."""
-    followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {Kind.STORE}))
+    followed = ((_one_thread(reduced), _OF_ONE_THREAD), (reduced, frozenset(HAZARDS) - {AccessKind.STORE}))
     found = [meeting for program, kinds in followed for meeting in unordered(program, kinds)]
-    found += _never_waited(reduced, {meeting.first.object for meeting in found if meeting.first.kind is Kind.LOAD})
+    found += _never_waited(
+        reduced, {meeting.first.object for meeting in found if meeting.first.kind is AccessKind.LOAD}
+    )
     return sorted(found, key=_place)
 
 
@@ -117,9 +124,9 @@ def _place(meeting: Meeting) -> tuple[int, int]:
 
 def _of_first_rounds(function: MachineFunction, reduced: Reduced, told: Iterable[Meeting]) -> Iterator[Meeting]:
     """The first reads of copies that have not come, of allocations without a report so far."""
-    if not any(run.kind is Kind.COPY for run in reduced.runs):
+    if not any(run.kind is AccessKind.COPY for run in reduced.runs):
         return
-    known = {meeting.first.object.id for meeting in told if meeting.first.kind is Kind.COPY}
+    known = {meeting.first.object.id for meeting in told if meeting.first.kind is AccessKind.COPY}
     alone = filled_by_copies_alone(function)
     for meeting in first_reads(reduced.function, reduced.events, reduced.oldest):
         memory = meeting.first.object.id
@@ -127,7 +134,7 @@ def _of_first_rounds(function: MachineFunction, reduced: Reduced, told: Iterable
             yield meeting
 
 
-def unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
+def unordered(reduced: Reduced, kinds: frozenset[AccessKind]) -> Iterator[Meeting]:
     """The accesses that meet a pending run of one of the `kinds`, which is done on no path to there."""
     if not any(run.kind in kinds for run in reduced.runs):
         return
@@ -150,7 +157,7 @@ def unordered(reduced: Reduced, kinds: frozenset[Kind]) -> Iterator[Meeting]:
 
 def _published_never(meeting: Meeting, ordered: set[int]) -> bool:
     """In one tile, but who knows where: a mistake only if what was written is never read in order at all."""
-    return meeting.first.kind in (Kind.WRITE, Kind.COPY) and meeting.first.number not in ordered
+    return meeting.first.kind in (AccessKind.WRITE, AccessKind.COPY) and meeting.first.number not in ordered
 
 
 def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting]:
@@ -160,14 +167,14 @@ def _never_waited(reduced: Reduced, told: set[MemoryObject]) -> Iterator[Meeting
     for run in reduced.runs:
         if run.kind in _BROUGHT:
             loads.setdefault(run.object, []).append(run)
-    other = told | {run.object for run in reduced.runs if run.kind in (Kind.WRITE, Kind.COPY)}
+    other = told | {run.object for run in reduced.runs if run.kind in (AccessKind.WRITE, AccessKind.COPY)}
     never = {
         memory: filled[0]
         for memory, filled in loads.items()
         if memory not in other and _certainly_not_waited(filled, waits)
     }
     for run in reduced.runs:
-        if run.object in never and run.kind in HAZARDS[Kind.LOAD]:
+        if run.object in never and run.kind in HAZARDS[AccessKind.LOAD]:
             yield Meeting(never[run.object], run, Relation.SURE, frozenset())
 
 
@@ -178,10 +185,10 @@ def _certainly_not_waited(loads: Iterable[Run], waits: set[MemoryObject | None])
 
 def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site, frozenset[int]]]:
     """Bulk stores not in `told` that may be pending at the kernel's end, with no wait on any path to there."""
-    if not any(run.kind is Kind.STORE for run in reduced.runs):
+    if not any(run.kind is AccessKind.STORE for run in reduced.runs):
         return
     program = _one_thread(reduced)
-    analysis = _analysis(program, frozenset({Kind.STORE}))
+    analysis = _analysis(program, frozenset({AccessKind.STORE}))
     for site, state in solve(program.function, analysis, analysis.matters).visit():
         if program.events[site.position].step is not Step.EXIT:
             continue
@@ -191,15 +198,15 @@ def _left_at_exit(reduced: Reduced, told: set[int]) -> Iterator[tuple[Run, Site,
                 yield run, site, ages
 
 
-def _analysis(reduced: Reduced, kinds: frozenset[Kind]) -> ProxyAnalysis:
+def _analysis(reduced: Reduced, kinds: frozenset[AccessKind]) -> ProxyAnalysis:
     """Over the runs of some kinds, where anything can go wrong with their memory."""
-    others: dict[MemoryObject, set[Kind]] = {}
+    others: dict[MemoryObject, set[AccessKind]] = {}
     for run in reduced.runs:
         others.setdefault(run.object, set()).add(run.kind)
     runs = [
         run
         for run in reduced.runs
-        if run.kind in kinds and (run.kind is Kind.STORE or not HAZARDS[run.kind].isdisjoint(others[run.object]))
+        if run.kind in kinds and (run.kind is AccessKind.STORE or not HAZARDS[run.kind].isdisjoint(others[run.object]))
     ]
     return ProxyAnalysis(runs, reduced.events, reduced.oldest)
 
@@ -235,7 +242,7 @@ def reduce_function(function: MachineFunction) -> Reduced:
 
 
 def _events(
-    sites: Iterable[Site], accesses: Mapping[int, Sequence[tuple[Kind, MemoryTouch]]], runs: list[Run]
+    sites: Iterable[Site], accesses: Mapping[int, Sequence[tuple[AccessKind, MemoryTouch]]], runs: list[Run]
 ) -> Iterator[tuple[Event, Site | None]]:
     """What matters of a block. An access joins the run before it unless something else happened to its memory."""
     latest: dict[MemoryObject, Run] = {}
@@ -275,14 +282,18 @@ def _order(instr: MachineInstr) -> Event | None:
     return None
 
 
-def _may_err(kind: Kind) -> bool:
-    return kind is Kind.RECEIVE or (kind in HAZARDS and kind is not Kind.WRITE) or kind in HAZARDS[Kind.WRITE]
+def _may_err(kind: AccessKind) -> bool:
+    return (
+        kind is AccessKind.RECEIVE
+        or (kind in HAZARDS and kind is not AccessKind.WRITE)
+        or kind in HAZARDS[AccessKind.WRITE]
+    )
 
 
 def _by_cause(meetings: Iterable[Meeting]) -> list[list[Meeting]]:
     """Groups what one fence or wait before the first fixes, and what is on one line."""
     causes: list[list[Meeting]] = []
-    told: set[tuple[int, Kind]] = set()
+    told: set[tuple[int, AccessKind]] = set()
     for meeting in meetings:
         last = causes[-1] if causes else None
         if (meeting.first.number, meeting.first.kind) in told:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, MemoryUse
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
@@ -23,7 +23,7 @@ from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
 _MULTIPLIES = (Completion.MMA_GROUP, Completion.COMMIT)
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
-_FILLS = (Kind.WRITE, Kind.COPY, Kind.LOAD)
+_FILLS = (AccessKind.WRITE, AccessKind.COPY, AccessKind.LOAD)
 
 
 def check_refills(function: MachineFunction) -> list[Diagnostic]:
@@ -35,8 +35,8 @@ def check_refills(function: MachineFunction) -> list[Diagnostic]:
     if not memory or function.attributes.get(ATTACHED):
         return []
     found = list(_Refills(function, memory).find())
-    if any(first.kind is Kind.MULTIPLY for first, _ in found) and _is_told_there(function):
-        found = [(first, second) for first, second in found if first.kind is not Kind.MULTIPLY]
+    if any(first.kind is AccessKind.MULTIPLY for first, _ in found) and _is_told_there(function):
+        found = [(first, second) for first, second in found if first.kind is not AccessKind.MULTIPLY]
     causes: dict[tuple[str, str], tuple[Run, Run]] = {}
     for first, second in found:
         causes.setdefault((first.site.block, second.site.block), (first, second))
@@ -46,7 +46,7 @@ def check_refills(function: MachineFunction) -> list[Diagnostic]:
 def _is_told_there(function: MachineFunction) -> bool:
     """Whether this warp's own multiplies are not waited for: the protocols of wgmma and of the proxies report that."""
     return waits_are_wrong(function) or any(
-        meeting.first.kind is Kind.MULTIPLY for meeting in find_meetings(reduce_function(function))
+        meeting.first.kind is AccessKind.MULTIPLY for meeting in find_meetings(reduce_function(function))
     )
 
 
@@ -66,14 +66,14 @@ class _Refills:
     """The search in one function, for fills of `memory`."""
 
     def __init__(self, function: MachineFunction, memory: set[MemoryObject]) -> None:
-        hazards = dict.fromkeys((Kind.MULTIPLY, Kind.MULTIPLY_5), _FILLS)
+        hazards = dict.fromkeys((AccessKind.MULTIPLY, AccessKind.MULTIPLY_5), _FILLS)
         self._pairs = Pairs(function, memory, hazards, acquires)
         self._syncs = Syncs(function, self._pairs.sites)
 
     def find(self) -> Iterator[tuple[Run, Run]]:
         """The multiplies and the fills after them."""
         for first, second in self._pairs.find():
-            concerns = _concerns_all_warps if first.kind is Kind.MULTIPLY else self._goes_on
+            concerns = _concerns_all_warps if first.kind is AccessKind.MULTIPLY else self._goes_on
             if (
                 concerns(first, second)
                 and self._follows(first, second)
@@ -85,7 +85,7 @@ class _Refills:
     def _follows(self, first: Run, second: Run) -> bool:
         """Whether who fills has multiplied before: always, or in each round of the loop that both are in."""
         crew = self._pairs.crew(first)
-        reader = first.site.block if crew is None or first.kind is Kind.MULTIPLY else crew.anchor
+        reader = first.site.block if crew is None or first.kind is AccessKind.MULTIPLY else crew.anchor
         if self._pairs.is_before(first, reader, second):
             return True
         loops = self._pairs.loops
@@ -123,7 +123,7 @@ def _concerns_all_warps(first: Run, second: Run) -> bool:
 def _diagnose(first: Run, second: Run) -> Diagnostic:
     reader, writer = first.site.instr, second.site.instr
     line = f" of line {reader.location.line}" if reader.location else ""
-    rule = rules.REFILL if first.kind is Kind.MULTIPLY else rules.REFILL_IN_FLIGHT
+    rule = rules.REFILL if first.kind is AccessKind.MULTIPLY else rules.REFILL_IN_FLIGHT
     return rule.diagnose(
         at=writer.location,
         notes=(("it is read from here on", reader.location),),

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine.function import MemoryObject
 
 DONE = -1
 _ENDED = frozenset({DONE})
 _OPEN = frozenset({0})
-_WRITTEN = (Kind.WRITE.value, Kind.COPY.value)
+_WRITTEN = (AccessKind.WRITE.value, AccessKind.COPY.value)
 _MOST_RUNS = 32
 """How many runs of one kind are followed; older runs are no longer judged."""
 
@@ -70,39 +70,43 @@ class Event:
 
     step: Step
     run: Run | None = None
-    kind: Kind | None = None
+    kind: AccessKind | None = None
     pending: int | None = None
     barrier: MemoryObject | None = None
 
 
-GROUPED: Mapping[Completion | None, Kind] = {
-    Completion.MMA_GROUP: Kind.MULTIPLY,
-    Completion.BULK_GROUP: Kind.STORE,
-    Completion.COPY_GROUP: Kind.COPY,
+GROUPED: Mapping[Completion | None, AccessKind] = {
+    Completion.MMA_GROUP: AccessKind.MULTIPLY,
+    Completion.BULK_GROUP: AccessKind.STORE,
+    Completion.COPY_GROUP: AccessKind.COPY,
 }
 """The accesses that are done when a wait for their group says so."""
 
-HAZARDS: Mapping[Kind, frozenset[Kind]] = {
-    Kind.WRITE: frozenset({Kind.MULTIPLY, Kind.MULTIPLY_5, Kind.STORE, Kind.SEND}),
-    Kind.COPY: frozenset({Kind.READ, Kind.MULTIPLY, Kind.MULTIPLY_5, Kind.STORE, Kind.SEND}),
-    Kind.MULTIPLY: frozenset({Kind.WRITE, Kind.COPY, Kind.LOAD}),
-    Kind.STORE: frozenset({Kind.WRITE, Kind.COPY, Kind.LOAD}),
-    Kind.LOAD: frozenset({Kind.READ, Kind.MULTIPLY, Kind.MULTIPLY_5, Kind.STORE, Kind.SEND}),
+HAZARDS: Mapping[AccessKind, frozenset[AccessKind]] = {
+    AccessKind.WRITE: frozenset({AccessKind.MULTIPLY, AccessKind.MULTIPLY_5, AccessKind.STORE, AccessKind.SEND}),
+    AccessKind.COPY: frozenset(
+        {AccessKind.READ, AccessKind.MULTIPLY, AccessKind.MULTIPLY_5, AccessKind.STORE, AccessKind.SEND}
+    ),
+    AccessKind.MULTIPLY: frozenset({AccessKind.WRITE, AccessKind.COPY, AccessKind.LOAD}),
+    AccessKind.STORE: frozenset({AccessKind.WRITE, AccessKind.COPY, AccessKind.LOAD}),
+    AccessKind.LOAD: frozenset(
+        {AccessKind.READ, AccessKind.MULTIPLY, AccessKind.MULTIPLY_5, AccessKind.STORE, AccessKind.SEND}
+    ),
 }
 """What must not meet a pending run of each kind."""
 _PHASE = (Step.PHASE, None)
 
 
-def _groups(kind: Kind) -> frozenset[tuple[Step, Kind | None]]:
+def _groups(kind: AccessKind) -> frozenset[tuple[Step, AccessKind | None]]:
     return frozenset(((Step.COMMIT, kind), (Step.WAIT, kind)))
 
 
-_ENDING: Mapping[Kind, frozenset[tuple[Step, Kind | None]]] = {
-    Kind.WRITE: frozenset(((Step.FENCE, None),)),
-    Kind.COPY: _groups(Kind.COPY) | {_PHASE},
-    Kind.LOAD: frozenset((_PHASE,)),
-    Kind.MULTIPLY: _groups(Kind.MULTIPLY),
-    Kind.STORE: _groups(Kind.STORE),
+_ENDING: Mapping[AccessKind, frozenset[tuple[Step, AccessKind | None]]] = {
+    AccessKind.WRITE: frozenset(((Step.FENCE, None),)),
+    AccessKind.COPY: _groups(AccessKind.COPY) | {_PHASE},
+    AccessKind.LOAD: frozenset((_PHASE,)),
+    AccessKind.MULTIPLY: _groups(AccessKind.MULTIPLY),
+    AccessKind.STORE: _groups(AccessKind.STORE),
 }
 """The events that a pending run of each kind gets on by, with the kind that they are for."""
 
@@ -241,7 +245,7 @@ class ProxyAnalysis:
         found = self._settled.get(pair)
         if found is None:
             first = self._examples[group]
-            refills = run.kind is Kind.LOAD and first.kind in (Kind.WRITE, Kind.COPY)
+            refills = run.kind is AccessKind.LOAD and first.kind in (AccessKind.WRITE, AccessKind.COPY)
             fills = refills and relation(first, run) is not Relation.NONE
             found = self._settled[pair] = (fills or self._meets(group, run) is Relation.SURE, fills)
         return found
@@ -286,7 +290,7 @@ class ProxyAnalysis:
         return self.join(State(active, {}), State({}, done))
 
     def _aged(self, run: Run, ages: frozenset[int], event: Event) -> frozenset[int]:
-        if run.kind is Kind.WRITE:
+        if run.kind is AccessKind.WRITE:
             return _ENDED if event.step is Step.FENCE else ages
         if event.step is Step.PHASE:
             return _ENDED if _completes(run, event.barrier) else ages
@@ -334,9 +338,9 @@ class ProxyAnalysis:
 
 def _completes(run: Run, barrier: MemoryObject | None) -> bool:
     """Whether a wait on `barrier` may be for this run; cp.async may arrive on any."""
-    if run.kind is Kind.COPY:
+    if run.kind is AccessKind.COPY:
         return True
-    return run.kind is Kind.LOAD and (barrier is None or None in run.barriers or barrier in run.barriers)
+    return run.kind is AccessKind.LOAD and (barrier is None or None in run.barriers or barrier in run.barriers)
 
 
 def is_drained(age: int, pending: int | None) -> bool:

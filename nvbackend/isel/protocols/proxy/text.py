@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.isel.flow.accesses import Kind, Run
+from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.protocols.proxy import rules
 from nvbackend.isel.protocols.proxy.state import Meeting
 
 _MOST_NOTES = 3
 _COMMITS = {
-    Kind.MULTIPLY: "wgmma.commit_group",
-    Kind.STORE: "cp.async.bulk.commit_group",
-    Kind.COPY: "cp.async.commit_group",
+    AccessKind.MULTIPLY: "wgmma.commit_group",
+    AccessKind.STORE: "cp.async.bulk.commit_group",
+    AccessKind.COPY: "cp.async.commit_group",
 }
-_WAITS = {Kind.MULTIPLY: "wgmma.wait_group", Kind.STORE: "cp.async.bulk.wait_group", Kind.COPY: "cp.async.wait_group"}
+_WAITS = {
+    AccessKind.MULTIPLY: "wgmma.wait_group",
+    AccessKind.STORE: "cp.async.bulk.wait_group",
+    AccessKind.COPY: "cp.async.wait_group",
+}
 _CALLS = {
-    Kind.MULTIPLY: "k.wgmma.wait_group(0)",
-    Kind.STORE: "k.tma.wait_group(reading=True), in the thread that stored,",
-    Kind.COPY: "k.cp_async.wait_group(0)",
+    AccessKind.MULTIPLY: "k.wgmma.wait_group(0)",
+    AccessKind.STORE: "k.tma.wait_group(reading=True), in the thread that stored,",
+    AccessKind.COPY: "k.cp_async.wait_group(0)",
 }
 
 
@@ -31,17 +35,17 @@ def diagnose(causes: Sequence[Meeting]) -> Diagnostic:
     memory = _memory([meeting.first for meeting in causes])
     first, second = _instruction(told.first.site), _instruction(told.second.site)
     writes = ((f"{one.first.object.name} is written here", one.first.site) for one in causes)
-    if told.first.kind is Kind.WRITE:
+    if told.first.kind is AccessKind.WRITE:
         return rules.MISSING_FENCE.diagnose(at=at, notes=_notes(writes), reader=second, writer=first, memory=memory)
-    if told.first.kind in (Kind.LOAD, Kind.RECEIVE):
+    if told.first.kind in (AccessKind.LOAD, AccessKind.RECEIVE):
         return rules.READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, barrier=_barriers(told.first)
         )
     reason = _reason(told)
-    if told.first.kind is Kind.COPY:
-        fix = f"put {_CALLS[Kind.COPY]} before this line"
+    if told.first.kind is AccessKind.COPY:
+        fix = f"put {_CALLS[AccessKind.COPY]} before this line"
         if told.ages == {0}:
-            fix = f"put k.cp_async.commit_group() after {first}, and {_CALLS[Kind.COPY]} before this line"
+            fix = f"put k.cp_async.commit_group() after {first}, and {_CALLS[AccessKind.COPY]} before this line"
         return rules.COPY_READ_BEFORE_WAIT.diagnose(
             at=at, notes=_notes(writes), reader=second, writer=first, memory=memory, reason=reason, fix=fix
         )
@@ -66,7 +70,7 @@ def diagnose_exit(run: Run, site: Site, ages: frozenset[int]) -> Diagnostic:
     at, reader, memory = run.site.instr.location, _instruction(run.site, here=True), _memory([run])
     if 0 in ages:
         return rules.STORE_NOT_COMMITTED.diagnose(at=at, notes=notes, reader=reader, memory=memory)
-    reason = f"no {_WAITS[Kind.STORE]} that leaves fewer than {min(ages)} groups is between the two"
+    reason = f"no {_WAITS[AccessKind.STORE]} that leaves fewer than {min(ages)} groups is between the two"
     return rules.STORE_NOT_WAITED.diagnose(at=at, notes=notes, reader=reader, memory=memory, reason=reason)
 
 

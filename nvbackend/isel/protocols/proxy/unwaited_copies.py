@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths, reachable
@@ -19,8 +19,8 @@ from nvbackend.isel.protocols.cluster.rank_values import footprints_by_rank
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, barrier_touch, is_waiting
 from nvbackend.isel.protocols.proxy.state import Meeting
 
-_READS = (Kind.READ, Kind.MULTIPLY)
-_BROUGHT = (Kind.LOAD, Kind.RECEIVE)
+_READS = (AccessKind.READ, AccessKind.MULTIPLY)
+_BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 
 
 def unwaited_reads(function: MachineFunction, runs: list[Run], told: set[MemoryObject]) -> Iterator[Meeting]:
@@ -64,7 +64,7 @@ class _Search:
         """The CTAs of which one certainly issues the copy into the memory of the other, which certainly reads."""
         paths = rank_paths(self._function)
         comes_first = self._loops.dominates(by.anchor, read.site.block)
-        if copy.kind is Kind.LOAD:
+        if copy.kind is AccessKind.LOAD:
             yield from ((rank, rank) for rank in range(len(paths)) if comes_first)
             return
         comes_first = comes_first and all(is_for_each(path, copy.site.block) for path in paths)

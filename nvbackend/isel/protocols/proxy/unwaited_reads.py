@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
-from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation, shared_accesses
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.paths import ways
@@ -22,7 +22,7 @@ from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, is_waiting
 from nvbackend.isel.protocols.proxy.rules import WAITED_BY_OTHERS
 from nvbackend.isel.protocols.shared.syncs import acquires
 
-_READS = (Kind.MULTIPLY, Kind.READ)
+_READS = (AccessKind.MULTIPLY, AccessKind.READ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def check_unwaited_reads(function: MachineFunction) -> list[Diagnostic]:
     """Every read of which that is certain, once for each block."""
     accesses = shared_accesses(function)
     kinds = {kind for found in accesses.values() for kind, _ in found}
-    if Kind.LOAD not in kinds or not kinds & {*_READS} or function.attributes.get(ATTACHED):
+    if AccessKind.LOAD not in kinds or not kinds & {*_READS} or function.attributes.get(ATTACHED):
         return []
     return list(_Search(function).find())
 
@@ -62,7 +62,7 @@ class _Search:
             return
         for kind, site, touch in self._all():
             crew = self._function.blocks[site.block].crew
-            if kind is Kind.LOAD and crew is not None:
+            if kind is AccessKind.LOAD and crew is not None:
                 run = Run(site.position, kind, touch.object, [(site, touch)])
                 self._copies.setdefault(touch.object.id, []).append(_Copy(run, crew.anchor))
         told: set[tuple[str, int]] = set()
@@ -73,7 +73,7 @@ class _Search:
                     told.add((site.block, touch.object.id))
                     yield found
 
-    def _all(self) -> Iterator[tuple[Kind, Site, MemoryTouch]]:
+    def _all(self) -> Iterator[tuple[AccessKind, Site, MemoryTouch]]:
         for sites in self._sites.values():
             for site in sites:
                 for kind, touch in self._accesses.get(site.position, ()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule
-from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel.flow.memory_uses import writes_elsewhere
 from nvbackend.isel.machine import facts
@@ -22,10 +22,10 @@ SWIZZLE = Rule(
     reference="PTX ISA 5.5.7 (swizzling modes), 9.7.15.5.1.2 (shared memory layout)",
 )
 _SPANS = {
-    Tcgen05Swizzle.NONE: Swizzle.NONE.span,
-    Tcgen05Swizzle.B32: Swizzle.B32.span,
-    Tcgen05Swizzle.B64: Swizzle.B64.span,
-    Tcgen05Swizzle.B128: Swizzle.B128.span,
+    Tcgen05Swizzle.NONE: SwizzleMode.NONE.span,
+    Tcgen05Swizzle.B32: SwizzleMode.B32.span,
+    Tcgen05Swizzle.B64: SwizzleMode.B64.span,
+    Tcgen05Swizzle.B128: SwizzleMode.B128.span,
 }
 _READS = (MemoryUse.READ, MemoryUse.ASYNC_READ)
 _WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)

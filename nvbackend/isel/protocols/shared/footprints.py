@@ -25,7 +25,7 @@ Terms = tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ByteAccess:
     """Bytes `start` to `end`, which one of `threads` (a bit each, never of two warps) accesses, for certain."""
 
     start: int
@@ -46,7 +46,7 @@ class Overlap:
 class _Footprint:
     """All accesses of a run by the run-time part of their places, which is the same in all threads."""
 
-    accesses: dict[Terms, list[Access]]
+    accesses: dict[Terms, list[ByteAccess]]
 
 
 class Footprints:
@@ -84,7 +84,7 @@ class Footprints:
     def _footprint(self, run: Run, crew: Crew) -> _Footprint:
         key = (run.places, crew.bits, crew.elected)
         if key not in self._found:
-            found: dict[Terms, list[Access]] = {}
+            found: dict[Terms, list[ByteAccess]] = {}
             for site, touch in run.accesses[:_MOST]:
                 place = None if self._values is None else self._offset(touch.symbol)
                 if place is not None:
@@ -114,7 +114,7 @@ class Footprints:
         return numbers, tuple(terms)
 
 
-def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], crew: Crew) -> Iterator[Access]:
+def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], crew: Crew) -> Iterator[ByteAccess]:
     """What the crew accesses for certain: nothing for instructions of which that is not known."""
     if GUARD in instr.operands:
         return
@@ -122,7 +122,7 @@ def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], cr
     size = _bytes_of_a_thread(instr, touch)
     if size is not None:
         for threads, start in _of_threads(crew, starts):
-            yield Access(start, start + size, threads)
+            yield ByteAccess(start, start + size, threads)
         return
     if row is None or crew.elected:
         return
@@ -130,7 +130,7 @@ def _accesses(instr: MachineInstr, touch: MemoryTouch, starts: Sequence[int], cr
         warp = _WARP << first
         if warp & bits == warp:
             for start, extent in _of_a_warp(row, touch, starts[first : first + WARP_SIZE]):
-                yield Access(start, start + extent, warp)
+                yield ByteAccess(start, start + extent, warp)
 
 
 def _bytes_of_a_thread(instr: MachineInstr, touch: MemoryTouch) -> int | None:
@@ -184,7 +184,7 @@ def _overlaps(first: _Footprint, second: _Footprint, inside: int, fixed: bool) -
 
 
 def _meetings(
-    first: Sequence[Access], second: Sequence[Access], inside: int, *, same_warp: bool = False
+    first: Sequence[ByteAccess], second: Sequence[ByteAccess], inside: int, *, same_warp: bool = False
 ) -> Iterator[Overlap]:
     """The bytes that accesses of different warps share, or with `same_warp` any, all of whose threads are `inside`."""
     ordered = sorted((one for one in first if one.threads | inside == inside), key=lambda one: one.start)

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from nvbackend.intrinsics.row.semantics import Completion
-from nvbackend.isel.flow.accesses import Kind, Run, shared_accesses
+from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch
 from nvbackend.isel.protocols.shared.syncs import releases
 
-Hazards = Mapping[Kind, Collection[Kind]]
+Hazards = Mapping[AccessKind, Collection[AccessKind]]
 """What must not follow an access of each kind in another thread."""
 
 _MOST_RUNS = 64
@@ -177,7 +177,7 @@ class Pairs:
             for kind, touch in self._accesses.get(site.position, ()):
                 if touch.object not in memory:
                     continue
-                if kind is Kind.COPY:
+                if kind is AccessKind.COPY:
                     copied.append((site, touch))
                 run = latest.get(touch.object)
                 if run is not None and run.kind is kind and is_atomic(run.site) is is_atomic(site):
@@ -199,4 +199,4 @@ class Pairs:
             by_object.setdefault(touch.object, []).append((replace(site, position=wait.position), touch))
         for memory, accesses in by_object.items():
             self._landed.add(len(self._runs))
-            self._runs.append(Run(len(self._runs), Kind.COPY, memory, accesses))
+            self._runs.append(Run(len(self._runs), AccessKind.COPY, memory, accesses))

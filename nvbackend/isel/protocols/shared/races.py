@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.isel.flow.accesses import Kind, Run, shared_accesses
+from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.loops import Loop
 from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, Scope
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
@@ -28,11 +28,11 @@ from nvbackend.isel.protocols.shared.footprints import Footprints, Overlap
 from nvbackend.isel.protocols.shared.pairs import Pairs, is_atomic
 from nvbackend.isel.protocols.shared.syncs import Syncs, acquires
 
-_READS = frozenset({Kind.READ, Kind.STORE, Kind.SEND, Kind.MULTIPLY, Kind.MULTIPLY_5})
-_WRITES = frozenset({Kind.WRITE, Kind.COPY, Kind.LOAD})
+_READS = frozenset({AccessKind.READ, AccessKind.STORE, AccessKind.SEND, AccessKind.MULTIPLY, AccessKind.MULTIPLY_5})
+_WRITES = frozenset({AccessKind.WRITE, AccessKind.COPY, AccessKind.LOAD})
 _HAZARDS = {
-    **dict.fromkeys((Kind.WRITE, Kind.COPY), _READS),
-    **dict.fromkeys((Kind.READ, Kind.STORE, Kind.SEND), _WRITES),
+    **dict.fromkeys((AccessKind.WRITE, AccessKind.COPY), _READS),
+    **dict.fromkeys((AccessKind.READ, AccessKind.STORE, AccessKind.SEND), _WRITES),
 }
 """What must not follow an access of each kind in another thread. Loads are waited for, multiplies have `refills`."""
 
@@ -66,7 +66,7 @@ def find_races(function: MachineFunction) -> list[Race]:
 
 def _contested(function: MachineFunction) -> set[MemoryObject]:
     """The allocations that are accessed in two ways of which one must not follow the other."""
-    kinds: dict[MemoryObject, set[Kind]] = {}
+    kinds: dict[MemoryObject, set[AccessKind]] = {}
     for accesses in shared_accesses(function).values():
         for kind, touch in accesses:
             kinds.setdefault(touch.object, set()).add(kind)

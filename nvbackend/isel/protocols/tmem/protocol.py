@@ -23,10 +23,10 @@ from nvbackend.isel.protocols.mbarrier.uses import is_waiting
 from nvbackend.isel.protocols.tmem import rules
 from nvbackend.isel.protocols.tmem.state import (
     Fact,
-    Finding,
-    Known,
+    KnownFact,
     State,
     Surroundings,
+    TmemFinding,
     accumulates,
     columns,
     concerns,
@@ -53,7 +53,7 @@ class TmemAnalysis:
 
     start: State
     around: Surroundings
-    found: dict[int, list[Finding]] = field(default_factory=dict)
+    found: dict[int, list[TmemFinding]] = field(default_factory=dict)
     """The mistakes of the last turn at each position."""
 
     def entry(self) -> State:
@@ -99,7 +99,7 @@ def _has_parted_barrier(function: MachineFunction) -> bool:
     return any(one.rule_id in parted for one in check_convergence(function))
 
 
-def _cause(finding: Finding) -> tuple[str, int]:
+def _cause(finding: TmemFinding) -> tuple[str, int]:
     """What two findings of one cause have in common: the rule, and the place of its mistake."""
     begun = finding.rule in _TOLD_WHERE_BEGUN and finding.site.instr.semantics.exits
     return finding.rule.id, finding.fact.place if begun else finding.site.position
@@ -155,7 +155,7 @@ class _Whole:
 
     # -- words --------------------------------------------------------------------------------------------------
 
-    def diagnostic(self, finding: Finding) -> Diagnostic:
+    def diagnostic(self, finding: TmemFinding) -> Diagnostic:
         """The finding in words, with notes that point to where it begins."""
         fact, site = finding.fact, finding.site
         memory = fact.object if finding.touch is None else finding.touch.object
@@ -169,8 +169,10 @@ class _Whole:
             "reason": f"it is allocated at {self._line('', begun)}, and no dealloc is on the way",
             "given": site.instr.operands.get("columns", "other"),
             "what": self._what(finding),
-            "last": "fence" if fact.known is Known.FENCED else "wait for the load",
-            "barrier": "k.barrier.sync()" if fact.known is Known.FENCED else f"{_FENCE_BEFORE} and k.barrier.sync()",
+            "last": "fence" if fact.known is KnownFact.FENCED else "wait for the load",
+            "barrier": "k.barrier.sync()"
+            if fact.known is KnownFact.FENCED
+            else f"{_FENCE_BEFORE} and k.barrier.sync()",
             "total": sum(one.bytes for one in self.allocated),
             "limit": tcgen05_memory.COLUMNS,
             "names": ", ".join(sorted({one.name for one in self.allocated})),
@@ -186,7 +188,7 @@ class _Whole:
             values["what"] = f"columns {touch.offset} to {(touch.offset or 0) + (touch.bytes or 1) - 1}"
         return finding.rule.diagnose(at=at, notes=notes, **values)
 
-    def _what(self, finding: Finding) -> str:
+    def _what(self, finding: TmemFinding) -> str:
         if finding.site.instr.semantics.exits:
             return "the kernel ends here"
         name = finding.touch.object.name if finding.touch else "tensor memory"
@@ -201,7 +203,7 @@ class _Whole:
         return f"{what} of {line}" if what else line
 
 
-def _of_warps(path: MachineFunction, whole: _Whole) -> list[Finding]:
+def _of_warps(path: MachineFunction, whole: _Whole) -> list[TmemFinding]:
     """What the warps that go this way do wrong."""
     reached = reachable(path, [path.entry.name])
     instructions = [instr for name in reached for instr in path.blocks[name].instructions if instr.memory]
@@ -226,16 +228,16 @@ def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject
     elsewhere = [site.instr for site in whole.sites.values() if site.instr.memory and id(site.instr) not in reached]
     mmas = [instr for instr in instructions if is_mma(instr)]
     for memory in inherited:
-        yield Fact(Known.OPEN, object=memory)
+        yield Fact(KnownFact.OPEN, object=memory)
     for memory in whole.results - whole.preset - _results(mmas):
-        yield Fact(Known.UNSYNCHRONISED, object=memory)
+        yield Fact(KnownFact.UNSYNCHRONISED, object=memory)
     # Where other warps write it first, what these add to is theirs to know.
     overwritten = _results(instr for instr in elsewhere if is_mma(instr) and accumulates(instr) is not True)
     for memory in _results(mmas) - _preset(elsewhere) - overwritten:
         places = {one for mma in mmas for one in columns(mma) if one.object == memory and one.use is _WRITE}
         anywhere = MemoryTouch(memory, MemoryUse.DECLARE, bytes=memory.bytes)
         for touch in places if all(map(is_placed, places)) else [anywhere]:
-            yield Fact(Known.UNWRITTEN, object=memory, touch=touch)
+            yield Fact(KnownFact.UNWRITTEN, object=memory, touch=touch)
 
 
 def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:
@@ -245,24 +247,24 @@ def _on_every_path(path: MachineFunction, memory: MemoryObject) -> bool:
     return not any(instr.semantics.exits for name in around for instr in path.blocks[name].instructions)
 
 
-def _outside(whole: _Whole) -> Iterator[Finding]:
+def _outside(whole: _Whole) -> Iterator[TmemFinding]:
     """Accesses that leave their allocation, whatever the state."""
     for site in whole.sites.values():
         for touch in columns(site.instr):
             if touch.use is MemoryUse.DECLARE or touch.symbol:
                 continue
             if touch.offset + (touch.bytes or 1) > touch.object.bytes:
-                yield Finding(BOUNDS, site, Fact(Known.OPEN, object=touch.object), touch)
+                yield TmemFinding(BOUNDS, site, Fact(KnownFact.OPEN, object=touch.object), touch)
 
 
-def _never_freed(whole: _Whole) -> Iterator[Finding]:
+def _never_freed(whole: _Whole) -> Iterator[TmemFinding]:
     """Allocations that nothing in the whole function gives back."""
     if whole.freed_unknown:
         return
     for site in whole.sites.values():
         if manages(site.instr, _ALLOCATE):
             for memory in _objects([site.instr]) - whole.freed:
-                yield Finding(rules.MISSING_DEALLOC, site, Fact(Known.OPEN, site.position, memory))
+                yield TmemFinding(rules.MISSING_DEALLOC, site, Fact(KnownFact.OPEN, site.position, memory))
 
 
 def _objects(instructions: Iterable[MachineInstr]) -> frozenset[MemoryObject]:

@@ -61,7 +61,7 @@ def _signals(said: Semantics) -> bool:
     return stores or said.atomic or said.barrier is not None or said.releases > Scope.WARP
 
 
-class Known(enum.Enum):
+class KnownFact(enum.Enum):
     """What a fact says; `place` is where it began to hold, -1 for the entry."""
 
     OPEN = "allocated"
@@ -85,7 +85,7 @@ class Known(enum.Enum):
 class Fact:
     """One fact about an allocation, a place in one (`touch`), or a block of registers (by its number)."""
 
-    known: Known = field(hash=False)
+    known: KnownFact = field(hash=False)
     place: int = -1
     object: MemoryObject | None = None
     touch: MemoryTouch | None = field(default=None, hash=False)
@@ -96,7 +96,7 @@ State = frozenset[Fact]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TmemFinding:
     """A broken rule at an instruction, with the fact that it breaks with."""
 
     rule: Rule
@@ -132,15 +132,17 @@ def _concerns(said: Semantics) -> bool:
     return is_of_tensor_memory(said) or waits or said.exits or _signals(said)
 
 
-def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Finding]]:
+def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[TmemFinding]]:
     """The state after an instruction, and what it breaks."""
-    found: list[Finding] = []
+    found: list[TmemFinding] = []
     instr = site.instr
     if not concerns(site):
         return state, found
     for touch in instr.touches:
         if touch.access is Access.READ:
-            state = _strike(state, site, tensor_memory.READ_BEFORE_WAIT, found, Known.LOADING, registers=touch.block.id)
+            state = _strike(
+                state, site, tensor_memory.READ_BEFORE_WAIT, found, KnownFact.LOADING, registers=touch.block.id
+            )
     for one in columns(instr):
         state = _access(state, site, one, found)
     if _signals(instr.semantics):
@@ -174,8 +176,8 @@ def _strike(
     state: State,
     site: Site,
     rule: Rule,
-    found: list[Finding],
-    known: Known,
+    found: list[TmemFinding],
+    known: KnownFact,
     *,
     touch: MemoryTouch | None = None,
     registers: int | None = None,
@@ -192,96 +194,100 @@ def _strike(
     ]
     if not struck:
         return state
-    found.append(Finding(rule, site, max(struck, key=lambda fact: fact.place), touch))
+    found.append(TmemFinding(rule, site, max(struck, key=lambda fact: fact.place), touch))
     return state.difference(struck)
 
 
-def _without(state: State, *known: Known) -> State:
+def _without(state: State, *known: KnownFact) -> State:
     return state.difference([fact for fact in state if fact.known in known])
 
 
-def _turned(state: State, known: Collection[Known], into: Callable[[Fact], Fact]) -> State:
+def _turned(state: State, known: Collection[KnownFact], into: Callable[[Fact], Fact]) -> State:
     turned = [fact for fact in state if fact.known in known]
     return state.difference(turned).union(map(into, turned)) if turned else state
 
 
-def _access(state: State, site: Site, touch: MemoryTouch, found: list[Finding]) -> State:
+def _access(state: State, site: Site, touch: MemoryTouch, found: list[TmemFinding]) -> State:
     """What holds for every access to tensor memory, other than its allocation."""
     if touch.use is MemoryUse.DECLARE:
         return state
-    state = _strike(state, site, rules.NOT_ALLOCATED, found, Known.CLOSED, of=touch.object)
+    state = _strike(state, site, rules.NOT_ALLOCATED, found, KnownFact.CLOSED, of=touch.object)
     if site.instr.semantics.issues is not _STORES:
-        state = _strike(state, site, rules.MISSING_WAIT_ST, found, Known.STORING, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT_ST, found, KnownFact.STORING, touch=touch)
     return state
 
 
-def _alloc(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:
+def _alloc(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:
     for touch in columns(site.instr):
-        state = _strike(state, site, rules.ALLOC_AFTER_RELINQUISH, found, Known.RELINQUISHED)
-        held = around.unconditional & {fact.object for fact in state if fact.known is Known.OPEN}
+        state = _strike(state, site, rules.ALLOC_AFTER_RELINQUISH, found, KnownFact.RELINQUISHED)
+        held = around.unconditional & {fact.object for fact in state if fact.known is KnownFact.OPEN}
         total = sum(one.bytes for one in held | {touch.object})
         if touch.object in around.unconditional and total > tcgen05_memory.COLUMNS:
-            found.append(Finding(rules.TOTAL_COLUMNS, site, Fact(Known.OPEN, site.position, touch.object), touch))
+            found.append(
+                TmemFinding(rules.TOTAL_COLUMNS, site, Fact(KnownFact.OPEN, site.position, touch.object), touch)
+            )
         state = frozenset(
-            fact for fact in state if not (fact.known in (Known.CLOSED, Known.OPEN) and fact.object == touch.object)
+            fact
+            for fact in state
+            if not (fact.known in (KnownFact.CLOSED, KnownFact.OPEN) and fact.object == touch.object)
         )
-        state |= {Fact(Known.OPEN, site.position, touch.object)}
+        state |= {Fact(KnownFact.OPEN, site.position, touch.object)}
     return state
 
 
-def _dealloc(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+def _dealloc(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
     for touch in columns(site.instr):
-        state = _strike(state, site, rules.DOUBLE_DEALLOC, found, Known.CLOSED, of=touch.object)
+        state = _strike(state, site, rules.DOUBLE_DEALLOC, found, KnownFact.CLOSED, of=touch.object)
         given = site.instr.operands.get("columns", "")
         moved = touch.offset not in (0, None) and not touch.symbol
         if moved or (given.isdecimal() and int(given) != touch.object.bytes):
-            found.append(Finding(rules.DEALLOC_COLUMNS, site, Fact(Known.OPEN, -1, touch.object), touch))
-        state = frozenset(fact for fact in state if not (fact.known is Known.OPEN and fact.object == touch.object))
-        state |= {Fact(Known.CLOSED, site.position, touch.object)}
+            found.append(TmemFinding(rules.DEALLOC_COLUMNS, site, Fact(KnownFact.OPEN, -1, touch.object), touch))
+        state = frozenset(fact for fact in state if not (fact.known is KnownFact.OPEN and fact.object == touch.object))
+        state |= {Fact(KnownFact.CLOSED, site.position, touch.object)}
     return state
 
 
-def _relinquish(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
-    return state | {Fact(Known.RELINQUISHED, site.position)}
+def _relinquish(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+    return state | {Fact(KnownFact.RELINQUISHED, site.position)}
 
 
-def _load(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:
+def _load(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:
     for touch in columns(site.instr):
-        state = _strike(state, site, rules.MISSING_COMMIT, found, Known.ISSUED, touch=touch)
-        state = _strike(state, site, rules.MISSING_WAIT, found, Known.COMMITTED, touch=touch)
-        state = _strike(state, site, rules.MISSING_WAIT, found, Known.UNSYNCHRONISED, of=touch.object)
-        state = _strike(state, site, rules.MISSING_FENCE_AFTER, found, Known.UNORDERED, of=touch.object)
+        state = _strike(state, site, rules.MISSING_COMMIT, found, KnownFact.ISSUED, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT, found, KnownFact.COMMITTED, touch=touch)
+        state = _strike(state, site, rules.MISSING_WAIT, found, KnownFact.UNSYNCHRONISED, of=touch.object)
+        state = _strike(state, site, rules.MISSING_FENCE_AFTER, found, KnownFact.UNORDERED, of=touch.object)
         if touch.object in around.freed_elsewhere:
-            state |= {Fact(Known.UNTOLD, site.position, touch.object)}
+            state |= {Fact(KnownFact.UNTOLD, site.position, touch.object)}
     written = (touch.block.id for touch in site.instr.touches if touch.access is Access.WRITE)
-    return state | {Fact(Known.LOADING, site.position, registers=block) for block in written}
+    return state | {Fact(KnownFact.LOADING, site.position, registers=block) for block in written}
 
 
-def _store(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+def _store(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
     touches = columns(site.instr)
-    used = {(fact.place, fact.touch) for fact in state if fact.known is Known.USED}
+    used = {(fact.place, fact.touch) for fact in state if fact.known is KnownFact.USED}
     for touch in touches:
         # Conditions that belong together may exclude the paths on which it is not waited for.
-        doubtful = {fact for fact in state if fact.known is Known.IN_USE and (fact.place, fact.touch) in used}
-        state = _strike(state - doubtful, site, rules.WRITE_IN_FLIGHT, found, Known.IN_USE, touch=touch) | doubtful
-    state |= {Fact(Known.STORING, site.position, touch.object, touch) for touch in touches}
+        doubtful = {fact for fact in state if fact.known is KnownFact.IN_USE and (fact.place, fact.touch) in used}
+        state = _strike(state - doubtful, site, rules.WRITE_IN_FLIGHT, found, KnownFact.IN_USE, touch=touch) | doubtful
+    state |= {Fact(KnownFact.STORING, site.position, touch.object, touch) for touch in touches}
     return _written(state, touches)
 
 
-def _copy(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+def _copy(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
     return _written(state, columns(site.instr))
 
 
-def _mma(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+def _mma(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
     touches = columns(site.instr)
     results = [touch for touch in touches if touch.use is MemoryUse.ASYNC_WRITE]
     for touch in results:
         if accumulates(site.instr):
-            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, found, Known.UNWRITTEN, touch=touch)
-    begun = [Fact(Known.ISSUED, site.position, touch.object, touch) for touch in results]
-    begun = begun or [Fact(Known.ISSUED, site.position)]
-    begun += (Fact(Known.IN_USE, site.position, one.object, one) for one in touches if one.bytes is not None)
-    state = state.difference([fact for fact in state if fact.known is Known.USED and fact.place == site.position])
+            state = _strike(state, site, rules.UNDEFINED_ACCUMULATOR, found, KnownFact.UNWRITTEN, touch=touch)
+    begun = [Fact(KnownFact.ISSUED, site.position, touch.object, touch) for touch in results]
+    begun = begun or [Fact(KnownFact.ISSUED, site.position)]
+    begun += (Fact(KnownFact.IN_USE, site.position, one.object, one) for one in touches if one.bytes is not None)
+    state = state.difference([fact for fact in state if fact.known is KnownFact.USED and fact.place == site.position])
     return _written(state, results).union(begun)
 
 
@@ -292,7 +298,7 @@ def _written(state: State, touches: Iterable[MemoryTouch]) -> State:
         [
             fact
             for fact in state
-            if fact.known is Known.UNWRITTEN and any(fact.touch and _may_meet(fact.touch, one) for one in written)
+            if fact.known is KnownFact.UNWRITTEN and any(fact.touch and _may_meet(fact.touch, one) for one in written)
         ]
     )
 
@@ -308,58 +314,62 @@ def is_placed(touch: MemoryTouch) -> bool:
     return touch.bytes is not None and not touch.symbol
 
 
-def _commit(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
-    return _turned(state, (Known.ISSUED,), lambda fact: Fact(Known.COMMITTED, fact.place, fact.object, fact.touch))
+def _commit(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
+    return _turned(
+        state, (KnownFact.ISSUED,), lambda fact: Fact(KnownFact.COMMITTED, fact.place, fact.object, fact.touch)
+    )
 
 
 def _synchronised(state: State, site: Site, around: Surroundings) -> State:
     """After a wait that may be for an mma, what was committed is done, and a fence is due."""
     if site.position not in around.related:
         return state
-    waited = (Known.COMMITTED, Known.UNSYNCHRONISED)
-    state = _turned(state, (Known.IN_USE,), lambda fact: Fact(Known.USED, fact.place, fact.object, fact.touch))
+    waited = (KnownFact.COMMITTED, KnownFact.UNSYNCHRONISED)
+    state = _turned(state, (KnownFact.IN_USE,), lambda fact: Fact(KnownFact.USED, fact.place, fact.object, fact.touch))
     if is_barrier(site.instr):
         return _without(state, *waited)
-    return _turned(state, waited, lambda fact: Fact(Known.UNORDERED, site.position, fact.object))
+    return _turned(state, waited, lambda fact: Fact(KnownFact.UNORDERED, site.position, fact.object))
 
 
-def _fence(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:  # noqa: ARG001
+def _fence(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:  # noqa: ARG001
     fence = site.instr.semantics.fence
     if fence is not None and fence.of is FenceOf.AFTER_SYNC:
-        return _without(state, Known.UNORDERED)
-    return _turned(state, (Known.UNTOLD, Known.PASSED), lambda fact: Fact(Known.FENCED, fact.place, fact.object))
+        return _without(state, KnownFact.UNORDERED)
+    return _turned(
+        state, (KnownFact.UNTOLD, KnownFact.PASSED), lambda fact: Fact(KnownFact.FENCED, fact.place, fact.object)
+    )
 
 
 def _signalled(state: State) -> State:
     """After what other warps may wait for: a read that was fenced before it is over for them."""
-    state = _without(state, Known.FENCED)
-    return _turned(state, (Known.UNTOLD,), lambda fact: Fact(Known.PASSED, fact.place, fact.object))
+    state = _without(state, KnownFact.FENCED)
+    return _turned(state, (KnownFact.UNTOLD,), lambda fact: Fact(KnownFact.PASSED, fact.place, fact.object))
 
 
-def _exit(state: State, site: Site, around: Surroundings, found: list[Finding]) -> State:
+def _exit(state: State, site: Site, around: Surroundings, found: list[TmemFinding]) -> State:
     for fact in sorted(state, key=lambda one: one.place):
-        if fact.known is Known.OPEN and fact.object in around.owed:
-            found.append(Finding(rules.MISSING_DEALLOC, site, fact))
-        elif fact.known in (Known.UNTOLD, Known.FENCED):
-            found.append(Finding(rules.MISSING_BARRIER, site, fact))
-        elif fact.known is Known.PASSED:
-            found.append(Finding(rules.MISSING_FENCE_BEFORE, site, fact))
+        if fact.known is KnownFact.OPEN and fact.object in around.owed:
+            found.append(TmemFinding(rules.MISSING_DEALLOC, site, fact))
+        elif fact.known in (KnownFact.UNTOLD, KnownFact.FENCED):
+            found.append(TmemFinding(rules.MISSING_BARRIER, site, fact))
+        elif fact.known is KnownFact.PASSED:
+            found.append(TmemFinding(rules.MISSING_FENCE_BEFORE, site, fact))
     # One commit is for all mma before it.
-    issued = [fact for fact in state if fact.known is Known.ISSUED]
+    issued = [fact for fact in state if fact.known is KnownFact.ISSUED]
     if issued:
-        found.append(Finding(rules.MISSING_COMMIT, site, max(issued, key=lambda one: one.place)))
+        found.append(TmemFinding(rules.MISSING_COMMIT, site, max(issued, key=lambda one: one.place)))
     return state
 
 
-_Handler = Callable[[State, Site, Surroundings, list[Finding]], State]
+_Handler = Callable[[State, Site, Surroundings, list[TmemFinding]], State]
 _MANAGING: dict[TensorMemory | None, _Handler] = {
     TensorMemory.ALLOCATE: _alloc,
     TensorMemory.FREE: _dealloc,
     TensorMemory.RELINQUISH: _relinquish,
 }
 _WAITS: dict[Completion | None, _Handler] = {
-    _LOADS: lambda state, *_: _without(state, Known.LOADING),
-    _STORES: lambda state, *_: _without(state, Known.STORING),
+    _LOADS: lambda state, *_: _without(state, KnownFact.LOADING),
+    _STORES: lambda state, *_: _without(state, KnownFact.STORING),
 }
 
 

@@ -17,7 +17,7 @@ from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import (
     Event,
     FenceUse,
-    Finding,
+    WgmmaFinding,
     WgmmaState,
     concerns,
     concerns_groups,
@@ -72,11 +72,11 @@ def check_wgmma_protocol(function: MachineFunction) -> list[Diagnostic]:
 
 
 @kept
-def find_mistakes(function: MachineFunction) -> list[Finding]:
+def find_mistakes(function: MachineFunction) -> list[WgmmaFinding]:
     """Every instruction that breaks a rule on some path, with the rule, in the order of the text."""
     if not any(map(concerns_groups, semantics_in(function))):
         return []
-    findings: list[Finding] = []
+    findings: list[WgmmaFinding] = []
     uses: list[FenceUse] = []
     fences: dict[int, Site] = {}
     analysis = WgmmaAnalysis()
@@ -84,7 +84,7 @@ def find_mistakes(function: MachineFunction) -> list[Finding]:
         if is_fence(site.instr):
             fences[site.position] = site
         for event in analysis.events[site.position]:
-            if isinstance(event, Finding):
+            if isinstance(event, WgmmaFinding):
                 findings.append(event)
             else:
                 uses.append(event)
@@ -92,21 +92,21 @@ def find_mistakes(function: MachineFunction) -> list[Finding]:
     return sorted(findings, key=lambda finding: finding.site.position)
 
 
-def _needless_fences(uses: list[FenceUse], sites: dict[int, Site]) -> Iterable[Finding]:
+def _needless_fences(uses: list[FenceUse], sites: dict[int, Site]) -> Iterable[WgmmaFinding]:
     """The fences that are in a chain of mma on some path and are needed on none."""
     needed = {use.fence for use in uses if use.needed}
     for use in {use.fence: use for use in reversed(uses) if use.fence not in needed}.values():
         if use.block is not None:
-            yield Finding(rules.NEEDLESS_FENCE, sites[use.fence], (use.block,), accesses=frozenset((use.mma,)))
+            yield WgmmaFinding(rules.NEEDLESS_FENCE, sites[use.fence], (use.block,), accesses=frozenset((use.mma,)))
 
 
 def _merged(
-    findings: Iterable[Finding],
-    key: Callable[[Finding], object],
-    one_cause: Callable[[Finding, Finding], bool] = lambda *_: True,
-) -> list[Finding]:
+    findings: Iterable[WgmmaFinding],
+    key: Callable[[WgmmaFinding], object],
+    one_cause: Callable[[WgmmaFinding, WgmmaFinding], bool] = lambda *_: True,
+) -> list[WgmmaFinding]:
     """The findings, each put into the last one of its key (None: stays alone) where the two have `one_cause`."""
-    kept: list[Finding] = []
+    kept: list[WgmmaFinding] = []
     last: dict[object, int] = {}
     for finding in findings:
         index = last.get(key(finding))
@@ -119,21 +119,21 @@ def _merged(
     return kept
 
 
-def _by_block(finding: Finding) -> object:
+def _by_block(finding: WgmmaFinding) -> object:
     return (finding.rule.id, finding.site.block) if finding.rule in _PUT_RIGHT_ONCE else None
 
 
-def _by_line(finding: Finding) -> object:
+def _by_line(finding: WgmmaFinding) -> object:
     location = finding.site.instr.location
     return None if location is None else (finding.rule.id, location)
 
 
-def _nothing_between(first: Finding, second: Finding) -> bool:
+def _nothing_between(first: WgmmaFinding, second: WgmmaFinding) -> bool:
     """Whether the fix of `first`, before it, fixes `second` too: its causes do not lie between the two."""
     return not any(first.site.position < cause < second.site.position for cause in second.causes())
 
 
-def _combined(first: Finding, second: Finding) -> Finding:
+def _combined(first: WgmmaFinding, second: WgmmaFinding) -> WgmmaFinding:
     """Both, at the place of the first, with the group that is hardest to drain."""
     younger = min(first.age, second.age)
     trails = frozenset(trail for one in (first, second) if one.age == younger for trail in one.trails)

@@ -98,7 +98,7 @@ class WgmmaState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class WgmmaFinding:
     """A broken rule at an instruction, with what was found: registers, the youngest mma in flight, places."""
 
     rule: Rule
@@ -125,7 +125,7 @@ class FenceUse:
     block: RegisterBlock | None = None
 
 
-Event = Finding | FenceUse
+Event = WgmmaFinding | FenceUse
 Step = tuple[WgmmaState, list[Event]]
 
 
@@ -209,10 +209,10 @@ def _in_flight(
     site: Site,
     blocks: tuple[RegisterBlock, ...],
     found: Mapping[tuple[int, Busy], frozenset[Trail]],
-) -> Finding:
+) -> WgmmaFinding:
     age = min(age for age, _ in found)
     youngest = frozenset().union(*(trails for key, trails in found.items() if key[0] == age))
-    return Finding(rule, site, blocks, age, youngest)
+    return WgmmaFinding(rule, site, blocks, age, youngest)
 
 
 def _end_chain(state: WgmmaState) -> WgmmaState:
@@ -263,18 +263,18 @@ def _mma_async(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState
     )
 
 
-def _missing_fence(state: WgmmaState, site: Site, busy: Busy) -> Iterable[Finding]:
+def _missing_fence(state: WgmmaState, site: Site, busy: Busy) -> Iterable[WgmmaFinding]:
     accessed = {block: places for block, places in state.accessed.items() if block in busy}
     if accessed or state.unfenced:
         blocks = tuple(accessed) or busy.accumulators
-        yield Finding(rules.MISSING_FENCE, site, blocks, accesses=frozenset().union(*accessed.values()))
+        yield WgmmaFinding(rules.MISSING_FENCE, site, blocks, accesses=frozenset().union(*accessed.values()))
 
 
-def _shape_changes(state: WgmmaState, site: Site, shaped: frozenset[Shaped]) -> Iterable[Finding]:
+def _shape_changes(state: WgmmaState, site: Site, shaped: frozenset[Shaped]) -> Iterable[WgmmaFinding]:
     for (block, earlier), places in state.shapes.items():
         for other, shape in shaped:
             if other == block and shape != earlier:
-                yield Finding(rules.SHAPE_CHANGE, site, (block,), accesses=places, shape=shape, earlier=earlier)
+                yield WgmmaFinding(rules.SHAPE_CHANGE, site, (block,), accesses=places, shape=shape, earlier=earlier)
 
 
 def _fence_uses(state: WgmmaState, site: Site, busy: Busy, shaped: frozenset[Shaped]) -> Iterable[FenceUse]:
@@ -299,7 +299,7 @@ def _commit_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaSt
 def _wait_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaState:
     pending = pending_groups(site.instr)
     if site.instr.immediates[PENDING] not in PENDING_GROUPS:
-        events.append(Finding(WAIT_RANGE, site))
+        events.append(WgmmaFinding(WAIT_RANGE, site))
     drains = blocks_with(site.instr, Access.DRAIN)
     left: dict[tuple[int, Busy], frozenset[Trail]] = {}
     wanted: dict[tuple[int, Busy], frozenset[Trail]] = {}
@@ -319,7 +319,7 @@ def _wait_group(state: WgmmaState, site: Site, events: list[Event]) -> WgmmaStat
 
 def _not_drained(
     site: Site, drains: tuple[RegisterBlock, ...], wanted: Mapping[tuple[int, Busy], frozenset[Trail]]
-) -> Iterable[Finding]:
+) -> Iterable[WgmmaFinding]:
     """What a wait was to hand back and does not: mma that were never committed, and groups that it leaves."""
     for rule, committed in ((rules.MISSING_COMMIT, False), (rules.WAIT_LEAVES_GROUP, True)):
         found = {key: trails for key, trails in wanted.items() if (key[0] > 0) is committed}

@@ -15,9 +15,9 @@ from nvbackend.isel.machine.function import Access, RegisterBlock
 from nvbackend.isel.protocols.wgmma import rules
 from nvbackend.isel.protocols.wgmma.state import (
     PENDING,
-    Finding,
     Shape,
     Trail,
+    WgmmaFinding,
     blocks_with,
 )
 from nvbackend.isel.select.wgmma.rules import WAIT_RANGE
@@ -34,7 +34,7 @@ class Wording:
         self._sites = sites
         commits = [site.position for site in sites if site.instr.semantics.commits is Completion.MMA_GROUP]
         self._groups = {position: number for number, position in enumerate(commits, start=1)}
-        self._tell: dict[str, Callable[[Finding], Diagnostic]] = {
+        self._tell: dict[str, Callable[[WgmmaFinding], Diagnostic]] = {
             rules.READ_IN_FLIGHT.id: self._access_in_flight,
             rules.WRITE_IN_FLIGHT.id: self._access_in_flight,
             rules.MISSING_FENCE.id: self._missing_fence,
@@ -46,11 +46,11 @@ class Wording:
             WAIT_RANGE.id: self._wait_range,
         }
 
-    def diagnostic(self, finding: Finding) -> Diagnostic:
+    def diagnostic(self, finding: WgmmaFinding) -> Diagnostic:
         """The finding in words, with its fix, and notes that point to the mma, the commit and the wait."""
         return self._tell[finding.rule.id](finding)
 
-    def _access_in_flight(self, finding: Finding) -> Diagnostic:
+    def _access_in_flight(self, finding: WgmmaFinding) -> Diagnostic:
         trail = max(finding.trails)
         written, read = self._taken(finding)
         doing = "using" if written and read else "reading" if read else "writing"
@@ -78,7 +78,7 @@ class Wording:
             fix=fix,
         )
 
-    def _missing_fence(self, finding: Finding) -> Diagnostic:
+    def _missing_fence(self, finding: WgmmaFinding) -> Diagnostic:
         names = _names(finding.blocks)
         if finding.accesses:
             lines = ", ".join(dict.fromkeys(self._line(position) for position in sorted(finding.accesses)))
@@ -93,7 +93,7 @@ class Wording:
             reason=reason,
         )
 
-    def _shape_change(self, finding: Finding) -> Diagnostic:
+    def _shape_change(self, finding: WgmmaFinding) -> Diagnostic:
         earlier = max(finding.accesses)
         return finding.rule.diagnose(
             at=finding.site.instr.location,
@@ -104,7 +104,7 @@ class Wording:
             mma=f"the one of {self._line(earlier)}",
         )
 
-    def _needless_fence(self, finding: Finding) -> Diagnostic:
+    def _needless_fence(self, finding: WgmmaFinding) -> Diagnostic:
         return finding.rule.diagnose(
             at=finding.site.instr.location,
             notes=self._places(finding.accesses, lambda _: "the mma after the fence"),
@@ -112,7 +112,7 @@ class Wording:
             second=f"that of {self._line(max(finding.accesses))}",
         )
 
-    def _missing_commit(self, finding: Finding) -> Diagnostic:
+    def _missing_commit(self, finding: WgmmaFinding) -> Diagnostic:
         trail = max(finding.trails)
         if finding.site.instr.semantics.exits:
             what, where = "the kernel ends here", "the end of the kernel"
@@ -129,7 +129,7 @@ class Wording:
             where=where,
         )
 
-    def _wait_leaves_group(self, finding: Finding) -> Diagnostic:
+    def _wait_leaves_group(self, finding: WgmmaFinding) -> Diagnostic:
         trail = max(finding.trails)
         pending = finding.site.instr.immediates[PENDING]
         return finding.rule.diagnose(
@@ -143,7 +143,7 @@ class Wording:
             enough=finding.age - 1,
         )
 
-    def _missing_wait(self, finding: Finding) -> Diagnostic:
+    def _missing_wait(self, finding: WgmmaFinding) -> Diagnostic:
         trail = max(finding.trails)
         return finding.rule.diagnose(
             at=self._location(finding, trail),
@@ -153,7 +153,7 @@ class Wording:
             reason=self._left(trail),
         )
 
-    def _wait_range(self, finding: Finding) -> Diagnostic:
+    def _wait_range(self, finding: WgmmaFinding) -> Diagnostic:
         return finding.rule.diagnose(
             at=finding.site.instr.location,
             given=finding.site.instr.immediates[PENDING],
@@ -172,21 +172,21 @@ class Wording:
         arithmetic = self._arithmetic(pending, trail.age, self._groups[trail.commit])
         return f"wait_group {pending} leaves {named} in flight: {arithmetic}"
 
-    def _taken(self, finding: Finding) -> tuple[list[RegisterBlock], list[RegisterBlock]]:
+    def _taken(self, finding: WgmmaFinding) -> tuple[list[RegisterBlock], list[RegisterBlock]]:
         """The registers that the mma of a finding accumulate in, and those that they read fragments of A from."""
         places = {trail.mma for trail in finding.trails} or {finding.site.position}
         multiplied = {block for place in places for block in blocks_with(self._sites[place].instr, Access.MULTIPLY)}
         written = [block for block in finding.blocks if block not in multiplied]
         return written, [block for block in finding.blocks if block in multiplied]
 
-    def _uses(self, finding: Finding, wrote: str) -> str:
+    def _uses(self, finding: WgmmaFinding, wrote: str) -> str:
         """What the mma do to the registers."""
         parts = [
             f"{verb} {_names(some)}" for verb, some in zip((wrote, "reads"), self._taken(finding), strict=True) if some
         ]
         return " and ".join(parts) or f"{wrote} {_UNNAMED}"
 
-    def _registers(self, finding: Finding) -> str:
+    def _registers(self, finding: WgmmaFinding) -> str:
         """The registers by what the mma take them for."""
         kinds = zip(("accumulator", "A fragment"), self._taken(finding), strict=True)
         parts = [f"{kind}{'s' if len(some) > 1 else ''} {_names(some)}" for kind, some in kinds if some]
@@ -206,7 +206,7 @@ class Wording:
         location = site.instr.location
         return f"line {location.line}" if location else f"instruction {position} in block {site.block}"
 
-    def _location(self, finding: Finding, trail: Trail) -> Location | None:
+    def _location(self, finding: WgmmaFinding, trail: Trail) -> Location | None:
         """The instruction's line; the mma's for an end of the kernel that is not written."""
         return finding.site.instr.location or self._sites[trail.mma].instr.location
 

@@ -11,13 +11,13 @@ from nvbackend.diagnostics import Diagnostic, Location
 from nvbackend.intrinsics.fragments.wmma import ACCUMULATORS
 from nvbackend.intrinsics.mma import wmma
 from nvbackend.intrinsics.row.row import Role
-from nvbackend.intrinsics.row.semantics import Fragment, Matrix
+from nvbackend.intrinsics.row.semantics import Matrix, OpaqueFragment
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.operands.wmma import address_violations, described, misplaced, stride_violations
 from nvbackend.isel.target.target import Target
 
-Held = tuple[Fragment, Location | None]
+Held = tuple[OpaqueFragment, Location | None]
 """What a block of registers holds, and where it was put there."""
 
 
@@ -50,7 +50,7 @@ def check_fragments(function: MachineFunction) -> list[Diagnostic]:
     return [found for instr in moved for found in _misplaced(instr, held)]
 
 
-def _of(instr: MachineInstr, role: Role) -> Iterator[Fragment]:
+def _of(instr: MachineInstr, role: Role) -> Iterator[OpaqueFragment]:
     """The fragments that the instruction takes or gives."""
     assert instr.row is not None
     return (one for one in instr.semantics.fragments if instr.row.operand(one.name).role is role)
@@ -71,5 +71,5 @@ def _misplaced(instr: MachineInstr, held: Mapping[str, Held]) -> Iterator[Diagno
             yield misplaced(instruction, operand, wanted.shape, _text(given), text, instr.location, place)
 
 
-def _text(one: Fragment) -> str:
+def _text(one: OpaqueFragment) -> str:
     return described(one.which, one.shape, one.element, one.layout)

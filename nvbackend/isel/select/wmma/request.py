@@ -8,7 +8,7 @@ from typing import Any
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments.wmma import Shape
 from nvbackend.intrinsics.mma import wmma
-from nvbackend.intrinsics.mma.wmma import Kind
+from nvbackend.intrinsics.mma.wmma import WmmaTypes
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
 
@@ -34,7 +34,7 @@ class WmmaRequest:
     popc: str | None = None
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> WmmaTypes | None:
         """The kind of the multiplicands, None where wmma does not multiply them."""
         return wmma.kind_of(self.a) if self.a is self.b else None
 
@@ -57,7 +57,7 @@ class WmmaMoveRequest:
     strided: bool = True
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> WmmaTypes | None:
         """The first kind that has the fragment, None where none does."""
         return wmma.kind_of_fragment(self.fragment, self.shape, self.element)
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle
+from nvbackend import Major, SmemLayout, SwizzleMode
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.builder.ops.matrix.tcgen05_operands import operand_extents
 from nvbackend.diagnostics import DiagnosticError
@@ -51,7 +51,7 @@ def test_what_one_instruction_reads_of_its_tiles(group, sparse, major, rows, col
     """16 k of f16, or 32 of which a sparse A stores 16; each CTA of a pair has half of the rows of A and of B."""
     one = InstructionDescriptor(kind="f16", m=128 * group, n=64, a=f16, b=f16, d=f32, sparse=sparse)
     k = builder(cluster=group)[0]
-    tiles = [k.shared_tile(SmemLayout(Major(major), Swizzle.B128, f16, count, 64)) for count in (192, 128)]
+    tiles = [k.shared_tile(SmemLayout(Major(major), SwizzleMode.B128, f16, count, 64)) for count in (192, 128)]
     request, at = Tcgen05Request("f16", cta_group=group, sparse=sparse), (rows, columns)
     a, b = (tile.layout for tile in tiles)
     assert operand_extents(request, one, (tiles[0], at), (tiles[1], at)) == {
@@ -66,7 +66,7 @@ def test_what_one_instruction_reads_of_a_tiles_fragments(major, step):
     """The same as of the tile itself, from the same element on: 16 k of 64."""
     one = InstructionDescriptor(kind="f16", m=128, n=64, a=f16, b=f16, d=f32)
     k = builder()[0]
-    tiles = [k.shared_tile(SmemLayout(Major(major), Swizzle.B128, f16, count, 64)) for count in (128, 64)]
+    tiles = [k.shared_tile(SmemLayout(Major(major), SwizzleMode.B128, f16, count, 64)) for count in (128, 64)]
     mma = k.tiled_mma(Tcgen05Request("f16"), descriptor=one)
     a, b = mma.partition_fragment_A(tiles[0])(0, 0, step), mma.partition_fragment_B(tiles[1])(0, 0, step)
     at = (0, 16 * step)
@@ -350,7 +350,7 @@ def test_columns_stay_within_the_allocation(k, first, width):
 
 
 def operand_tile(k, element=f16, major=nvb.Major.K, rows=128):
-    return k.shared_tile(nvb.SmemLayout(major, nvb.Swizzle.B128, element, rows, 64))
+    return k.shared_tile(nvb.SmemLayout(major, nvb.SwizzleMode.B128, element, rows, 64))
 
 
 def test_tiles_are_operands_and_their_descriptors_are_checked_again():
@@ -385,7 +385,7 @@ def test_a_tile_of_something_else_is_refused(k, wrong, text):
 
 
 def test_a_ring_is_fed_to_one_thread(k):
-    ring = k.pipeline(2, consumers=1, a=nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 128, 64))
+    ring = k.pipeline(2, consumers=1, a=nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 128, 64))
 
     def feed():
         with ring.feed():

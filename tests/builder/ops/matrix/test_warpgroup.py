@@ -23,7 +23,7 @@ class Scene:
         parameters = [Parameter("out", Pointer(f32)), Parameter("n", nvb.Scalar(nvb.i32))]
         self.k = KernelBuilder("scene", "sm_90a", threads=128, parameters=parameters)
         self.out, self.n = self.k.arguments
-        self.tile = self.k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64))
+        self.tile = self.k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64))
         self.acc = self.k.wgmma.accumulator(64, name="acc")
         self.other = self.k.wgmma.accumulator(64, name="other")
 
@@ -270,7 +270,7 @@ def test_other_targets_are_told_what_to_use(target, says):
 def test_tiles_of_different_k_are_refused():
     scene = Scene()
     mma = scene.k.tiled_mma(INSTRUCTION)
-    wide = scene.k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 128))
+    wide = scene.k.shared_tile(nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 128))
     with pytest.raises(nvb.DiagnosticError, match=r"mma\.tile"):
         mma.accumulate(mma.accumulator(), scene.tile, wide)
 

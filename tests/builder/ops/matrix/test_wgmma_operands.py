@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, bf16, f16, f32, f64, i32, u32
+from nvbackend import Major, SmemLayout, SwizzleMode, bf16, f16, f32, f64, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Scalar
 from tests.support.said import said
@@ -21,7 +21,7 @@ def builder(threads: int = 128) -> KernelBuilder:
 
 
 def tile(k, rows=64, major=Major.K, element=f16):
-    return k.shared_tile(SmemLayout(major, Swizzle.B128, element, rows, 64))
+    return k.shared_tile(SmemLayout(major, SwizzleMode.B128, element, rows, 64))
 
 
 def multiply(k, acc=None, a=None, b=None, request=REQUEST, **places):
@@ -128,7 +128,7 @@ def test_what_is_wrong_is_told_together():
 @pytest.mark.parametrize("major", list(Major))
 def test_the_fix_of_each_is_taken(major, in_registers):
     """The kernel that the numbers are tested with, which makes its request as the fixes say."""
-    layouts = [SmemLayout(major, Swizzle.B128, f16, 64, 64) for _ in "ab"]
+    layouts = [SmemLayout(major, SwizzleMode.B128, f16, 64, 64) for _ in "ab"]
     request = dataclasses.replace(REQUEST, a_in_registers=in_registers)
     finished = wgmma_kernel(request, None if in_registers else layouts[0], layouts[1])
     assert "wgmma.mma_async" in str(finished.machine)

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.signature import Parameter, Pointer
 from tests.support import products
 from tests.support.cluster_interpreter import Cluster, TensorMap
 from tests.support.cta_interpreter import Recorded
 
-SWIZZLES = {16: Swizzle.B32, 32: Swizzle.B64, 64: Swizzle.B128}
+SWIZZLES = {16: SwizzleMode.B32, 32: SwizzleMode.B64, 64: SwizzleMode.B128}
 """The widest for rows of so many f16."""
 WGMMA = nvb.wgmma.mma_async("m64n16k16", f16, f16, f32)
 
@@ -70,7 +70,7 @@ def wgmma_of(
     """What `multiply` stores, and A B^T."""
     threads = 128 * atoms[0] * atoms[1] * atoms[2]
     plan = Recorded("plan", "sm_90a", threads=threads).tiled_mma(request, atom_layout=atoms, tile=tile)
-    swizzles = [SWIZZLES[columns] if major is Major.K else Swizzle.B128 for major in majors]
+    swizzles = [SWIZZLES[columns] if major is Major.K else SwizzleMode.B128 for major in majors]
     a, b = plan.smem_a(columns, majors[0], swizzles[0]), plan.smem_b(columns, majors[1], swizzles[1])
     bench = Bench("sm_90a", threads, a, b, tile[1])
     mma = bench.k.tiled_mma(request, atom_layout=atoms, tile=tile)

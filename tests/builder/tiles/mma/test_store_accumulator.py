@@ -100,7 +100,7 @@ def test_misuse_is_a_diagnostic_at_the_line(element, broken, rule):
 
 def test_an_accumulator_in_flight_is_not_stored():
     k, out, *_ = builder()
-    layout = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+    layout = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
     a, b = k.shared_tile(layout), k.shared_tile(layout)
     acc = k.wgmma.accumulator(64)
     with k.wgmma.group(in_flight=1):

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.atoms import atom
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.isel.machine.function import MachineInstr
@@ -42,8 +42,8 @@ def test_a_request_an_atom_its_name_and_a_tiled_mma_are_the_same(given):
 def test_a_request_reads_tiles_of_any_major():
     k = builder()
     mma = k.tiled_mma(REQUEST)
-    a = k.shared_tile(SmemLayout(Major.MN, Swizzle.B128, f16, 64, 64))
-    b = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
+    a = k.shared_tile(SmemLayout(Major.MN, SwizzleMode.B128, f16, 64, 64))
+    b = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64))
     with k.wgmma.group():
         mma.accumulate(mma.accumulator(), a, b)
     assert {(one.immediates["trans_a"], one.immediates["trans_b"]) for one in products(k)} == {(1, 0)}
@@ -52,7 +52,7 @@ def test_a_request_reads_tiles_of_any_major():
 def test_an_atom_reads_what_its_name_says():
     k = builder()
     mma = k.tiled_mma(NAME)
-    a = k.shared_tile(SmemLayout(Major.MN, Swizzle.B128, f16, 64, 64))
+    a = k.shared_tile(SmemLayout(Major.MN, SwizzleMode.B128, f16, 64, 64))
     with pytest.raises(nvb.DiagnosticError, match=r"wgmma\.operand-major"):
         mma.partition_fragment_A(a)
 
@@ -154,7 +154,7 @@ def test_fragments_print_as_in_the_notes():
 def test_registers_of_a_are_multiplied_step_by_step():
     k = builder()
     mma = k.tiled_mma(nvb.wgmma.mma_async("m64n64k16", f16, f16, f32, a_in_registers=True), tile=(128, 64))
-    b = k.shared_tile(mma.smem_b(32, swizzle=Swizzle.B64))
+    b = k.shared_tile(mma.smem_b(32, swizzle=SwizzleMode.B64))
     acc = mma.accumulators()
     given = [k.wgmma.fragment([k.const(index, nvb.u32)] * 4, f16, name=f"own.{index}") for index in range(4)]
     first = mma.make_fragment_A(given)
@@ -182,7 +182,7 @@ def test_a_tiling_that_is_none(how, rule):
 
 
 def tiles_of_other_rows(k, mma):
-    a = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
+    a = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64))
     mma.accumulate(mma.accumulators(), a, k.shared_tile(mma.smem_b(64)))
 
 
@@ -196,7 +196,7 @@ def accumulators_of_another_tile(k, mma):
 
 
 def elements_of_another_type(k, mma):
-    mma.partition_fragment_A(k.shared_tile(SmemLayout(Major.K, Swizzle.B128, nvb.bf16, 128, 64)))
+    mma.partition_fragment_A(k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, nvb.bf16, 128, 64)))
 
 
 def a_sum_over_one_warpgroup(k, mma):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemDescriptor, SmemLayout, Swizzle, f16, f32
+from nvbackend import Major, SmemDescriptor, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout, desc_layout
 from tests.support.ir_addresses import condition_of, evaluate, instructions, pointer_of
@@ -52,7 +52,7 @@ CASES = {
     ),
 }
 WIDTH = operator.attrgetter("bytes")
-LAYOUTS = [(major, swizzle) for major in Major for swizzle in Swizzle]
+LAYOUTS = [(major, swizzle) for major in Major for swizzle in SwizzleMode]
 
 
 def read(k: KernelBuilder, word, thread: int, major: Major, shape: tuple[int, int], image: np.ndarray) -> np.ndarray:
@@ -68,12 +68,12 @@ def read(k: KernelBuilder, word, thread: int, major: Major, shape: tuple[int, in
 @pytest.mark.parametrize("name", CASES)
 def test_each_instruction_reads_its_rows_and_columns(name, major, swizzle):
     how, rows_of, columns_of = CASES[name]
-    if name == "N in another order" and major is Major.MN and swizzle is not Swizzle.NONE:
+    if name == "N in another order" and major is Major.MN and swizzle is not SwizzleMode.NONE:
         pytest.skip("eight rows of an MN-major atom are a part of a swizzled row")
     k = KernelBuilder("tiled", "sm_90a", threads=128 * int(np.prod(how.get("warpgroups", (1, 1)))))
     mma = k.tiled_mma(REQUEST, **how)
     one = k.thread_id() // 128
-    narrow = min(swizzle, Swizzle.B64, key=WIDTH)
+    narrow = min(swizzle, SwizzleMode.B64, key=WIDTH)
     fitting = [swizzle if major is Major.K or extent >= 64 else narrow for extent in mma.shape]
     tiles = [SmemLayout(major, one, f16, extent, TILE_K) for one, extent in zip(fitting, mma.shape, strict=True)]
     shared = [k.shared_tile(tile) for tile in tiles]

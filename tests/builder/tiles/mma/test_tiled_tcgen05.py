@@ -7,7 +7,7 @@ from contextlib import nullcontext
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel.machine.function import MachineInstr
@@ -98,7 +98,7 @@ def test_pairs_with_several_atoms_along_m():
 
 def test_a_request_reads_what_the_tiles_are():
     """MN-major f16: rows of 64 elements, 16 k are 16 rows of 128 bytes further on; the second 64 rows follow 64 k."""
-    a = SmemLayout(Major.MN, Swizzle.B128, f16, 128, 64)
+    a = SmemLayout(Major.MN, SwizzleMode.B128, f16, 128, 64)
     k, found = build(REQUEST, a, descriptor=shape(128, 256))
     assert [places(one)[0] for one in found] == [0, 2048, 4096, 6144]
     word = Tcgen05SmemDescriptor(0, 64 * 128, 1024, swizzle=Tcgen05Swizzle.B128).encode()
@@ -134,7 +134,7 @@ def test_one_warp_allocates_and_gives_back(given, warp):
 
 def test_an_atom_reads_what_its_name_says():
     with pytest.raises(nvb.DiagnosticError, match=r"tcgen05\.operand-tile"):
-        build(NAME, SmemLayout(Major.MN, Swizzle.B128, f16, 128, 64))
+        build(NAME, SmemLayout(Major.MN, SwizzleMode.B128, f16, 128, 64))
 
 
 @pytest.mark.parametrize(

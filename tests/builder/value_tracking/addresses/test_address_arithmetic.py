@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, i64, u8, u32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32, i64, u8, u32
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile, SharedTiles
 from nvbackend.builder.kernel.kernel import KernelBuilder
@@ -211,7 +211,7 @@ def shared_numbers(make: Callable[[KernelBuilder, Value, Address], Address], *, 
     return int(result[0]) - 0x2000
 
 
-LAYOUT = SmemLayout(Major.K, Swizzle.NONE, f16, 128, 64)
+LAYOUT = SmemLayout(Major.K, SwizzleMode.NONE, f16, 128, 64)
 
 
 def test_rows_and_tiles_are_found_by_narrow_indices():

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import nvbackend as nvb
-from nvbackend import DiagnosticError, Major, SmemLayout, Swizzle, f16, f32, i32, u32, u64
+from nvbackend import DiagnosticError, Major, SmemLayout, SwizzleMode, f16, f32, i32, u32, u64
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout
@@ -149,7 +149,7 @@ def test_the_generic_address_of_a_peer():
     assert compiled(body) == ["mapa.shared::cluster.u32"]
 
 
-TILE = SmemLayout(Major.K, Swizzle.NONE, f16, 64, 64)
+TILE = SmemLayout(Major.K, SwizzleMode.NONE, f16, 64, 64)
 PRODUCT = nvb.wgmma.mma_async("m64n64k16", f16, f16, f32)
 REFUSED = {
     "ldmatrix": lambda k, own, peer: k.mma.ldmatrix(peer, 1),
@@ -178,7 +178,7 @@ def test_the_barrier_of_a_pair_may_be_the_peers():
     """With cta_group 2 a copy completes on the barrier of either CTA (PTX ISA 9.7.9, cp.async.bulk.tensor)."""
     parameters = [Parameter("a", TensorMap(f16, (64, 64), 128))]
     k = KernelBuilder("pair", "sm_100a", threads=128, cluster=2, parameters=parameters)
-    tile, full = k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)), k.mbarrier.array(1, 1)
+    tile, full = k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)), k.mbarrier.array(1, 1)
     k.mbarrier.ready()
     with k.one_thread():
         k.tma.load_box(tile.address, k.arguments[0], (0, 0), k.cluster.map_shared_rank(full, 0), cta_group=2)

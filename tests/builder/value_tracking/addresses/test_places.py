@@ -11,14 +11,14 @@ from llvmlite import ir
 
 from nvbackend import KernelBuilder, attach, f16, f32, i32, u8, u32, u64, wgmma
 from nvbackend.builder.value_tracking.addresses.places import Place, Places, symbol_name
-from nvbackend.intrinsics.words.smem_descriptor import Major, Swizzle
+from nvbackend.intrinsics.words.smem_descriptor import Major, SwizzleMode
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.isel.flow.memory_uses import symbol_terms, symbol_text
 from nvbackend.isel.machine.function import MemoryTouch, MemoryUse
 from nvbackend.layout.descriptors.smem_layout import SmemLayout
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 
-TILE = SmemLayout(Major.K, Swizzle.B128, f16, 64, 64)
+TILE = SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64)
 
 
 def builder(target: str = "sm_90a", threads: int = 128, cluster: int = 1) -> KernelBuilder:

@@ -13,7 +13,7 @@ from nvbackend.intrinsics.row.types import u64
 from nvbackend.signature import Parameter, Pointer, Scalar, TensorMap
 from tests.support.rule_catalogue import rules_of
 
-LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 MARK = "# broken"
 
 

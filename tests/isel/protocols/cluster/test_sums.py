@@ -186,7 +186,7 @@ def test_thousands_are_refused_exactly_where_they_hang_or_overflow():
 
 # -- pairs, arrivals and ranks of single threads ----------------------------------------------------------------------
 
-TILE = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+TILE = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
 
 

@@ -147,7 +147,7 @@ def chosen_by(chosen: Callable[..., int], thread: int) -> int:
 
 
 MATRIX = nvb.TensorMap(f16, box=(64, 64))
-TILE = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+TILE = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 
 
 @pytest.mark.parametrize("barrier", range(4))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from nvbackend.intrinsics.mma import wgmma
-from nvbackend.isel.flow.accesses import Kind, Relation, Run, relation
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.memory_uses import writes_elsewhere
 from nvbackend.isel.machine.function import MachineInstr, MemoryObject, MemoryTouch, MemoryUse
@@ -22,7 +22,7 @@ MMA = next(row for row in wgmma.rows() if row.axes.get("shape") == (64, 64, 16) 
 Place = tuple[int, str, int | None]
 
 
-def run(kind: Kind, memory: MemoryObject, *places: Place, instr: MachineInstr | None = None) -> Run:
+def run(kind: AccessKind, memory: MemoryObject, *places: Place, instr: MachineInstr | None = None) -> Run:
     """Accesses at (offset, symbol, bytes)."""
     site = Site(0, "entry", instr or MachineInstr(kind.value))
     touches = (MemoryTouch(memory, MemoryUse.WRITE, "b_desc", *place) for place in places)
@@ -50,26 +50,29 @@ def run(kind: Kind, memory: MemoryObject, *places: Place, instr: MachineInstr | 
     ],
 )
 def test_ordinary_accesses(memory: MemoryObject, first: list[Place], second: list[Place], expected: Relation) -> None:
-    one, two = run(Kind.WRITE, memory, *first), run(Kind.STORE, memory, *second)
+    one, two = run(AccessKind.WRITE, memory, *first), run(AccessKind.STORE, memory, *second)
     assert relation(one, two) is expected
     assert relation(two, one) is expected
 
 
 def test_copies_of_different_tiles_do_not_meet() -> None:
-    copy = run(Kind.COPY, TILES, (0, "%t*16", 16))
-    assert relation(copy, run(Kind.READ, TILES, (8192, "%u*16", 16))) is Relation.NONE
-    assert relation(copy, run(Kind.READ, TILES, (0, "%u*16", 16))) is Relation.PART
-    assert relation(run(Kind.COPY, WORDS, (0, "%t*4", 4)), run(Kind.READ, WORDS, (0, "%u*4", 4))) is Relation.PART
+    copy = run(AccessKind.COPY, TILES, (0, "%t*16", 16))
+    assert relation(copy, run(AccessKind.READ, TILES, (8192, "%u*16", 16))) is Relation.NONE
+    assert relation(copy, run(AccessKind.READ, TILES, (0, "%u*16", 16))) is Relation.PART
+    assert (
+        relation(run(AccessKind.COPY, WORDS, (0, "%t*4", 4)), run(AccessKind.READ, WORDS, (0, "%u*4", 4)))
+        is Relation.PART
+    )
 
 
 def test_an_operand_of_wgmma_has_gaps() -> None:
     """64 rows of 32 bytes lie in rows of 128 bytes: what is written behind its beginning may lie between them."""
     instr = MachineInstr(MMA.opcode, MMA)
-    operand = run(Kind.MULTIPLY, TILES, (32, "", 8160), instr=instr)
-    assert relation(operand, run(Kind.WRITE, TILES, (64, "", 16))) is Relation.PART
-    assert relation(operand, run(Kind.WRITE, TILES, (32, "", 16))) is Relation.SURE
-    whole = run(Kind.MULTIPLY, TILES, *((step * 32, "", 8192 - step * 32) for step in range(4)), instr=instr)
-    assert relation(whole, run(Kind.WRITE, TILES, (64, "%t*16", 16))) is Relation.SURE
+    operand = run(AccessKind.MULTIPLY, TILES, (32, "", 8160), instr=instr)
+    assert relation(operand, run(AccessKind.WRITE, TILES, (64, "", 16))) is Relation.PART
+    assert relation(operand, run(AccessKind.WRITE, TILES, (32, "", 16))) is Relation.SURE
+    whole = run(AccessKind.MULTIPLY, TILES, *((step * 32, "", 8192 - step * 32) for step in range(4)), instr=instr)
+    assert relation(whole, run(AccessKind.WRITE, TILES, (64, "%t*16", 16))) is Relation.SURE
 
 
 @pytest.mark.parametrize(("operand", "rows"), [("a_desc", 64), ("b_desc", 128)])
@@ -79,7 +82,7 @@ def test_an_operand_of_wgmma_has_the_rows_of_its_side(operand: str, rows: int) -
     for size in (2048, 4096):
         memory = MemoryObject(5, "operand", "shared", size, 4)
         touch = MemoryTouch(memory, MemoryUse.ASYNC_READ, operand, 0, "", size)
-        reads = Run(0, Kind.MULTIPLY, memory, [(Site(0, "entry", MachineInstr(row.opcode, row)), touch)])
+        reads = Run(0, AccessKind.MULTIPLY, memory, [(Site(0, "entry", MachineInstr(row.opcode, row)), touch)])
         assert reads.whole is (rows * 32 >= size)
 
 
@@ -137,8 +140,8 @@ def test_what_meets_for_sure_shares_a_byte_whatever_the_values_are(memory: Memor
     for seed in range(1500):
         chance = random.Random(seed)
         first, second = places(chance, memory), places(chance, memory)
-        found = relation(run(Kind.WRITE, memory, *first), run(Kind.STORE, memory, *second))
-        assert found is relation(run(Kind.STORE, memory, *second), run(Kind.WRITE, memory, *first))
+        found = relation(run(AccessKind.WRITE, memory, *first), run(AccessKind.STORE, memory, *second))
+        assert found is relation(run(AccessKind.STORE, memory, *second), run(AccessKind.WRITE, memory, *first))
         shared = []
         for stages in ({"%i": i, "%j": j} for i in range(3) for j in range(3)):
             # What nobody knows the extent of is at least somewhere in the tile that is filled.

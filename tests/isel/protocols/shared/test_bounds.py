@@ -156,7 +156,7 @@ def copy_box(k, matrix):
 
 
 def stage_that_is_none(k, matrix):
-    tile = nvb.SmemLayout(nvb.Major.K, nvb.Swizzle.B128, f16, 64, 64)
+    tile = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
     tiles, full = k.shared_tiles(tile, 3), k.mbarrier.array(4, 1)
     k.mbarrier.ready()
     with k.range(4) as step, k.one_thread():

@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemDescriptor, SmemLayout, Swizzle, f16, f32, i32, u32, u64
+from nvbackend import Major, SmemDescriptor, SmemLayout, SwizzleMode, f16, f32, i32, u32, u64
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import ComposedLayout, Layout
@@ -66,19 +66,19 @@ class Scene:
 def same_swizzle(s):
     s.fill(s.narrow)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B64), REQUEST)
 
 
 def one_of_two_copies(s):
     s.fill(s.wide, s.narrow)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B64), REQUEST)
 
 
 def laid_out_in_global_memory(s):
     s.fill(s.plain)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B64), REQUEST)
 
 
 def rearranged_by_ordinary_code(s):
@@ -87,21 +87,21 @@ def rearranged_by_ordinary_code(s):
     s.k.fence.proxy_async()
     s.k.barrier.sync()
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)
 
 
 def another_allocation(s):
     other = s.k.shared(f16, 64 * 32, align=1024, name="other")
     s.fill(s.narrow, memory=other)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)
 
 
 def filled_at_a_place_that_is_not_known_too(s):
     s.fill(s.narrow)
     s.fill(s.wide, memory=s.k.shared_address(s.turns.to(u32), f16, align=1024))
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)
 
 
 def rearranged_at_a_place_that_is_not_known(s):
@@ -110,13 +110,13 @@ def rearranged_at_a_place_that_is_not_known(s):
     s.k.fence.proxy_async()
     s.k.barrier.sync()
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)
 
 
 def stored_by_the_layout_that_is_read(s):
     s.write(2, 64)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B64), REQUEST)
     s.send(s.narrow)
 
 
@@ -144,13 +144,13 @@ def fenced_though_nothing_is_stored(s):
     s.fill(s.narrow)
     s.k.fence.proxy_async()
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)  # broken
 
 
 def stored_and_multiplied(s):
     s.write(2, 64)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)  # broken
 
 
 def stored_and_sent(s):
@@ -170,7 +170,7 @@ def stored_by_an_exclusive_or_of_its_own(s):
 def multiplied_by_a_descriptor_of_its_own(s):
     s.fill(s.narrow)
     address = s.memory.bytes
-    word = SmemDescriptor(0, 16, 256, swizzle=Swizzle.B32).encode()
+    word = SmemDescriptor(0, 16, 256, swizzle=SwizzleMode.B32).encode()
     descriptor = ((address & 0x3FFFF) >> 4).to(u64) | word
     with s.k.wgmma.group():
         s.k.wgmma.mma_async(s.acc, s.a, descriptor + 2, REQUEST)  # broken
@@ -198,23 +198,23 @@ def copied_and_loaded_by_another_layout(s):
 def narrower(s):
     s.fill(s.narrow)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)  # broken
 
 
 def none_in_the_descriptor(s):
     s.fill(s.narrow)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.NONE), REQUEST)  # broken
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.NONE), REQUEST, b_at=(0, 16))
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.NONE), REQUEST)  # broken
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.NONE), REQUEST, b_at=(0, 16))
 
 
 def filled_in_a_loop(s):
     with s.k.range(s.turns):
         s.fill(s.narrow)
         with s.k.wgmma.group():
-            s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B64), REQUEST)
+            s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B64), REQUEST)
     with s.k.wgmma.group():
-        s.k.wgmma.mma_async(s.acc, s.a, s.tile(Swizzle.B32), REQUEST)  # broken
+        s.k.wgmma.mma_async(s.acc, s.a, s.tile(SwizzleMode.B32), REQUEST)  # broken
 
 
 KEPT = [

@@ -15,7 +15,7 @@ import pytest
 from nvbackend.intrinsics.copy import cp_async, matrix_move, tcgen05_memory, tma_bulk
 from nvbackend.intrinsics.mma import tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import GUARD, Row
-from nvbackend.isel.flow.accesses import Kind, Run
+from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.memory_uses import symbol_text
 from nvbackend.isel.machine.function import (
@@ -212,7 +212,9 @@ def test_two_warps_meet_in_a_byte(seed: int) -> None:
         by, also = crew(chance), crew(chance)
         inside = chance.choice((-1, -1, -1, (1 << 64) - 1, (1 << 64) - 1 << 32))
         fixed = chance.random() < 0.2
-        runs = [Run(0, Kind.READ, BUFFER, [(Site(0, "b", instr), at)]) for instr, at in ((one, place), (two, other))]
+        runs = [
+            Run(0, AccessKind.READ, BUFFER, [(Site(0, "b", instr), at)]) for instr, at in ((one, place), (two, other))
+        ]
         found = Footprints(function()).overlap(runs[0], by, runs[1], also, inside, fixed)
         others = [*accessed(two, other, also)]
         expected = {
@@ -234,10 +236,13 @@ def test_an_operand_without_an_extent_begins_somewhere() -> None:
     touch = MemoryTouch(BUFFER, MemoryUse.ASYNC_READ, "b_desc", 0, "", None)
     store = MemoryTouch(BUFFER, MemoryUse.WRITE, "address", 0, "", 4)
     every, one = Crew((1 << THREADS) - 1, elected=False, anchor="b"), Crew(1, elected=False, anchor="b")
-    writes = Run(1, Kind.WRITE, BUFFER, [(Site(1, "b", MachineInstr("st.shared")), store)])
+    writes = Run(1, AccessKind.WRITE, BUFFER, [(Site(1, "b", MachineInstr("st.shared")), store)])
     for operand, meets in (("b_desc", True), ("a_desc", False)):
         reads = Run(
-            0, Kind.MULTIPLY, BUFFER, [(Site(0, "b", MachineInstr(MMA.opcode, MMA)), replace(touch, operand=operand))]
+            0,
+            AccessKind.MULTIPLY,
+            BUFFER,
+            [(Site(0, "b", MachineInstr(MMA.opcode, MMA)), replace(touch, operand=operand))],
         )
         found = Footprints(function()).overlap(reads, every, writes, one, -1, fixed=False)
         assert (found is not None) is meets
@@ -250,10 +255,10 @@ def low(threads: int) -> int:
 def test_an_access_of_a_warp_without_an_extent_is_one_byte() -> None:
     touch = MemoryTouch(BUFFER, MemoryUse.WRITE, "address", 0, "", None)
     every = Crew((1 << THREADS) - 1, elected=False, anchor="b")
-    writes = Run(0, Kind.WRITE, BUFFER, [(Site(0, "b", MachineInstr(ALLOC.opcode, ALLOC)), touch)])
+    writes = Run(0, AccessKind.WRITE, BUFFER, [(Site(0, "b", MachineInstr(ALLOC.opcode, ALLOC)), touch)])
     for offset in range(3):
         store = MemoryTouch(BUFFER, MemoryUse.WRITE, "address", offset, "", 1)
-        other = Run(1, Kind.WRITE, BUFFER, [(Site(1, "b", MachineInstr("st.shared")), store)])
+        other = Run(1, AccessKind.WRITE, BUFFER, [(Site(1, "b", MachineInstr("st.shared")), store)])
         found = Footprints(function()).overlap(writes, every, other, every, -1, fixed=False)
         assert (found is not None) is (offset == 0)
 

@@ -11,7 +11,7 @@ import inspect
 import pytest
 
 import nvbackend as nvb
-from nvbackend import Major, SmemLayout, Swizzle, f16, f32, i32, u32
+from nvbackend import Major, SmemLayout, SwizzleMode, f16, f32, i32, u32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.signature import Parameter, Pointer, Scalar
 
@@ -27,7 +27,7 @@ class Scene:
         parameters = [Parameter("out", Pointer(f32)), Parameter("n", Scalar(i32))]
         self.k = KernelBuilder("kernel", "sm_90a", threads=256, parameters=parameters)
         self.out, self.n = self.k.arguments
-        self.tile = self.k.shared_tile(SmemLayout(Major.K, Swizzle.B128, f16, 64, 64))
+        self.tile = self.k.shared_tile(SmemLayout(Major.K, SwizzleMode.B128, f16, 64, 64))
         self.acc = self.k.wgmma.accumulator(64, name="acc")
 
     def mma(self, acc=None, **options):
