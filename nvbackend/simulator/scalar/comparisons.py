@@ -65,14 +65,30 @@ def _known(comparisons: dict[str, Compare], name: str) -> Compare:
 _NAMES = (*_ORDERED, *_UNSIGNED, *_UNORDERED)
 
 
+def _compared(spelling: Spelling, *, ftz: bool) -> str:
+    """The type of what is compared; subnormal numbers are flushed in some only."""
+    if ftz:
+        return spelling.must("f32", "f16", "f16x2")
+    return spelling.must(*_WORDS, *WIDTHS, "f16x2", "bf16x2")
+
+
+def _writes(to: str, kind: str) -> bool:
+    """Whether a comparison of `kind` can be written as `to`."""
+    if kind in PACKED:
+        return to in ("u32", "s32", kind)
+    if kind in ("f16", "bf16"):
+        return to not in ("f32", *PACKED) and (to, kind) != ("f16", "bf16")
+    return to not in ("u16", "s16", *PACKED)
+
+
 def _set(spelling: Spelling) -> Pure:
     """set: all ones, or 1.0, where the comparison holds."""
     name = spelling.must(*_NAMES)
     boolean = BOOLEANS.get(spelling.take(*BOOLEANS))
     ftz = spelling.has("ftz")
     to = spelling.must("u32", "s32", "u16", "s16", "f32", "f16", "bf16", "f16x2", "bf16x2")
-    kind = spelling.must(*_WORDS, *WIDTHS, *PACKED)
-    if (to in PACKED and to != kind) or (kind in PACKED and to not in ("u32", "s32", kind)) or kind == "f32x2":
+    kind = _compared(spelling, ftz=ftz)
+    if not _writes(to, kind):
         raise Unknown
     compare = comparison(name, PACKED.get(kind, kind), ftz=ftz)
     operands = (kind, kind, *(("pred",) if boolean is not None else ()))
@@ -104,7 +120,7 @@ def _setp(spelling: Spelling) -> Pure:
     name = spelling.must(*_NAMES)
     boolean = BOOLEANS.get(spelling.take(*BOOLEANS))
     ftz = spelling.has("ftz")
-    kind = spelling.must(*_WORDS, *WIDTHS, *PACKED)
+    kind = _compared(spelling, ftz=ftz)
     compare = comparison(name, PACKED.get(kind, kind), ftz=ftz)
     operands = (kind, kind, *(("pred",) if boolean is not None else ()))
     call = _pair_of_halves(compare, boolean) if kind in PACKED else _opposites(compare, boolean)

@@ -10,10 +10,12 @@ import numpy as np
 from nvbackend.simulator.formats import FORMATS
 from nvbackend.simulator.formats.odd import to_odd
 from nvbackend.simulator.scalar.kinds import NAN, WIDTHS, flushed, saturated, wide_values
-from nvbackend.simulator.scalar.pure import INTEGERS, SIGNED, UNSIGNED, Bits, Pure, Spelling, Unknown, numbers
+from nvbackend.simulator.scalar.pure import INTEGERS, SIGNED, UNSIGNED, Bits, Pure, Spelling, Unknown, limits, numbers
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 _TO_FLOAT = ("rn", "rz", "rm", "rp")
+_ROUNDED_OR_NOT = (("f32", "bf16"), ("f64", "bf16"), ("f16", "bf16"), ("bf16", "f16"))
+"""Conversions that may have a rounding or not."""
 Function = Callable[[Bits], Bits]
 
 
@@ -23,10 +25,20 @@ def _cvt(spelling: Spelling) -> Pure:
     sat = spelling.has("sat")
     to = spelling.must(*INTEGERS, *WIDTHS)
     source = spelling.must(*INTEGERS, *WIDTHS)
+    if sat and ("bf16" in (to, source) or _holds(to, source)):
+        raise Unknown
     function = _function(rounding, to, source, sat=sat)
     if ftz:
         function = _flushing(function, to, source)
     return Pure((to,), (source,), lambda a: (function(a),))
+
+
+def _holds(to: str, source: str) -> bool:
+    """Whether an integer type has all numbers of another one, so that there is nothing to clamp."""
+    if to not in INTEGERS or source not in INTEGERS:
+        return False
+    (low, high), (first, last) = limits(to), limits(source)
+    return low <= first and last <= high
 
 
 def _function(rounding: str, to: str, source: str, *, sat: bool) -> Function:
@@ -69,12 +81,6 @@ def integers_to_integers(to: str, source: str, *, sat: bool) -> Function:
     first, last = limits(source)
     low, high = max(low, first), min(high, last)
     return lambda a: np.clip(numbers(a, source), low, high).astype(dtype_of(to)).view(unsigned)
-
-
-def limits(kind: str) -> tuple[int, int]:
-    """The least and the largest integer of a type."""
-    bits = INTEGERS[kind]
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)
 
 
 def dtype_of(kind: str) -> np.dtype[Any]:
@@ -146,7 +152,7 @@ def floats_to_floats(rounding: str, to: str, source: str) -> Function:
         whole, encode = _TO_INTEGER[rounding], FORMATS[to].encode
         return lambda a: encode(whole(wide_values(a, source)))
     narrows = FORMATS[to].mantissa < FORMATS[source].mantissa
-    if bool(rounding) != narrows and not (rounding and (to, source) == ("f16", "bf16")):
+    if bool(rounding) != narrows and (to, source) not in _ROUNDED_OR_NOT:
         raise Unknown
     if to == "f32" and rounding == "rn":
         return _narrowed

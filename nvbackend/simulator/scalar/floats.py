@@ -101,10 +101,11 @@ def _arithmetic(spelling: Spelling) -> Pure:
     sat = spelling.has("sat")
     oob = name == "fma" and spelling.has("oob")
     relu = name == "fma" and spelling.has("relu")
-    kind = spelling.must(*KINDS)
+    kind = spelling.must(*(("f32", "f64") if spelling.name == "mad" else KINDS))
     element = PACKED.get(kind, kind)
     is_half = WIDTHS[element] == WIDTHS["f16"]
-    if (is_half and rounding not in ("", "rn")) or ((oob or relu) and not is_half):
+    directed = rounding not in ("", "rn") and (name, element) != ("fma", "bf16")
+    if (is_half and directed) or ((oob or relu) and not is_half):
         raise Unknown
     if (ftz and element not in ("f32", "f16")) or (sat and kind not in ("f32", "f16", "f16x2")):
         raise Unknown

@@ -14,6 +14,7 @@ from nvbackend.simulator.scalar.pure import (
     Spelling,
     Unknown,
     bits_of,
+    limits,
     numbers,
 )
 
@@ -25,19 +26,22 @@ _HALF = np.uint64(32)
 def _add_or_subtract(spelling: Spelling) -> Pure:
     is_sum = spelling.name == "add"
     if spelling.has("sat"):
-        kind = spelling.must("s32")
-        return Pure((kind,), (kind, kind), _saturating(is_sum))
+        kind = spelling.must(*(("s32", "u32", "u16x2", "s16x2") if is_sum else ("s32",)))
+        return Pure((kind,), (kind, kind), _saturating(kind, is_sum=is_sum))
     kind = spelling.must(*_WORDS)
     call: Call = (lambda a, b: (a + b,)) if is_sum else (lambda a, b: (a - b,))
     return Pure((kind,), (kind, kind), call)
 
 
-def _saturating(is_sum: bool) -> Call:
+def _saturating(kind: str, *, is_sum: bool) -> Call:
     operation = np.add if is_sum else np.subtract
+    element = kind.removesuffix("x2")
+    view = (SIGNED if kind[0] == "s" else UNSIGNED)[INTEGERS[element]]
+    low, high = limits(element)
 
     def call(a: Bits, b: Bits) -> tuple[Bits]:
-        wide = operation(a.view(np.int32), b.view(np.int32), dtype=np.int64)
-        return (np.clip(wide, -(1 << 31), (1 << 31) - 1).astype(np.int32).view(np.uint32),)
+        wide = operation(a.view(view), b.view(view), dtype=np.int64)
+        return (np.clip(wide, low, high).astype(view).view(np.uint32),)
 
     return call
 

@@ -141,7 +141,7 @@ def _from_narrow(modifiers: _Modifiers, to: str, source: str) -> Pure:
     """Two narrow numbers to f16x2 or bf16x2; to bf16x2 times a power of two each."""
     if to not in _HALVES or (to == "f16x2" and (modifiers.satfinite or source in ("ue8m0x2", _FIXED))):
         raise Unknown
-    modifiers.allow(("rn",), relu=source != "ue8m0x2")
+    modifiers.allow(("rn",), relu=source != "ue8m0x2", satfinite=False if source == "ue8m0x2" else None)
     encode = modifiers.encoder(_HALVES[to])
 
     def call(a: Bits, *scale: Bits) -> tuple[Bits]:

@@ -89,3 +89,9 @@ def numbers(bits: Bits, kind: str) -> Bits:
 def bits_of(values: Bits) -> Bits:
     """The bits of integers or floats."""
     return values.view(UNSIGNED[8 * values.dtype.itemsize])
+
+
+def limits(kind: str) -> tuple[int, int]:
+    """The least and the largest integer of a type."""
+    bits = INTEGERS[kind]
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)

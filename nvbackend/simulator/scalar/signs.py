@@ -51,7 +51,7 @@ def _extreme(spelling: Spelling) -> Pure:
         return least
 
     if kind == "f32" and not xorsign:
-        return Pure((kind,), (kind,) * 3, on_elements(kind, call), optional=1)
+        return Pure((kind,), (kind,) * 3, on_elements(kind, call), optional=0 if sizes else 1)
     if sizes and not xorsign:
         raise Unknown
     return Pure((kind,), (kind, kind), on_elements(kind, call))

@@ -235,16 +235,17 @@ def _packed() -> dict[str, Meaning]:
     found: dict[str, Meaning] = {}
     functions: dict[str, Callable[[int, int], int]] = {
         "add": lambda a, b: a + b,
-        "sub": lambda a, b: a - b,
+        "add.sat": lambda a, b: a + b,
         "min": min,
         "max": max,
         "min.relu": lambda a, b: max(min(a, b), 0),
         "max.relu": lambda a, b: max(a, b, 0),
     }
     for name, function in functions.items():
+        clamped = (lambda number, kind: _clamped(number, kind[:3])) if "sat" in name else (lambda number, _: number)
         for kind in ("s16x2",) if "relu" in name else ("u16x2", "s16x2"):
-            found[f"{name}.{kind}"] = lambda a, b, kind=kind, function=function: sum(
-                (function(*pair) & 0xFFFF) << 16 * place
+            found[f"{name}.{kind}"] = lambda a, b, kind=kind, function=function, clamped=clamped: sum(
+                (clamped(function(*pair), kind) & 0xFFFF) << 16 * place
                 for place, pair in enumerate(zip(_parts(a, 16, kind), _parts(b, 16, kind), strict=True))
             )
     for kind in ("u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16"):
@@ -278,6 +279,7 @@ def meanings() -> dict[str, Meaning]:
     found["prmt.b32"] = lambda a, b, c: _permuted(a, b, tuple(c >> 4 * place & 15 for place in range(4)))
     found["fns.b32"] = lambda mask, base, offset: _nth(mask, base & 31, offset)
     found["add.sat.s32"] = lambda a, b: _clamped(signed(a, 32) + signed(b, 32), "s32")
+    found["add.sat.u32"] = lambda a, b: _clamped(a + b, "u32")
     found["sub.sat.s32"] = lambda a, b: _clamped(signed(a, 32) - signed(b, 32), "s32")
     found["mad.hi.sat.s32"] = lambda a, b, c: _clamped(((signed(a, 32) * signed(b, 32)) >> 32) + signed(c, 32), "s32")
     found["min.relu.s32"] = lambda a, b: max(min(signed(a, 32), signed(b, 32)), 0)

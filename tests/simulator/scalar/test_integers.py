@@ -36,13 +36,13 @@ def test_there_are_all():
     assert len(MEANINGS) > _LEAST
 
 
-@pytest.mark.parametrize("table", range(256))
-def test_lop3_is_its_table(table):
+def test_lop3_is_its_table():
     rows = np.array(list(itertools.product((0, 0xFFFFFFFF), repeat=3)), np.uint32)
     a, b, c = (np.ascontiguousarray(rows[:, place]) for place in range(3))
-    (found,) = computed("lop3.b32", a, b, c, np.full(8, table, np.uint32))
     bits = (a & 4 | b & 2 | c & 1).astype(int)
-    assert (found == np.array([0xFFFFFFFF * (table >> one & 1) for one in bits], np.uint32)).all()
+    for table in range(256):
+        (found,) = computed("lop3.b32", a, b, c, np.full(8, table, np.uint32))
+        assert (found == np.array([0xFFFFFFFF * (table >> one & 1) for one in bits], np.uint32)).all(), table
 
 
 @pytest.mark.parametrize("boolean", ["or", "and"])
@@ -59,16 +59,14 @@ _COMPARED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=
 _OF_UNSIGNED = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 
 
-def _setp_opcodes():
-    for kind in (f"{sign}{bits}" for sign in "usb" for bits in (16, 32, 64)):
-        names = {**_COMPARED, **(_OF_UNSIGNED if kind[0] == "u" else {})}
-        for name in ("eq", "ne") if kind[0] == "b" else names:
-            for boolean in ("", "and", "or", "xor"):
-                yield name, boolean, kind, names[name]
+@pytest.mark.parametrize("kind", [f"{sign}{bits}" for sign in "usb" for bits in (16, 32, 64)])
+def test_setp_and_set(kind):
+    names = {"u": _COMPARED | _OF_UNSIGNED, "s": _COMPARED, "b": {"eq": "==", "ne": "!="}}[kind[0]]
+    for (name, symbol), boolean in itertools.product(names.items(), ("", "and", "or", "xor")):
+        compare(name, boolean, kind, symbol)
 
 
-@pytest.mark.parametrize(("name", "boolean", "kind", "symbol"), list(_setp_opcodes()))
-def test_setp_and_set(name, boolean, kind, symbol):
+def compare(name, boolean, kind, symbol):
     middle = f"{name}.{boolean}" if boolean else name
     given = random_operands(f"setp.{middle}.{kind}")
     given[1][::3] = given[0][::3]
@@ -86,17 +84,28 @@ def test_setp_and_set(name, boolean, kind, symbol):
         assert int(real[lane]) == (0x3F800000 if combined else 0)
 
 
-_WIDE = 1 << 64
+def limits(kind):
+    bits = int(kind[1:])
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if kind[0] == "s" else (0, (1 << bits) - 1)
 
 
-@pytest.mark.parametrize("sat", ["", "sat."])
-@pytest.mark.parametrize("source", [f"{sign}{bits}" for sign in "us" for bits in (8, 16, 32, 64)])
-@pytest.mark.parametrize("to", [f"{sign}{bits}" for sign in "us" for bits in (8, 16, 32, 64)])
-def test_conversions_of_integers(to, source, sat):
-    (a,) = random_operands(f"cvt.{sat}{to}.{source}")
-    (found,) = computed(f"cvt.{sat}{to}.{source}", a)
+KINDS = [f"{sign}{bits}" for sign in "us" for bits in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize("to", KINDS)
+def test_conversions_of_integers(to):
+    for source in KINDS:
+        convert(to, source, sat=False)
+        if limits(to)[0] > limits(source)[0] or limits(to)[1] < limits(source)[1]:
+            convert(to, source, sat=True)
+
+
+def convert(to, source, *, sat):
+    opcode = f"cvt.{'sat.' * sat}{to}.{source}"
+    (a,) = random_operands(opcode)
+    (found,) = computed(opcode, a)
     bits = int(to[1:])
-    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if to[0] == "s" else (0, (1 << bits) - 1)
+    low, high = limits(to)
     for lane, one in enumerate(a.tolist()):
         number = signed(one, int(source[1:])) if source[0] == "s" else one
         expected = min(max(number, low), high) if sat else number
