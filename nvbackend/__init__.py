@@ -169,7 +169,7 @@ _NAMES: dict[str, str] = {
         "isel.target.target": "Target",
         "isel.verify.verify": "verify",
         "layout.descriptors.smem_layout": "SmemLayout",
-        "signature": "Im2col LaunchBounds Parameter Pointer Scalar Signature TensorMap",
+        "signature": "BoundTensorMap Im2col LaunchBounds Parameter Pointer Scalar Signature TensorMap",
         "intrinsics.row.types": _TYPES,
     }.items()
     for name in names.split()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.row.types import ElementType
@@ -72,6 +75,33 @@ class TensorMap:
         for extent in self.box:
             count *= extent
         return self.element.bytes_for(count)
+
+    def bind(self, array: Any) -> BoundTensorMap:
+        """The map over `array`: an argument of a launch, which the driver encodes or the simulator reads."""
+        return BoundTensorMap(self, array)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class BoundTensorMap:
+    """A tensor map over an array. On a GPU the array is one of the device's, in the simulator NumPy's."""
+
+    parameter: TensorMap
+    array: Any
+
+    def __repr__(self) -> str:
+        return f"<{self.parameter!r} over an array of shape {tuple(self.array.shape)}>"
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The array, which the simulator gives an address."""
+        return (self.array,)
+
+    def bytes_of(self, addresses: Sequence[int]) -> bytes:
+        """The 128 bytes that the simulator reads, for the array at the address. Raises launch.dtype, tensor-map.*."""
+        # The checks of arrays are in the runtime, which is above this module.
+        runtime = importlib.import_module(f"{__package__}.runtime.bound_map")
+        data: bytes = runtime.simulated_bytes(self.parameter, self.array, addresses[0])
+        return data
 
 
 ParameterType = Scalar | Pointer | TensorMap

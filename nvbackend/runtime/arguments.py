@@ -32,7 +32,7 @@ from nvbackend.runtime.rules import (
 )
 from nvbackend.runtime.scalars import Misfit, container, integers, range_text, scalar_argument
 from nvbackend.runtime.streams import same_stream
-from nvbackend.signature import Pointer, Scalar, Signature, TensorMap
+from nvbackend.signature import BoundTensorMap, Pointer, Scalar, Signature, TensorMap
 
 KNOWN_ARRAYS = 1024
 """Arrays that a parameter remembers: the weights of a model's layers are passed again and again."""
@@ -187,6 +187,12 @@ class _ArraySlot:
         return None
 
     def bind(self, bound: Bound, argument: object, stream: int) -> _Known | None:
+        if isinstance(argument, BoundTensorMap):
+            if argument.parameter != self._kind:
+                given, expected = f"binding of {argument.parameter}", f"a {self._kind}"
+                bound.problems.append(ARGUMENT_KIND.diagnose(name=self._name, given=given, expected=expected))
+                return None
+            argument = argument.array
         facts = array_facts(argument)
         try:
             known = None if facts is None else self._known.get(facts)

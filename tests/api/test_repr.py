@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from llvmlite import ir
 
@@ -50,6 +51,7 @@ def things_of_the_runtime() -> Iterator[Any]:
     loaded, array = nvb.runtime.load(FakeCompiled(signature), device=FakeDevice()), FakeArray((64, 64))
     yield from (loaded, loaded.prepare(1, array), nvb.runtime.read_array(array), nvb.runtime.DriverError("CUDA_ERROR"))
     yield from (nvb.runtime.Timing((1.0, 2.0) * 500), nvb.codegen.find_ptxas(), nvb.Cache.default())
+    yield nvb.TensorMap(f16, box=(64, 64)).bind(np.zeros((64, 64), np.float16))
 
 
 def things_in_a_hopper_kernel() -> Iterator[Any]:

@@ -10,6 +10,11 @@ _MODULES = {
     "moves": ("mov", "cvta", "isspacep", "mapa", "getctarank"),
     "memory": ("ld", "ldu", "st", "prefetch", "prefetchu", "discard", "applypriority", "createpolicy"),
     "atomics": ("atom", "red"),
+    "barrier": ("bar", "barrier"),
+    "mbarrier": ("mbarrier",),
+    "copies.async_store": ("st.async", "st.bulk", "red.async"),
+    "copies.cp": ("cp",),
+    "copies.tensor_maps": ("tensormap",),
     "warp": ("shfl", "vote", "match", "redux", "elect", "activemask", "bar.warp"),
     "control": ("membar", "fence", "griddepcontrol", "setmaxnreg", "pmevent", "nanosleep", "trap", "brkpt"),
 }

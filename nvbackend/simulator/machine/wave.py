@@ -26,6 +26,8 @@ class Waiting:
     ready: Callable[[], Mask | bool]
     reason: Callable[[], str]
     again: bool = False
+    give_up: Callable[[], None] | None = None
+    """Makes the lanes go on all the same, where the instruction may wait for a limited time only."""
 
 
 Step = Callable[["Wave", Lanes], Waiting | None]

@@ -20,6 +20,8 @@ from nvbackend.simulator.rules import DEADLOCK
 
 PATIENCE = 256
 """How often a group may jump back before another one has its turn."""
+TRIES = 8
+"""How often waits of a limited time end one after the other, when nothing else goes on, before this is a deadlock."""
 
 
 @dataclass(slots=True)
@@ -43,6 +45,7 @@ class Scheduler:
         self._waiters: list[_Waiter] = []
         self._gathering: dict[int, tuple[Lanes, Waiting, int]] = {}
         """Threads that wait at an instruction for others to come there, with the number of threads alive then."""
+        self._tries = 0
         self._random = random.Random(wave.launch.seed) if wave.launch.seed else None
         self.runs: dict[int, int] = {}
         """How many threads have run each block, by its first place."""
@@ -60,7 +63,8 @@ class Scheduler:
                 continue
             if not self._waiters and not self._gathering:
                 break
-            self._stuck()
+            if not self._give_up():
+                self._stuck()
         while self._complete():
             pass
 
@@ -151,11 +155,13 @@ class Scheduler:
                 kept.append(waiter)
             found = True
         self._waiters = kept
-        for place, (lanes, _, alive) in list(self._gathering.items()):
-            if alive != self._wave.alive_count:
+        for place, (lanes, waiting, alive) in list(self._gathering.items()):
+            if alive != self._wave.alive_count or np.any(waiting.ready()):
                 del self._gathering[place]
                 self._add(place, lanes.threads)
                 found = True
+        if found:
+            self._tries = 0
         if found and self._tired:
             for place, parts in self._tired.items():
                 for part in parts:
@@ -179,7 +185,21 @@ class Scheduler:
                     chosen.append(one)
         for one in chosen:
             self._finish(one)
+            self._tries = 0
         return bool(chosen)
+
+    def _give_up(self) -> bool:
+        """Let those go on whose wait may end early; False where they did so `TRIES` times and nothing came of it."""
+        hasty = [waiter for waiter in self._waiters if waiter.waiting.give_up is not None]
+        self._tries += 1
+        if not hasty or self._tries > TRIES:
+            return False
+        for waiter in hasty:
+            assert waiter.waiting.give_up is not None
+            waiter.waiting.give_up()
+            self._add(waiter.place, waiter.waiting.lanes.threads)
+        self._waiters = [waiter for waiter in self._waiters if waiter.waiting.give_up is None]
+        return True
 
     def _finish(self, operation: Pending) -> None:
         self._wave.pending.remove(operation)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import NoReturn
 
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import DiagnosticError, Rule
 from nvbackend.simulator.events import By
 from nvbackend.simulator.machine.wave import Wave
 
 
-def thread_name(wave: Wave, thread: int) -> str:
-    """What messages call a thread."""
-    return f"thread {thread % wave.cta_threads} of CTA {thread // wave.cta_threads}"
+@contextmanager
+def located(wave: Wave, by: By, lane: int = 0) -> Iterator[None]:
+    """What is raised inside is about what lane number `lane` of `by` does: it gets the place, and a note who it is."""
+    try:
+        yield
+    except DiagnosticError as error:
+        thread = wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else lane]))
+        note = (f"{thread} at PTX {by.site}", None)
+        found = [replace(one, location=by.site.location, notes=(*one.notes, note)) for one in error.diagnostics]
+        raise DiagnosticError(found) from None
 
 
 def fail(rule: Rule, wave: Wave, by: By, lane: int = 0, **values: object) -> NoReturn:
@@ -19,4 +29,4 @@ def fail(rule: Rule, wave: Wave, by: By, lane: int = 0, **values: object) -> NoR
     thread = int(by.threads[0 if len(by.threads) == 1 else lane])
     what = by.site.text if by.operation is None else f"{by.operation.engine} ({by.site.text})"
     note = (f"PTX {by.site}", None)
-    rule.fail(at=by.site.location, notes=(note,), what=what, thread=thread_name(wave, thread), **values)
+    rule.fail(at=by.site.location, notes=(note,), what=what, thread=wave.thread_name(thread), **values)

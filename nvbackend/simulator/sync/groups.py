@@ -13,19 +13,22 @@ from numpy.typing import NDArray
 
 from nvbackend.simulator.events import Mask, Pending, Threads
 from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.wave import Wave
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Member:
     """An operation, the threads that have it in a group of theirs, and the number of that group for each of them.
 
-    `reading` is the part of it that reads its sources, where a wait may be for that alone.
+    `reading` is the part of it that reads its sources, where a wait may be for that alone. `waited` are the threads
+    that have waited for all of it.
     """
 
     operation: Pending
     threads: Threads
     groups: NDArray[np.int64]
     reading: Pending | None
+    waited: Mask
 
     def awaited(self, read: bool) -> Pending:
         """What a wait is for."""
@@ -38,16 +41,14 @@ class Groups:
     An operation that many threads issue in one step is one member for all of them.
     """
 
-    __slots__ = ("_committed", "_members")
-
-    def __init__(self, threads: int) -> None:
-        self._committed = np.zeros(threads, np.int64)
+    def __init__(self, wave: Wave) -> None:
+        self._committed = np.zeros(wave.size, np.int64)
         self._members: list[Member] = []
 
     def add(self, operation: Pending, threads: Threads, reading: Pending | None = None) -> None:
         """The operation joins the group that each of `threads` has not committed yet."""
-        self._members = [member for member in self._members if not member.operation.done]
-        self._members.append(Member(operation, threads, self._committed[threads], reading))
+        waited = np.zeros(len(threads), bool)
+        self._members.append(Member(operation, threads, self._committed[threads], reading, waited))
 
     def commit(self, lanes: Lanes) -> None:
         """What each of the lanes added since its last commit is a group, also an empty one."""
@@ -59,36 +60,73 @@ class Groups:
         With `read` an operation that has read its sources counts as done.
         """
         blocked = np.zeros(lanes.count, bool)
-        for member, here, groups in self._of(lanes):
+        for member, here, there in self._waited_by(lanes, leave):
             if not member.awaited(read).done:
-                blocked[here] |= groups < self._committed[lanes.threads[here]] - leave
+                blocked[here] |= ~member.waited[there]
         return blocked
 
     def awaited(self, lanes: Lanes, leave: int, *, read: bool = False) -> list[Pending]:
         """The operations in flight that a wait of these lanes is for."""
+        waited = (member.awaited(read) for member, _, _ in self._waited_by(lanes, leave))
+        return [operation for operation in waited if not operation.done]
+
+    def leave(self, lanes: Lanes, leave: int, *, read: bool = False) -> list[tuple[Pending, Threads]]:
+        """The lanes go on after their wait: the operations that they have waited for now, each with its threads.
+
+        What all of its threads have waited for is forgotten.
+        """
+        found = []
+        for member, _, there in self._waited_by(lanes, leave):
+            new = there[~member.waited[there]]
+            if len(new):
+                found.append((member.awaited(read), member.threads[new]))
+                member.waited[new] = not read
+        if found and not read:
+            self._members = [member for member in self._members if not member.waited.all()]
+        return found
+
+    def in_flight(self, threads: Threads) -> list[tuple[Member, bool]]:
+        """The members of `threads` that are not done, and whether they are in a committed group."""
+        found = []
+        for member, here, there in self._of(Lanes(threads)):
+            if not member.operation.done:
+                found.append((member, bool((member.groups[there] < self._committed[threads[here]]).all())))
+        return found
+
+    def open_members(self, threads: Threads) -> list[tuple[Pending, Threads]]:
+        """Every operation of `threads` that they have not waited for, in a group or not."""
         return [
-            member.awaited(read)
-            for member, here, groups in self._of(lanes)
-            if not member.awaited(read).done and (groups < self._committed[lanes.threads[here]] - leave).any()
+            (member.operation, member.threads[there])
+            for member, _, there in self._of(Lanes(threads))
+            if not member.waited[there].all()
         ]
 
-    def covered(self, lanes: Lanes, leave: int) -> Iterator[tuple[Member, Threads]]:
-        """The members that a wait of these lanes covers, done or not, with the threads of the lanes that have them."""
-        for member, here, groups in self._of(lanes):
-            threads = lanes.threads[here]
-            old = groups < self._committed[threads] - leave
+    def _waited_by(self, lanes: Lanes, leave: int) -> Iterator[tuple[Member, NDArray[np.int64], NDArray[np.int64]]]:
+        """The members in groups before the `leave` last ones of the lanes, and where the lanes and threads are."""
+        for member, here, there in self._of(lanes):
+            old = member.groups[there] < self._committed[lanes.threads[here]] - leave
             if old.any():
-                yield member, threads[old]
-
-    def in_flight(self, threads: Threads) -> Iterator[tuple[Member, bool]]:
-        """The members of `threads` that are not done, and whether they are in a committed group."""
-        for member, here, groups in self._of(Lanes(threads)):
-            if not member.operation.done:
-                yield member, bool((groups < self._committed[threads[here]]).all())
+                yield member, here[old], there[old]
 
     def _of(self, lanes: Lanes) -> Iterator[tuple[Member, NDArray[np.int64], NDArray[np.int64]]]:
-        """The members of these lanes, where the lanes are among them, and their groups."""
+        """The members of these lanes, where the lanes are among them, and where their threads are in the member."""
         for member in self._members:
+            if len(member.threads) == lanes.count and np.array_equal(member.threads, lanes.threads):
+                every = np.arange(lanes.count)
+                yield member, every, every
+                continue
             _, here, there = np.intersect1d(lanes.threads, member.threads, assume_unique=True, return_indices=True)
             if len(here):
-                yield member, here, member.groups[there]
+                yield member, here, there
+
+
+class CpAsyncGroups(Groups):
+    """Groups of cp.async: `wave.part(CpAsyncGroups)`."""
+
+
+class BulkGroups(Groups):
+    """Groups of bulk copies that complete by bulk_group: `wave.part(BulkGroups)`."""
+
+
+class WgmmaGroups(Groups):
+    """Groups of wgmma.mma_async: `wave.part(WgmmaGroups)`."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 MOST_ARRIVALS: Final = (1 << 20) - 1
 MOST_BYTES: Final = (1 << 20) - 1
 MBARRIER_BYTES: Final = 8
@@ -37,6 +40,11 @@ class Mbarrier:
     def state(self) -> int:
         """The opaque word that an arrival gives: the phase it belongs to, and the arrivals pending before it."""
         return (self.pending << _PENDING_SHIFT) | (self.phase & ((1 << _PENDING_SHIFT) - 1))
+
+    def states(self, count: int) -> NDArray[np.uint64]:
+        """The state words that `count` arrivals one after the other give."""
+        pending = self.pending - np.arange(count, dtype=np.uint64)
+        return (pending << np.uint64(_PENDING_SHIFT)) | np.uint64(self.phase)
 
     def arrive(self, count: int = 1, *, drop: bool = False, completes: bool = True) -> bool:
         """`count` arrivals; with `drop` the later phases expect them no more; without `completes` the phase must

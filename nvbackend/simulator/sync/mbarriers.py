@@ -38,7 +38,8 @@ class Mbarriers:
         self._wave = wave
         self._objects: dict[tuple[int, int], Mbarrier] = {}
         self._ended: set[tuple[int, int]] = set()
-        self._waiting: dict[tuple[int, int], int] = {}
+        self._waits: NDArray[np.int64] = np.full(wave.size, -1, np.int64)
+        """The place that each thread waits at, as CTA times 2^32 plus offset."""
 
     def __iter__(self) -> Iterator[tuple[tuple[int, int], Mbarrier]]:
         """Every mbarrier with its CTA and offset."""
@@ -61,7 +62,7 @@ class Mbarriers:
         """The bytes are ordinary memory again. Raises mbarrier.uninitialised, simulator.mbarrier-waited-on."""
         for lane, place in enumerate(_each(places)):
             known = self._at(by, lane, place)
-            waiting = self._waiting.get(place, 0)
+            waiting = int((self._waits == (place[0] << 32) + place[1]).sum())
             if waiting:
                 self._fail(rules.MBARRIER_WAITED_ON, by, lane, place, state=known, waiting=f"{waiting} threads")
             del self._objects[place]
@@ -71,7 +72,7 @@ class Mbarriers:
         self,
         by: By,
         places: Places,
-        counts: NDArray[Any] | int = 1,
+        counts: NDArray[Any] | None = None,
         *,
         expect: NDArray[Any] | None = None,
         drop: bool = False,
@@ -82,21 +83,23 @@ class Mbarriers:
 
         Raises mbarrier.uninitialised, mbarrier.arrivals, mbarrier.expect-tx.
         """
-        count = len(places[0])
-        states = np.zeros(count, np.uint64)
-        each = [counts] * count if isinstance(counts, int) else counts.tolist()
-        bytes = [0] * count if expect is None else expect.tolist()
-        for lane, place in enumerate(_each(places)):
-            known = self._at(by, lane, place)
-            states[lane] = known.state
+        states = np.zeros(len(places[0]), np.uint64)
+        for place, here in _groups(places):
+            known = self._at(by, int(here[0]), place)
             if publishes:
-                self._publish(by, lane, place, known)
-            try:
-                if expect is not None:
-                    known.expect(bytes[lane])
-                known.arrive(each[lane], drop=drop, completes=completes)
-            except MbarrierFault as fault:
-                self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
+                self._tell("release", _of(by, here), place, known.phase)
+            if counts is None and expect is None and not drop and completes and len(here) <= known.pending:
+                states[here] = known.states(len(here))
+                known.arrive(len(here))
+                continue
+            for lane in here.tolist():
+                states[lane] = known.state
+                try:
+                    if expect is not None:
+                        known.expect(int(expect[lane]))
+                    known.arrive(1 if counts is None else int(counts[lane]), drop=drop, completes=completes)
+                except MbarrierFault as fault:
+                    self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
         return states
 
     def transact(self, by: By, places: Places, counts: NDArray[Any], *, completed: bool) -> None:
@@ -104,7 +107,7 @@ class Mbarriers:
         for lane, (place, count) in enumerate(zip(_each(places), counts.tolist(), strict=True)):
             known = self._at(by, lane, place)
             if completed:
-                self._publish(by, lane, place, known)
+                self._tell("release", _of(by, np.array([lane])), place, known.phase)
             try:
                 known.complete(count) if completed else known.expect(count)
             except MbarrierFault as fault:
@@ -121,10 +124,14 @@ class Mbarriers:
     def passed(self, by: By, places: Places, parities: NDArray[Any]) -> Mask:
         """Whether the phase of each parity is complete. Raises mbarrier.uninitialised, mbarrier.parity."""
         done = np.zeros(len(places[0]), bool)
-        for lane, (place, parity) in enumerate(zip(_each(places), parities.tolist(), strict=True)):
-            if parity not in (0, 1):
-                self._fail(rules.MBARRIER_PARITY, by, lane, place, parity=parity)
-            done[lane] = self._at(by, lane, place).has_passed(parity)
+        wrong = np.flatnonzero(parities > 1)
+        if len(wrong):
+            lane = int(wrong[0])
+            place = (int(places[0][lane]), int(places[1][lane]))
+            self._fail(rules.MBARRIER_PARITY, by, lane, place, parity=int(parities[lane]))
+        for place, here in _groups(places):
+            known = self._at(by, int(here[0]), place)
+            done[here] = parities[here] != known.phase & 1
         return done
 
     def passed_state(self, by: By, places: Places, states: NDArray[np.uint64]) -> Mask:
@@ -138,21 +145,21 @@ class Mbarriers:
             done[lane] = waited < known.phase
         return done
 
-    def acquire(self, by: By, places: Places) -> None:
-        """The threads see what came before the last completed phase of each place."""
-        if not self._wave.observers:
-            return
-        for lane, place in enumerate(_each(places)):
+    def hold(self, threads: Threads, places: Places | None) -> None:
+        """The threads wait at the places (None: no more): an object that is waited for must not be ended."""
+        self._waits[threads] = -1 if places is None else (places[0] << 32) + places[1]
+
+    def leave(self, by: By, places: Places, *, acquires: bool) -> None:
+        """The threads go on, and see what came before the last completed phase of each place."""
+        self._waits[by.threads] = -1
+        for place, here in _groups(places) if acquires and self._wave.observers else ():
             known = self._objects.get(place)
             if known is not None and known.phase:
-                sync = Sync(_by_lane(by, lane), token(*place, known.phase - 1))
-                for observer in self._wave.observers:
-                    observer.acquire(sync)
+                self._tell("acquire", _of(by, here), place, known.phase - 1)
 
-    def wait(self, places: Places, change: int) -> None:
-        """So many more (or fewer) threads wait at each place: an object that is waited for must not be ended."""
-        for place in _each(places):
-            self._waiting[place] = self._waiting.get(place, 0) + change
+    def text(self, places: Places) -> str:
+        """The states of the places, for the report of a deadlock."""
+        return "; ".join(f"{self.name(place)}: {self._objects.get(place)}" for place, _ in _groups(places))
 
     def get(self, cta: int, offset: int) -> Mbarrier | None:
         """The object at a place."""
@@ -171,11 +178,11 @@ class Mbarriers:
             self._fail(rules.MBARRIER_UNINITIALISED, by, lane, place, reason=reason)
         return known
 
-    def _publish(self, by: By, lane: int, place: tuple[int, int], known: Mbarrier) -> None:
+    def _tell(self, method: str, by: By, place: tuple[int, int], phase: int) -> None:
         if self._wave.observers:
-            sync = Sync(_by_lane(by, lane), token(*place, known.phase))
+            sync = Sync(by, token(*place, phase))
             for observer in self._wave.observers:
-                observer.release(sync)
+                getattr(observer, method)(sync)
 
     def _fail(self, rule: Any, by: By, lane: int, place: tuple[int, int], **values: object) -> NoReturn:
         fail(rule, self._wave, by, lane, place=self.name(place), **values)
@@ -185,6 +192,22 @@ def _each(places: Places) -> Iterator[tuple[int, int]]:
     return zip(places[0].tolist(), places[1].tolist(), strict=True)
 
 
-def _by_lane(by: By, lane: int) -> By:
-    threads: Threads = by.threads if len(by.threads) == 1 else by.threads[lane : lane + 1]
+def _groups(places: Places) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]]]:
+    """Each different place, and which of the threads have it."""
+    ctas, offsets = places
+    if not len(ctas):
+        return
+    if len(ctas) == 1:
+        yield (int(ctas[0]), int(offsets[0])), np.zeros(1, np.int64)
+        return
+    keys = (ctas << 32) + offsets
+    if (keys == keys[0]).all():
+        yield (int(ctas[0]), int(offsets[0])), np.arange(len(keys))
+        return
+    for key in np.unique(keys).tolist():
+        yield (key >> 32, key & 0xFFFFFFFF), np.flatnonzero(keys == key)
+
+
+def _of(by: By, here: NDArray[np.int64]) -> By:
+    threads: Threads = by.threads if len(by.threads) == 1 else by.threads[here]
     return By(by.site, threads, by.operation, by.proxy, by.order, by.scope)

@@ -1,0 +1,1 @@
+"""Instructions that touch the machine, in small PTX programs."""
