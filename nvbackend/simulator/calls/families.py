@@ -8,6 +8,9 @@ from nvbackend.simulator.machine.compiling import Compile
 
 _MODULES = {
     "moves": ("mov", "cvta", "isspacep", "mapa", "getctarank"),
+    "tensor.matrices": ("ldmatrix", "stmatrix", "movmatrix"),
+    "tensor.mma": ("mma",),
+    "tensor.wmma": ("wmma",),
     "memory": ("ld", "ldu", "st", "prefetch", "prefetchu", "discard", "applypriority", "createpolicy"),
     "atomics": ("atom", "red"),
     "barrier": ("bar", "barrier"),

@@ -41,10 +41,12 @@ def from_bytes(name: str, codes: Array) -> Array:
     return found
 
 
-def floats(name: str, codes: Array) -> Numbers:
-    """The numbers that codes of a floating-point type are, with the exponents that they are aligned by."""
+def floats(name: str, codes: Array, *, within: str = "") -> Numbers:
+    """The numbers that codes of a floating-point type are, with the exponents that they are aligned by: those that they
+    have in the format `within`, where they are converted to it before."""
     form = FORMATS[name]
-    return numbers(form.decode(codes.astype(form.dtype)), 1 - form.bias, narrow=name in _NARROW)
+    least = 1 - FORMATS[within or name].bias
+    return numbers(form.decode(codes.astype(form.dtype)), least, narrow=name in _NARROW)
 
 
 def integers(name: str, codes: Array) -> Array:

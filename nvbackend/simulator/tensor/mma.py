@@ -135,7 +135,7 @@ def _product(found: Spelling, sm: int) -> Product | None:
         if a == "b1" and not found.operation:
             return None
         return Product(a, b, c, d, saturate=found.saturate, operation=found.operation)
-    return Product(a, b, c, d, warp_model(sm, a, b, sparse=found.sparse))
+    return Product(a, b, c, d, warp_model(sm, a, b, found.shape[2], sparse=found.sparse))
 
 
 def _four(found: Spelling, product: Product) -> Mma:

@@ -1,7 +1,9 @@
-"""Which instruction adds how on which chip: the parameters that MMA-Sim (arXiv 2511.10909) gives.
+"""Which instruction adds how on which chip.
 
-Volta keeps 23 bits below the largest exponent, Turing to Ada 24, Hopper and later chips 25. Ada's fp8 mma and Hopper's
-fp8 wgmma keep 13, and 13 bits of the sum. Chips before Hopper add an instruction's products in two or more groups.
+The parameters are those of MMA-Sim (arXiv 2511.10909). Volta keeps 23 bits below the largest exponent, Turing to Ada
+24, Hopper and later chips 25. Ada's fp8 mma and Hopper's fp8 wgmma keep 13, and 13 bits of the sum. Chips before Hopper
+add an instruction's products in two or more groups. Everything of sm_90 was compared with an H100, bit for bit, also
+what MMA-Sim does not cover: sparse instructions, and fp8 of a warp, which ptxas makes of mma of f16.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ _GROUP = {
     "f16": {VOLTA: 4, TURING: 8, AMPERE: 8, ADA: 8},
     "bf16": {AMPERE: 8, ADA: 8},
     "tf32": {AMPERE: 4, ADA: 4},
-    "fp8": {ADA: 16, HOPPER: 16, BLACKWELL: 16},
+    "fp8": {ADA: 16},
 }
 _FP8 = frozenset({"e4m3", "e5m2"})
+_SIX_BITS = frozenset({"e3m2", "e2m3"})
 _FP8_FRACTION = 13
+_PAIRS = 2
+"""ptxas takes the lower two fp8 numbers of each register first, then the upper two."""
 FOUR_BIT_FRACTION = 35
 """Of the block-scaled kinds of e2m1: sums of 16 products, exact, aligned by the exponents of their scale factors."""
 
@@ -30,26 +35,28 @@ def generation(sm: int) -> int:
     return max(one for one in _FRACTION if one <= max(sm, VOLTA))
 
 
-def warp_model(sm: int, a: str, b: str, *, sparse: bool = False) -> Model:
-    """Of mma.sync and wmma: `a` and `b` are the types of A and B, floats other than f64."""
+def warp_model(sm: int, a: str, b: str, k: int, *, sparse: bool = False) -> Model:
+    """Of mma.sync and wmma: `a` and `b` are the types of A and B, floats other than f64; `k` the K of the shape."""
     chip = generation(sm)
     fp8 = a in _FP8 and b in _FP8
-    group = _GROUP["fp8" if fp8 else a].get(chip, 0) if fp8 or a in _GROUP else 0
+    if fp8 and chip in (HOPPER, BLACKWELL):
+        return Model(_FRACTION[chip], apart=_PAIRS, claimed=chip == HOPPER)
+    group = _GROUP.get("fp8" if fp8 else a, {}).get(chip, 0)
     if fp8 and chip == ADA:
         return Model(_FP8_FRACTION, group, _FP8_FRACTION, claimed=not sparse)
-    # Hopper and Blackwell have no fp8 of warps: ptxas converts to f16. MMA-Sim says nothing about them.
-    emulated = fp8 and chip in (HOPPER, BLACKWELL)
-    six_bits = bool({a, b} & {"e3m2", "e2m3"})
-    return Model(_FRACTION[chip], group, claimed=not (sparse or emulated or six_bits))
+    # m8n8k4 of f16 is not in the hardware from Ampere on: ptxas makes it of ordinary arithmetic.
+    emulated = a == "f16" and k == 4 and chip >= AMPERE
+    unseen = (sparse and chip != HOPPER) or bool({a, b} & _SIX_BITS)
+    return Model(_FRACTION[chip], group, claimed=not (emulated or unseen))
 
 
-def wgmma_model(a: str, *, sparse: bool = False) -> Model:
-    """Of wgmma, whose A is of type `a`, a float."""
+def wgmma_model(a: str) -> Model:
+    """Of wgmma, dense and sparse, whose A is of type `a`, a float."""
     if a in _FP8:
-        return Model(_FP8_FRACTION, kept=_FP8_FRACTION, claimed=not sparse)
-    return Model(_FRACTION[HOPPER], claimed=not sparse)
+        return Model(_FP8_FRACTION, kept=_FP8_FRACTION)
+    return Model(_FRACTION[HOPPER])
 
 
 def tcgen05_model(a: str, b: str, *, sparse: bool = False) -> Model:
     """Of tcgen05.mma of floats: of the kinds without block scale, and of mxf8f6f4."""
-    return Model(_FRACTION[BLACKWELL], claimed=not (sparse or {a, b} & {"e3m2", "e2m3"}))
+    return Model(_FRACTION[BLACKWELL], claimed=not (sparse or {a, b} & _SIX_BITS))

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
+Part = slice | NDArray[np.int64]
+
 NONE = -8192
 """The exponent of zero: below that of any number, and so that two of them add up within 16 bits."""
 _LEAST_SCALE = -400
@@ -37,6 +39,8 @@ class Model:
     """How an instruction adds: `group` products at a time (0: all of them), with `fraction` bits below the largest
     exponent, to float32 with `kept` bits of its mantissa.
 
+    `apart`: ptxas makes it of two others, which add the products of k, and then of k + `apart`, for k % (2 * apart) <
+    apart; and of an ordinary addition of C.
     `claimed`: the model was held to this instruction on hardware, by MMA-Sim or by us; otherwise it is that of its
     nearest relative.
     """
@@ -45,6 +49,7 @@ class Model:
     group: int = 0
     kept: int = _FLOAT32_BITS
     claimed: bool = True
+    apart: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +65,12 @@ class Numbers:
     narrow: bool = False
     present: Array | None = None
 
-    def columns(self, part: slice) -> Numbers:
+    def columns(self, part: Part) -> Numbers:
         """Some columns of it."""
         present = None if self.present is None else self.present[..., part]
         return Numbers(self.values[..., part], self.exponents[..., part], self.narrow, present)
 
-    def rows(self, part: slice) -> Numbers:
+    def rows(self, part: Part) -> Numbers:
         """Some rows of it."""
         return Numbers(self.values[..., part, :], self.exponents[..., part, :], self.narrow)
 
@@ -91,6 +96,12 @@ def _power(exponents: Array) -> Array:
 def multiply_add(model: Model, a: Numbers, b: Numbers, c: Array, d: str) -> Array:
     """The bits of a @ b + c in the format `d`, f32 or f16; `c` holds values of that format, or of f16 for f32."""
     extent = a.values.shape[-1]
+    if model.apart:
+        first = np.flatnonzero(np.arange(extent) % (2 * model.apart) < model.apart)
+        total = np.zeros_like(c)
+        for places in (first, first + model.apart):
+            total = _add_group(model, a.columns(places), b.rows(places), total, d)
+        return bits(c + total, d)
     group = model.group or extent
     for start in range(0, extent, group):
         part = slice(start, start + group)

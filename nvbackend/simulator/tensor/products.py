@@ -15,6 +15,9 @@ from nvbackend.simulator.tensor.models import FOUR_BIT_FRACTION
 from nvbackend.simulator.tensor.numerics import NONE, Model, Numbers, add_terms, multiply_add
 
 Array = NDArray[Any]
+_QUIET = np.uint64(1 << 51)
+_NO_NUMBER = np.uint64(0xFFF8 << 48)
+"""The NaN of an invalid operation."""
 _BLOCK = 16
 """Products of e2m1 that are summed before they are scaled."""
 
@@ -68,14 +71,15 @@ class Product:
         self, a: Array, b: Array, c: Array, present: Array | None, signs: tuple[bool, bool], scales: Scales | None
     ) -> Array:
         assert self.model is not None
+        model, within = self.model, "f16" if self.model.apart else ""
         left, right = (
-            _negated(floats(kind, codes), sign) for kind, codes, sign in ((self.a, a, signs[0]), (self.b, b, signs[1]))
+            _negated(floats(kind, codes, within=within), sign)
+            for kind, codes, sign in ((self.a, a, signs[0]), (self.b, b, signs[1]))
         )
         addend = FORMATS[self.c].decode(np.ascontiguousarray(c.astype(FORMATS[self.c].dtype)))
-        model = self.model
         if present is not None:
             left = replace(left, present=present)
-            model = replace(model, group=2 * model.group)
+            model = replace(model, group=2 * model.group, apart=2 * model.apart)
         if scales is None:
             return multiply_add(model, left, right, addend, self.d)
         factors = floats(scales.kind, scales.a), floats(scales.kind, scales.b)
@@ -124,5 +128,17 @@ def _float64(a: Array, b: Array, c: Array) -> Array:
     found = c
     for k in range(a.shape[-1]):
         column, row = np.broadcast_arrays(a[..., :, k, None], b[..., None, k, :])
-        found = fused_f64(column.ravel(), row.ravel(), found.ravel()).reshape(c.shape)
+        found = _fused(column.ravel(), row.ravel(), found.ravel()).reshape(c.shape)
     return np.ascontiguousarray(found).view(np.uint64)
+
+
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c; of several NaN that of b, then of c, made quiet, as an H100 does."""
+    found = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, fused_f64(a, b, c))
+    if not np.isnan(found).any():
+        return found
+    bits = found.view(np.uint64)
+    bits = np.where(np.isnan(found), _NO_NUMBER, bits)
+    for one in (a, c, b):
+        bits = np.where(np.isnan(one), np.ascontiguousarray(one).view(np.uint64) | _QUIET, bits)
+    return bits.view(np.float64)

@@ -64,20 +64,17 @@ class Wgmma:
         selector: int = 0,
         signs: tuple[bool, bool] = (False, False),
     ) -> Array:
-        """The registers of D (registers, 128), from codes of A (64, stored K) and of B (n, K).
+        """The registers of D (registers, n) of n / 128 warpgroups, from codes of A (.., 64, stored K) and B (.., n, K).
 
         `d` are the registers before it, None where they do not count (scale-D of 0). `metadata` is a word of each
         thread, `signs` whether A and B are negated.
         """
-        shape = (1, M, self.n)
-        before = np.zeros(shape, np.uint32) if d is None else self.d.matrix(d)
-        codes, present = a[None], None
+        before = np.zeros((len(a), M, self.n), np.uint32) if d is None else self.d.matrix(d)
+        present = None
         if metadata is not None:
-            chunks = self.k // chunk_elements(self.bits)
-            codes, present = expanded(
-                codes, of_warpgroup(metadata_codes(metadata, selector, self.bits, chunks)), self.bits
-            )
-        return self.d.fill(self.product(codes, b.T[None], before, present=present, signs=signs))
+            codes = metadata_codes(metadata, selector, self.bits, self.k // chunk_elements(self.bits))
+            a, present = expanded(a, of_warpgroup(codes), self.bits)
+        return self.d.fill(self.product(a, np.swapaxes(b, -1, -2), before, present=present, signs=signs))
 
 
 def find(parts: tuple[str, ...]) -> Wgmma | None:
@@ -99,7 +96,7 @@ def find(parts: tuple[str, ...]) -> Wgmma | None:
     if shape is None or len(types) != 3:
         return None
     d, a, b = types
-    model = None if elements.is_integer(a) else wgmma_model(a, sparse=sparse)
+    model = None if elements.is_integer(a) else wgmma_model(a)
     product = Product(a, b, d, d, model, saturate, operation)
     n, k = shape
     bits = elements.width(a)

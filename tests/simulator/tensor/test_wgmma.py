@@ -40,6 +40,7 @@ def test_every_type(row):
     if request.a_in_registers:
         words = fragments(a_stored.view(np.uint8), 32)[0].T
         codes[0] = found.a.matrix(np.ascontiguousarray(words))[0]
+    codes = [one[None] for one in codes]
     before = np.random.default_rng(7).integers(-50, 50, (64, n))
     kind = {"f16": np.float16, "f32": np.float32, "s32": np.int32}[request.d.name]
     start = found.d.fill(before.astype(kind).view(f"uint{8 * np.dtype(kind).itemsize}")[None])
@@ -53,7 +54,7 @@ def test_every_type(row):
 def test_signs(signs):
     found = find("wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16")
     (a_stored, a), (b_stored, b) = random_matrix(f16, 64, 16, 1), random_matrix(f16, 8, 16, 2)
-    words = found.call(a_stored.view(np.uint16), b_stored.view(np.uint16), None, signs=signs)
+    words = found.call(a_stored.view(np.uint16)[None], b_stored.view(np.uint16)[None], None, signs=signs)
     exact = (-1) ** sum(signs) * (a @ b.T)
     assert np.array_equal(accumulator(np.ascontiguousarray(words.T), 8, f16), exact.astype(np.float16))
 
