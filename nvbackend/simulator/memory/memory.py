@@ -36,6 +36,8 @@ class Memory:
         self._failures = failures
         self._observers = observers
         self._last: Allocation | None = None
+        self.changes = 0
+        """How often something was written."""
 
     def load(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
         """The words of `size` bytes at the addresses, (n,) of them, as a new array."""
@@ -58,6 +60,7 @@ class Memory:
 
     def store(self, by: By, space: str, addresses: Addresses, words: Words, kind: Kind = "write") -> None:
         """Set the words at the addresses; of equal addresses the last one stays."""
+        self.changes += 1
         size = words.dtype.itemsize * (words.shape[1] if words.ndim > 1 else 1)
         if space in _HEAPS or (not space and self._is_heap(addresses)):
             self._store_heap(by, space, addresses, words, size, kind)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.simulator.events import By, Pending, Threads
+from nvbackend.simulator.events import Bits, By, Pending, Threads
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Waiting, Wave
 from nvbackend.simulator.program.blocks import Code, Program
@@ -22,6 +23,8 @@ PATIENCE = 256
 """How often a group may jump back before another one has its turn."""
 TRIES = 8
 """How often waits of a limited time end one after the other, when nothing else goes on, before this is a deadlock."""
+_TOGETHER, _INTERRUPTIONS = 0.5, 0.1
+"""With a seed: how likely a warp runs with the others of its group, and that a group is interrupted after a block."""
 
 
 @dataclass(slots=True)
@@ -47,6 +50,8 @@ class Scheduler:
         """Threads that wait at an instruction for others to come there, with the number of threads alive then."""
         self._tries = 0
         self._random = random.Random(wave.launch.seed) if wave.launch.seed else None
+        self._spinning: tuple[object, ...] = ()
+        """What the threads that jump back were like when all had had their turn."""
         self.runs: dict[int, int] = {}
         """How many threads have run each block, by its first place."""
 
@@ -59,12 +64,12 @@ class Scheduler:
             if self._wake() or self._complete():
                 continue
             if self._tired:
-                self._runnable, self._tired = self._tired, {}
+                self._try_again()
                 continue
             if not self._waiters and not self._gathering:
                 break
             if not self._give_up():
-                self._stuck()
+                self._stuck([])
         while self._complete():
             pass
 
@@ -75,6 +80,8 @@ class Scheduler:
         """The group at the lowest place runs until it waits, ends, or comes to where others are."""
         place = min(self._runnable) if self._random is None else self._random.choice(sorted(self._runnable))
         lanes = self._lanes(self._runnable.pop(place))
+        if self._random is not None:
+            lanes = self._some(place, lanes, self._random)
         patience = PATIENCE
         while True:
             others = min(self._runnable, default=None)
@@ -83,13 +90,45 @@ class Scheduler:
                 return
             if following <= place:
                 patience -= 1
-                if patience < 0 and (self._runnable or self._waiters or self._wave.pending or self._gathering):
+                if patience < 0:
                     self._tired.setdefault(following, []).append(lanes.threads)
                     return
-            if others is not None and following >= others:
+            if (others is not None and following >= others) or self._interrupted():
                 self._add(following, lanes.threads)
                 return
             place = following
+
+    def _some(self, place: int, lanes: Lanes, chance: random.Random) -> Lanes:
+        """All of the threads, or those of some warps; the others have their turn later."""
+        if len(lanes.warps) == 1 or chance.random() < _TOGETHER:
+            return lanes
+        chosen = np.array([chance.random() < _TOGETHER for _ in lanes.warps])[lanes.slots[0]]
+        if chosen.all() or not chosen.any():
+            return lanes
+        self._add(place, lanes.threads[~chosen])
+        return Lanes(lanes.threads[chosen])
+
+    def _interrupted(self) -> bool:
+        """Whether others have their turn now: never, unless a seed asks for another order."""
+        if self._random is None or self._random.random() > _INTERRUPTIONS:
+            return False
+        self._complete()
+        self._wake()
+        return True
+
+    def _try_again(self) -> None:
+        """Those that have jumped back often run again, unless nothing at all has changed since they did so last."""
+        groups = [(place, np.sort(np.concatenate(parts))) for place, parts in sorted(self._tired.items())]
+        places = tuple((place, part.tobytes()) for place, part in groups)
+        registers = list(self._wave.registers)
+        before = self._spinning
+        self._spinning = (places, self._wave.memory.changes, registers)
+        if before and before[:2] == self._spinning[:2]:
+            threads = np.concatenate([part for _, part in groups])
+            earlier: list[Bits] = before[2]  # type: ignore[assignment]
+            if all(a is b or np.array_equal(a[threads], b[threads]) for a, b in zip(earlier, registers, strict=True)):
+                self._stuck([(place, part, "jumps back without an end") for place, part in groups])
+        self._runnable, self._tired = self._tired, {}
 
     def _lanes(self, parts: list[Threads]) -> Lanes:
         wave = self._wave
@@ -208,18 +247,17 @@ class Scheduler:
         for observer in self._wave.observers:
             observer.completed(operation)
 
-    def _stuck(self) -> None:
+    def _stuck(self, spinning: list[tuple[int, Threads, str]]) -> NoReturn:
         """Raise simulator.deadlock: who waits for what."""
-        waits: list[tuple[Waiting, int]] = [(one.waiting, one.place - 1) for one in self._waiters]
-        waits += [(waiting, place) for place, (_, waiting, _) in self._gathering.items()]
+        waits = [(one.place - 1, one.waiting.lanes.threads, one.waiting.reason()) for one in self._waiters]
+        waits += [(place, lanes.threads, waiting.reason()) for place, (lanes, waiting, _) in self._gathering.items()]
         texts, sites = [], []
-        for waiting, place in waits:
-            code = self._blocks[place]
-            site = code.sites[self._inside[place]]
-            name = self._wave.thread_name(int(waiting.lanes.threads[0]))
-            count = waiting.lanes.count
-            who = name if count == 1 else f"{name} and {count - 1} more"
-            texts.append(f"{who} at PTX {site}: {waiting.reason()}")
+        for place, threads, reason in waits + spinning:
+            code, inside = self._blocks[place], self._inside[place]
+            site = code.sites[inside] if inside < len(code.sites) else code.end_site
+            name = self._wave.thread_name(int(threads[0]))
+            who = name if len(threads) == 1 else f"{name} and {len(threads) - 1} more"
+            texts.append(f"{who} at PTX {site}: {reason}")
             sites.append(site)
         notes = tuple((f"PTX {site}", site.location) for site in sites[1:])
         DEADLOCK.fail(at=sites[0].location, notes=notes, kernel=self._program.kernel, waits="; ".join(texts))

@@ -116,3 +116,36 @@ def test_what_is_not_known_is_said_with_all_lines() -> None:
         Simulator().load(HEAD + ".entry k() {\nfrobnicate.b32;\nld.weird.b32 _, [0];\nret;\n}")
     assert [one.rule_id for one in caught.value.diagnostics] == ["simulator.unknown"] * 2
     assert [one.location.line for one in caught.value.diagnostics if one.location] == [5, 6]
+
+
+SPINS = """
+.visible .entry k(.param .u64 x, .param .u32 release)
+{
+    .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %rd<4>;
+    mov.u32 %r1, %tid.x; ld.param.u64 %rd1, [x]; ld.param.u32 %r5, [release];
+    setp.eq.u32 %p1, %r1, 5;
+    @%p1 bra RELEASE;
+WAIT:
+    ld.volatile.global.u32 %r2, [%rd1];
+    setp.eq.u32 %p2, %r2, 0;
+    @%p2 bra WAIT;
+    bra.uni END;
+RELEASE:
+    st.volatile.global.u32 [%rd1], %r5;
+END:
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_threads_that_spin_let_the_others_run(seed: int) -> None:
+    flag = np.zeros(1, np.uint32)
+    Simulator().load(HEAD + SPINS).launch("k", block=(64,), args=[flag, 1], seed=seed)
+    assert flag[0] == 1
+
+
+def test_threads_that_spin_for_nothing() -> None:
+    with pytest.raises(DiagnosticError, match=r"thread 0 of CTA 0 and 62 more at .* jumps back") as caught:
+        Simulator().load(HEAD + SPINS).launch("k", block=(64,), args=[np.zeros(1, np.uint32), 0])
+    assert [one.rule_id for one in caught.value.diagnostics] == ["simulator.deadlock"]
