@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         Severity as Severity,
     )
     from nvbackend.intrinsics.row.row import Row as Row
+    from nvbackend.intrinsics.row.semantics import Semantics as Semantics
     from nvbackend.intrinsics.words.smem_descriptor import (
         Major as Major,
         SmemDescriptor as SmemDescriptor,
@@ -156,6 +157,7 @@ _NAMES: dict[str, str] = {
         "codegen.compiled": "CompiledKernel compile_kernel",
         "diagnostics": "Diagnostic DiagnosticError Rule Severity",
         "intrinsics.row.row": "Row",
+        "intrinsics.row.semantics": "Semantics",
         "intrinsics.words.smem_descriptor": "Major SmemDescriptor SwizzleMode",
         "intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
         "intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",

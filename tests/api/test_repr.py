@@ -37,7 +37,7 @@ def forms_of_a_kernel() -> Iterator[Any]:
     for instruction in built.machine.instructions():
         yield instruction
         if instruction.row is not None:
-            yield instruction.row
+            yield from (instruction.row, instruction.row.semantics)
     module = nvb.ptx.parse(compiled.ptx)
     body = module.functions[0].body
     yield from (module, nvb.ptx.resolve(module), *module.items)

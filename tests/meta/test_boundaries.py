@@ -21,6 +21,7 @@ CANNOT_FAIL = {
         "Pointer",
         "Row",
         "Scalar",
+        "Semantics",
         "Signature",
         "TensorMap",
         "TensorMapParameter",
@@ -29,7 +30,7 @@ CANNOT_FAIL = {
     ),
 }
 """Records, enumerations and a store of files; they check nothing that a user writes."""
-MADE_BY_CALLS = {"Fragment", "Stage", "Value"}
+MADE_BY_CALLS = {"WgmmaFragment", "Stage", "Value"}
 """What nobody makes but a call of `k`."""
 
 PUBLIC = {name: getattr(nvbackend, name) for name in nvbackend.__all__}

@@ -81,6 +81,16 @@ def test_a_step_is_assembled_or_launched(step: Step, tmp_path: Path) -> None:
     assert re.fullmatch(r"\w+: (equal to NumPy|assembled, and not launched: .*)\n", done.stdout)
 
 
+def test_a_type_checker_takes_the_steps(tmp_path: Path) -> None:
+    files = [f"step{number}.py" for number, _ in enumerate(STEPS)]
+    for name, step in zip(files, STEPS, strict=True):
+        (tmp_path / name).write_text(step.program, encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--config-file=", "--follow-imports=silent", *files]
+    environment = {"MYPYPATH": str(ROOT), "PATH": ""}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == f"Success: no issues found in {len(files)} source files\n"
+
+
 @pytest.mark.gpu((9, 0))
 @pytest.mark.parametrize("step", STEPS, ids=str)
 def test_a_step_computes_what_numpy_does(step: Step, tmp_path: Path) -> None:
