@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from nvbackend.intrinsics import spellings
-from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, multimem, tcgen05_memory, tma
+from nvbackend.intrinsics.copy import (
+    async_store,
+    cache_control,
+    cp_async,
+    matrix_move,
+    multimem,
+    tcgen05_memory,
+    tensormap,
+    tma_bulk,
+    tma_tensor,
+)
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import barriers as sync
@@ -26,7 +37,7 @@ FAMILIES: dict[str, Callable[[], Iterator[Row]]] = {
     "matrix_move": matrix_move.rows,
     "tcgen05": tcgen05.rows,
     "tcgen05_memory": tcgen05_memory.rows,
-    "tma": tma.rows,
+    "tma": lambda: chain(tma_tensor.rows(), tma_bulk.rows(), tensormap.rows()),
     "mbarrier": mbarrier.rows,
     "mbarrier_phases": mbarrier_phases.rows,
     "cp_async": cp_async.rows,

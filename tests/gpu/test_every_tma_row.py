@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nvbackend.intrinsics.copy import tma
+from nvbackend.intrinsics.catalogue import FAMILIES
 from nvbackend.intrinsics.row.types import BY_NAME, f16, f32, s32, s64, u32, u64
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Im2col, Parameter, Pointer, TensorMap
@@ -20,7 +20,7 @@ from tests.support.numbers_kernel import words
 pytestmark = [pytest.mark.gpu((9, 0)), pytest.mark.exhaustive]
 
 TARGET = Target.parse("sm_90a")
-LEGAL = [row for row in tma.rows() if TARGET.has(row.requires)]
+LEGAL = [row for row in FAMILIES["tma"]() if TARGET.has(row.requires)]
 WITHOUT_NUMBERS = {
     "cp.async.bulk.prefetch.tensor": "changes no value",
     "cp.async.bulk.prefetch": "changes no value",

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from nvbackend.intrinsics import spellings
-from nvbackend.intrinsics.copy import async_store, cache_control, cp_async, matrix_move, multimem, tma
+from nvbackend.intrinsics.copy import (
+    async_store,
+    cache_control,
+    cp_async,
+    matrix_move,
+    multimem,
+    tensormap,
+    tma_bulk,
+    tma_tensor,
+)
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import (
     cluster,
@@ -17,6 +26,6 @@ from nvbackend.intrinsics.sync import (
 
 FAMILIES = (
     *(async_store, cache_control, cluster, cp_async, launch_control, matrix_move, mbarrier, mbarrier_phases),
-    *(multimem, register_budget, special_registers, spellings, sync, tma, warp),
+    *(multimem, register_budget, special_registers, spellings, sync, tensormap, tma_bulk, tma_tensor, warp),
 )
 """Modules that each have `rows()`."""

@@ -11,7 +11,7 @@ from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import name_fault
 from nvbackend.builder.value_tracking.addresses.alignment import LARGEST_ALIGNMENT
 from nvbackend.diagnostics import Diagnostic, raise_all
-from nvbackend.intrinsics.copy.tma import RANKS
+from nvbackend.intrinsics.copy.tma_tensor import RANKS
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.smem_descriptor import SwizzleMode
 from nvbackend.layout.descriptors.smem_layout import TMA_BOX_LIMIT

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from nvbackend.intrinsics.copy.tma_parts import BULK_PTX, FAMILY, TENSOR_MAP
+from nvbackend.intrinsics.copy.tma import BULK_PTX, FAMILY, TENSOR_MAP
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import (
     Asm,

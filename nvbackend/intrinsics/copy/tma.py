@@ -1,70 +1,136 @@
-"""TMA rows: bulk copies between global and shared memory by the async proxy. PTX ISA 9.7.9 (cp.async.bulk...).
+"""What the rows of TMA have in common: operands, options, and the row itself. PTX ISA 9.7.9 (cp.async.bulk...).
 
-The family in one name: boxes of tensors (`tma_tensor`), bytes in a row (`tma_bulk`), the tensor map (`tensormap`).
+Operand names: `destination` and `source` addresses, `tensor_map` the generic address of a CUtensorMap (64-byte
+aligned, a grid-constant parameter), `coordinates` the element where the box starts, innermost dimension first,
+`offsets` of im2col, `barrier` the mbarrier that the bytes complete on, `multicast_mask` one bit for each CTA of the
+cluster that gets a copy, `cache_policy` from createpolicy, `bytes` a multiple of 16.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass
 
-from nvbackend.intrinsics.copy import tensormap, tma_bulk, tma_tensor
-from nvbackend.intrinsics.copy.tma_bulk import (
-    commit_group,
-    copy_bulk,
-    load_bulk,
-    prefetch_bulk,
-    reduce_bulk,
-    store_bulk,
-    wait_group,
+from nvbackend.intrinsics.row.features import Feature
+from nvbackend.intrinsics.row.row import (
+    Asm,
+    Effect,
+    Intrinsic,
+    PtxVersion,
+    RegisterClass,
+    Row,
+    RowOperand,
+    operand,
+    spelled,
 )
-from nvbackend.intrinsics.copy.tma_parts import BULK_ALIGNMENT, TENSOR_ALIGNMENT
-from nvbackend.intrinsics.copy.tma_tensor import RANKS, load_tensor, prefetch_tensor, reduce_tensor, store_tensor
-from nvbackend.intrinsics.row.row import Row
+from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, MemoryOperand, Proxy, Semantics
+from nvbackend.intrinsics.row.types import s32
 
-__all__ = [
-    "BULK_ALIGNMENT",
-    "RANKS",
-    "TENSOR_ALIGNMENT",
-    "commit_group",
-    "copy_bulk",
-    "load_bulk",
-    "load_tensor",
-    "load_tile",
-    "prefetch_bulk",
-    "prefetch_tensor",
-    "prefetch_tensormap",
-    "prefetch_tile",
-    "reduce_bulk",
-    "reduce_tensor",
-    "rows",
-    "store_bulk",
-    "store_tensor",
-    "store_tile",
-    "wait_group",
-]
+FAMILY = "tma"
+BULK_ALIGNMENT = 16
+"""Addresses and sizes of bulk copies are multiples of this many bytes."""
+TENSOR_ALIGNMENT = 128
+"""Addresses in shared memory of boxes of a tensor are multiples of this many bytes."""
+BULK_PTX: PtxVersion = (8, 0)
+SHARED_CTA_PTX: PtxVersion = (8, 6)
+"""Loads into shared::cta, and all that came with compute capability 10.0."""
+COMPLETES = "mbarrier::complete_tx::bytes"
 
+TENSOR_MAP = operand("tensor_map", RegisterClass.GENERIC, meaning="address of the CUtensorMap")
+BARRIER = operand(
+    "barrier", RegisterClass.SHARED, meaning="mbarrier that the bytes complete on", rule="mbarrier.address"
+)
+REMOTE_BARRIER = operand("barrier", RegisterClass.SHARED_CLUSTER, meaning="mbarrier in the CTA of the destination")
+SHARED_SOURCE = operand("source", RegisterClass.SHARED, meaning="shared memory of this CTA")
+GLOBAL_SOURCE = operand("source", RegisterClass.GLOBAL, meaning="global memory")
+GLOBAL_DESTINATION = operand("destination", RegisterClass.GLOBAL, meaning="global memory")
+DESTINATION = operand("destination", RegisterClass.SHARED_CLUSTER, meaning="shared memory; this offset in each CTA")
+LOCAL_DESTINATION = operand("destination", RegisterClass.SHARED, meaning="shared memory of this CTA")
+BYTES = operand("bytes", RegisterClass.B32, meaning="multiple of 16", element=s32, rule="tma.bulk-size")
 
-def load_tile(rank: int, multicast: bool = False, cache_hint: bool = False) -> Row:
-    """The load of a box to shared::cluster: `load_tensor` in tile mode."""
-    return load_tensor(rank, multicast=multicast, cache_hint=cache_hint)
-
-
-def store_tile(rank: int, cache_hint: bool = False) -> Row:
-    """The store of a box: `store_tensor` in tile mode."""
-    return store_tensor(rank, cache_hint=cache_hint)
-
-
-def prefetch_tile(rank: int, cache_hint: bool = False) -> Row:
-    """The prefetch of a box: `prefetch_tensor` in tile mode."""
-    return prefetch_tensor(rank, cache_hint=cache_hint)
+_OPTIONAL = {
+    "multicast": (
+        operand("multicast_mask", RegisterClass.B16, meaning="bit r: the CTA of rank r gets a copy"),
+        "multicast::cluster",
+    ),
+    "cache_hint": (
+        operand("cache_policy", RegisterClass.B64, meaning="L2 eviction policy, from createpolicy"),
+        "L2::cache_hint",
+    ),
+}
+"""Options of a copy: the operand each adds and the qualifier that says so."""
 
 
-def prefetch_tensormap() -> Row:
-    """The prefetch of a tensor map at a generic address."""
-    return tensormap.prefetch()
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The optional operands, the qualifiers they bring, and LLVM's arguments for them.
+
+    LLVM takes every optional operand always (zero where it is not used), then a flag for each.
+    """
+
+    operands: tuple[RowOperand, ...]
+    qualifiers: tuple[str, ...]
+    arguments: tuple[str | tuple[str, int], ...]
+
+    def spelled(self, between: str | None = None) -> str | None:
+        """The qualifiers as text, None for none; `between` comes before the last qualifier (the cache hint)."""
+        hints = [text for text in self.qualifiers if text == _OPTIONAL["cache_hint"][1]]
+        others = [text for text in self.qualifiers if text not in hints]
+        return spelled(*others, between, *hints) or None
 
 
-def rows() -> Iterator[Row]:
-    """Every TMA row."""
-    for module in (tma_tensor, tma_bulk, tensormap):
-        yield from module.rows()
+def options(**used: bool) -> Options:
+    """The options of an instruction that has `used` (multicast, cache_hint), each with whether it is used here."""
+    given = {name: _OPTIONAL[name] for name in used}
+    taken = [given[name] for name in used if used[name]]
+    values = tuple(operand.name if used[name] else (operand.register.llvm, 0) for name, (operand, _) in given.items())
+    return Options(
+        operands=tuple(operand for operand, _ in taken),
+        qualifiers=tuple(qualifier for _, qualifier in taken),
+        arguments=(*values, *(("i1", int(flag)) for flag in used.values())),
+    )
+
+
+def counted(*memory: MemoryOperand, multicast: bool = False, peers: bool = False) -> Semantics:
+    """What a copy is whose bytes complete on an mbarrier."""
+    use = MbarrierUse.COMPLETE
+    return Semantics(use, issues=Completion.BYTES, memory=memory, proxy=Proxy.ASYNC, multicast=multicast, peers=peers)
+
+
+def grouped(*memory: MemoryOperand) -> Semantics:
+    """What a copy is that is in a bulk group."""
+    return Semantics(issues=Completion.BULK_GROUP, memory=memory, proxy=Proxy.ASYNC)
+
+
+PREFETCHES = Semantics(issues=Completion.NOTHING, proxy=Proxy.ASYNC)
+"""What a prefetch is, for which nothing waits."""
+
+
+def copy_row(
+    opcode: str,
+    ptx: str,
+    operands: tuple[RowOperand, ...],
+    lowering: Asm | Intrinsic,
+    summary: str,
+    semantics: Semantics,
+    *,
+    requires: Feature = Feature.NONE,
+    ptx_version: PtxVersion = BULK_PTX,
+    effects: Effect = Effect.READS_MEMORY | Effect.WRITES_MEMORY,
+    **axes: object,
+) -> Row:
+    """A row of TMA. `requires` is what it needs besides compute capability 9.0."""
+    multicast = Feature.CLUSTER_MULTICAST if axes.get("multicast") else Feature.NONE
+    return Row(
+        family=FAMILY,
+        opcode=opcode,
+        ptx=ptx,
+        operands=operands,
+        lowering=lowering,
+        requires=Feature.SM_90 | multicast | requires,
+        ptx_version=ptx_version,
+        effects=effects,
+        semantics=semantics,
+        section=f"9.7.9 ({opcode})",
+        summary=summary,
+        axes=axes,
+    )

@@ -1,7 +1,7 @@
 """TMA rows without a tensor map: bytes in a row, reductions of them, and bulk groups.
 
 PTX ISA 9.7.9 (cp.async.bulk, cp.reduce.async.bulk, cp.async.bulk.prefetch, commit_group, wait_group). Operands as in
-`tma_parts`.
+`tma`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from nvbackend.intrinsics.copy.cp_async import PENDING_GROUPS
-from nvbackend.intrinsics.copy.tma_parts import (
+from nvbackend.intrinsics.copy.tma import (
     BARRIER,
     BULK_PTX,
     BYTES,

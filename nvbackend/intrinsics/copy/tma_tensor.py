@@ -1,7 +1,7 @@
 """TMA rows that move a box of a tensor: loads, stores, reductions and prefetches in every mode.
 
 PTX ISA 9.7.9 (cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, cp.async.bulk.prefetch.tensor); the modes are those
-of 5.5 (tensors). Operands as in `tma_parts`.
+of 5.5 (tensors). Operands as in `tma`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from nvbackend.intrinsics.copy.tma_parts import (
+from nvbackend.intrinsics.copy.tma import (
     BARRIER,
     BULK_PTX,
     COMPLETES,

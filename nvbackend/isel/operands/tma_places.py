@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule
 from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPES
-from nvbackend.intrinsics.copy.tma_parts import BULK_ALIGNMENT, FAMILY, TENSOR_ALIGNMENT
+from nvbackend.intrinsics.copy.tma import BULK_ALIGNMENT, FAMILY, TENSOR_ALIGNMENT
 from nvbackend.intrinsics.copy.tma_tensor import REDUCTIONS
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.isel.machine import facts

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, Rule, raise_all
-from nvbackend.intrinsics.copy import tma_parts
+from nvbackend.intrinsics.copy import tma
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import Role, Row, RowOperand
 from nvbackend.intrinsics.row.semantics import Completion
@@ -135,7 +135,7 @@ def asked_of(row: Row, immediates: Mapping[str, int] | None = None) -> RowReques
     if row.family == wmma.FAMILY:
         gates = wmma_rules.GATES if row.opcode == wmma.MMA else wmma_rules.MOVE_GATES
         return RowRequest(wmma_request.request_of(row), gates, wmma_request.row_of)
-    if row.family == tma_parts.FAMILY and (copied := tma_request.request_of(row)) is not None:
+    if row.family == tma.FAMILY and (copied := tma_request.request_of(row)) is not None:
         return RowRequest(copied, tma_rules.GATES, tma_request.row_of)
     return None
 

@@ -8,7 +8,7 @@ import pytest
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import lower
-from nvbackend.intrinsics.copy import tma
+from nvbackend.intrinsics.copy import tensormap, tma_tensor
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.target.target import Target
@@ -54,7 +54,7 @@ def test_a_shared_pointer_is_a_cluster_address_without_a_detour() -> None:
         "barrier": ir.PointerType(addrspace=SHARED),
         "tensor_map": ir.PointerType(),
     }
-    ptx = _ptx(tma.load_tile(1), pointers, {"coordinates": 0})
+    ptx = _ptx(tma_tensor.load_tensor(1), pointers, {"coordinates": 0})
     assert "cp.async.bulk.tensor.1d.shared::cluster" in ptx
     assert "cvta.shared" not in ptx
     assert "cvta.to.shared" not in ptx
@@ -72,7 +72,7 @@ def test_a_number_is_taken_as_the_address_it_is(row: Row) -> None:
 
 
 def test_a_generic_tensor_map_stays_generic() -> None:
-    ptx = _ptx(tma.prefetch_tensormap(), {"tensor_map": ir.PointerType(addrspace=GLOBAL)}, {})
+    ptx = _ptx(tensormap.prefetch(), {"tensor_map": ir.PointerType(addrspace=GLOBAL)}, {})
     assert "cvta.global.u64" in ptx
 
 

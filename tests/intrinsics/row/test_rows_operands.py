@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from nvbackend.intrinsics.copy import matrix_move, tma
+from nvbackend.intrinsics.copy import matrix_move, tensormap, tma_bulk, tma_tensor
 from nvbackend.intrinsics.row.row import NoSuchRow, Role, Row
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, mbarrier, mbarrier_phases, register_budget, special_registers, warp
@@ -66,21 +66,21 @@ EXPECTED: list[tuple[Row, str]] = [
     (matrix_move.pack("bf16x2"), "cvt.rn.bf16x2.f32 packed, high, low"),
     (matrix_move.prmt(), "prmt.b32 bytes, low, high, selector"),
     (
-        tma.load_tile(1),
+        tma_tensor.load_tensor(1),
         (
             f"cp.async.bulk.tensor.1d.shared::cluster.global.tile.{BULK} "
             "[destination], [tensor_map, {coordinates}], [barrier]"
         ),
     ),
     (
-        tma.load_tile(2, multicast=True),
+        tma_tensor.load_tensor(2, multicast=True),
         (
             f"cp.async.bulk.tensor.2d.shared::cluster.global.tile.{BULK}.multicast::cluster "
             "[destination], [tensor_map, {coordinates0, coordinates1}], [barrier], multicast_mask"
         ),
     ),
     (
-        tma.load_tile(3, multicast=True, cache_hint=True),
+        tma_tensor.load_tensor(3, multicast=True, cache_hint=True),
         (
             f"cp.async.bulk.tensor.3d.shared::cluster.global.tile.{BULK}.multicast::cluster.L2::cache_hint "
             "[destination], [tensor_map, {coordinates0, coordinates1, coordinates2}], [barrier], "
@@ -88,31 +88,31 @@ EXPECTED: list[tuple[Row, str]] = [
         ),
     ),
     (
-        tma.store_tile(2, cache_hint=True),
+        tma_tensor.store_tensor(2, cache_hint=True),
         (
             "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group.L2::cache_hint "
             "[tensor_map, {coordinates0, coordinates1}], [source], cache_policy"
         ),
     ),
     (
-        tma.prefetch_tile(2),
+        tma_tensor.prefetch_tensor(2),
         "cp.async.bulk.prefetch.tensor.2d.L2.global.tile [tensor_map, {coordinates0, coordinates1}]",
     ),
     (
-        tma.load_bulk(cache_hint=True),
+        tma_bulk.load_bulk(cache_hint=True),
         (
             f"cp.async.bulk.shared::cluster.global.{BULK}.L2::cache_hint "
             "[destination], [source], bytes, [barrier], cache_policy"
         ),
     ),
-    (tma.store_bulk(), "cp.async.bulk.global.shared::cta.bulk_group [destination], [source], bytes"),
+    (tma_bulk.store_bulk(), "cp.async.bulk.global.shared::cta.bulk_group [destination], [source], bytes"),
     (
-        tma.copy_bulk(),
+        tma_bulk.copy_bulk(),
         f"cp.async.bulk.shared::cluster.shared::cta.{BULK} [destination], [source], bytes, [barrier]",
     ),
-    (tma.prefetch_bulk(), "cp.async.bulk.prefetch.L2.global [source], bytes"),
-    (tma.wait_group(read=True), "cp.async.bulk.wait_group.read 0"),
-    (tma.prefetch_tensormap(), "prefetch.tensormap [tensor_map]"),
+    (tma_bulk.prefetch_bulk(), "cp.async.bulk.prefetch.L2.global [source], bytes"),
+    (tma_bulk.wait_group(read=True), "cp.async.bulk.wait_group.read 0"),
+    (tensormap.prefetch(), "prefetch.tensormap [tensor_map]"),
 ]
 
 _REGISTER = re.compile(r"%(?:p|rs|rd|r|f|fd)\d+")
@@ -170,15 +170,15 @@ def _outputs(row: Row, lines: list[str]) -> dict[str, str]:
 
 
 def test_rows_of_one_choice_are_one_object() -> None:
-    assert tma.load_tile(2) is tma.load_tile(2)
-    assert tma.load_tile(2) != tma.load_tile(2, multicast=True)
+    assert tma_tensor.load_tensor(2) is tma_tensor.load_tensor(2)
+    assert tma_tensor.load_tensor(2) != tma_tensor.load_tensor(2, multicast=True)
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: tma.load_tile(0),
-        lambda: tma.store_tile(6),
+        lambda: tma_tensor.load_tensor(0),
+        lambda: tma_tensor.store_tensor(6),
         lambda: matrix_move.ldmatrix(3),
         lambda: matrix_move.pack("f32x2"),
         lambda: mbarrier.arrive("global"),

@@ -7,7 +7,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import f16
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.intrinsics.copy import tma
+from nvbackend.intrinsics.copy import tma_bulk, tma_tensor
 from nvbackend.intrinsics.row.types import BY_NAME, u8
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineInstr
@@ -195,10 +195,10 @@ def test_a_start_counts_in_bytes(element, column, wrong):
 @pytest.mark.parametrize(
     ("row", "wrong"),
     [
-        (tma.store_tile(2), True),
+        (tma_tensor.store_tensor(2), True),
         (select_tma(TmaRequest(2, "reduce", operation="add"), Target.parse("sm_90a")), True),
         (select_tma(TmaRequest(3, "store", "im2col_no_offs"), Target.parse("sm_90a")), True),
-        (tma.load_tile(2), True),
+        (tma_tensor.load_tensor(2), True),
         (select_tma(TmaRequest(2, "prefetch"), Target.parse("sm_90a")), True),
         (select_tma(TmaRequest(3, mode="im2col"), Target.parse("sm_90a")), True),
         (select_tma(TmaRequest(2, "store", "tile::scatter4"), Target.parse("sm_100a")), False),
@@ -282,7 +282,7 @@ def test_the_type_of_a_reduction_is_checked_on_the_machine_form_too(code):
     ],
 )
 def test_the_machine_form_is_checked_again(known, rule):
-    instr = MachineInstr("cp.async.bulk.tensor", tma.load_tile(2), facts=known)
+    instr = MachineInstr("cp.async.bulk.tensor", tma_tensor.load_tensor(2), facts=known)
     assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == ([rule] if rule else [])
 
 
@@ -297,7 +297,7 @@ def test_bytes_in_a_row_lie_at_multiples_of_16():
         assert broken(lambda: k.bulk.store(place, place + 4, 16, barrier=barrier_of_somebody(k), rank=0)) == [
             "tma.alignment"
         ]
-    instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 16})
+    instr = MachineInstr("cp.async.bulk", tma_bulk.load_bulk(), facts={facts.ALIGNMENT: 16})
     assert list(check_places(instr, Target.parse("sm_90a"))) == []
-    instr = MachineInstr("cp.async.bulk", tma.load_bulk(), facts={facts.ALIGNMENT: 8})
+    instr = MachineInstr("cp.async.bulk", tma_bulk.load_bulk(), facts={facts.ALIGNMENT: 8})
     assert [one.rule_id for one in check_places(instr, Target.parse("sm_90a"))] == [ALIGNMENT.id]

@@ -19,7 +19,7 @@ from nvbackend.builder.ops.sync.cluster import Cluster
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all, user_facing
-from nvbackend.intrinsics.copy import tensormap, tma
+from nvbackend.intrinsics.copy import tensormap, tma, tma_bulk, tma_tensor
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType, s32
 from nvbackend.intrinsics.words.smem_descriptor import Major
@@ -172,7 +172,7 @@ class Tma(Noun):
             share //= self._k.cluster_size
             first = self._cluster.rank() * share
             mask = (1 << self._k.cluster_size) - 1
-        row = tma.load_tile(source.type.rank, multicast=mask is not None)
+        row = tma_tensor.load_tensor(source.type.rank, multicast=mask is not None)
         align = box_alignment(tile, source)
         for panel in range(tile.layout.panels):
             for box in range(share):
@@ -189,7 +189,7 @@ class Tma(Noun):
         """
         instead = f"k.tma.store_box({target.name}, coordinates, address)"
         boxes = boxes_a_panel(tile, target, "k.tma.store", instead)
-        row, align = tma.store_tile(target.type.rank), box_alignment(tile, target)
+        row, align = tma_tensor.store_tensor(target.type.rank), box_alignment(tile, target)
         for panel in range(tile.layout.panels):
             for box in range(boxes):
                 place, coordinates = self._box(tile, target, at, panel, box)
@@ -227,7 +227,7 @@ class Tma(Noun):
 
     def commit_group(self) -> None:
         """Close this thread's bulk group (cp.async.bulk.commit_group)."""
-        issue(self._k, tma.commit_group())
+        issue(self._k, tma_bulk.commit_group())
 
     def wait_group(self, pending: int = 0, *, reading: bool = False) -> None:
         """Wait until at most `pending` of this thread's bulk groups are in flight.
@@ -235,13 +235,13 @@ class Tma(Noun):
         With `reading`, a group counts as complete once it has read its source. Raises tma.pending for a number that the
         wait cannot count.
         """
-        issue(self._k, tma.wait_group(read=reading), pending=pending)
+        issue(self._k, tma_bulk.wait_group(read=reading), pending=pending)
 
     def prefetch_maps(self, *tensor_maps: TensorMapParameter) -> None:
         """Prefetch the tensor maps before their first use, in one thread of the CTA."""
         with self._control.if_(self._threads.thread_id() == 0):
             for tensor_map in tensor_maps:
-                issue(self._k, tma.prefetch_tensormap(), tensor_map=tensor_map.address)
+                issue(self._k, tensormap.prefetch(), tensor_map=tensor_map.address)
 
     def _box(
         self, tile: SharedTile, tensor_map: TensorMapParameter, at: tuple[Operand, Operand], panel: int, box: Operand
