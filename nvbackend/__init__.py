@@ -106,7 +106,7 @@ if TYPE_CHECKING:
         Tcgen05Swizzle as Tcgen05Swizzle,
     )
     from nvbackend.isel.machine.function import MachineFunction as MachineFunction
-    from nvbackend.isel.machine.parts import MachineInstr as MachineInstr
+    from nvbackend.isel.machine.function import MachineInstr as MachineInstr
     from nvbackend.isel.select.mma.request import MmaRequest as MmaRequest
     from nvbackend.isel.select.tcgen05.request import Tcgen05Request as Tcgen05Request
     from nvbackend.isel.select.tma.request import TmaRequest as TmaRequest
@@ -161,8 +161,7 @@ _NAMES: dict[str, str] = {
         "intrinsics.words.smem_descriptor": "Major SmemDescriptor SwizzleMode",
         "intrinsics.words.tcgen05_control": "SeedCollector Tcgen05Collector Tcgen05Ctrl",
         "intrinsics.words.tcgen05_descriptor": "InstructionDescriptor Tcgen05SmemDescriptor Tcgen05Swizzle",
-        "isel.machine.function": "MachineFunction",
-        "isel.machine.parts": "MachineInstr",
+        "isel.machine.function": "MachineFunction MachineInstr",
         "isel.select.mma.request": "MmaRequest",
         "isel.select.tcgen05.request": "Tcgen05Request",
         "isel.select.tma.request": "TmaRequest",

@@ -7,7 +7,7 @@ CUTLASS include/cute/atom/mma_traits_sm100_frag.hpp (tmem_sf_frg, tmem_e_frg).
 
 from __future__ import annotations
 
-from nvbackend.intrinsics.maps.tcgen05_operands import CHUNK_BITS, COLUMN_BYTES, LANES, METADATA
+from nvbackend.intrinsics.maps.tcgen05 import CHUNK_BITS, COLUMN_BYTES, LANES, METADATA
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.layout import Layout
 

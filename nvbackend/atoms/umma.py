@@ -8,7 +8,7 @@ from typing import Any
 from nvbackend.atoms.atom import BlockScale, MmaAtom, Residency
 from nvbackend.atoms.spellings import cpp_type
 from nvbackend.diagnostics import raise_all
-from nvbackend.intrinsics.maps.tcgen05_operands import factors
+from nvbackend.intrinsics.maps.tcgen05 import factors
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.mma.form import SP
 from nvbackend.intrinsics.row.features import Feature

@@ -1,27 +1,105 @@
-"""`nvbackend explain`: what an instruction does, what it needs, and which thread holds what."""
+"""`nvbackend explain`: what an instruction does, is to the analyses, and needs, and which thread or cell holds what."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import enum
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nvbackend.cli import rules
-from nvbackend.cli.cells import told_cells
-from nvbackend.cli.semantics import words
 from nvbackend.cli.text import columns, count, paragraph
 from nvbackend.cli.verdicts import every_target, in_short, verdict
 from nvbackend.intrinsics.catalogue import rows as every_row
-from nvbackend.intrinsics.maps.rows import FragmentMap, fragment_maps
+from nvbackend.intrinsics.maps.rows import CellMap, FragmentMap, cell_maps, fragment_maps
+from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.mma.emulation import emulation
 from nvbackend.intrinsics.row.row import Effect, Intrinsic, Role, Row, RowOperand
-from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.intrinsics.row.semantics import (
+    Completion,
+    FenceSemantics,
+    Matrix,
+    MemoryOperand,
+    OpaqueFragment,
+    Scope,
+    ThreadBarrier,
+)
 from nvbackend.isel.select.rows import in_words
+from nvbackend.isel.select.tcgen05.request import request_of
+from nvbackend.isel.select.tcgen05.shapes import legal_m
 from nvbackend.isel.target.target import Target, dotted
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+_SHOWN = (0, 1, 8, 16, 32, 64, 128)
+_A_LINE = 5
+
+
+def told_cells(row: Row) -> Iterator[str]:
+    """The places of some elements of each operand in tensor memory, for each M that the row's kind has."""
+    if row.opcode not in (tcgen05.MMA, tcgen05.MMA_WS):
+        return
+    legal = legal_m(request_of(row))
+    for one in cell_maps(row):
+        if one.m in legal:
+            yield "\n"
+            yield from _told(one)
+
+
+def _told(given: CellMap) -> Iterator[str]:
+    yield paragraph(f"{given.operand} with M = {given.m}: {given.tile}")
+    rows, columns = given.extents
+    places = [(row, 0) for row in _shown(rows)] + [(0, column) for column in _shown(columns)[1:]]
+    cells = [f"{_pair(one)} at {_pair(given.position(*one))}" for one in places]
+    for start in range(0, len(cells), _A_LINE):
+        yield "  " + "  ".join(cells[start : start + _A_LINE]) + "\n"
+    if given.note:
+        yield f"  {given.note}\n"
+
+
+def _shown(extent: int) -> list[int]:
+    return sorted({one for one in _SHOWN if one < extent} | {extent - 1})
+
+
+def _pair(numbers: tuple[int, ...]) -> str:
+    return f"({','.join(map(str, numbers))})"
+
+
+def words(value: object) -> str:
+    """A value of a field of `Semantics`."""
+    text = "yes" if value is True else str(value)
+    match value:
+        case tuple():
+            text = ", ".join(map(words, value))
+        case MemoryOperand():
+            text = f"{'writes' if value.writes else 'reads'} {value.name}" + _extent(value)
+        case OpaqueFragment():
+            text = f"{value.which.upper()} in {value.name}"
+        case ThreadBarrier():
+            does = " and ".join(text for text, is_so in (("arrives", value.arrives), ("waits", value.waits)) if is_so)
+            text = f"{does}{', relaxed,' if value.relaxed else ''} for the {words(value.scope)}"
+        case FenceSemantics():
+            text = value.of.value + ("" if value.shared else ", not in shared memory")
+        case Completion():
+            text = value.value
+        case enum.Enum():
+            name = str(value.name).lower().replace("_", " ").replace("|", ", ")
+            text = "CTA" if value is Scope.CTA else name
+    return text
+
+
+def _extent(access: MemoryOperand) -> str:
+    extent = access.extent
+    if extent is None:
+        return ""
+    if isinstance(extent, Matrix):
+        return f" ({extent.lines} lines of {extent.line} elements)"
+    each = " in each lane" if access.lanes is not None else ""
+    return f" (as many as {extent} says)" if isinstance(extent, str) else f" ({extent}{each})"
+
 
 NEAREST = 5
 """Spellings suggested for an unknown one."""

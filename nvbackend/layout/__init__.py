@@ -13,8 +13,17 @@ from nvbackend.layout.algebra.composition import complement, composition, left_i
 from nvbackend.layout.algebra.inttuple import Dynamic, IntTuple, _
 from nvbackend.layout.algebra.layout import Layout, cosize, depth, make_layout, make_ordered_layout, rank, size
 from nvbackend.layout.algebra.parse import parse
-from nvbackend.layout.algebra.recast import downcast, recast_layout, upcast
-from nvbackend.layout.algebra.simplify import coalesce, filter, filter_zeros, flatten, group, replace  # noqa: A004
+from nvbackend.layout.algebra.simplify import (
+    coalesce,
+    downcast,
+    filter,  # noqa: A004
+    filter_zeros,
+    flatten,
+    group,
+    recast_layout,
+    replace,
+    upcast,
+)
 from nvbackend.layout.algebra.swizzle import AnyLayout, ComposedLayout, SmemPtr, Swizzle
 from nvbackend.layout.algebra.tiling import (
     blocked_product,
@@ -30,7 +39,6 @@ from nvbackend.layout.algebra.tiling import (
     zipped_product,
 )
 from nvbackend.layout.banks.conflicts import BankAccess, bank_conflicts, ldmatrix_conflicts
-from nvbackend.layout.descriptors.canonical import FORMS, CanonicalForm
 from nvbackend.layout.descriptors.descriptor import (
     DescriptorIterator,
     desc_layout,
@@ -38,6 +46,7 @@ from nvbackend.layout.descriptors.descriptor import (
     make_umma_desc,
     smem_desc,
 )
+from nvbackend.layout.descriptors.operand import FORMS, CanonicalForm
 from nvbackend.layout.descriptors.tile_atoms import check_tile, gmma_atom
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.atoms.tensor_memory import COLUMN_BITS, lane_stride
 from nvbackend.intrinsics.copy.tcgen05_memory import COLUMNS
-from nvbackend.intrinsics.maps.tcgen05_operands import LANES
+from nvbackend.intrinsics.maps.tcgen05 import LANES
 from nvbackend.layout import IntTuple, Layout, composition, cosize, make_layout, size, tiled_product
 from nvbackend.layout.algebra.inttuple import compact, modes, text
 from nvbackend.tiled.operand import MmaOperand

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from nvbackend.atoms import MmaAtom, atom
-from nvbackend.intrinsics.maps.tcgen05_operands import metadata_cell, scale_a_cell, scale_b_cell
+from nvbackend.intrinsics.maps.tcgen05 import metadata_cell, scale_a_cell, scale_b_cell
 from nvbackend.layout import Layout, size
 
 LANE = 65536 * 32

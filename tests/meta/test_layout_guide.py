@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nvbackend.layout.descriptors.canonical import table
+from nvbackend.layout.descriptors.operand import table
 from tests.meta.test_guide import BLOCK
 from tests.support.process import ROOT, python_output
 

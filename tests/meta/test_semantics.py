@@ -11,7 +11,7 @@ from tests.support.source import PACKAGE, Source, sources
 ASKING = ("isel.protocols", "isel.flow", "isel.machine", "isel.verify", "builder")
 """The rooms that may not look at the names of instructions."""
 OF_FAMILIES = {
-    "isel.machine.parts": "a pseudo-instruction has nothing but a name",
+    "isel.machine.function": "a pseudo-instruction has nothing but a name",
     "isel.machine.register_room": "what ptxas makes of an mma depends on the axes of its family",
 }
 """Modules that may ask for a name, with why."""

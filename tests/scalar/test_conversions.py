@@ -10,7 +10,7 @@ from llvmlite import ir
 
 import nvbackend as nvb
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.lower.numbers import llvm_type, width
+from nvbackend.builder.lower.conversions import llvm_type, width
 from nvbackend.intrinsics.row.types import ELEMENT_TYPES, f16, f32, f64, pred, s4, s8, s64, tf32, u4, u8, u64
 from nvbackend.signature import Parameter, Pointer
 from tests.scalar import numbers

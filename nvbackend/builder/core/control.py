@@ -10,10 +10,10 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.variables import make_variable
-from nvbackend.builder.lower.numbers import Number
+from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region, Storage, with_block
-from nvbackend.builder.thread_tables.thread_set import ThreadSet
+from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.value_tracking.evaluator import Merged
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, caller_location

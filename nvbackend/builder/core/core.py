@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from llvmlite import ir
 
+from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.lower.lowering import (
     Operands,
     check_operands,
@@ -17,7 +18,6 @@ from nvbackend.builder.lower.lowering import (
     shown,
     values_of,
 )
-from nvbackend.builder.lower.numbers import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import LiveBuilder, PendingBlocks, Region, Storage
 from nvbackend.builder.scopes.names import check_name
@@ -34,10 +34,10 @@ from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Location, caller_location, raise_all
 from nvbackend.intrinsics.row.row import Effect, Role, Row
-from nvbackend.intrinsics.row.semantics import BARRIER
+from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Scope, Touch
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
 from nvbackend.isel.machine.pseudo import RETURN
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row

@@ -9,8 +9,8 @@ from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.memory import Address, own
+from nvbackend.builder.lower.conversions import known_number
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.lower.numbers import known_number
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES

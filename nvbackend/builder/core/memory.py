@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from nvbackend.builder.core.atomics import atomic_operation
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.lower.numbers import llvm_type
+from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import check_name, name_or
 from nvbackend.builder.value_tracking.addresses.alignment import (

@@ -7,10 +7,12 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.builder.core.memory import Address
+from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.scopes.rules import TILE_INDEX
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import user_facing
+from nvbackend.intrinsics.copy import tma
+from nvbackend.intrinsics.row.types import u8
 from nvbackend.intrinsics.words.smem_descriptor import UNIT, Major
 from nvbackend.layout import ComposedLayout, Swizzle
 from nvbackend.layout.descriptors.rules import BOUNDS
@@ -107,3 +109,10 @@ def _exchanged(swizzle: Swizzle, rows: Any, place: int) -> Any:
     source = swizzle.source_mask
     chunk = place & source >> swizzle.shift
     return rows + (place - chunk) + ((rows + (place & source) & source) >> swizzle.shift ^ chunk)
+
+
+def lay_out_tiles(memory: Memory, layout: SmemLayout, count: int, name: str) -> SharedTiles:
+    """`count` tiles of `layout` in dynamic shared memory, aligned to the swizzle period and for TMA."""
+    align = max(layout.alignment, tma.TENSOR_ALIGNMENT)
+    first = memory.lay_out(u8, layout.bytes * count, align, name, layout.bytes)
+    return SharedTiles(first, layout, count)

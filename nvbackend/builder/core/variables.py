@@ -1,12 +1,25 @@
-"""Mutable variables: what a loop carries is simply set inside it."""
+"""Mutable variables: what a loop carries is simply set inside it; selection, and operands made values of one type."""
 
 from __future__ import annotations
 
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.scopes.blocks import Storage
-from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
+from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value, pair
 from nvbackend.diagnostics import user_facing
-from nvbackend.intrinsics.row.types import ElementType
+from nvbackend.intrinsics.row.types import ElementType, pred
+
+
+def select(k: Core, condition: Operand, yes: Operand, no: Operand) -> Value:
+    """`yes` where the predicate holds, else `no`; both are evaluated."""
+    a, b = pair_of(k, "select", yes, no)
+    return k.wrap(k.llvm.select(as_value(k, condition, pred).ir, a.ir, b.ir), a.type)
+
+
+def pair_of(k: Core, operation: str, left: Operand, right: Operand) -> tuple[Value, Value]:
+    """Both as values of one type; two numbers get the type of the first."""
+    if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+        left = as_value(k, left)
+    return pair(operation, left, right)
 
 
 def make_variable(k: Core, initial: Operand, element: ElementType | None = None, *, name: str) -> Variable:

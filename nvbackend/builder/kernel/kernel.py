@@ -21,7 +21,7 @@ from nvbackend.builder.core.parameters import (
 from nvbackend.builder.kernel.bounds import checked_bounds
 from nvbackend.builder.kernel.operations import Operations
 from nvbackend.builder.kernel.owners import claim, owner_faults
-from nvbackend.builder.lower.numbers import llvm_type
+from nvbackend.builder.lower.conversions import llvm_type
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.names import is_ptx_name, suggested_kernel_name
 from nvbackend.builder.values.values import GLOBAL_SPACE, Value

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from llvmlite import ir
 
-from nvbackend.builder.lower.lowering import declare
-from nvbackend.builder.lower.numbers import (
+from nvbackend.builder.lower.conversions import (
     Number,
     is_packed,
     known_number,
@@ -24,6 +23,7 @@ from nvbackend.builder.lower.numbers import (
     wrapped,
     wrapped_constant,
 )
+from nvbackend.builder.lower.lowering import declare
 from nvbackend.builder.scopes import rules
 from nvbackend.intrinsics.row.types import ElementType, pred, tf32
 

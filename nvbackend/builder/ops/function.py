@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from nvbackend.builder.core.arithmetic import select
 from nvbackend.builder.core.control import Control
 from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import Given, emit_row, generic_address
 from nvbackend.builder.core.memory import Address, Memory
 from nvbackend.builder.core.noun import Noun, missing, refuse
 from nvbackend.builder.core.threads import Threads
-from nvbackend.builder.core.tile import SharedTile, SharedTiles
-from nvbackend.builder.core.tile_memory import lay_out_tiles
-from nvbackend.builder.core.variables import Variable, make_variable
+from nvbackend.builder.core.tile import SharedTile, SharedTiles, lay_out_tiles
+from nvbackend.builder.core.variables import Variable, make_variable, select
+from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.lower.numbers import Number
 from nvbackend.builder.ops.copy.async_store import AsyncStore
 from nvbackend.builder.ops.copy.bulk import Bulk
 from nvbackend.builder.ops.copy.cache import CacheControl

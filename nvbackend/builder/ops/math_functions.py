@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from nvbackend.builder.core.arithmetic import pair_of, select
 from nvbackend.builder.core.instructions import result
 from nvbackend.builder.core.noun import Noun
+from nvbackend.builder.core.variables import pair_of, select
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import Operand, Value, as_value
 from nvbackend.diagnostics import user_facing

@@ -16,7 +16,7 @@ from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.python_exits import python_exit
-from nvbackend.builder.thread_tables.thread_set import ThreadSet
+from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
 from nvbackend.diagnostics.location import caller_frame
 from nvbackend.isel.machine.function import MachineBlock

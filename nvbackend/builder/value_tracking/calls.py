@@ -14,14 +14,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.arithmetic import Mask, Numbers, constant, signed, wrapped
-from nvbackend.builder.thread_tables.thread_set import AXES, Cta
+from nvbackend.builder.thread_tables.tables import AXES, Cta, Mask, Numbers, constant, signed, wrapped
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.row import Asm, Row
-from nvbackend.intrinsics.row.semantics import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, special_registers, warp
-from nvbackend.isel.machine.function import Scope
 
 Found: TypeAlias = "tuple[Numbers, Mask] | None"
 """A result, and where it is known; None where nothing is known of it."""

@@ -14,13 +14,12 @@ import numpy as np
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.thread_tables.arithmetic import signed
-from nvbackend.builder.thread_tables.thread_set import Cta, ThreadSet
+from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, signed
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.intrinsics.row.semantics import Completion, Scope
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import Reach, Scope
+from nvbackend.isel.machine.function import Reach
 
 _PAIR = 2
 _MASK = 0xFFFF

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.thread_set import Cta
+from nvbackend.builder.thread_tables.tables import Cta
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.builder.value_tracking.results import constant_of, inputs, result_of, selected
 from nvbackend.builder.value_tracking.uniformity_graph import key_of
-from nvbackend.isel.machine.function import Scope
+from nvbackend.intrinsics.row.semantics import Scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,16 +9,15 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes.blocks import Region
-from nvbackend.builder.thread_tables.arithmetic import signed
-from nvbackend.builder.thread_tables.thread_set import Cta, ThreadSet, bits_of
+from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, bits_of, signed
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
 from nvbackend.builder.value_tracking.evaluator import Evaluator, Merged
 from nvbackend.builder.value_tracking.expressions.provenance import wraps
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.row import GUARD, Role, Row
-from nvbackend.intrinsics.row.semantics import BARRIER, Completion
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Scope
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineBlock, Scope
+from nvbackend.isel.machine.function import MachineBlock
 
 _BULK = (Completion.BULK_GROUP, Completion.BYTES)
 """The operand that holds the address of an mbarrier."""

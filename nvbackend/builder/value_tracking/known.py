@@ -9,9 +9,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from nvbackend.builder.thread_tables.arithmetic import Mask, Numbers, signed
-from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
-from nvbackend.isel.machine.function import Scope
+from nvbackend.builder.thread_tables.tables import Mask, Numbers, signed
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
 
 _GROUPS = ((Scope.WARPGROUP, WARPGROUP_SIZE), (Scope.WARP, WARP_SIZE))
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables import arithmetic
-from nvbackend.builder.thread_tables.arithmetic import NATIVE, Mask, Numbers, Result, signed
-from nvbackend.builder.thread_tables.thread_set import Cta
+from nvbackend.builder.thread_tables import tables
+from nvbackend.builder.thread_tables.tables import NATIVE, Cta, Mask, Numbers, Result, signed
 from nvbackend.builder.value_tracking.calls import PURE, called
 from nvbackend.builder.value_tracking.known import Known
-from nvbackend.isel.machine.function import Scope
+from nvbackend.intrinsics.row.semantics import Scope
 
 _PRECISION = {"half": 11, "bfloat": 8, "float": 24, "double": 53}
 """By LLVM's types: the bits up to which each integer is a number of the type."""
@@ -86,7 +85,7 @@ _ZERO_RULES = ("and", "mul")
 def constant_of(value: ir.Value) -> Known:
     """What is known of a value that no instruction makes: constants, addresses, parameters."""
     if isinstance(value, ir.Constant) and isinstance(value.constant, int) and isinstance(value.type, ir.IntType):
-        return Known(arithmetic.constant(int(value.constant), value.type.width))
+        return Known(tables.constant(int(value.constant), value.type.width))
     if isinstance(value, ir.Constant) and (number := float_constant(value)) is not None:
         return Known(number)
     return Known(certain=Scope.GRID)
@@ -114,7 +113,7 @@ def result_of(instruction: ir.Instruction, operands: Sequence[Known], cta: Cta) 
         found = selected(*operands)
     elif name in FLOAT_NAMES:
         found = float_result(instruction, operands)
-    elif name in arithmetic.CASTS or name in _SAME_BITS:
+    elif name in tables.CASTS or name in _SAME_BITS:
         found = _cast(name, instruction, operands[0])
     else:
         found = _binary(instruction.op if name == "icmp" else name, instruction, operands)
@@ -144,7 +143,7 @@ def _width(value: ir.Value) -> int | None:
     return value.type.width if isinstance(value.type, ir.IntType) else None
 
 
-def selected(condition: Known, yes: Known, no: Known) -> arithmetic.Result | None:
+def selected(condition: Known, yes: Known, no: Known) -> tables.Result | None:
     """The number of the side that is taken; of both sides, where they are the same."""
     holds, fails = condition.holds(), condition.fails()
     if condition.numbers is None or holds is None or fails is None:
@@ -173,16 +172,16 @@ def _only(where: Mask) -> Mask | None:
     return None if where.all() else where
 
 
-def _cast(name: str, instruction: ir.Instruction, operand: Known) -> arithmetic.Result | None:
+def _cast(name: str, instruction: ir.Instruction, operand: Known) -> tables.Result | None:
     width, to = _width(instruction.operands[0]), _width(instruction)
     if operand.numbers is None or width is None or to is None:
         return None
-    return arithmetic.cast(name, operand.numbers, width, to), operand.where
+    return tables.cast(name, operand.numbers, width, to), operand.where
 
 
-def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Known]) -> arithmetic.Result | None:
+def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Known]) -> tables.Result | None:
     """An operation on two integers; one of them decides where it is 0 in a product or `and`, all ones in an `or`."""
-    if len(operands) != 2 or not arithmetic.is_binary(operation):
+    if len(operands) != 2 or not tables.is_binary(operation):
         return None
     left, right = operands
     width, to = _width(inputs(instruction)[0]), _width(instruction)
@@ -190,9 +189,9 @@ def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Know
         return None
     if left.numbers is None or right.numbers is None:
         return _decided(operation, left, right, width)
-    numbers, defined = arithmetic.binary(operation, left.numbers, right.numbers, width, to)
+    numbers, defined = tables.binary(operation, left.numbers, right.numbers, width, to)
     flags = tuple(getattr(instruction, "flags", ()))
-    if flags and (broken := arithmetic.broken(operation, flags, left.numbers, right.numbers, width)) is not None:
+    if flags and (broken := tables.broken(operation, flags, left.numbers, right.numbers, width)) is not None:
         defined = ~broken if defined is None else defined & ~broken
     if left.is_whole and right.is_whole:
         return numbers, defined
@@ -206,7 +205,7 @@ def _binary(operation: str, instruction: ir.Instruction, operands: Sequence[Know
     return numbers, _only(where)
 
 
-def _decided(operation: str, left: Known, right: Known, width: int) -> arithmetic.Result | None:
+def _decided(operation: str, left: Known, right: Known, width: int) -> tables.Result | None:
     """The result where one operand is enough to know it."""
     if operation in _ZERO_RULES:
         number = 0
@@ -218,4 +217,4 @@ def _decided(operation: str, left: Known, right: Known, width: int) -> arithmeti
     if not deciding:
         return None
     where = deciding[0] if len(deciding) == 1 else deciding[0] | deciding[1]
-    return (arithmetic.constant(number, width), _only(where)) if where.any() else None
+    return (tables.constant(number, width), _only(where)) if where.any() else None

@@ -18,14 +18,14 @@ from functools import cached_property
 import numpy as np
 from llvmlite import ir
 
-from nvbackend.builder.thread_tables.arithmetic import signed
-from nvbackend.builder.thread_tables.thread_set import Cta
+from nvbackend.builder.thread_tables.tables import Cta, signed
 from nvbackend.builder.value_tracking.known import Known, meet
 from nvbackend.builder.value_tracking.results import constant_of, result_of
 from nvbackend.builder.value_tracking.uniformity_graph import Bounds, Entry, Graph, Node, Rounds, Stores, reads_slot
 from nvbackend.diagnostics import Location
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.graphs import ControlFlow
-from nvbackend.isel.machine.function import Branch, Scope
+from nvbackend.isel.machine.function import Branch
 
 _OPERATORS = {
     "add": "+",

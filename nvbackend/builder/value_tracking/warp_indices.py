@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
+from nvbackend.intrinsics.row.semantics import Scope
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.convergence.regions import divergence_of
 
 

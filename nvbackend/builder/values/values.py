@@ -11,7 +11,7 @@ from typing import Any, NoReturn, Protocol
 from llvmlite import ir
 
 from nvbackend.builder.lower import conversions, expressions
-from nvbackend.builder.lower.numbers import Number, is_packed, known_number, llvm_constant
+from nvbackend.builder.lower.conversions import Number, is_packed, known_number, llvm_constant
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.scopes.names import check_name

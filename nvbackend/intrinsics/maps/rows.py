@@ -16,7 +16,7 @@ from nvbackend.intrinsics.fragments import mma as fragments_mma
 from nvbackend.intrinsics.fragments import warpgroup as fragments
 from nvbackend.intrinsics.maps import matrix as fragments_matrix
 from nvbackend.intrinsics.maps import tcgen05 as fragments_tcgen05
-from nvbackend.intrinsics.maps import tcgen05_operands as tcgen05_operand_cells
+from nvbackend.intrinsics.maps import tcgen05 as tcgen05_operand_cells
 from nvbackend.intrinsics.mma import block_scale as mma_block_scale
 from nvbackend.intrinsics.mma import mma, tcgen05, wgmma
 from nvbackend.intrinsics.row.row import Row

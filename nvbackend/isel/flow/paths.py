@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 
-from nvbackend.intrinsics.row.semantics import WARP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
 from nvbackend.isel.flow.finished import kept, with_successors
 from nvbackend.isel.flow.graphs import reached
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr
 
 THREADS = "threads"
 _LANES = (1 << WARP_SIZE) - 1

@@ -9,10 +9,8 @@ from collections.abc import Mapping
 
 from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.isel.machine.parts import MemoryUse
+from nvbackend.isel.machine.function import MemoryUse
 
-SPACE = "tmem"
-"""The space of a memory object in tensor memory; its `bytes` are columns."""
 LANE_SHIFT = 16
 """An address has the lane from this bit on, and the column below."""
 _WHOLE_LANES = {1: 128, 2: 256}

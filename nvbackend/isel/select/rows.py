@@ -22,6 +22,7 @@ from nvbackend.isel.operands.memory import (
     PENDING_COPIES,
     PENDING_STORES,
     check_cleared,
+    check_columns,
     check_copy_policy,
     check_policy_range,
     check_read_bytes,
@@ -35,7 +36,6 @@ from nvbackend.isel.operands.sync import (
     check_parity,
     check_transaction_count,
 )
-from nvbackend.isel.operands.tensor_memory import check_columns
 from nvbackend.isel.select.mma import request as mma_request
 from nvbackend.isel.select.mma import rules as mma_rules
 from nvbackend.isel.select.tcgen05 import request as tcgen05_request

@@ -22,13 +22,13 @@ from nvbackend.intrinsics.words.tcgen05_control import (
     collector_of,
     control_of,
 )
-from nvbackend.isel.machine.packed_words import (
+from nvbackend.isel.machine.function import (
     INSTRUCTION_DESCRIPTOR,
+    MachineInstr,
     collector_word,
     control_word,
     instruction_descriptor,
 )
-from nvbackend.isel.machine.parts import MachineInstr
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request, request_of
 from nvbackend.isel.select.tcgen05.rules import GATES
 from nvbackend.isel.select.tcgen05.shapes import shape_faults

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Rule, told_once, user_facing
 from nvbackend.isel.flow.finished import finished
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.machine.packed_words import decoder
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, decoder
 from nvbackend.isel.machine.register_room import check_register_room
 from nvbackend.isel.operands.tma_places import check_places
 from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_masks
@@ -21,7 +20,7 @@ from nvbackend.isel.protocols.groups.threads import check_group_threads
 from nvbackend.isel.protocols.mbarrier.protocol import check_mbarrier_protocol
 from nvbackend.isel.protocols.proxy.protocol import check_proxy_protocol
 from nvbackend.isel.protocols.proxy.refills import check_refills
-from nvbackend.isel.protocols.proxy.unwaited_reads import check_unwaited_reads
+from nvbackend.isel.protocols.proxy.unwaited import check_unwaited_reads
 from nvbackend.isel.protocols.registers.budget import check_register_budget
 from nvbackend.isel.protocols.shared.bounds import check_shared_bounds
 from nvbackend.isel.protocols.shared.descriptor_swizzle import check_swizzles

@@ -21,8 +21,16 @@ from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor
 from nvbackend.layout.algebra.inttuple import Coordinate, IntTuple, is_outside, is_run_time, text
 from nvbackend.layout.algebra.layout import Layout, is_zero, joined
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, AnyLayout, ComposedLayout
-from nvbackend.layout.descriptors.canonical import FORMS, CanonicalForm, Stride
-from nvbackend.layout.descriptors.operand import Descriptor, DescriptorOperand, FormReader, operand_faults, operand_of
+from nvbackend.layout.descriptors.operand import (
+    FORMS,
+    CanonicalForm,
+    Descriptor,
+    DescriptorOperand,
+    FormReader,
+    Stride,
+    operand_faults,
+    operand_of,
+)
 from nvbackend.layout.descriptors.rules import ALIGNMENT, INDEX, LEADING_ADDRESS, NO_BASE, PATTERN, SWIZZLE_MODE
 
 

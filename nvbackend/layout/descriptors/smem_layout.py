@@ -30,10 +30,10 @@ from nvbackend.intrinsics.words.smem_descriptor import (
     element_faults,
 )
 from nvbackend.layout.algebra.composition import composition
-from nvbackend.layout.algebra.recast import upcast
+from nvbackend.layout.algebra.simplify import upcast
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, ComposedLayout
 from nvbackend.layout.algebra.tiling import tile_to_shape
-from nvbackend.layout.descriptors.canonical import CHUNK_BITS, FORMS, Stride
+from nvbackend.layout.descriptors.operand import CHUNK_BITS, FORMS, Stride
 from nvbackend.layout.descriptors.rules import (
     ALIGNMENT,
     ARRAY,

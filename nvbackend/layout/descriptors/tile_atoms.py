@@ -21,7 +21,7 @@ from nvbackend.intrinsics.words.smem_descriptor import (
     element_faults,
 )
 from nvbackend.layout.algebra.layout import Layout, size
-from nvbackend.layout.algebra.recast import upcast
+from nvbackend.layout.algebra.simplify import upcast
 from nvbackend.layout.algebra.swizzle import BYTE_BITS, ComposedLayout, SmemPtr, Swizzle
 
 _ROW_BITS = (CORE_ROWS - 1).bit_length()

@@ -8,7 +8,7 @@ from llvmlite import ir
 import nvbackend as nvb
 from nvbackend import f16, f32, i32
 from nvbackend.builder.kernel.kernel import TRIPLE
-from nvbackend.builder.value_tracking.expressions.multiples import Multiples
+from nvbackend.builder.value_tracking.expressions.bits import Multiples
 from nvbackend.codegen.isolated import compile_ir_isolated
 from nvbackend.codegen.llvm import compile_ir
 from tests.support.ptxas import assemble

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import lower
-from nvbackend.builder.thread_tables.thread_set import Cta
+from nvbackend.builder.thread_tables.tables import Cta
 from nvbackend.builder.value_tracking.evaluator import Evaluator
 from nvbackend.builder.value_tracking.known import Known
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import special_registers, warp
-from nvbackend.isel.machine.function import Scope
 
 ALL = 0xFFFFFFFF
 PARAMETERS = (0, 3, 0xFFFFFFF0)

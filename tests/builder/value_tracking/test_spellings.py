@@ -13,7 +13,7 @@ import pytest
 import nvbackend as nvb
 from nvbackend import DiagnosticError, f16, i32, s4, u8, u16, u32, u64
 from nvbackend.builder.kernel.kernel import KernelBuilder
-from nvbackend.builder.thread_tables.thread_set import ThreadSet
+from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.builder.values.values import Value
 
 THREADS = 128

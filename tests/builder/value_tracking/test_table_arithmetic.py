@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nvbackend.builder.thread_tables import arithmetic
+from nvbackend.builder.thread_tables import tables
 
 WIDTHS = (1, 7, 8, 16, 31, 32, 33, 63, 64, 65, 96, 127, 128)
 
@@ -73,7 +73,7 @@ def numbers_of(width: int) -> st.SearchStrategy[int]:
 
 
 def table(numbers: list[int], width: int) -> np.ndarray:
-    return np.concatenate([arithmetic.constant(one, width) for one in numbers], axis=2)
+    return np.concatenate([tables.constant(one, width) for one in numbers], axis=2)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -83,7 +83,7 @@ def test_operations_of_every_width(width: int, data: st.DataObject) -> None:
     left, right = (data.draw(st.lists(numbers_of(width), min_size=6, max_size=6)) for _ in range(2))
     for name, function in OPERATIONS.items():
         to = 1 if name.strip("su") in COMPARISONS or name in ("eq", "ne") else width
-        found, defined = arithmetic.binary(name, table(left, width), table(right, width), width, to)
+        found, defined = tables.binary(name, table(left, width), table(right, width), width, to)
         expected = [function(a, b, width) for a, b in zip(left, right, strict=True)]
         where = [True] * 6 if defined is None else defined[0, 0].tolist()
         assert where == [one is not None for one in expected], name
@@ -97,6 +97,6 @@ def test_casts_between_all_widths(width: int, to: int) -> None:
     numbers = [0, 1, (1 << width) - 1, 1 << width - 1, (1 << width - 1) - 1]
     for name in ("zext", "sext", "trunc"):
         if (to > width) is (name != "trunc") and to != width:
-            found = arithmetic.cast(name, table(numbers, width), width, to)
+            found = tables.cast(name, table(numbers, width), width, to)
             expected = [with_sign(one, width) if name == "sext" else one for one in numbers]
             assert found[0, 0].tolist() == [one % (1 << to) for one in expected]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from nvbackend import i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.graphs import ControlFlow
-from nvbackend.isel.machine.function import Scope
 from nvbackend.isel.protocols.convergence.regions import Divergence
 from nvbackend.signature import Parameter, Scalar
 

@@ -12,8 +12,8 @@ import pytest
 from nvbackend.diagnostics import DiagnosticError
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.maps.rows import cell_maps
-from nvbackend.intrinsics.maps.tcgen05_operands import METADATA as METADATA_OF
-from nvbackend.intrinsics.maps.tcgen05_operands import factors, metadata_cell, scale_a_cell, scale_b_cell
+from nvbackend.intrinsics.maps.tcgen05 import METADATA as METADATA_OF
+from nvbackend.intrinsics.maps.tcgen05 import factors, metadata_cell, scale_a_cell, scale_b_cell
 from nvbackend.intrinsics.mma import tcgen05
 from nvbackend.intrinsics.row.row import NoSuchRow
 

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.graphs import immediate_dominators, on_cycles, postorder
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.flow.paths import coming, coming_ranks, is_for_each, rank_paths, reachable, warp_paths
-from nvbackend.isel.machine.function import Branch, MachineFunction, Scope, Update
+from nvbackend.isel.machine.function import Branch, MachineFunction, Update
 from nvbackend.isel.protocols.mbarrier.life import some_thread
-from nvbackend.isel.protocols.proxy.copy_waits import _until
+from nvbackend.isel.protocols.proxy.unwaited import _until
 from nvbackend.isel.target.target import Target
 
 Graph = dict[str, list[str]]

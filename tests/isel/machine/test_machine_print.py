@@ -7,8 +7,7 @@ from nvbackend.intrinsics.row.row import Asm, Effect, RegisterClass, Row, immedi
 from nvbackend.intrinsics.row.types import f16, f32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, SwizzleMode
-from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock, Touch
-from nvbackend.isel.machine.print import print_instr
+from nvbackend.isel.machine.function import Access, MachineFunction, MachineInstr, RegisterBlock, Touch, print_instr
 from nvbackend.isel.target.target import Target
 from tests.support.golden import Golden
 from tests.support.machine import Program

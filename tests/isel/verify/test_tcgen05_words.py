@@ -14,8 +14,7 @@ from nvbackend.intrinsics.row.row import RegisterClass, Row
 from nvbackend.intrinsics.row.types import e2m1, f16, f32, u32, u64, ue4m3, ue8m0
 from nvbackend.intrinsics.words.tcgen05_control import COLLECTOR, CONTROL, control_words
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.machine.print import print_instr
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, print_instr
 from nvbackend.isel.target.target import Target
 from nvbackend.isel.verify.verify import verify
 

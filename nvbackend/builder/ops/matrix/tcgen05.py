@@ -32,7 +32,7 @@ from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.isel.machine.function import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
 from nvbackend.isel.machine.tensor_memory_uses import tmem_uses
-from nvbackend.isel.operands import tensor_memory
+from nvbackend.isel.operands import memory
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
 from nvbackend.isel.select.tcgen05.shapes import descriptor_of, shape_faults
@@ -105,12 +105,12 @@ class Tcgen05(Noun):
         if isinstance(cell, Address):
             self._tmem_allocate(cell, columns, cta_group, "tmem")
             return
-        tensor_memory.check_columns(columns)
+        memory.check_columns(columns)
         row = variant("tcgen05.alloc", tcgen05_memory.alloc, cta_group, space=None)
         issue(self._k, row, address=cell, columns=columns)
 
     def _tmem_allocate(self, cell: Address, columns: int, cta_group: int, name: str) -> None:
-        tensor_memory.check_columns(columns)
+        memory.check_columns(columns)
         row = variant("tcgen05.alloc", tcgen05_memory.alloc, cta_group)
         address = as_value(self._k, cell.bytes, u32).ir
         made = self._columns.allocate(address, columns, name)
@@ -122,7 +122,7 @@ class Tcgen05(Noun):
 
         Raises tcgen05.columns, instruction.variant, target.feature. PTX ISA 9.7.16.7.1.
         """
-        tensor_memory.check_columns(columns)
+        memory.check_columns(columns)
         self._issue(variant("tcgen05.dealloc", tcgen05_memory.dealloc, cta_group), tmem=tmem, columns=columns)
 
     def relinquish_alloc_permit(self, *, cta_group: int = 1) -> None:
@@ -354,9 +354,9 @@ def _check_operands(row: Row, given: Mapping[str, object], optional: Iterable[st
     names = {operand.name for operand in row.operands}
     wanted, got = ([name for name in optional if name in held] for held in (names, given))
     if wanted != got:
-        tensor_memory.OPERANDS.fail(
+        memory.OPERANDS.fail(
             instruction=row.ptx, wanted=", ".join(wanted) or "no more operands", given=", ".join(got) or "none"
         )
     lanes = given.get("lanes")
     if isinstance(lanes, Sequence) and len(lanes) != row.operand("lanes").count:
-        tensor_memory.LANES.fail(group=row.axes["cta_group"], wanted=row.operand("lanes").count, given=len(lanes))
+        memory.LANES.fail(group=row.axes["cta_group"], wanted=row.operand("lanes").count, given=len(lanes))

@@ -13,10 +13,10 @@ from nvbackend.builder.value_tracking.addresses.places import Place, Places
 from nvbackend.builder.values.values import Arithmetic, Emitter, Operand, Value, as_value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, u32
-from nvbackend.isel.machine.function import Access, MemoryObject, MemoryTouch, RegisterBlock, Touch
+from nvbackend.isel.machine.function import TMEM, Access, MemoryObject, MemoryTouch, RegisterBlock, Touch
 from nvbackend.isel.machine.pseudo import READ_REGISTERS
-from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, SPACE, Uses
-from nvbackend.isel.operands.tensor_memory import BOUNDS, READ_BEFORE_WAIT
+from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT, Uses
+from nvbackend.isel.operands.memory import BOUNDS, READ_BEFORE_WAIT
 
 _COLUMN_MASK = (1 << LANE_SHIFT) - 1
 
@@ -69,7 +69,7 @@ class TmemPlaces:
 
     def allocate(self, cell: ir.Value, columns: int, name: str) -> MemoryObject:
         """A new allocation, whose address `tcgen05.alloc` writes to the shared memory at `cell`."""
-        made = replace(self._shared.allocate(name, columns, columns).object, space=SPACE)
+        made = replace(self._shared.allocate(name, columns, columns).object, space=TMEM)
         if (key := self._key(cell)) is not None:
             self._cells[key] = Place(made)
         return made

@@ -11,7 +11,7 @@ from nvbackend.builder.core.core import Core
 from nvbackend.builder.core.instructions import converted
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.lower.numbers import Number, llvm_type, not_a_value
+from nvbackend.builder.lower.conversions import Number, llvm_type, not_a_value
 from nvbackend.builder.scopes.blocks import Storage
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing

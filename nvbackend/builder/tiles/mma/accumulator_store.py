@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from nvbackend.atoms import thread_values
+from nvbackend.atoms.atom import accumulator as accumulator_layout
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
@@ -154,7 +154,7 @@ def _in_pairs(part: Tensor) -> bool:
 
 def of_one_atom(thread: Value, n: int) -> Cut:
     """What cuts a thread's part of C out of a 64 x `n` tile: ((elements), 1, 1)."""
-    owners = thread_values.accumulator(ROWS, n, WARPGROUP_SIZE // WARP_SIZE)
+    owners = accumulator_layout(ROWS, n, WARPGROUP_SIZE // WARP_SIZE)
 
     def cut(layout: AnyLayout) -> Partition:
         of_threads = composition(layout, owners)

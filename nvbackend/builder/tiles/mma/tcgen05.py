@@ -10,11 +10,10 @@ from nvbackend.atoms import MmaAtom, atom_of
 from nvbackend.atoms.tensor_memory import lane_stride
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
-from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
+from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor, TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.tcgen05_operands import tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TmemColumns
 from nvbackend.builder.tiles.mma.rules import TENSOR_MEMORY
-from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragment
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import raise_all, user_facing
 from nvbackend.intrinsics.copy.tcgen05_memory import ALLOCATIONS

@@ -14,6 +14,7 @@ from nvbackend.atoms import MmaAtom, Residency, atom_of
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.ops.matrix.operand_descriptor import TileFragment, tile_fragment
 from nvbackend.builder.ops.matrix.wgmma import check_operand
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.scopes.rules import TILE_MISMATCH
@@ -22,7 +23,6 @@ from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators, st
 from nvbackend.builder.tiles.mma.accumulators import Accumulators
 from nvbackend.builder.tiles.mma.reduction import buffer_of, reduce_accumulators
 from nvbackend.builder.tiles.mma.rules import ACCUMULATORS, PARTS, REGISTERS, WARPGROUP, WARPGROUPS_THERE
-from nvbackend.builder.tiles.mma.tile_fragment import TileFragment, tile_fragment
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.roles import Roles
 from nvbackend.builder.tiles.tensor import Cut

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import Operands
-from nvbackend.builder.value_tracking.expressions.bits import ZERO, Bits
-from nvbackend.builder.value_tracking.expressions.multiples import Multiples
+from nvbackend.builder.value_tracking.expressions.bits import ZERO, Bits, Multiples
 from nvbackend.intrinsics.row.row import Role, Row
 from nvbackend.intrinsics.row.semantics import Completion
 from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHIFT, UNIT
@@ -26,8 +25,7 @@ from nvbackend.isel.flow.memory_uses import (
     symbol_terms,
     symbol_text,
 )
-from nvbackend.isel.machine.function import MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.machine.packed_words import INSTRUCTION_DESCRIPTOR
+from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MemoryObject, MemoryTouch, MemoryUse
 
 _ADDRESS_BITS = 32
 _FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()

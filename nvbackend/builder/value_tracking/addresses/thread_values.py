@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from nvbackend.builder.value_tracking.addresses.places import symbol_name
 from nvbackend.builder.value_tracking.execution import Execution
-from nvbackend.isel.machine.function import Scope
+from nvbackend.intrinsics.row.semantics import Scope
 
 
 class ThreadValues:

@@ -1,20 +1,62 @@
 """Loads, stores and atomics in another CTA's shared memory: it has started before the first, and ends after the last.
 
 Only a barrier of the cluster makes sure of it here. Where the function waits at mbarriers, or belongs to somebody else,
-no error is reported: a peer may have signalled that it is there, or waited before its end.
+no error is reported: a peer may have signalled that it is there, or waited before its end. Run-time values are those
+that the CTA of one rank has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Rule
 from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.dataflow import Site, sites_of
 from nvbackend.isel.flow.graphs import reached
-from nvbackend.isel.machine.function import MachineFunction
+from nvbackend.isel.flow.memory_uses import DEFINED_IN
+from nvbackend.isel.flow.paths import cluster_size
+from nvbackend.isel.machine.function import MachineFunction, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, find_uses
+from nvbackend.isel.protocols.shared.footprints import Footprints
+
+
+@dataclass(frozen=True)
+class OfRank:
+    """The values of a function in the CTA of one rank."""
+
+    values: RunTimeValues
+    rank: int
+    threads: int
+
+    def numbers(self, name: str) -> Sequence[int] | None:
+        """The value in each thread of this CTA."""
+        known, by_rank = self.values.numbers(name), self.values.ranks(name)
+        return known if known is not None or by_rank is None else (by_rank[self.rank],) * self.threads
+
+    def ranks(self, name: str) -> Sequence[int] | None:
+        """The value in each CTA of the cluster."""
+        return self.values.ranks(name)
+
+    def counted(self, name: str) -> tuple[int, int] | None:
+        """The values in the first and in the last round of the loop that it counts."""
+        return self.values.counted(name)
+
+    def is_same(self, name: str) -> bool:
+        """Whether all threads of the cluster have it: a parameter, or what counts a known number of rounds."""
+        return DEFINED_IN not in name or self.values.counted(name) is not None
+
+    def scope(self, name: str) -> Scope:
+        """Over which threads it is the same."""
+        return self.values.scope(name)
+
+
+def footprints_by_rank(function: MachineFunction, values: RunTimeValues) -> list[Footprints]:
+    """The footprints in the CTA of each rank."""
+    threads = function.attributes.get("threads")
+    count = threads if isinstance(threads, int) else 0
+    return [Footprints(function, OfRank(values, rank, count)) for rank in range(cluster_size(function))]
 
 
 def check_cluster_accesses(function: MachineFunction) -> Iterator[Diagnostic]:

@@ -21,8 +21,8 @@ from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryTouch, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.cluster import rules
+from nvbackend.isel.protocols.cluster.accesses import footprints_by_rank
 from nvbackend.isel.protocols.cluster.phases import START, Phase, Phases, Places, matters, meets, unordered
-from nvbackend.isel.protocols.cluster.rank_values import footprints_by_rank
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.shared.footprints import Overlap
 

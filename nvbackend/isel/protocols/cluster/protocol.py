@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from nvbackend.diagnostics import Diagnostic, Location
-from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.graphs import on_cycles, postorder
 from nvbackend.isel.flow.paths import cluster_size, reachable
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.cluster import rules
 from nvbackend.isel.protocols.cluster.accesses import check_cluster_accesses
 from nvbackend.isel.protocols.cluster.exchanges import check_exchanges

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from nvbackend.intrinsics.row.row import Row
-from nvbackend.intrinsics.row.semantics import ThreadBarrier
+from nvbackend.intrinsics.row.semantics import Scope, ThreadBarrier
 from nvbackend.isel.flow.graphs import on_cycles, postorder
 from nvbackend.isel.flow.paths import THREADS, coming, everyone
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, Parting
 

@@ -12,9 +12,9 @@ from functools import cache
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.row import Effect, Row
-from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, WARPGROUP_SIZE, Scope
 from nvbackend.intrinsics.sync.warp import ALL_LANES
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.barriers import Barriers, collective
 from nvbackend.isel.protocols.convergence.regions import Divergence, Mistake, divergence_of

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic, Location
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.finished import kept
 from nvbackend.isel.flow.graphs import ControlFlow
-from nvbackend.isel.machine.function import Branch, MachineFunction, Scope
+from nvbackend.isel.machine.function import Branch, MachineFunction
 
 
 @dataclass(frozen=True, slots=True)

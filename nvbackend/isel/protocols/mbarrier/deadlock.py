@@ -16,7 +16,7 @@ from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.flow.paths import everyone, ways
 from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.mbarrier.counts import Counts
-from nvbackend.isel.protocols.mbarrier.first import Firsts
+from nvbackend.isel.protocols.mbarrier.parity import Firsts
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses
 
 _MOST_TOLD = 8

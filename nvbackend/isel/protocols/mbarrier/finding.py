@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
-from nvbackend.intrinsics.row.semantics import BARRIER
+from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import RunTimeValues, Scope
+from nvbackend.isel.machine.function import RunTimeValues
 from nvbackend.isel.protocols.mbarrier.uses import Use
 
 

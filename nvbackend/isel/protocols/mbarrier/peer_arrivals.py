@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import Scope
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts, multiplicity, sums
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding
-from nvbackend.isel.protocols.mbarrier.first import Firsts
+from nvbackend.isel.protocols.mbarrier.parity import Firsts
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
 from nvbackend.isel.protocols.mbarrier.uses import Cell, Use, Uses
 

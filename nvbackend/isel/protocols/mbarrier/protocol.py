@@ -19,9 +19,8 @@ from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.counts import Counts
 from nvbackend.isel.protocols.mbarrier.deadlock import Deadlocks, Stuck
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding
-from nvbackend.isel.protocols.mbarrier.first import Firsts
 from nvbackend.isel.protocols.mbarrier.life import LifeAnalysis, LifeFinding, some_thread
-from nvbackend.isel.protocols.mbarrier.parity import Parities, ParityFinding
+from nvbackend.isel.protocols.mbarrier.parity import Firsts, Parities, ParityFinding
 from nvbackend.isel.protocols.mbarrier.peer_arrivals import PeerArrivals
 from nvbackend.isel.protocols.mbarrier.reach import Reaches
 from nvbackend.isel.protocols.mbarrier.transactions import Transactions

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.flow.paths import cluster_size, coming_ranks, is_for_each, rank_paths, wrong_mask
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, Scope
+from nvbackend.isel.machine.function import MachineFunction
 from nvbackend.isel.protocols.mbarrier.uses import Use
 
 

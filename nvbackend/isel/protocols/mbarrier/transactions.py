@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Rule
-from nvbackend.intrinsics.row.semantics import MbarrierUse
+from nvbackend.intrinsics.row.semantics import MbarrierUse, Scope
 from nvbackend.isel.flow.loops import Loop, Loops
 from nvbackend.isel.flow.memory_uses import known_extent
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineInstr, MemoryUse, RunTimeValues, Scope
+from nvbackend.isel.machine.function import MachineInstr, MemoryUse, RunTimeValues
 from nvbackend.isel.protocols.mbarrier import rules
 from nvbackend.isel.protocols.mbarrier.finding import CountFinding, is_spread
 from nvbackend.isel.protocols.mbarrier.reach import Reaches

@@ -23,7 +23,6 @@ from nvbackend.isel.machine.function import (
     MemoryTouch,
 )
 from nvbackend.isel.protocols.mbarrier.uses import barrier_touch, is_waiting
-from nvbackend.isel.protocols.proxy.copy_waits import filled_by_copies_alone, first_reads
 from nvbackend.isel.protocols.proxy.state import (
     DONE,
     GROUPED,
@@ -34,7 +33,7 @@ from nvbackend.isel.protocols.proxy.state import (
     Step,
 )
 from nvbackend.isel.protocols.proxy.text import diagnose, diagnose_exit
-from nvbackend.isel.protocols.proxy.unwaited_copies import unwaited_reads
+from nvbackend.isel.protocols.proxy.unwaited import filled_by_copies_alone, first_reads, unwaited_reads
 from nvbackend.isel.protocols.shared.footprints import Footprints
 from nvbackend.isel.protocols.wgmma import rules as wgmma_rules
 from nvbackend.isel.protocols.wgmma.protocol import find_mistakes

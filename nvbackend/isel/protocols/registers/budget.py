@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nvbackend.diagnostics import Diagnostic
-from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Budget
+from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Budget, Scope
 from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
 from nvbackend.isel.flow.dataflow import Site, solve
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import divergence_of

@@ -9,8 +9,7 @@ from nvbackend.intrinsics.words.smem_descriptor import SmemDescriptor, SwizzleMo
 from nvbackend.intrinsics.words.tcgen05_descriptor import Tcgen05SmemDescriptor, Tcgen05Swizzle
 from nvbackend.isel.flow.memory_uses import writes_elsewhere
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryTouch, MemoryUse
-from nvbackend.isel.machine.packed_words import decoder
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryTouch, MemoryUse, decoder
 
 SWIZZLE = Rule(
     id="descriptor.swizzle",

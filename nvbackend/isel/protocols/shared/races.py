@@ -18,9 +18,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run, shared_accesses
 from nvbackend.isel.flow.loops import Loop
-from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, Scope
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject
 from nvbackend.isel.protocols.convergence.regions import Divergence, divergence_of
 from nvbackend.isel.protocols.mbarrier.uses import ATTACHED
 from nvbackend.isel.protocols.shared import rules

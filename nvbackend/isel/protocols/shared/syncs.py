@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.dataflow import Site, reverse_postorder
-from nvbackend.isel.machine.function import Crew, MachineBlock, MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import Crew, MachineBlock, MachineFunction, MachineInstr
 
 _COUNT = "threads"
 Groups = tuple[int, ...]

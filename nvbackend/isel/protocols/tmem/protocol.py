@@ -16,7 +16,7 @@ from nvbackend.isel.flow.dataflow import Site, sites_of, solve
 from nvbackend.isel.flow.finished import semantics_in
 from nvbackend.isel.flow.paths import reachable, warp_paths
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.operands.tensor_memory import BOUNDS
+from nvbackend.isel.operands.memory import BOUNDS
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.convergence.rules import BARRIER_DIVERGENT, BARRIER_SKIPPED
 from nvbackend.isel.protocols.mbarrier.uses import is_waiting

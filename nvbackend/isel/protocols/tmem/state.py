@@ -16,8 +16,8 @@ from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.row.semantics import Completion, FenceOf, MbarrierUse, Proxy, Scope, Semantics, TensorMemory
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.machine import tensor_memory_uses as tmem_uses
-from nvbackend.isel.machine.function import Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
-from nvbackend.isel.operands import tensor_memory
+from nvbackend.isel.machine.function import TMEM, Access, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
+from nvbackend.isel.operands import memory
 from nvbackend.isel.protocols.mbarrier.uses import is_waiting
 from nvbackend.isel.protocols.tmem import rules
 
@@ -140,9 +140,7 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Tm
         return state, found
     for touch in instr.touches:
         if touch.access is Access.READ:
-            state = _strike(
-                state, site, tensor_memory.READ_BEFORE_WAIT, found, KnownFact.LOADING, registers=touch.block.id
-            )
+            state = _strike(state, site, memory.READ_BEFORE_WAIT, found, KnownFact.LOADING, registers=touch.block.id)
     for one in columns(instr):
         state = _access(state, site, one, found)
     if _signals(instr.semantics):
@@ -157,7 +155,7 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Tm
 
 def columns(instr: MachineInstr) -> list[MemoryTouch]:
     """The accesses of an instruction to tensor memory."""
-    return [touch for touch in instr.memory if touch.object.space == tmem_uses.SPACE]
+    return [touch for touch in instr.memory if touch.object.space == TMEM]
 
 
 def overlap(one: MemoryTouch, other: MemoryTouch) -> bool:

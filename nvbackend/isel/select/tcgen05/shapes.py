@@ -12,7 +12,7 @@ from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.words.scale_triples import factor_faults
 from nvbackend.intrinsics.words.tcgen05_control import scale_factors
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor
-from nvbackend.isel.operands.tensor_memory import OPERANDS
+from nvbackend.isel.operands.memory import OPERANDS
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.target.target import Target, targets_with
 

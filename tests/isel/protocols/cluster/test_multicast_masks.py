@@ -6,8 +6,7 @@ import pytest
 
 from nvbackend.intrinsics.copy import tma_bulk
 from nvbackend.isel.machine import facts
-from nvbackend.isel.machine.function import MachineFunction, MachineInstr
-from nvbackend.isel.machine.parts import Reach
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr, Reach
 from nvbackend.isel.protocols.cluster.multicast_masks import check_multicast_masks
 from nvbackend.isel.target.target import Target
 

@@ -15,7 +15,7 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Parameter, Pointer, f16, f32, i32, u16, u32, u64
-from nvbackend.builder.core.arithmetic import select
+from nvbackend.builder.core.variables import select
 from nvbackend.builder.values.values import as_value
 from tests.support.cluster_interpreter import Cluster
 from tests.support.cta_interpreter import Recorded

@@ -13,9 +13,10 @@ import nvbackend as nvb
 from nvbackend import i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.diagnostics import Location, Severity, gather
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster
-from nvbackend.isel.machine.function import Branch, MachineFunction, MachineInstr, Scope
+from nvbackend.isel.machine.function import Branch, MachineFunction, MachineInstr
 from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.registers.budget import check_register_budget
 from nvbackend.isel.target.target import Target

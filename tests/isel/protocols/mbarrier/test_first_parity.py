@@ -10,7 +10,7 @@ from nvbackend.intrinsics.sync import mbarrier
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse, Update
-from nvbackend.isel.protocols.mbarrier.first import Firsts
+from nvbackend.isel.protocols.mbarrier.parity import Firsts
 from nvbackend.isel.protocols.mbarrier.uses import find_uses
 from nvbackend.isel.target.target import Target
 

@@ -15,18 +15,11 @@ import pytest
 from nvbackend.intrinsics.copy import cp_async, matrix_move, tcgen05_memory, tma_bulk
 from nvbackend.intrinsics.mma import tcgen05, wgmma, wmma
 from nvbackend.intrinsics.row.row import GUARD, Row
+from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.isel.flow.accesses import AccessKind, Run
 from nvbackend.isel.flow.dataflow import Site
 from nvbackend.isel.flow.memory_uses import symbol_text
-from nvbackend.isel.machine.function import (
-    Crew,
-    MachineFunction,
-    MachineInstr,
-    MemoryObject,
-    MemoryTouch,
-    MemoryUse,
-    Scope,
-)
+from nvbackend.isel.machine.function import Crew, MachineFunction, MachineInstr, MemoryObject, MemoryTouch, MemoryUse
 from nvbackend.isel.protocols.shared.bounds import _Bounds
 from nvbackend.isel.protocols.shared.footprints import Footprints
 from nvbackend.isel.target.target import Target

@@ -1,0 +1,368 @@
+"""Reads of what an asynchronous copy brings before it is there.
+
+Waits that leave so many groups of cp.async in flight that what a loop reads first has not come: a ring of tiles is
+filled ahead of a loop, and each round waits for its own tile alone. Which tile a group fills is known when the kernel
+runs; but where not one group is done when a tile is read for the first time, that tile is not there. So each read is
+looked at as it is first come to: without the ways back to the loops that it is in, in every round.
+
+Reads to which no way leads that waits at the mbarrier of the copy. Other accesses to the same memory, such as ordinary
+stores that clear it before, make no difference: the bytes come at any time. Of what a peer sends it must be certain
+that the peer does so where this CTA reads.
+
+Threads that read while only others of the CTA wait. A wait orders what its own thread does. So every thread that reads,
+or multiplies, either waits itself or comes after a barrier with one that did. A read is reported where a thread of its
+crew certainly does neither: the last it acquired anything was before the copy, on all paths that it can take.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Completion
+from nvbackend.isel.flow.accesses import AccessKind, Relation, Run, relation, shared_accesses
+from nvbackend.isel.flow.dataflow import Site, sites_of, solve
+from nvbackend.isel.flow.finished import with_successors
+from nvbackend.isel.flow.loops import Loops, loops_of
+from nvbackend.isel.flow.memory_uses import writes_elsewhere
+from nvbackend.isel.flow.paths import is_avoided, is_for_each, rank_paths, reachable, ways
+from nvbackend.isel.machine import facts
+from nvbackend.isel.machine.function import Crew, MachineFunction, MemoryObject, MemoryTouch, MemoryUse, RunTimeValues
+from nvbackend.isel.protocols.cluster.accesses import footprints_by_rank
+from nvbackend.isel.protocols.cluster.phases import may_order
+from nvbackend.isel.protocols.mbarrier.uses import ATTACHED, barrier_touch, is_waiting
+from nvbackend.isel.protocols.proxy.rules import WAITED_BY_OTHERS
+from nvbackend.isel.protocols.proxy.state import (
+    DONE,
+    HAZARDS,
+    Event,
+    Meeting,
+    Step,
+    is_drained,
+)
+from nvbackend.isel.protocols.shared.syncs import acquires
+
+_MOST_BLOCKS = 8
+"""So many blocks that read what is copied are looked at, each by itself."""
+_WRITES = (MemoryUse.WRITE, MemoryUse.ASYNC_WRITE)
+Ages = frozenset[tuple[int, int]]
+"""The state of copies on some path: the id of an allocation, and the age of a group that fills it, or DONE."""
+
+
+@dataclass(frozen=True)
+class CopyAges:
+    """The ages of all copies into each allocation, as an analysis for the solver; `events` by position."""
+
+    events: Mapping[int, Event]
+    oldest: int
+
+    def entry(self) -> Ages:
+        """Nothing is copied yet."""
+        return frozenset()
+
+    def join(self, left: Ages, right: Ages, /) -> Ages:
+        """What may be so on either way."""
+        return left | right
+
+    def transfer(self, state: Ages, site: Site, /) -> Ages:
+        """What may be so after the instruction."""
+        event = self.events[site.position]
+        if event.run is not None:
+            return state | {(event.run.object.id, 0)} if event.run.kind is AccessKind.COPY else state
+        if event.step is Step.COMMIT and event.kind is AccessKind.COPY:
+            return frozenset((one, age if age == DONE else min(age + 1, self.oldest)) for one, age in state)
+        if event.step is Step.PHASE or _is_wait(event):
+            return frozenset((one, DONE if is_drained(age, event.pending) else age) for one, age in state)
+        return state
+
+
+def _is_wait(event: Event) -> bool:
+    return event.step is Step.WAIT and event.kind is AccessKind.COPY
+
+
+def first_reads(function: MachineFunction, events: Mapping[int, Event], oldest: int) -> Iterator[Meeting]:
+    """The reads of what copies alone fill, where on no way that comes there first any copy into it is done.
+
+    `function` and `events` are of the reduced program, `oldest` is an age that no wait leaves in flight.
+    """
+    if not any(_is_wait(event) and event.pending for event in events.values()):
+        return
+    runs = [event.run for event in events.values() if event.run is not None]
+    copies: dict[int, Run] = {}
+    for run in runs:
+        if run.kind is AccessKind.COPY:
+            copies.setdefault(run.object.id, run)
+    reads = {run for run in runs if run.object.id in copies and run.kind in HAZARDS[AccessKind.COPY]}
+    blocks = dict.fromkeys(_blocks(function, events, reads))
+    loops = loops_of(function)
+    for block in list(blocks)[:_MOST_BLOCKS] if loops.regular else ():
+        for site, state in solve(_until(function, loops, block), CopyAges(events, oldest)).visit():
+            read = events[site.position].run
+            if site.block == block and read is not None and read in reads:
+                ages = frozenset(age for one, age in state if one == read.object.id)
+                if ages and DONE not in ages:
+                    yield Meeting(copies[read.object.id], read, Relation.SURE, frozenset({max(ages)}))
+
+
+def filled_by_copies_alone(function: MachineFunction) -> frozenset[int]:
+    """The allocations, by id, that cp.async and nothing else writes to; none where a place is not known."""
+    if function.attributes.get("attached") or any(map(writes_elsewhere, function.instructions())):
+        return frozenset()
+    written: dict[bool, set[int]] = {False: set(), True: set()}
+    for instr in function.instructions():
+        written[instr.semantics.issues is Completion.COPY_GROUP].update(
+            one.object.id for one in instr.memory if one.use in _WRITES
+        )
+    return frozenset(written[True] - written[False])
+
+
+def _blocks(function: MachineFunction, events: Mapping[int, Event], reads: set[Run]) -> Iterator[str]:
+    position = 0
+    for name, block in function.blocks.items():
+        for _ in block.instructions:
+            if events[position].run in reads:
+                yield name
+            position += 1
+
+
+def _until(function: MachineFunction, loops: Loops, block: str) -> MachineFunction:
+    """The ways that lead to `block` for the first time: without those back to a loop all of whose rounds run it."""
+    taken = {}
+    for name, one in function.blocks.items():
+        ahead = [
+            successor
+            for successor in one.successors
+            if not (loops.is_reachable(name) and loops.dominates(successor, block) and loops.dominates(block, name))
+        ]
+        if len(ahead) < len(one.successors):
+            taken[name] = ahead
+    return with_successors(function, taken)
+
+
+_READS = (AccessKind.READ, AccessKind.MULTIPLY)
+_BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
+
+
+def unwaited_reads(function: MachineFunction, runs: list[Run], told: set[MemoryObject]) -> Iterator[Meeting]:
+    """The first such read of each allocation that is not in `told`."""
+    copies = [run for run in runs if run.kind in _BROUGHT and run.object not in told and None not in run.barriers]
+    values = function.values
+    if copies and values is not None and not function.attributes.get(ATTACHED) and loops_of(function).regular:
+        search = _Search(function, values)
+        for read in runs:
+            if read.kind in _READS and read.object not in told:
+                first = next(
+                    (one for one in copies if one.object == read.object and search.is_unwaited(one, read)), None
+                )
+                if first is not None:
+                    told = told | {read.object}
+                    yield Meeting(first, read, Relation.SURE, frozenset({0}))
+
+
+class _Search:
+    """The search in one function."""
+
+    def __init__(self, function: MachineFunction, values: RunTimeValues) -> None:
+        self._function = function
+        self._loops = loops_of(function)
+        sites = [site for found in sites_of(function).values() for site in found]
+        self._footprints = footprints_by_rank(function, values)
+        self._waits = [site for site in sites if is_waiting(site.instr)]
+        self._ordering = [site for site in sites if may_order(site.instr)]
+        self._after: dict[object, tuple[dict[str, int], set[str]]] = {}
+
+    def is_unwaited(self, copy: Run, read: Run) -> bool:
+        """Whether the bytes of `copy` certainly may come when `read` is executed."""
+        if copy.site.position > read.site.position or self._leads(read.site, copy.barriers):
+            return False
+        by, also = (self._function.blocks[one.site.block].crew for one in (copy, read))
+        if by is None or also is None or not all(self._loops.is_reachable(one.site.block) for one in (copy, read)):
+            return False
+        return any(self._meet(copy, by, read, also, *ranks) for ranks in self._ranks(copy, by, read, also))
+
+    def _ranks(self, copy: Run, by: Crew, read: Run, also: Crew) -> Iterator[tuple[int, int]]:
+        """The CTAs of which one certainly issues the copy into the memory of the other, which certainly reads."""
+        paths = rank_paths(self._function)
+        comes_first = self._loops.dominates(by.anchor, read.site.block)
+        if copy.kind is AccessKind.LOAD:
+            yield from ((rank, rank) for rank in range(len(paths)) if comes_first)
+            return
+        comes_first = comes_first and all(is_for_each(path, copy.site.block) for path in paths)
+        if not comes_first and self._leads(copy.site, None):
+            return  # the peer may have waited until it was read
+        sent = copy.site.instr.facts.get(facts.PEERS, 0)
+        for rank, path in enumerate(paths):
+            for peer in facts.peers_of(sent, rank):
+                if comes_first or not (is_avoided(path, by.anchor) or is_avoided(paths[peer], also.anchor)):
+                    yield rank, peer
+
+    def _meet(self, copy: Run, by: Crew, read: Run, also: Crew, rank: int, peer: int) -> bool:
+        """Whether the bytes of the copy, issued by the CTA of one rank, are read in the other."""
+        if relation(copy, read) is Relation.SURE:
+            return True
+        here, there = self._footprints[rank], self._footprints[peer]
+        return here.common(copy, by, there, read, also) is not None
+
+    def _leads(self, target: Site, barriers: frozenset[MemoryObject | None] | None) -> bool:
+        """Whether some way to the target waits at one of the `barriers`, or for None at anything that orders CTAs."""
+        if barriers not in self._after:
+            waits = self._ordering
+            if barriers is not None:
+                waits = [one for one in self._waits if _barrier(one) is None or _barrier(one) in barriers]
+            first = {one.block: one.position for one in reversed(waits)}
+            blocks = self._function.blocks
+            self._after[barriers] = (
+                first,
+                reachable(self._function, [on for one in first for on in blocks[one].successors]),
+            )
+        first, after = self._after[barriers]
+        return target.block in after or first.get(target.block, target.position) < target.position
+
+
+def _barrier(site: Site) -> MemoryObject | None:
+    touch = barrier_touch(site.instr)
+    return None if touch is None else touch.object
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A bulk copy into shared memory, and the block that always comes with it."""
+
+    run: Run
+    anchor: str
+
+
+def check_unwaited_reads(function: MachineFunction) -> list[Diagnostic]:
+    """Every read of which that is certain, once for each block."""
+    accesses = shared_accesses(function)
+    kinds = {kind for found in accesses.values() for kind, _ in found}
+    if AccessKind.LOAD not in kinds or not kinds & {*_READS} or function.attributes.get(ATTACHED):
+        return []
+    return list(_Threads(function).find())
+
+
+class _Threads:
+    """The search in one function."""
+
+    def __init__(self, function: MachineFunction) -> None:
+        self._function = function
+        self._sites = sites_of(function)
+        self._loops = loops_of(function)
+        self._accesses = shared_accesses(function)
+        self._copies: dict[int, list[_Copy]] = {}
+        self._in_front: dict[str, Site | None] = {}
+        self._ordering = {
+            block: [site for site in sites if acquires(site.instr)] for block, sites in self._sites.items()
+        }
+
+    def find(self) -> Iterator[Diagnostic]:
+        """All of them, in the order of the text."""
+        if not self._loops.regular:
+            return
+        for kind, site, touch in self._all():
+            crew = self._function.blocks[site.block].crew
+            if kind is AccessKind.LOAD and crew is not None:
+                run = Run(site.position, kind, touch.object, [(site, touch)])
+                self._copies.setdefault(touch.object.id, []).append(_Copy(run, crew.anchor))
+        told: set[tuple[str, int]] = set()
+        for kind, site, touch in self._all():
+            if kind in _READS and (site.block, touch.object.id) not in told:
+                found = self._fault(Run(site.position, kind, touch.object, [(site, touch)]))
+                if found is not None:
+                    told.add((site.block, touch.object.id))
+                    yield found
+
+    def _all(self) -> Iterator[tuple[AccessKind, Site, MemoryTouch]]:
+        for sites in self._sites.values():
+            for site in sites:
+                for kind, touch in self._accesses.get(site.position, ()):
+                    yield kind, site, touch
+
+    def _fault(self, read: Run) -> Diagnostic | None:
+        site, crew = read.site, self._function.blocks[read.site.block].crew
+        if crew is None or crew.elected or not self._loops.is_reachable(site.block):
+            return None
+        last = self._nearest(site)
+        if last is None:
+            return None
+        for copy in self._copies_between(last, read):
+            if self._loops.dominates(copy.anchor, site.block) and relation(copy.run, read) is Relation.SURE:
+                thread = self._thread(last, site, crew.bits)
+                if thread is not None:
+                    return _diagnose(read, copy.run, thread)
+        return None
+
+    def _nearest(self, site: Site) -> Site | None:
+        """What every thread that comes here acquired by last, of all that it certainly did."""
+        ordering = self._ordering[site.block]
+        before = bisect_left(ordering, site.position, key=_position)
+        return ordering[before - 1] if before else self._last_before(site.block)
+
+    def _last_before(self, block: str) -> Site | None:
+        """The last of them before `block`, which is asked once of each block on the way there."""
+        way = []
+        while block not in self._in_front:
+            way.append(block)
+            above = self._loops.dominator(block)
+            if above == block or self._ordering[above]:
+                self._in_front[block] = None if above == block else self._ordering[above][-1]
+                break
+            block = above
+        found = self._in_front[block]
+        self._in_front.update(dict.fromkeys(way, found))
+        return found
+
+    def _copies_between(self, last: Site, read: Run) -> Sequence[_Copy]:
+        """Those into what is read that are between the two in the text."""
+        copies = self._copies.get(read.object.id, [])
+        start = bisect_right(copies, last.position, key=_start)
+        return copies[start : bisect_left(copies, read.site.position, start, key=_start)]
+
+    def _thread(self, last: Site, read: Site, crew: int) -> int | None:
+        """A thread of the crew that acquires nothing between the two, on any way, while others wait."""
+        everyone = self._between(last, read, None)
+        if not any(is_waiting(site.instr) for site in everyone):
+            return None
+        for warp in range(0, crew.bit_length(), WARP_SIZE):
+            lanes = [thread for thread in range(warp, warp + WARP_SIZE) if crew >> thread & 1]
+            if lanes and not self._between(last, read, lanes[-1]):
+                return lanes[-1]
+        return None
+
+    def _between(self, last: Site, read: Site, thread: int | None) -> list[Site]:
+        """What may be acquired by between the two: by `thread`, which takes no way that it certainly does not."""
+        found = [one for one in self._ordering[last.block] if one.position > last.position]
+        if last.block == read.block:
+            return [one for one in found if one.position < read.position]
+        waiting, seen = [last.block], {last.block, read.block}
+        while waiting:
+            for successor, others in ways(self._function.blocks[waiting.pop()]):
+                if successor not in seen and (thread is None or not others >> thread & 1):
+                    seen.add(successor)
+                    waiting.append(successor)
+                    found += self._ordering[successor]
+        return found + [one for one in self._ordering[read.block] if one.position < read.position]
+
+
+def _position(site: Site) -> int:
+    return site.position
+
+
+def _start(copy: _Copy) -> int:
+    return copy.run.site.position
+
+
+def _diagnose(read: Run, copy: Run, thread: int) -> Diagnostic:
+    site, writer = read.site, copy.site
+    name = site.instr.row.ptx if site.instr.row is not None else site.instr.opcode
+    barrier = next((one.name for one in copy.barriers if one is not None), "its mbarrier")
+    return WAITED_BY_OTHERS.diagnose(
+        at=site.instr.location,
+        reader=name,
+        memory=read.object.name,
+        thread=thread,
+        barrier=barrier,
+        notes=(("the copy is issued here", writer.instr.location),),
+    )
