@@ -11,6 +11,7 @@ _MODULES = {
     "tensor.matrices": ("ldmatrix", "stmatrix", "movmatrix"),
     "tensor.mma": ("mma",),
     "tensor.wmma": ("wmma",),
+    "tensor.wgmma": ("wgmma",),
     "memory": ("ld", "ldu", "st", "prefetch", "prefetchu", "discard", "applypriority", "createpolicy"),
     "atomics": ("atom", "red"),
     "barrier": ("bar", "barrier"),

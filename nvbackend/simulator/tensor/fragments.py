@@ -58,8 +58,8 @@ class Fragment:
 
     @cached_property
     def _sources(self) -> Array:
-        """Of each place in the matrix, the element of a thread that is there."""
-        return np.argsort(self._places, kind="stable")
+        """Of each place in the matrix, the first element of a thread that is there."""
+        return np.unique(self._places, return_index=True)[1]
 
     def matrix(self, registers: Array) -> Array:
         """The codes of the matrices in (registers, n) of n / threads warps or warpgroups: (matrices, rows, columns)."""

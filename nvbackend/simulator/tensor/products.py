@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nvbackend.simulator.formats import FORMATS
+from nvbackend.simulator.formats.exact import fused_exactly
 from nvbackend.simulator.formats.fused import fused_f64
 from nvbackend.simulator.tensor.elements import floats, integers, is_integer
 from nvbackend.simulator.tensor.models import FOUR_BIT_FRACTION
@@ -35,7 +36,8 @@ class Scales:
 class Product:
     """What one instruction computes: the types of its matrices, and how it adds.
 
-    `model` is None of integers and f64. `operation` is xor or and, of single bits; `saturate` is satfinite of integers.
+    `model` is None of integers and f64. `operation` is xor or and, of single bits; `saturate` is satfinite of integers,
+    `rounding` that of f64.
     """
 
     a: str
@@ -45,6 +47,7 @@ class Product:
     model: Model | None = None
     saturate: bool = False
     operation: str = ""
+    rounding: str = "rn"
 
     def __call__(
         self,
@@ -64,7 +67,7 @@ class Product:
             return self._integers(a, b, c)
         with np.errstate(all="ignore"):
             if self.a == "f64":
-                return _float64(a.view(np.float64), b.view(np.float64), c.view(np.float64))
+                return _float64(a.view(np.float64), b.view(np.float64), c.view(np.float64), self.rounding)
             return self._floats(a, b, c, present, signs, scales)
 
     def _floats(
@@ -123,18 +126,21 @@ def _blocks(a: Array, b: Array, scale_a: Numbers, scale_b: Numbers) -> list[tupl
     return terms
 
 
-def _float64(a: Array, b: Array, c: Array) -> Array:
+def _float64(a: Array, b: Array, c: Array, rounding: str) -> Array:
     """Fused multiply-adds one after the other, in the order of K."""
     found = c
     for k in range(a.shape[-1]):
         column, row = np.broadcast_arrays(a[..., :, k, None], b[..., None, k, :])
-        found = _fused(column.ravel(), row.ravel(), found.ravel()).reshape(c.shape)
+        found = _fused(column.ravel(), row.ravel(), found.ravel(), rounding).reshape(c.shape)
     return np.ascontiguousarray(found).view(np.uint64)
 
 
-def _fused(a: Array, b: Array, c: Array) -> Array:
+def _fused(a: Array, b: Array, c: Array, rounding: str) -> Array:
     """a * b + c; of several NaN that of b, then of c, made quiet, as an H100 does."""
     found = np.where(np.isinf(c) & np.isfinite(a) & np.isfinite(b), c, fused_f64(a, b, c))
+    if rounding != "rn":
+        for place in np.flatnonzero(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
+            found[place] = fused_exactly(float(a[place]), float(b[place]), float(c[place]), rounding)
     if not np.isnan(found).any():
         return found
     bits = found.view(np.uint64)

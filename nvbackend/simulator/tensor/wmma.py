@@ -41,11 +41,12 @@ class Spelling:
     layouts: tuple[str, ...]
     saturate: bool
     operation: str
+    rounding: str
 
 
 def spelling(parts: tuple[str, ...]) -> Spelling | None:
     """The pieces after `wmma.load.a` and its like, None where one is unknown."""
-    shape, types, layouts, saturate, operation = None, [], [], False, ""
+    shape, types, layouts, saturate, operation, rounding = None, [], [], False, "", "rn"
     for part in parts:
         if found := _SHAPE.fullmatch(part):
             shape = (int(found[1]), int(found[2]), int(found[3]))
@@ -55,11 +56,13 @@ def spelling(parts: tuple[str, ...]) -> Spelling | None:
             saturate = True
         elif part in ("xor", "and"):
             operation = part
+        elif part in ("rn", "rz", "rm", "rp"):
+            rounding = part
         elif elements.is_type(part):
             types.append(part)
         elif part not in _FLAGS:
             return None
-    return Spelling(shape, tuple(types), tuple(layouts), saturate, operation) if shape and types else None
+    return Spelling(shape, tuple(types), tuple(layouts), saturate, operation, rounding) if shape and types else None
 
 
 def extents(shape: tuple[int, int, int], matrix: str) -> tuple[int, int]:
@@ -79,5 +82,5 @@ def product(found: Spelling, sm: int) -> Product | None:
     if elements.is_integer(a) or a == "f64":
         if a == "b1" and not found.operation:
             return None
-        return Product(a, b, c, d, None, found.saturate, found.operation)
+        return Product(a, b, c, d, None, found.saturate, found.operation, found.rounding)
     return Product(a, b, c, d, warp_model(sm, a, b, found.shape[2]))

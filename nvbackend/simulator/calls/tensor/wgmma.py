@@ -1,0 +1,163 @@
+"""wgmma: the asynchronous product of a warpgroup, its fence and its groups. PTX ISA 9.7.15."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nvbackend.ptx.syntax import Instruction, Operand, Vector
+from nvbackend.simulator.calls.copies import groups
+from nvbackend.simulator.calls.tensor.mma import fragment_reader, register_type
+from nvbackend.simulator.calls.tensor.together import WARPGROUP, warpgroups
+from nvbackend.simulator.events import Addresses, Bits, By, Pending, Threads
+from nvbackend.simulator.machine.compiling import Compiling
+from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
+from nvbackend.simulator.memory import windows
+from nvbackend.simulator.sync.groups import WgmmaGroups
+from nvbackend.simulator.tensor import descriptors, wgmma
+from nvbackend.simulator.tensor.wgmma import M, Wgmma
+
+
+def compile(instruction: Instruction, place: Compiling) -> Step:
+    """wgmma.fence, .mma_async, .commit_group, .wait_group."""
+    action = instruction.parts[1]
+    if action == "fence":
+        return _fence(place)
+    if action == "commit_group":
+        return groups.commit(WgmmaGroups)
+    if action == "wait_group":
+        return groups.wait(place, WgmmaGroups, place.immediate(instruction.operands[0]))
+    return _mma(instruction, place) if action == "mma_async" else place.unknown(f".{action}")
+
+
+def _fence(place: Compiling) -> Step:
+    def step(wave: Wave, lanes: Lanes) -> None:
+        by = place.by(lanes)
+        for observer in wave.observers:
+            observer.fence(by, "wgmma")
+
+    return step
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What one wgmma.mma_async says: `a` is read when it completes, from registers, or None: then by a descriptor."""
+
+    found: Wgmma
+    a: Reader | None
+    d: Reader
+    write: Writer
+    metadata: Reader | None
+    selector: int
+    signs: tuple[bool, bool]
+    k_major: tuple[bool, bool]
+
+
+class _Last:
+    """The last wgmma of each warpgroup: they complete in order."""
+
+    def __init__(self, _: Wave) -> None:
+        self.of: dict[int, Pending] = {}
+
+
+def _mma(instruction: Instruction, place: Compiling) -> Step:
+    found = wgmma.find(instruction.parts)
+    if found is None:
+        place.unknown("this form")
+    d, a, b, *rest = instruction.operands
+    metadata, selector = None, 0
+    if found.sparse:
+        metadata, selector = place.read(rest[0], "b32"), place.immediate(rest[1])
+        rest = rest[2:]
+    scale, *immediates = rest
+    numbers = [place.immediate(one) for one in immediates]
+    from_registers = isinstance(a, Vector)
+    transposed = (numbers[2:] if found.scales else numbers) if found.transposes else []
+    wanted = 2 * found.scales + (2 - from_registers) * found.transposes
+    if len(numbers) != wanted:
+        place.unknown(f"{len(numbers)} immediates, where it has {wanted}")
+    of_a, of_b = (0, 0) if not transposed else (0, transposed[0]) if from_registers else tuple(transposed)
+    form = _Form(
+        found,
+        fragment_reader(place, a, found.a) if from_registers else None,
+        fragment_reader(place, d, found.d),
+        place.writes(d, register_type(found.d)),
+        metadata,
+        selector,
+        (numbers[0] < 0, numbers[1] < 0) if found.scales else (False, False),
+        (not of_a, not of_b),
+    )
+    a_word = None if from_registers else place.read(a, "b64")
+    b_word, scale_d = place.read(b, "b64"), _scale(place, scale)
+
+    def issue(wave: Wave, lanes: Lanes) -> None:
+        words = [None if word is None else word(wave, lanes)[::WARPGROUP] for word in (a_word, b_word)]
+        adds = scale_d(wave, lanes)[::WARPGROUP]
+        firsts = lanes.threads[::WARPGROUP]
+        last = wave.part(_Last).of
+        before = tuple(dict.fromkeys(last[one] for one in firsts.tolist() if one in last and not last[one].done))
+        operation = _Operation(place.site, lanes.threads, "wgmma", wave, form, words[0], words[1], adds, after=before)
+        last.update(dict.fromkeys(firsts.tolist(), operation))
+        wave.part(WgmmaGroups).add(operation, lanes.threads)
+        wave.start(operation)
+
+    return warpgroups(place, issue)
+
+
+def _scale(place: Compiling, operand: Operand) -> Reader:
+    """Scale-D: a predicate; written as an integer it is not 0."""
+    return place.read(operand, "pred")
+
+
+@dataclass(eq=False)
+class _Operation(Pending):
+    """The wgmma of the warpgroups that came to it together. Operands are read and D is written when it completes."""
+
+    wave: Wave
+    form: _Form
+    a_words: NDArray[np.uint64] | None
+    b_words: NDArray[np.uint64] | None
+    adds: NDArray[np.bool_]
+
+    def complete(self) -> None:
+        """Multiply, for those that add to D and for those that do not."""
+        for adds in (True, False):
+            chosen = np.flatnonzero(self.adds == adds)
+            if len(chosen):
+                self._multiply(chosen, adds=adds)
+
+    def _multiply(self, chosen: NDArray[np.int64], *, adds: bool) -> None:
+        form, found, wave = self.form, self.form.found, self.wave
+        threads = self.threads.reshape(-1, WARPGROUP)[chosen].ravel()
+        lanes = Lanes(threads, full=len(threads) == wave.size)
+        firsts = threads[::WARPGROUP]
+        if form.a is None:
+            assert self.a_words is not None
+            a = self._matrices(firsts, self.a_words[chosen], M, found.row_bytes("a"), k_major=form.k_major[0])
+        else:
+            a = found.a.matrix(form.a(wave, lanes))
+        assert self.b_words is not None
+        b = self._matrices(firsts, self.b_words[chosen], found.n, found.row_bytes("b"), k_major=form.k_major[1])
+        extras: dict[str, Any] = {"signs": form.signs}
+        if form.metadata is not None:
+            extras |= {"metadata": form.metadata(wave, lanes), "selector": form.selector}
+        before = form.d(wave, lanes) if adds else None
+        form.write(wave, lanes, found.call(a, b, before, **extras))
+
+    def _matrices(self, firsts: Threads, words: NDArray[np.uint64], rows: int, size: int, *, k_major: bool) -> Bits:
+        """The operand of each warpgroup by its descriptor: codes of shape (warpgroups, rows, K)."""
+        bits = self.form.found.bits
+        read = {word: descriptors.of_wgmma(word) for word in set(words.tolist())}
+        chunks = {word: one.chunks(rows, size, k_major=k_major, bits=bits) for word, one in read.items()}
+        ranks = self.wave.rank(firsts).astype(np.uint64) << np.uint64(windows.RANK_SHIFT)
+        addresses: Addresses = np.stack([chunks[word] for word in words.tolist()]) | ranks[:, None, None]
+        by = By(self.site, np.repeat(firsts, addresses[0].size), operation=self, proxy="async")
+        data = self.wave.read(by, "shared::cta", addresses, descriptors.CHUNK)
+        found = [
+            read[word].matrix(each, k_major=k_major, bits=bits) for word, each in zip(words.tolist(), data, strict=True)
+        ]
+        return np.stack(found)
