@@ -1,8 +1,9 @@
-"""setmaxnreg.largest against ptxas, which compares every dec with the largest inc of the program (C7406)."""
+"""setmaxnreg against ptxas, which compares every dec with the largest inc of the program (C7406), and in all orders."""
 
 from __future__ import annotations
 
 import itertools
+import random
 from collections.abc import Callable
 
 import pytest
@@ -73,3 +74,66 @@ def test_a_count_that_stays_above_every_inc_is_what_ptxas_refuses(program: Progr
             assert "C7406" in said, (counts, said)
     assert verdicts.count(set()) > 2
     assert ({"setmaxnreg.largest"} in verdicts) == (program in (arms, in_a_loop, after_an_exit))
+
+
+LIMITS = [
+    (128, 1, None),
+    (128, None, 100),
+    (128, 1, 97),
+    (128, None, 255),
+    (384, 1, None),
+    (128, 3, None),
+    (256, 2, 30),
+]
+
+
+@pytest.mark.parametrize(("threads", "min_ctas", "most"), LIMITS)
+def test_what_the_launch_gives_is_what_ptxas_says(threads: int, min_ctas: int | None, most: int | None) -> None:
+    for count in (24, 32, 96, 104, 168, 176, 248, 256):
+        k = KernelBuilder("kernel", "sm_90a", threads=threads, min_ctas=min_ctas, max_registers=most)
+        k.setmaxnreg.dec(count)
+        refused = {one.rule_id for one in gather(k.finish)}
+        fine, said = assemble(compile_ir(kernel_text(k.module, k), k.target).ptx, "sm_90a")
+        assert refused == (set() if fine else {"setmaxnreg.order"}), (count, said)
+
+
+def ends(share: int, steps: tuple[tuple[int, ...], ...]) -> bool:
+    """Whether some order of the steps leads to the end, with the registers that the warpgroups are launched with."""
+    waiting, seen = [(0,) * len(steps)], set[tuple[int, ...]]()
+    while waiting:
+        place = waiting.pop()
+        if place in seen:
+            continue
+        seen.add(place)
+        if all(at == len(own) for at, own in zip(place, steps, strict=True)):
+            return True
+        for group, (at, own) in enumerate(zip(place, steps, strict=True)):
+            if at < len(own):
+                after = (*place[:group], at + 1, *place[group + 1 :])
+                held = [each[one - 1] if one else share for one, each in zip(after, steps, strict=True)]
+                if sum(held) <= share * len(steps):
+                    waiting.append(after)
+    return False
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_registers_that_no_order_of_the_warpgroups_finds_are_refused(seed: int) -> None:
+    """One step a warpgroup: exactly where there is no such order. Of several, never where there is one."""
+    chance, told, share = random.Random(seed), 0, 168
+    for most in (1, 1, 1, 2, 3) * 12:
+        steps = tuple(
+            tuple(chance.choice((24, 40, 96, 160, 168, 208, 232, 240)) for _ in range(chance.randint(1, most)))
+            for _ in range(THREADS // 128)
+        )
+        k = KernelBuilder("kernel", "sm_90a", threads=THREADS, min_ctas=1)
+        for group, own in enumerate(steps):
+            with k.if_(k.warpgroup_id() == group):
+                for before, count in itertools.pairwise((share, *own)):
+                    (k.setmaxnreg.inc if count > before else k.setmaxnreg.dec)(count)
+        refused = {one.rule_id for one in gather(k.finish)} - {"setmaxnreg.largest"}
+        if "setmaxnreg.pool" in refused:
+            assert not ends(share, steps), steps
+            told += 1
+        elif most == 1 and not refused:
+            assert ends(share, steps), steps
+    assert told > 5

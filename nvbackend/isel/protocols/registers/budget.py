@@ -7,17 +7,20 @@ in a loop, what a setmaxnreg would leave does not make the same one right in the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nvbackend.diagnostics import Diagnostic
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Budget, Scope
-from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, launch_share
+from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, THREAD_REGISTERS, launch_share
 from nvbackend.isel.flow.dataflow import Site, solve
+from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.flow.paths import coming, reachable
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.protocols.convergence import rules
 from nvbackend.isel.protocols.convergence.regions import divergence_of
 
+_EVERY_THREAD = (1 << WARPGROUP_SIZE) - 1
 _LAUNCH = 0
 """The registers that the launch gave."""
 _OPPOSITE = {Budget.LOWER: Budget.RAISE, Budget.RAISE: Budget.LOWER}
@@ -55,15 +58,18 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
     if not isinstance(threads, int) or not budgets:
         return []
     launched = function.attributes.get(LAUNCH_REGISTERS)
-    share = min(launch_share(threads), launched) if isinstance(launched, int) else launch_share(threads)
+    share = launch_share(threads)
+    if isinstance(launched, int):  # to ptxas, the most that a thread can be limited to is as many as setmaxnreg gives
+        share = min(share, launched if launched < THREAD_REGISTERS[-1] else REGISTER_COUNTS[-1])
     divergence = divergence_of(function)
     solved = list(solve(function, RegisterBudget(share), lambda site: _is_budget(site.instr)).visit())
     found = [each for site, state in solved for each in _order(site.instr, state, share)]
-    if not found and not function.attributes.get("attached"):
+    whole = not function.attributes.get("attached")
+    if not found and whole:
         found += _largest(budgets)
     for site, _ in solved:
         together = not divergence.is_parted(site.block, Scope.CTA)
-        found += _pool(site.instr, threads, all_together=together)
+        found += _more_than_the_rest(site.instr, threads, all_together=together)
         if threads % WARPGROUP_SIZE and together:
             wanted = -(-threads // WARPGROUP_SIZE) * WARPGROUP_SIZE
             found.append(
@@ -75,7 +81,7 @@ def check_register_budget(function: MachineFunction) -> list[Diagnostic]:
                     wanted=wanted,
                 )
             )
-    return found
+    return found or list(_more_than_all(function, [site for site, _ in solved], share, threads) if whole else ())
 
 
 def _is_budget(instr: MachineInstr) -> bool:
@@ -129,17 +135,56 @@ def _largest(budgets: Sequence[MachineInstr]) -> Iterator[Diagnostic]:
             )
 
 
-def _pool(instr: MachineInstr, threads: int, *, all_together: bool) -> Iterator[Diagnostic]:
+def _more_than_the_rest(instr: MachineInstr, threads: int, *, all_together: bool) -> Iterator[Diagnostic]:
     """What no pool can give: more than an even share to all, or what is left where the others have the least."""
     warpgroups = -(-threads // WARPGROUP_SIZE)
     least = REGISTER_COUNTS[0]
     share = launch_share(threads)
     most = share if all_together else share * warpgroups - least * (warpgroups - 1)
     if _action(instr) is Budget.RAISE and _count(instr) > most:
-        yield rules.REGISTERS_POOL.diagnose(
-            at=instr.location,
-            count=_count(instr),
-            who="every warpgroup" if all_together else "one warpgroup",
-            warpgroups=warpgroups,
-            most=most,
-        )
+        yield _pool(instr, "every warpgroup" if all_together else "one warpgroup", warpgroups, most)
+
+
+def _more_than_all(function: MachineFunction, sites: Sequence[Site], share: int, threads: int) -> Iterator[Diagnostic]:
+    """What the pool cannot give when all warpgroups have come to the setmaxnreg that they certainly come to.
+
+    A warpgroup then has what that one gives or a later one, and else the least that any gives it.
+    """
+    warpgroups = -(-threads // WARPGROUP_SIZE)
+    groups = [_EVERY_THREAD << start for start in range(0, threads - WARPGROUP_SIZE + 1, WARPGROUP_SIZE)]
+    come, loops = coming(function), loops_of(function)
+
+    def least(given: int, group: int, among: Iterable[Site]) -> int:
+        return min([given, *(_count(one.instr) for one in among if come[one.block] & group)])
+
+    crews = [(site, crew) for site in sites if (crew := function.blocks[site.block].crew) and not crew.elected]
+    for anchor in dict.fromkeys(crew.anchor for _, crew in crews):
+        held, by = [least(share, group, sites) for group in groups], dict[int, Site]()
+        for site, crew in crews:
+            if not loops.dominates(crew.anchor, anchor):
+                continue  # whether anybody comes there is not known
+            after = _after(function, site, sites)
+            for index, group in enumerate(groups):
+                has = least(_count(site.instr), group, after)
+                if not group & ~crew.bits and has > held[index]:
+                    held[index], by[index] = has, site
+        total = launch_share(threads) * warpgroups
+        if sum(held) > total and by:
+            last = max(by.values(), key=lambda one: (_count(one.instr), one.position))
+            asking = [index for index, site in by.items() if site is last]
+            left = total - sum(one for index, one in enumerate(held) if index not in asking)
+            who = f"{len(asking)} warpgroups" if len(asking) > 1 else "one warpgroup"
+            yield _pool(last.instr, who, warpgroups, left // len(asking) // REGISTER_COUNTS.step * REGISTER_COUNTS.step)
+            return
+
+
+def _after(function: MachineFunction, site: Site, sites: Iterable[Site]) -> list[Site]:
+    """Those of the sites that a thread may come to after one of them."""
+    later = reachable(function, function.blocks[site.block].successors)
+    return [one for one in sites if one.block in later or (one.block == site.block and one.position > site.position)]
+
+
+def _pool(instr: MachineInstr, who: str, warpgroups: int, most: int) -> Diagnostic:
+    return rules.REGISTERS_POOL.diagnose(
+        at=instr.location, count=_count(instr), who=who, warpgroups=warpgroups, most=most
+    )
