@@ -39,11 +39,14 @@ class Counts:
                 yield CountFinding(rules.NO_ARRIVAL, endless[0], tuple(inits))
             return
         counts = {use.fact(facts.COUNT) for use in inits}
-        if len(counts) != 1 or None in counts or not parts or self._uses.lost & _COUNTED:
+        if len(counts) != 1 or None in counts or self._uses.lost & _COUNTED:
             return
         (count,) = counts
-        if count is not None and count not in sums(parts, count):
-            arrivals = self._uses.of(cell, MbarrierUse.ARRIVE)
+        arrivals = self._uses.of(cell, MbarrierUse.ARRIVE)
+        if not parts:
+            # What leaves for good is at most what there is, whatever else arrives and however often.
+            parts = [part for use in arrivals if (part := self._leaving(use)) and count and part > count]
+        if parts and count is not None and count not in sums(parts, count):
             told = " and ".join(str(part) for part in dict.fromkeys(parts))
             values = (("count", count), ("arrivals", told), ("total", sum(dict.fromkeys(parts))))
             yield CountFinding(rules.ARRIVALS, inits[0], tuple(arrivals), values)
@@ -84,6 +87,13 @@ class Counts:
             self._arriving[position] = self._find_arriving(use)
         return self._arriving[position]
 
+    def _leaving(self, use: Use) -> int | None:
+        """The arrivals that one execution of an arrive_drop takes from all later phases, None if unknown."""
+        each = _of_one_thread(use) if MbarrierUse.RECOUNT in use.role and not use.is_remote else None
+        if each is None or use.threads is None or self.is_spread(use, use.threads):
+            return None
+        return use.threads * each
+
     def _find_arriving(self, use: Use) -> int | None:
         given = use.fact(facts.ARRIVALS)
         if given is not None:
@@ -115,12 +125,15 @@ class Counts:
 
 def multiplicity(use: Use) -> int | None:
     """The arrivals of one thread that executes it; None where they are not known, or not of one phase alone."""
-    instr = use.site.instr
-    changes = MbarrierUse.RECOUNT in use.role or instr.semantics.tracks is Completion.COPY_GROUP
-    counted = instr.row is not None and instr.row.has_operand(facts.COUNT)
-    if changes or (counted and use.fact(facts.COUNT) is None):
-        return None
-    return use.fact(facts.COUNT) or 1
+    changes = MbarrierUse.RECOUNT in use.role or use.site.instr.semantics.tracks is Completion.COPY_GROUP
+    return None if changes else _of_one_thread(use)
+
+
+def _of_one_thread(use: Use) -> int | None:
+    """The arrivals that it makes when one thread executes it, None where that is in a register."""
+    row = use.site.instr.row
+    counted = row is not None and row.has_operand(facts.COUNT)
+    return use.fact(facts.COUNT) if counted else use.fact(facts.COUNT) or 1
 
 
 def sums(parts: Sequence[int], most: int) -> set[int]:

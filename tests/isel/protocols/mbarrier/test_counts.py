@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import random
 from itertools import combinations
 
 import pytest
 
+from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.diagnostics import gather
 from nvbackend.intrinsics.sync import mbarrier, mbarrier_phases
 from nvbackend.isel.flow.loops import Loops
 from nvbackend.isel.machine import facts
@@ -155,3 +159,22 @@ def test_arrivals_whose_number_a_register_holds_are_not_counted() -> None:
             function.block("entry").instructions = [arrival]
             (use,) = find_uses(function).all
             assert multiplicity(use) == each, row.ptx
+
+
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("given", [None, 1, 3])
+def test_what_leaves_is_at_most_what_there_is(alone: bool, given: int | None) -> None:
+    """Whatever else arrives, and in whichever phase: mbarrier.arrive_drop of PTX ISA 9.7.13.15.14."""
+    leaving = (given or 1) * (1 if alone else 64)
+    for count, others in itertools.product((1, leaving - 1, leaving, leaving + 1, 200), (False, True)):
+        if count < 1:
+            continue
+        k = KernelBuilder("kernel", "sm_90a", threads=64)
+        barrier = k.mbarrier.array(1, count)
+        k.mbarrier.ready()
+        with k.one_thread() if alone else contextlib.nullcontext():
+            k.mbarrier.arrive(barrier, count=given, drop=True)
+        if others:
+            k.mbarrier.arrive(barrier)
+        found = [one.rule_id for one in gather(k.finish)]
+        assert found == ["mbarrier.arrivals"] * (leaving > count), (leaving, count)
