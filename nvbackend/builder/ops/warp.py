@@ -13,7 +13,7 @@ from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import f32, pred, s32, u32
 from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import warp
-from nvbackend.isel.operands.memory import check_exchange, check_members
+from nvbackend.isel.operands.memory import check_exchange, check_members, check_sender
 from nvbackend.isel.target.target import variant
 
 _UP = "up"
@@ -29,23 +29,23 @@ class Warp(Noun):
     def sync(self, members: Operand = warp.ALL_LANES) -> None:
         """bar.warp.sync: wait for the lanes of the mask `members`, and order their accesses.
 
-        Raises warp.members where another lane certainly comes here. PTX ISA 9.7.13.2.
+        Raises warp.members where those that come here certainly are others. PTX ISA 9.7.13.2.
         """
         row = sync.warp_sync()
         issue(self._k, row, mask=self._members(row, members))
 
     def _members(self, row: Row, members: Operand) -> Value:
-        """The mask of the lanes that execute `row`. Raises warp.members where another one certainly does."""
+        """The mask of the lanes that execute `row`. Raises warp.members where those certainly are others."""
         named = as_value(self._k, members, u32)
         here = self._k.execution.here()
         if isinstance(named.constant, int) and here is not None and here.is_exact:
-            check_members(row.ptx, named.constant, here.lanes)
+            check_members(row.ptx, named.constant, here.exact)
         return named
 
     @overload
     def shuffle(
         self,
-        value: Value,
+        value: Operand,
         mode: str,
         lane: Operand,
         *,
@@ -57,7 +57,7 @@ class Warp(Noun):
     @overload
     def shuffle(
         self,
-        value: Value,
+        value: Operand,
         mode: str,
         lane: Operand,
         *,
@@ -68,7 +68,7 @@ class Warp(Noun):
 
     def shuffle(
         self,
-        value: Value,
+        value: Operand,
         mode: str,
         lane: Operand,
         *,
@@ -84,22 +84,14 @@ class Warp(Noun):
         (shfl.sync).
         """
         row = variant("shfl.sync", warp.shuffle, mode, in_range)
-        self._check_exchange(value, mode, lane, width)
-        sent = value.bitcast(s32) if value.type is f32 else value  # f32 rides in a 32-bit register
+        own, other, named = as_value(self._k, value), as_value(self._k, lane, s32), self._members(row, members)
+        _check_exchange(row, mode, own, other.constant, width, named.constant)
+        sent = own.bitcast(s32) if own.type is f32 else own  # f32 rides in a 32-bit register
         clamp = (0 if mode == _UP else warp.WHOLE_WARP) | (warp.WHOLE_WARP + 1 - width) << 8
-        results = issue(self._k, row, members=self._members(row, members), value=sent.ir, lane=lane, clamp=clamp)
+        results = issue(self._k, row, members=named, value=sent.ir, lane=other, clamp=clamp)
         got = self._k.wrap(results["result"][0], sent.type)
-        exchanged = got.bitcast(f32) if value.type is f32 else got
+        exchanged = got.bitcast(f32) if own.type is f32 else got
         return (exchanged, self._k.wrap(results["in_range"][0], pred)) if in_range else exchanged
-
-    def _check_exchange(self, value: Value, mode: str, lane: Operand, width: int) -> None:
-        """Raises value.type and shuffle.lanes for what no lane can send, or from no lane."""
-        if value.type.bits != s32.bits:
-            problem = f"shfl.sync exchanges values of 32 bits, and this {value.type} has {value.type.bits}"
-            narrow, wide = "convert it, .to(f32) or .to(i32), and back after", "exchange its halves one by one"
-            rules.TYPE_MISMATCH.fail(problem=problem, advice=narrow if value.type.bits < s32.bits else wide)
-        other = as_value(self._k, lane, s32)
-        check_exchange(mode, other.constant if isinstance(other.constant, int) else None, width)
 
     def vote(self, mode: str, predicate: Operand, *, members: Operand = warp.ALL_LANES) -> Value:
         """vote.sync: whether `predicate` holds in all or any lanes, or is equal in them (uni): a predicate.
@@ -111,24 +103,25 @@ class Warp(Noun):
 
     @overload
     def match(
-        self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES, equal: Literal[False] = False
+        self, mode: str, value: Operand, *, members: Operand = warp.ALL_LANES, equal: Literal[False] = False
     ) -> Value: ...
 
     @overload
     def match(
-        self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES, equal: Literal[True]
+        self, mode: str, value: Operand, *, members: Operand = warp.ALL_LANES, equal: Literal[True]
     ) -> tuple[Value, Value]: ...
 
     def match(
-        self, mode: str, value: Value, *, members: Operand = warp.ALL_LANES, equal: bool = False
+        self, mode: str, value: Operand, *, members: Operand = warp.ALL_LANES, equal: bool = False
     ) -> Value | tuple[Value, Value]:
         """match.sync: a u32 mask of the lanes with this lane's `value` (any), or of all if all are equal, else 0 (all).
 
         `value` is an integer of 32 or 64 bits. With `equal`, mode all also gives the predicate that all values are
         equal. Raises warp.members, instruction.variant. PTX ISA 9.7.13 (match.sync).
         """
-        row = variant("match.sync", warp.match, mode, value.type.bits, equal)
-        results = issue(self._k, row, members=self._members(row, members), value=value.ir)
+        own = as_value(self._k, value)
+        row = variant("match.sync", warp.match, mode, own.type.bits, equal)
+        results = issue(self._k, row, members=self._members(row, members), value=own.ir)
         lanes = self._k.wrap(results["lanes"][0], u32)
         return (lanes, self._k.wrap(results["equal"][0], pred)) if equal else lanes
 
@@ -139,7 +132,7 @@ class Warp(Noun):
     def reduce(
         self,
         operation: str,
-        value: Value,
+        value: Operand,
         *,
         members: Operand = warp.ALL_LANES,
         absolute: bool = False,
@@ -150,7 +143,20 @@ class Warp(Noun):
         f32 has min and max, on chips that have them, of the values or of their magnitudes; with `nan` a NaN wins.
         Raises warp.members, instruction.variant.
         """
+        own = as_value(self._k, value)
         bitwise = operation in warp.REDUCTIONS and warp.REDUCTIONS[operation] == ("b32",)
-        element = "b32" if bitwise and value.type in (s32, u32) else str(value.type)
+        element = "b32" if bitwise and own.type in (s32, u32) else str(own.type)
         row = variant("redux.sync", warp.reduce, operation, element, absolute=absolute, nan=nan)
-        return result(self._k, row, value.type, members=self._members(row, members), value=value.ir)
+        return result(self._k, row, own.type, members=self._members(row, members), value=own.ir)
+
+
+def _check_exchange(row: Row, mode: str, sent: Value, lane: object, width: int, members: object) -> None:
+    """Raises value.type, shuffle.lanes and warp.members for what no lane can send, or from no lane."""
+    if sent.type.bits != s32.bits:
+        problem = f"shfl.sync exchanges values of 32 bits, and this {sent.type} has {sent.type.bits}"
+        narrow, wide = "convert it, .to(f32) or .to(i32), and back after", "exchange its halves one by one"
+        rules.TYPE_MISMATCH.fail(problem=problem, advice=narrow if sent.type.bits < s32.bits else wide)
+    known = lane if isinstance(lane, int) else None
+    check_exchange(mode, known, width)
+    if known is not None and isinstance(members, int):
+        check_sender(row.ptx, mode, known, width, members)

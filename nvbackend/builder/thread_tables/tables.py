@@ -320,11 +320,6 @@ class ThreadSet:
         return np.flatnonzero(self.present[0, 0]).tolist() if self.is_exact else []
 
     @property
-    def lanes(self) -> int:
-        """The lanes that they are in their warps, a bit each."""
-        return bits_of(self.present.reshape(-1, WARP_SIZE).any(axis=0))
-
-    @property
     def is_of_whole_warps(self) -> bool:
         """Whether they are all threads of the warps that they are in."""
         return bool(((self._by_warp == 0) | (self._by_warp == WARP_SIZE)).all())

@@ -5,11 +5,14 @@ It is visible at the call, and neither LLVM nor ptxas tell.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nvbackend.diagnostics import Rule
 from nvbackend.intrinsics.copy import tcgen05_memory
 from nvbackend.intrinsics.copy.cache_control import LINE_BYTES
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
+from nvbackend.intrinsics.sync.warp import ALL_LANES
 
 CLEARED_UNIT = 8
 """st.bulk clears a multiple of so many bytes, from an address that is a multiple of it."""
@@ -98,9 +101,9 @@ MULTIMEM_ADDRESS = Rule(
 
 MEMBERS = Rule(
     id="warp.members",
-    message="{instruction}: lane {lane} executes it, and is not among the members {members}",
-    fix="give a bit for every lane that comes here, or let only those come here",
-    why="The behaviour of a lane that the mask does not name is undefined: it hangs, or gets another warp's answer.",
+    message="{instruction}: lane {lane} {problem} the members {members}",
+    fix="give a bit for every lane that comes here, and for no other; read only what those send",
+    why="The warp waits for a lane that is named, and what one gets that is not, or reads from it, is undefined.",
     reference="PTX ISA 9.7.9 (shfl.sync), 9.7.13 (bar.warp.sync, vote.sync, match.sync, redux.sync): membermask",
 )
 
@@ -126,11 +129,41 @@ def check_exchange(mode: str, lane: int | None, width: int) -> None:
         EXCHANGE.fail(mode=mode, what=f"lane {lane} of a warp", advice=f"0 to {WARP_SIZE - 1}")
 
 
-def check_members(instruction: str, members: int, executing: int) -> None:
-    """Raises warp.members where a lane of those `executing` (a bit each) is not among the `members`."""
-    if executing & ~members:
-        lane = (executing & ~members & -(executing & ~members)).bit_length() - 1
-        MEMBERS.fail(instruction=instruction, lane=lane, members=f"{members:#x}")
+def check_members(instruction: str, members: int, executing: Sequence[int]) -> None:
+    """Raises warp.members where the lanes of a warp that execute it are not the `members`.
+
+    Where all lanes are named, those that do not come are told by convergence.warp.
+    """
+    named = {
+        first + lane
+        for first in {thread - thread % WARP_SIZE for thread in executing}
+        for lane in range(WARP_SIZE)
+        if members >> lane & 1
+    }
+    silent = set[int]() if members == ALL_LANES else named.difference(executing)
+    others = {
+        "executes it, and is not among": set(executing) - named,
+        "never comes here, and is among": silent,
+    }
+    for problem, found in others.items():
+        if found:
+            MEMBERS.fail(instruction=instruction, lane=min(found) % WARP_SIZE, problem=problem, members=f"{members:#x}")
+
+
+def check_sender(instruction: str, mode: str, lane: int, width: int, members: int) -> None:
+    """Raises warp.members where every one of the `members` reads a lane that is none of them."""
+    senders = [_sender(mode, own, lane, width) for own in range(WARP_SIZE) if members >> own & 1]
+    if senders and not any(members >> one & 1 for one in senders):
+        problem = "is read from, and is not among"
+        MEMBERS.fail(instruction=instruction, lane=senders[0], problem=problem, members=f"{members:#x}")
+
+
+def _sender(mode: str, own: int, lane: int, width: int) -> int:
+    """The lane that lane `own` reads: PTX ISA 9.7.9 (shfl.sync)."""
+    first = own - own % width
+    found = {"idx": first + lane % width, "up": own - lane, "down": own + lane, "bfly": own ^ lane}[mode]
+    is_inside = found >= first if mode == "up" else found < first + width  # of bfly too, whose lower lanes all send
+    return found if is_inside else own
 
 
 def check_line(instruction: str, align: int, advice: str) -> None:

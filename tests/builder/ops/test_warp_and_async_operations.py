@@ -54,6 +54,70 @@ def test_lanes_exchange_vote_match_and_reduce():
         assert f"{spelling} " in text
 
 
+def told(body):
+    k = KernelBuilder("use", "sm_90a", threads=128)
+    try:
+        body(k)
+        k.finish()
+    except nvb.DiagnosticError as error:
+        return [one.rule_id for one in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize("members", [0xFFFF, 0x1FFFF, 0xFF, 0xFF00FF, 0x8000FFFF, 0xFFFFFFFF, 0x7FFFFFFF])
+def test_the_members_are_the_lanes_that_come(members):
+    """Where all are named, the branch is to blame."""
+
+    def body(k):
+        with k.if_(k.lane_id() < 16):
+            k.warp.reduce("add", k.thread_id(), members=members)
+
+    wrong = "convergence.warp" if members == 0xFFFFFFFF else "warp.members"
+    assert told(body) == [wrong] * (members != 0xFFFF)
+
+
+def sender(mode, lane, b, width):
+    """The lane that is read: the pseudocode of PTX ISA 9.7.9 (shfl.sync)."""
+    mask, cval = 32 - width, 0 if mode == "up" else 31
+    most, least = lane & mask | cval & ~mask, lane & mask
+    j, holds = {
+        "up": (lane - b, lane - b >= most),
+        "down": (lane + b, lane + b <= most),
+        "bfly": (lane ^ b, lane ^ b <= most),
+        "idx": (least | b & ~mask, (least | b & ~mask) <= most),
+    }[mode]
+    return j if holds else lane
+
+
+@pytest.mark.parametrize("mode", ["idx", "up", "down", "bfly"])
+def test_some_member_is_read_from(mode):
+    wrong = 0
+    for width in (8, 16, 32):
+        for members in (0xFF, 0xF0F0, 0xFFFF0000, 0xFFFFFFFF):
+            for lane in (0, 1, 7, 8, 15, 16, 20):
+                lanes = [one for one in range(32) if members >> one & 1]
+                found = not any(sender(mode, one, lane, width) in lanes for one in lanes)
+
+                def body(k, members=members, lane=lane, width=width):
+                    with k.if_((k.const(members, u32) >> k.lane_id().to(u32)) & 1 == 1):
+                        k.warp.shuffle(k.var(1.5), mode, lane, width=width, members=members)
+
+                # All lanes come where all are named: then the branch is none.
+                assert told(body) == ["warp.members"] * found, (width, members, lane)
+                wrong += found
+    assert wrong
+
+
+def test_a_variable_is_exchanged_matched_and_reduced():
+    u = Using()
+    for value in (u.k.var(1), u.k.var(1, u32)):
+        shuffled, reduced = u.k.warp.shuffle(value, "idx", 0), u.k.warp.reduce("add", value)
+        assert (shuffled.type, reduced.type) == (value.type, value.type)
+        assert u.k.warp.match("any", value).type is u32
+    assert u.k.warp.shuffle(u.k.var(1.5), "idx", 0).type is f32
+    assert "redux.sync.add.s32" in u.ptx()
+
+
 def test_floats_are_exchanged_as_they_are():
     u = Using()
     k = u.k
