@@ -3,6 +3,7 @@
 Lowest layer of the project: every other package may import it, and it imports none of them.
 """
 
+from nvbackend.diagnostics.arguments import is_flag
 from nvbackend.diagnostics.boundary import WrongKind, user_facing
 from nvbackend.diagnostics.diagnostic import (
     Diagnostic,
@@ -28,6 +29,7 @@ __all__ = [
     "WrongKind",
     "caller_location",
     "gather",
+    "is_flag",
     "printed",
     "raise_all",
     "told_once",

@@ -13,10 +13,11 @@ import inspect
 import reprlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import GenericAlias, UnionType
 from typing import Any, get_args, get_origin
 
-from nvbackend.diagnostics.diagnostic import Diagnostic, Rule, printed, with_article
+from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError, Rule, printed, with_article
 
 ARGUMENT = Rule(
     id="call.argument",
@@ -121,7 +122,63 @@ def _hint(value: object) -> str:
 
 
 def _is_llvmlites(value: object) -> bool:
-    return type(value).__module__.startswith("llvmlite.")
+    return type(value).__module__.startswith(LLVMLITE)
+
+
+class Kinds:
+    """What a call says at once of its arguments, before it runs: flags that are none, and containers for one value.
+
+    Both would be taken: anything has a truth value, and an operand may be several registers. Of a class of arguments
+    it is found once whether the annotation allows it.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = inspect.unwrap(function)
+        annotations = getattr(self._function, "__annotations__", {})
+        self.flags = {name: one for name, one in annotations.items() if one in _FLAGS and name != "return"}
+        self._names = self._function.__code__.co_varnames
+        self._allowed: dict[tuple[str, type], bool] = {}
+
+    def check(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """Raises call.argument for every such argument."""
+        given = {**dict(zip(self._names, args, strict=False)), **kwargs}
+        if not all(self._is_allowed(name, one) for name, one in given.items()):
+            found = wrong_arguments(self._function, args, kwargs)
+            if found:
+                raise DiagnosticError(found)
+
+    def _is_allowed(self, name: str, given: Any) -> bool:
+        kind: Any = type(given)
+        if name in self.flags:
+            return is_flag(given) or (given is None and self.flags[name] != "bool")
+        if is_plain(kind):
+            return True
+        if isinstance(given, (list, tuple)) and any(map(_is_llvmlites, given)):
+            return False
+        if (name, kind) not in self._allowed:
+            annotation = self._function.__annotations__.get(name)
+            scope = self._function.__globals__
+            self._allowed[name, kind] = not isinstance(annotation, str) or any(
+                _is(given, ast.unparse(_outer(node)), scope) for node in _alternatives(annotation, scope)
+            )
+        return self._allowed[name, kind]
+
+
+NUMPY, LLVMLITE = "numpy", "llvmlite."
+_CONTAINERS = (tuple, list, dict, set, frozenset, bytes, bytearray)
+_FLAGS = ("bool", "bool | None")
+
+
+@lru_cache(1024)
+def is_plain(kind: type) -> bool:
+    """Whether an object of this class stands for one thing as it is: no container, nothing of NumPy or llvmlite."""
+    return not issubclass(kind, _CONTAINERS) and kind.__module__ != NUMPY and not kind.__module__.startswith(LLVMLITE)
+
+
+def is_flag(given: object) -> bool:
+    """Whether it is a bool, NumPy's too, or 0 or 1."""
+    kind = type(given)
+    return kind is bool or (kind is int and given in (0, 1)) or (kind.__module__ == NUMPY and "bool" in kind.__name__)
 
 
 Misfit = tuple[str, object, str]
@@ -144,9 +201,7 @@ def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, 
     """`given` where it does not fit; else what does not fit of its elements or, where it is a record, of its fields."""
     if not isinstance(annotation, str):
         return
-    alternatives = [
-        one for node in _names(ast.parse(annotation, mode="eval").body) for one in _names(_spelled_out(node, scope))
-    ]
+    alternatives = _alternatives(annotation, scope)
     fitting = [node for node in alternatives if _is(given, ast.unparse(_outer(node)), scope)]
     if not fitting:
         yield place, given, annotation
@@ -161,6 +216,13 @@ def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, 
         inner = vars(sys.modules[type(given).__module__])
         for field in dataclasses.fields(given):
             yield from _misfits(f"{place}.{field.name}", getattr(given, field.name, None), field.type, inner)
+
+
+def _alternatives(annotation: str, scope: Mapping[str, Any]) -> list[ast.expr]:
+    """What an annotation allows, one by one."""
+    return [
+        one for node in _names(ast.parse(annotation, mode="eval").body) for one in _names(_spelled_out(node, scope))
+    ]
 
 
 def _misfits_of_elements(
@@ -227,8 +289,8 @@ def _outer(node: ast.expr) -> ast.expr:
 
 def _is(argument: object, name: str, scope: Mapping[str, Any]) -> bool:
     """Whether `argument` may be what `name` says; True where that is unknown."""
-    if name == "None":
-        return argument is None
+    if name in ("None", "bool"):
+        return argument is None if name == "None" else is_flag(argument)
     names = {one.__name__ for one in type(argument).__mro__}
     known = _known(name, scope)
     if (name in names and not isinstance(known, type)) or (name == "float" and "int" in names):

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar, cast
 
-from nvbackend.diagnostics.arguments import too_deep, too_large, truth_values, wrong_arguments
+from nvbackend.diagnostics.arguments import NUMPY, Kinds, is_plain, too_deep, too_large, truth_values, wrong_arguments
 from nvbackend.diagnostics.diagnostic import Diagnostic, DiagnosticError
 from nvbackend.diagnostics.location import is_plumbing
 
@@ -104,15 +104,21 @@ def _passes_on(function: Callable[..., Any]) -> bool:
 
 def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
     passes_on = _passes_on(function)
+    kinds = Kinds(function)
 
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
+        is_odd = bool(kinds.flags)
         if not passes_on:
-            args = plain_numbers(args)
-            if kwargs:
-                kwargs = dict(zip(kwargs, plain_numbers(tuple(kwargs.values())), strict=True))
+            plain, named = plain_numbers(args), tuple(kwargs.values())
+            is_odd = is_odd or plain is not args
+            args = plain
+            if named and (plain := plain_numbers(named)) is not named:
+                kwargs, is_odd = dict(zip(kwargs, plain, strict=True)), True
         try:
             try:
+                if is_odd:
+                    kinds.check(args, kwargs)
                 return function(*args, **kwargs)
             except _MISUSE as error:
                 _blame(error, function, args, kwargs)
@@ -254,12 +260,9 @@ def _users_frames(traceback: TracebackType | None) -> TracebackType | None:
     return chain
 
 
-_NUMPY = "numpy"
-
-
 def plain_number(given: Any) -> Any:
     """A NumPy integer or float as a Python number; everything else unchanged, NumPy's truth values too."""
-    if type(given).__module__ != _NUMPY:
+    if type(given).__module__ != NUMPY:
         return given
     if isinstance(given, numbers.Integral):
         return operator.index(given)
@@ -267,10 +270,10 @@ def plain_number(given: Any) -> Any:
 
 
 def plain_numbers(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """`given` with its numbers plain, and those in its tuples; itself if all of them are plain."""
+    """`given` with its numbers plain, and those in its tuples; itself if all that it holds is plain."""
     for one in given:
-        kind = type(one)
-        if kind is tuple or kind.__module__ == _NUMPY:
+        kind: Any = type(one)
+        if not is_plain(kind):
             break
     else:
         return given  # most calls, and every operator of a value comes here

@@ -142,11 +142,11 @@ def printed(value: object) -> str:
 
 
 def with_article(noun: str) -> str:
-    """`noun` with a or an, by its sound: an int, an s32, an f16, an MN-major tile, a u32."""
+    """`noun` with a or an, by its sound: an int, an f16, an MN-major tile, a u32."""
     return f"{'an' if _VOWEL.match(noun) else 'a'} {noun}"
 
 
-_VOWEL = re.compile(r"[aeioAEIO]|[fs]\d|MN\b|ndarray")
+_VOWEL = re.compile(r"[aeioAEIO]|[fs]\d|MN\b|ndarray|llvm")
 
 
 class _Shown:

@@ -163,8 +163,8 @@ Element = TypeVar("Element", bound=int)
         ("Callable[[int], int] | None", 3, ["one is 3, an int, and takes Callable[[int], int] | None"]),
         ("type[int]", int, []),
         ("type[int]", 3, ["one is 3, an int, and takes type[int]"]),
-        ("Sequence[str]", b"x", ["one[0] is 120, an int, and takes str"]),
-        ("Sequence[int]", b"x", []),
+        ("collections.abc.Sequence[str]", b"x", ["one[0] is 120, an int, and takes str"]),
+        ("collections.abc.Sequence[int]", b"x", []),
         ("traceback.FrameSummary", 3, ["one is 3, an int, and takes traceback.FrameSummary"]),
     ],
 )

@@ -109,7 +109,10 @@ def test_text_shows_the_line_of_source(tmp_path_factory: pytest.TempPathFactory)
     ],
 )
 def test_the_article_is_the_one_people_say(noun: str) -> None:
-    assert with_article(noun) == f"{'an' if noun in 'int object f16 s32 e4m3 MN-major ndarray array' else 'a'} {noun}"
+    assert (
+        with_article(noun)
+        == f"{'an' if noun in 'int object f16 s32 e4m3 MN-major ndarray array llvmlite' else 'a'} {noun}"
+    )
 
 
 def test_values_stay_values() -> None:

@@ -67,6 +67,6 @@ def test_nothing_to_measure(options) -> None:
     assert rules(lambda: runtime.time_launches({"a": list}, **options)) == ["launch.timing"]
 
 
-@pytest.mark.parametrize("functions", [{}, [list]])
-def test_nothing_to_time(functions) -> None:
-    assert rules(lambda: runtime.time_launches(functions)) == ["launch.timing"]
+def test_nothing_to_time() -> None:
+    assert rules(lambda: runtime.time_launches({})) == ["launch.timing"]
+    assert rules(lambda: runtime.time_launches([list])) == ["call.argument"]

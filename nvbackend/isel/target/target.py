@@ -9,11 +9,11 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
-from nvbackend.diagnostics import Diagnostic, Location, Rule, printed, user_facing
+from nvbackend.diagnostics import Diagnostic, Location, Rule, is_flag, printed, user_facing
 from nvbackend.intrinsics.row.features import Feature
 from nvbackend.intrinsics.row.row import NoSuchRow, PtxVersion, Row
 
@@ -307,10 +307,22 @@ class Gate(Generic[Request_contra]):
 def why_not(
     gates: Sequence[Gate[Request_contra]], request: Request_contra, target: Target, at: Location | None = None
 ) -> list[Diagnostic]:
-    """Every rule that `request` breaks on `target`, in the order of `gates`, at `at` or else at the caller's line."""
+    """Every rule that `request` breaks on `target`, in the order of `gates`, at `at` or else at the caller's line.
+
+    Raises TypeError for a flag that is none, which becomes call.argument of the call.
+    """
+    kind: Any = type(request)
+    for name in _flags(kind):
+        if not is_flag(getattr(request, name)):
+            raise TypeError(f"{name} is not a truth value")
     return [
         gate.rule.diagnose(at=at, **values) for gate in gates if (values := gate.breach(request, target)) is not None
     ]
+
+
+@cache
+def _flags(kind: type) -> tuple[str, ...]:
+    return tuple(one.name for one in fields(kind) if one.type == "bool")
 
 
 @cache

@@ -48,7 +48,7 @@ def builder() -> KernelBuilder:
         (lambda k: k.var(0, name=3), "call.argument", "name is 3, an int, and takes str"),
         (lambda k: k.thread_id().named(None), "call.argument", "name is None"),
         (lambda k: k.tiled_mma(REQUEST, (2, 0)), "mma.warpgroups", "(2, 0)"),
-        (lambda k: k.tiled_mma(REQUEST, {0: 1}), "mma.warpgroups", "{0: 1}"),
+        (lambda k: k.tiled_mma(REQUEST, {0: 1}), "call.argument", "warpgroups is {0: 1}, a dict, and takes tuple"),
         (lambda k: k.pipeline(2, 1, a="tile"), "call.argument", "a is 'tile', a str, and takes TileLayout"),
         (lambda k: k.wgmma.wait_group(0, [k.thread_id()]), "call.argument", "drains[0] is <s32"),
         (lambda k: k.wgmma.accumulator(64).set((1.0, "x") * 16), "value.kind", "'x'"),

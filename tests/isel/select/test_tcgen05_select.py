@@ -271,7 +271,13 @@ def test_all_broken_rules_are_told_together() -> None:
     ]
 
 
-@pytest.mark.parametrize("given", [None, 3, [], "f16x2", True])
+@pytest.mark.parametrize("name", ["kind", "cta_group", "scale_vector", "collector"])
+def test_a_container_is_refused_as_the_request_is_made(name: str) -> None:
+    with pytest.raises(DiagnosticError, match=rf"call\.argument.*{name} is \[\], a list"):
+        dataclasses.replace(Tcgen05Request("f16"), **{name: []})
+
+
+@pytest.mark.parametrize("given", [None, 3, "f16x2", True])
 def test_nonsense_is_refused_as_any_other_value(given: object) -> None:
     for name in ("kind", "cta_group", "scale_vector", "collector"):
         if given is not None or name in ("kind", "cta_group"):
