@@ -126,7 +126,7 @@ def _is_llvmlites(value: object) -> bool:
 
 
 class Kinds:
-    """What a call says at once of its arguments, before it runs: flags that are none, and containers for one value.
+    """What a call says at once of its arguments, before it runs: only a bool is a flag, and a container is no operand.
 
     Both would be taken: anything has a truth value, and an operand may be several registers. Of a class of arguments
     it is found once whether the annotation allows it.
@@ -171,7 +171,7 @@ _FLAGS = ("bool", "bool | None")
 
 @lru_cache(1024)
 def is_plain(kind: type) -> bool:
-    """Whether an object of this class stands for one thing as it is: no container, nothing of NumPy or llvmlite."""
+    """Whether an object of this class is one thing: no container, nothing of NumPy or llvmlite."""
     return not issubclass(kind, _CONTAINERS) and kind.__module__ != NUMPY and not kind.__module__.startswith(LLVMLITE)
 
 

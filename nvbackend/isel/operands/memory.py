@@ -132,7 +132,7 @@ def check_exchange(mode: str, lane: int | None, width: int) -> None:
 def check_members(instruction: str, members: int, executing: Sequence[int]) -> None:
     """Raises warp.members where the lanes of a warp that execute it are not the `members`.
 
-    Where all lanes are named, those that do not come are told by convergence.warp.
+    Where all lanes are named, convergence.warp reports those that do not come.
     """
     named = {
         first + lane
@@ -151,7 +151,7 @@ def check_members(instruction: str, members: int, executing: Sequence[int]) -> N
 
 
 def check_sender(instruction: str, mode: str, lane: int, width: int, members: int) -> None:
-    """Raises warp.members where every one of the `members` reads a lane that is none of them."""
+    """Raises warp.members where every one of the `members` reads a lane that is not a member."""
     senders = [_sender(mode, own, lane, width) for own in range(WARP_SIZE) if members >> own & 1]
     if senders and not any(members >> one & 1 for one in senders):
         problem = "is read from, and is not among"

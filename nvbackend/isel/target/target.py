@@ -309,7 +309,7 @@ def why_not(
 ) -> list[Diagnostic]:
     """Every rule that `request` breaks on `target`, in the order of `gates`, at `at` or else at the caller's line.
 
-    Raises TypeError for a flag that is none, which becomes call.argument of the call.
+    Raises TypeError for a flag that is not a bool, which becomes call.argument of the call.
     """
     kind: Any = type(request)
     for name in _flags(kind):
