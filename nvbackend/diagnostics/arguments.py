@@ -126,7 +126,7 @@ def _is_llvmlites(value: object) -> bool:
 
 
 class Kinds:
-    """What a call says at once of its arguments, before it runs: only a bool is a flag, and a container is no operand.
+    """What a call says at once of its arguments, before it runs: only a bool is a flag, and an operand is one value.
 
     Both would be taken: anything has a truth value, and an operand may be several registers. Of a class of arguments
     it is found once whether the annotation allows it.

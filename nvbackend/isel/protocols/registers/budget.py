@@ -15,11 +15,6 @@ from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, THREAD_RE
 from nvbackend.isel.flow.dataflow import Site, solve
 from nvbackend.isel.flow.loops import loops_of
 from nvbackend.isel.flow.paths import coming, reachable
-from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE, Budget, Scope
-from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, THREAD_REGISTERS, launch_share
-from nvbackend.isel.flow.dataflow import Site, solve
-from nvbackend.isel.flow.loops import loops_of
-from nvbackend.isel.flow.paths import coming, reachable
 from nvbackend.isel.machine.function import MachineFunction, MachineInstr
 from nvbackend.isel.machine.register_room import LAUNCH_REGISTERS
 from nvbackend.isel.protocols.convergence import rules
