@@ -144,7 +144,7 @@ class SimulatedModule:
             self._refuse(program, f"a CTA of {threads} threads", f"launch 1 to {_MOST_THREADS_OF_A_CTA} threads a CTA")
         if any(extent % each for extent, each in zip(grid, dims, strict=True)) or min(*grid, *dims) < 1:
             self._refuse(program, f"a grid of {grid} with clusters of {dims}", "launch whole clusters")
-        heap, parameters = Heap(self._image.globals.next), Heap(windows.PARAMETERS)
+        heap, parameters = Heap(self._image.globals.next, windows.WIDE_GAP), Heap(windows.PARAMETERS)
         variables = [variable for variable, _ in program.parameters]
         values = Binder(program.kernel, heap).bind(variables, args)
         for (variable, address), value in zip(program.parameters, values, strict=True):

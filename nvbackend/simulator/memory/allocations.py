@@ -80,7 +80,8 @@ class Allocation(Store):
 class Heap:
     """Allocations, none of which touches another one."""
 
-    def __init__(self, base: int) -> None:
+    def __init__(self, base: int, gap: int = GAP) -> None:
+        self._gap = gap
         self.next = base
         """Where the next allocation may begin."""
         self.allocations: list[Allocation] = []
@@ -93,7 +94,7 @@ class Heap:
     def put(self, name: str, base: int, data: Bytes, *, is_writable: bool = True) -> Allocation:
         """Give bytes the address `base`, after all that have one."""
         allocation = Allocation(name, base, data, is_writable=is_writable)
-        self.next = base + len(data) + GAP
+        self.next = base + len(data) + self._gap
         self.allocations.append(allocation)
         self._bases.append(base)
         return allocation

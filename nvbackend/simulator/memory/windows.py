@@ -20,4 +20,6 @@ SHARED_BYTES = 16 << RANK_SHIFT
 SHARED_START = 0x400
 """Where a kernel's shared memory begins: the driver keeps 1 KiB below it."""
 GAP = 256
-"""Addresses between allocations that belong to none."""
+"""Addresses between small allocations that belong to none."""
+WIDE_GAP = 1 << 30
+"""The same between arrays: an index that runs out of one does not come to another one."""

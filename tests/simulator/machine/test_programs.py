@@ -107,7 +107,7 @@ def test_an_array_that_is_too_short() -> None:
         module.launch("k", grid=(8,), block=(128,), args=[x, y, np.int32(900)], shared=512)
     (found,) = caught.value.diagnostics
     assert found.rule_id == "simulator.bounds"
-    assert "thread 116 of CTA 3 (and 75 more) reads 4 bytes" in found.message
+    assert "thread 116 of CTA 3 (and 399 more) reads 4 bytes" in found.message
     assert "0 bytes after the end of x (2000 bytes)" in found.message
 
 
