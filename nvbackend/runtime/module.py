@@ -13,11 +13,15 @@ from nvbackend.runtime import tensor_map
 from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import describe
 from nvbackend.runtime.device import CudaDevice, Device, DeviceLimits, KernelLimits
-from nvbackend.runtime.driver import driver_errors
+from nvbackend.runtime.driver import driver_errors, no_gpu_reason
 from nvbackend.runtime.launch import Grid, Launches, LaunchRecord, PreparedLaunch
-from nvbackend.runtime.rules import ARCHITECTURE, GRID, LOAD_FAILED, NOT_COMPILED, SHARED_MEMORY, THREADS
+from nvbackend.runtime.rules import ARCHITECTURE, DEVICE_NAME, GRID, LOAD_FAILED, NOT_COMPILED, SHARED_MEMORY, THREADS
+from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice, say_where
 from nvbackend.runtime.streams import CU_STREAM_PER_THREAD, stream_handle
 from nvbackend.signature import Signature, TensorMap
+
+GPU, SIMULATOR = "gpu", "simulator"
+"""The names of devices."""
 
 
 class Image(Protocol):
@@ -55,7 +59,9 @@ class LoadedKernel(NoLaunches):
     def __init__(self, signature: Signature, kernel: Any, device: Device) -> None:
         self.signature = signature
         self.device = device
-        self._binder = Binder(signature, device)
+        self._binder = (
+            SimulatedBinder(signature, device) if isinstance(device, SimulatedDevice) else Binder(signature, device)
+        )
         self._launches = Launches(signature, kernel, device)
 
     def __repr__(self) -> str:
@@ -160,17 +166,19 @@ class LoadedKernel(NoLaunches):
 
 
 @user_facing
-def load(compiled: Compiled, *, device: Device | None = None) -> LoadedKernel:
+def load(compiled: Compiled, *, device: Device | str | None = None) -> LoadedKernel:
     """Load `compiled` into numba-cuda's current context: its cubin, or its PTX where it has none.
 
+    `device="simulator"` runs it in the simulator, on NumPy's arrays; None does so where there is no GPU, and says so on
+    standard error; "gpu" does not. Launches in the simulator return when the kernel has run.
     Raises launch.not-compiled, launch.no-gpu, launch.architecture, launch.load-failed, launch.threads,
     launch.shared-memory, and tensor-map.* for a tensor-map parameter that no array could fill.
     """
     if not all(hasattr(compiled, name) for name in ("signature", "target", "ptx", "cubin")):
         NOT_COMPILED.fail(given=with_article(describe(compiled)))
-    device = CudaDevice() if device is None else device
     signature, target = compiled.signature, compiled.target
-    cubin = compiled.cubin
+    device = _chosen(device, signature, target)
+    cubin = None if isinstance(device, SimulatedDevice) else compiled.cubin
     binary = None if cubin is None else cubin.data
     misfits = check_architecture(signature.name, target, device.limits, as_ptx=binary is None)
     raise_all([*misfits, *_check_maps(signature)])
@@ -182,6 +190,21 @@ def load(compiled: Compiled, *, device: Device | None = None) -> LoadedKernel:
     except driver_errors() as error:
         LOAD_FAILED.fail(kernel=signature.name, form="PTX" if binary is None else "cubin", error=error)
     return LoadedKernel(signature, kernel, device)
+
+
+def _chosen(device: Device | str | None, signature: Signature, target: Target) -> Device:
+    """The device that is asked for; the simulator where nobody asks and there is no GPU."""
+    if device is None:
+        reason = no_gpu_reason()
+        if reason is not None:
+            say_where(signature.name, reason)
+            device = SIMULATOR
+    if device == SIMULATOR:
+        major, minor = divmod(target.number, 10)
+        return SimulatedDevice((major, minor))
+    if device is None or device == GPU:
+        return CudaDevice()
+    return device if not isinstance(device, str) else DEVICE_NAME.fail(given=device)
 
 
 def _check_maps(signature: Signature) -> Iterator[Diagnostic]:

@@ -10,9 +10,17 @@ _LAUNCH = "CUDA driver API, cuLaunchKernelEx"
 NO_GPU = Rule(
     id="launch.no-gpu",
     message="no kernel can be loaded or launched here: {reason}",
-    fix="run on a machine with an NVIDIA GPU and its driver, with `pip install nvbackend[gpu]`",
+    fix="run on a machine with an NVIDIA GPU and its driver, with `pip install nvbackend[gpu]`; or pass "
+    'device="simulator"',
     why="Loading and launching go through numba-cuda's context and cuda.core, which need the driver.",
     reference="CUDA driver API, cuInit",
+)
+DEVICE_NAME = Rule(
+    id="launch.device-name",
+    message="there is no device {given!r} to load a kernel on",
+    fix='pass device="simulator", device="gpu", or nothing',
+    why="A kernel would run elsewhere than where it was meant to.",
+    reference="docs/guide.md, Building and launching",
 )
 ARCHITECTURE = Rule(
     id="launch.architecture",

@@ -86,6 +86,10 @@ class SimulatedModule:
         """The names of the kernels."""
         return tuple(self._programs)
 
+    def static_shared_bytes(self, name: str) -> int:
+        """The static shared memory of a kernel's CTA, in bytes."""
+        return self._programs[name].static_shared - windows.SHARED_START
+
     def launch(
         self,
         name: str,

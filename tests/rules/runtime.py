@@ -96,8 +96,15 @@ def cubin_that_the_driver_refuses():
 @program("launch.no-gpu")
 def machine_without_a_gpu():
     with patch.dict("sys.modules", {"cuda.bindings.driver": None}):  # breaks
-        runtime.load(FakeCompiled(signature()))  # breaks
+        runtime.load(FakeCompiled(signature()), device="gpu")  # breaks
     runtime.load(FakeCompiled(signature()), device=FakeDevice())  # keeps
+
+
+@program("launch.device-name")
+def device_that_is_not():
+    device = "cpu"  # breaks
+    device = FakeDevice()  # keeps
+    runtime.load(FakeCompiled(signature()), device=device)
 
 
 @program("launch.scalar-range")

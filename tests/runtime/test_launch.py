@@ -322,7 +322,7 @@ from nvbackend.diagnostics import DiagnosticError
 from tests.support.runtime import FakeCompiled, signature
 assert not gpu_available()
 print(no_gpu_reason())
-for action in (lambda: load(FakeCompiled(signature())), synchronize):
+for action in (lambda: load(FakeCompiled(signature()), device="gpu"), synchronize):
     try:
         action()
     except DiagnosticError as error:
