@@ -48,7 +48,8 @@ def fused_f64(a: Array, b: Array, c: Array) -> Array:
     top = high + least
     rest = odd_sum(sum_error(high, least, top), sum_error(c, low, least))
     found = np.where(safe, top + rest, found)
-    for lane in np.flatnonzero(~safe & ~plain & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)):
+    left = ~safe & ~plain & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    for lane in zip(*np.nonzero(left), strict=True):
         found[lane] = fused_exactly(float(a[lane]), float(b[lane]), float(c[lane]))
     return found
 

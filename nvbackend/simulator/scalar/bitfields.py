@@ -69,7 +69,12 @@ def _find_nth(spelling: Spelling) -> Pure:
 
 
 def _nth(mask: int, base: int, offset: int) -> int:
-    """The place of the `offset`-th bit that is set, from `base` up, or down where it is negative."""
+    """The place of the `offset`-th bit that is set, from `base` up, or down where it is negative.
+
+    PTX leaves a base above 31 undefined: nothing is found.
+    """
+    if base >= _WHOLE:
+        return int(_NONE)
     places = [base] if offset == 0 else range(base, _WHOLE) if offset > 0 else range(base, -1, -1)
     there = [place for place in places if mask >> place & 1]
     return there[max(abs(offset), 1) - 1] if max(abs(offset), 1) <= len(there) else int(_NONE)

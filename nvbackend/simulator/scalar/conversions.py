@@ -154,7 +154,7 @@ def floats_to_floats(rounding: str, to: str, source: str) -> Function:
     narrows = FORMATS[to].mantissa < FORMATS[source].mantissa
     if bool(rounding) != narrows and (to, source) not in _ROUNDED_OR_NOT:
         raise Unknown
-    if to == "f32" and rounding == "rn":
+    if (to, source, rounding) == ("f32", "f64", "rn"):
         return _narrowed
     encode = FORMATS[to].encode
     if to == source:

@@ -45,6 +45,11 @@ def test_lop3_is_its_table():
         assert (found == np.array([0xFFFFFFFF * (table >> one & 1) for one in bits], np.uint32)).all(), table
 
 
+def test_fns_finds_nothing_from_a_base_that_is_none():
+    (found,) = computed("fns.b32", *(np.array([one], np.uint32) for one in (0xFFFFFFFF, 0xFFFFFFF0, 1)))
+    assert found.tolist() == [0xFFFFFFFF]
+
+
 @pytest.mark.parametrize("boolean", ["or", "and"])
 def test_lop3_with_a_predicate(boolean):
     rng = np.random.default_rng(5)
@@ -115,7 +120,7 @@ def convert(to, source, *, sat):
 @pytest.mark.parametrize(
     "opcode",
     [
-        *("add.f17", "add.s8", "mul.s32", "add.sat.u32", "cvt.rn.s32.s32", "cvt.s32.f32", "setp.lo.s32", "setp.lt.b32"),
+        *("add.f17", "add.s8", "mul.s32", "sub.sat.u32", "cvt.rn.s32.s32", "cvt.s32.f32", "setp.lo.s32", "setp.lt.b32"),
         *("shl.s32", "prmt.b32.f4f", "mul.wide.s64", "fma.f32", "cvt.rn.e4m3x2.f32", "min.xorsign.f32", "lop3.xor.b32"),
     ],
 )
