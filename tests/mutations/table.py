@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 from nvbackend.builder.kernel.definition import KernelDefinition
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
-from tests.mutations import control, cp_async, extents, memory, tensor_memory, wgmma
 from tests.mutations.mutation import Mutation, Verdict, verdict
 from tests.support import protocol_kernels
 
@@ -33,17 +32,6 @@ Mistakes, each made alone in kernels that are right: the samples, and three smal
 ([rules.md](rules.md)), `-` where the kernel has nothing of what is changed, and in parentheses why nothing is said.
 """
 ABSENT, PENDING = "-", "(pending)"
-
-
-def mutations() -> tuple[type[Mutation], ...]:
-    """All mutations in the order of their files: the classes whose docstring is a mistake in small letters."""
-    return tuple(
-        member
-        for module in (wgmma, memory, cp_async, extents, control, tensor_memory)
-        for member in vars(module).values()
-        if inspect.isclass(member) and issubclass(member, Mutation) and member.__module__ == module.__name__
-        if member.found_by or member.unseen or member.pending
-    )
 
 
 def name_of(mutation: type[Mutation]) -> str:

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from tests.mutations.mutation import Mutation
-from tests.mutations.table import KERNELS, document, mutations, name_of, outcome
+from tests.mutations.table import KERNELS, document, name_of, outcome
+from tests.rules.registry import mutations
 from tests.support.golden import Golden
 from tests.support.process import ROOT
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from nvbackend import Rule, Severity
 from tests.rules import setup
-from tests.rules.catalogue import examples, family_of
 from tests.rules.example import Example
+from tests.rules.registry import examples, family_of
 from tests.support.process import ROOT
 from tests.support.rule_catalogue import declared_rules
 

@@ -7,8 +7,8 @@ from itertools import groupby
 
 import pytest
 
-from tests.rules.catalogue import examples, family_of
 from tests.rules.example import Example, Side
+from tests.rules.registry import examples, family_of
 from tests.support.golden import Golden
 from tests.support.process import ROOT
 

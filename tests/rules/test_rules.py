@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from tests.rules.catalogue import examples
 from tests.rules.document import document
 from tests.rules.example import Example, Side
+from tests.rules.registry import examples
 from tests.support.golden import Golden
 from tests.support.process import ROOT
 from tests.support.rule_catalogue import declared_rules

@@ -44,11 +44,14 @@ class Declared:
 def declared_rules() -> tuple[Declared, ...]:
     """Each rule object of the package once."""
     found: dict[int, Declared] = {}
-    for source in sources(PACKAGE):
-        module = importlib.import_module(source.module)
-        for name in _assigned(source.tree):
-            for rule in _rules_in(getattr(module, name, None)):
-                found.setdefault(id(rule), Declared(rule, source.module, name))
+    named = [
+        (source.module, name, getattr(importlib.import_module(source.module), name, None))
+        for source in sources(PACKAGE)
+        for name in _assigned(source.tree)
+    ]
+    for module, name, value in sorted(named, key=lambda one: not isinstance(one[2], Rule)):  # lists of rules come last
+        for rule in _rules_in(value):
+            found.setdefault(id(rule), Declared(rule, module, name))
     return tuple(found.values())
 
 

@@ -23,8 +23,8 @@ from nvbackend.builder.core import core
 from nvbackend.builder.core.core import Core
 from nvbackend.intrinsics.row.row import Asm, Row
 from nvbackend.intrinsics.row.semantics import NOTHING
-from tests.rules.catalogue import examples
 from tests.rules.example import Example, Side
+from tests.rules.registry import examples
 
 
 def _rules() -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.kernel.definition import KernelDefinition
 from tests.corpus import attention, copies, rings, shared, tensor_memory
 from tests.mutations.mutation import Mutation
-from tests.mutations.table import mutations
+from tests.rules.registry import mutations
 from tests.support.random_kernels.writer import Writer
 
 KERNELS = [

@@ -1,11 +1,9 @@
 """Who comes to an instruction of a whole group: each mistake at its line, and no alarm where the group comes together.
 
-Lines of a program that are wrong end in `# broken`; warnings count as well.
+Lines of a program that are wrong end in `# breaks`; warnings count as well.
 """
 
 from __future__ import annotations
-
-import inspect
 
 import pytest
 
@@ -21,11 +19,9 @@ from nvbackend.isel.protocols.convergence.convergence import check_convergence
 from nvbackend.isel.protocols.registers.budget import check_register_budget
 from nvbackend.isel.target.target import Target
 from nvbackend.signature import Parameter, Pointer, Scalar
-from tests.support.convergence_broken import BROKEN
-from tests.support.convergence_kept import KEPT
+from tests.rules.programs.program import Program, breaks
+from tests.rules.registry import right, wrong
 from tests.support.rule_catalogue import rules_of
-
-MARK = "# broken"
 
 
 def found(program, threads=256, cluster=1):
@@ -37,8 +33,7 @@ def found(program, threads=256, cluster=1):
         diagnostics = k.finish().diagnostics
     except nvb.DiagnosticError as error:
         diagnostics = error.diagnostics
-    lines, first = inspect.getsourcelines(program)
-    marked = {number for number, line in enumerate(lines, first) if MARK in line}
+    marked = (program if isinstance(program, Program) else breaks("")(program)).marked
     assert {one.location.line for one in diagnostics} == marked, "\n".join(map(str, diagnostics))
     return [one.rule_id for one in diagnostics]
 
@@ -67,7 +62,7 @@ def test_a_shuffle_gives_what_its_lanes_have(mode):
 
     def another(k, n, a):
         with k.if_(k.warp.shuffle(k.thread_id(), mode, 1) < 40):
-            k.barrier.sync()  # broken
+            k.barrier.sync()  # breaks
 
     assert found(same) == []
     assert found(another) == ["barrier.divergent"]
@@ -84,19 +79,21 @@ def test_nothing_is_said_of_values_that_nobody_knows():
     assert found(matrix) == []
 
 
-@pytest.mark.parametrize("program", KEPT, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("program", right("convergence"), ids=lambda one: one.name)
 @pytest.mark.parametrize("size", [1, 2])
 def test_groups_that_come_together_raise_no_alarm(program, size):
     assert found(program, cluster=size) == []
 
 
-@pytest.mark.parametrize(("program", "rule", "bounds"), BROKEN, ids=[one[0].__name__ for one in BROKEN])
-def test_each_mistake_is_found_at_its_line_and_nothing_else(program, rule, bounds):
-    assert set(found(program, **bounds)) == {rule}
+@pytest.mark.parametrize("program", wrong("convergence"), ids=lambda one: one.name)
+def test_each_mistake_is_found_at_its_line_and_nothing_else(program):
+    assert set(found(program, **program.bounds)) == {program.rule}
 
 
 def test_every_rule_has_a_program_that_breaks_it():
-    assert {rule for _, rule, _ in BROKEN} == {rule.id for rule in rules_of("isel.protocols.convergence.rules")}
+    assert {one.rule for one in wrong("convergence")} == {
+        rule.id for rule in rules_of("isel.protocols.convergence.rules")
+    }
     assert [rule.id for rule in rules_of("isel.protocols.convergence.rules") if rule.severity is Severity.WARNING] == [
         "cluster.skipped"
     ]

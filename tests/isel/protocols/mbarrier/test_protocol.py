@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 
 import pytest
@@ -13,31 +12,32 @@ from nvbackend import f16, i32
 from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.intrinsics.row.types import u64
 from nvbackend.signature import Parameter, Scalar, TensorMap
-from tests.support.mbarrier_broken import BROKEN
-from tests.support.mbarrier_kept import BYTES, KEPT
+from tests.rules.programs.program import Program
+from tests.rules.registry import right, wrong
 from tests.support.rule_catalogue import rules_of
 
-MARK = "# broken"
-Program = Callable[[KernelBuilder, object, object], None]
+BYTES = 64 * 64 * 2
 
 
-def built(program: Program, cluster: int = 1, threads: int = 256, target: str = "sm_90a") -> nvb.FinishedKernel:
+def built(
+    program: Callable[..., object], cluster: int = 1, threads: int = 256, target: str = "sm_90a"
+) -> nvb.FinishedKernel:
     parameters = [Parameter("a", TensorMap(f16, (64, 64))), Parameter("n", Scalar(i32))]
     k = KernelBuilder("kernel", target, threads=threads, cluster=cluster, parameters=parameters)
     program(k, *k.arguments)
     return k.finish()
 
 
-def found(program: Program, **options: int) -> list[str]:
+def found(program: Callable[..., object], **options: int) -> list[str]:
     """The rules that it breaks, all of them at lines that are marked."""
     try:
         diagnostics = built(program, **options).diagnostics
     except nvb.DiagnosticError as error:
         diagnostics = error.diagnostics
-    lines, first = inspect.getsourcelines(program)
+    marked = program.marked if isinstance(program, Program) else set()
     for one in diagnostics:
         assert one.location is not None
-        assert MARK in lines[one.location.line - first], str(one)
+        assert one.location.line in marked, str(one)
     return [one.rule_id for one in diagnostics]
 
 
@@ -101,7 +101,7 @@ def test_what_leaves_an_mbarrier_arrives_in_one_phase_only():
     assert found(program) == []
 
 
-@pytest.mark.parametrize("program", KEPT, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("program", right("mbarrier"), ids=lambda one: one.name)
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_right_programs_raise_no_alarm(program, cluster):
     assert found(program, cluster=cluster) == []
@@ -120,17 +120,15 @@ def test_what_an_attached_builder_does_not_see_is_not_missed():
     assert k.verify() == ()
 
 
-@pytest.mark.parametrize(
-    ("rule", "program"),
-    [(rule, program) for rule, programs in BROKEN.items() for program in programs],
-    ids=lambda one: one if isinstance(one, str) else one.__name__,
-)
-def test_each_mistake_is_found_at_its_line_and_nothing_else(rule, program):
-    assert found(program) == [rule]
+@pytest.mark.parametrize("program", wrong("mbarrier"), ids=lambda one: one.name)
+def test_each_mistake_is_found_at_its_line_and_nothing_else(program):
+    assert found(program) == [program.rule]
 
 
 def test_every_rule_has_a_program_that_breaks_it():
     of_a_cluster = {
         rule.id for rule in rules_of("isel.protocols.mbarrier.rules") if rule.id.endswith("-in-peer")
     }  # test_cluster_sums.py has theirs
-    assert {rule.id for rule in rules_of("isel.protocols.mbarrier.rules")} == set(BROKEN) | of_a_cluster
+    assert {rule.id for rule in rules_of("isel.protocols.mbarrier.rules")} == {
+        one.rule for one in wrong("mbarrier")
+    } | of_a_cluster

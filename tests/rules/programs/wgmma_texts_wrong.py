@@ -1,6 +1,6 @@
 """Programs that break the WGMMA protocol, in the notation of `tests.support.machine`: `!` marks lines and rules."""
 
-BROKEN = {
+PROGRAMS = {
     "read without a wait": """
         entry
           fence

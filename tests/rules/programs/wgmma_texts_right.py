@@ -1,6 +1,6 @@
 """Programs that keep the WGMMA protocol, in the notation of `tests.support.machine`, by what they are about."""
 
-LEGAL = {
+PROGRAMS = {
     "one region": """
         entry
           write acc

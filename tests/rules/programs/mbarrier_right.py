@@ -5,11 +5,13 @@ from __future__ import annotations
 import nvbackend as nvb
 from nvbackend import f16, i32
 from nvbackend.intrinsics.row.types import u8, u64
+from tests.rules.programs.program import keeps
 
 LAYOUT = nvb.SmemLayout(nvb.Major.K, nvb.SwizzleMode.B128, f16, 64, 64)
 BYTES = 64 * 64 * 2
 
 
+@keeps()
 def one_copy(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1, name="full"), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
@@ -19,6 +21,7 @@ def one_copy(k, a, n):
     k.mbarrier.wait(full, 0)
 
 
+@keeps()
 def a_copy_a_round(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
@@ -32,6 +35,7 @@ def a_copy_a_round(k, a, n):
         k.barrier.sync()
 
 
+@keeps()
 def a_phase_by_the_counter(k, a, n):
     full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
     k.mbarrier.ready()
@@ -43,6 +47,7 @@ def a_phase_by_the_counter(k, a, n):
         k.barrier.sync()
 
 
+@keeps()
 def a_phase_flipped_where_the_index_wraps(k, a, n):
     full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
     k.mbarrier.ready()
@@ -59,6 +64,7 @@ def a_phase_flipped_where_the_index_wraps(k, a, n):
         k.barrier.sync()
 
 
+@keeps()
 def both_parities_in_a_round(k, a, n):
     done = k.mbarrier.array(1, arrivals=256)
     k.mbarrier.ready()
@@ -69,6 +75,7 @@ def both_parities_in_a_round(k, a, n):
         k.mbarrier.wait(done, 1)
 
 
+@keeps()
 def loaded_once_and_waited_for_in_each_round(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
@@ -79,6 +86,7 @@ def loaded_once_and_waited_for_in_each_round(k, a, n):
         k.mbarrier.wait(full, 0)
 
 
+@keeps()
 def every_stage_once(k, a, n):
     full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
     k.mbarrier.ready()
@@ -89,6 +97,7 @@ def every_stage_once(k, a, n):
         k.mbarrier.wait(full + stage, 0)
 
 
+@keeps()
 def two_roles_arrive(k, a, n):
     done = k.mbarrier.array(1, arrivals=129)
     k.mbarrier.ready()
@@ -99,6 +108,7 @@ def two_roles_arrive(k, a, n):
     k.mbarrier.wait(done, 0)
 
 
+@keeps()
 def several_arrivals_for_one_phase(k, a, n):
     done = k.mbarrier.array(1, arrivals=8)
     k.mbarrier.ready()
@@ -107,6 +117,7 @@ def several_arrivals_for_one_phase(k, a, n):
     k.mbarrier.wait(done, 0)
 
 
+@keeps()
 def bytes_of_a_loop(k, a, n):
     full, tiles = k.mbarrier.array(1, arrivals=1), k.shared_tiles(LAYOUT, 4)
     k.mbarrier.ready()
@@ -117,6 +128,7 @@ def bytes_of_a_loop(k, a, n):
     k.mbarrier.wait(full, 0)
 
 
+@keeps()
 def used_by_the_thread_that_initialises_it(k, a, n):
     done = k.shared(u64, 1, align=8)
     with k.if_(k.thread_id() == 0):
@@ -125,6 +137,7 @@ def used_by_the_thread_that_initialises_it(k, a, n):
         k.mbarrier.wait(done, 0)
 
 
+@keeps()
 def fenced_for_the_async_proxy_alone(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.fence.proxy_async()
@@ -135,6 +148,7 @@ def fenced_for_the_async_proxy_alone(k, a, n):
     k.mbarrier.wait(full, 0)
 
 
+@keeps()
 def memory_that_is_a_barrier_for_a_while(k, a, n):
     memory = k.shared(u8, 64, align=8)
     memory.cast(i32)[k.thread_id() % 16] = 1
@@ -148,12 +162,14 @@ def memory_that_is_a_barrier_for_a_while(k, a, n):
         k.mbarrier.wait(barrier, 0)
 
 
+@keeps()
 def barrier_of_the_caller(k, a, n):
     full = k.shared_address(n.to(nvb.u32), u64, 8, window="cta")
     k.mbarrier.arrive(full)
     k.mbarrier.wait(full, 0)
 
 
+@keeps()
 def once_under_a_condition(k, a, n):
     done = k.mbarrier.array(1, arrivals=1)
     k.mbarrier.ready()
@@ -163,6 +179,7 @@ def once_under_a_condition(k, a, n):
         k.mbarrier.arrive(done)
 
 
+@keeps()
 def waited_for_a_round_later(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
@@ -178,6 +195,7 @@ def waited_for_a_round_later(k, a, n):
         phase ^= 1
 
 
+@keeps()
 def a_parity_that_another_loop_has_left_behind(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
@@ -191,6 +209,7 @@ def a_parity_that_another_loop_has_left_behind(k, a, n):
     tile.address.cast(u64)[0]
 
 
+@keeps()
 def emptied_before_it_is_filled(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     k.mbarrier.ready()
@@ -204,6 +223,7 @@ def emptied_before_it_is_filled(k, a, n):
         phase ^= 1
 
 
+@keeps()
 def two_roles_by_turns(k, a, n):
     mine, yours = k.mbarrier.array(1, arrivals=128), k.mbarrier.array(1, arrivals=128)
     k.mbarrier.ready()
@@ -215,6 +235,7 @@ def two_roles_by_turns(k, a, n):
         k.mbarrier.arrive(yours)
 
 
+@keeps()
 def only_later_rounds_wait_for_the_release(k, a, n):
     full, tile = k.mbarrier.array(1, arrivals=1), k.shared_tile(LAYOUT)
     empty, phase = k.mbarrier.array(1, arrivals=128), k.var(0)
@@ -231,6 +252,7 @@ def only_later_rounds_wait_for_the_release(k, a, n):
         phase ^= 1
 
 
+@keeps()
 def all_stages_are_given_back_first(k, a, n):
     full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
     empty = k.mbarrier.array(4, arrivals=128)
@@ -247,6 +269,7 @@ def all_stages_are_given_back_first(k, a, n):
             k.mbarrier.arrive(empty + step % 4)
 
 
+@keeps()
 def several_rounds_arrive_for_one_phase(k, a, n):
     done = k.mbarrier.array(1, arrivals=512)
     k.mbarrier.ready()
@@ -256,6 +279,7 @@ def several_rounds_arrive_for_one_phase(k, a, n):
     k.mbarrier.arrive(done)
 
 
+@keeps()
 def each_warpgroup_arrives_at_the_others(k, a, n):
     order = k.mbarrier.array(2, arrivals=128)
     k.mbarrier.ready()
@@ -267,6 +291,7 @@ def each_warpgroup_arrives_at_the_others(k, a, n):
         phase ^= 1
 
 
+@keeps()
 def each_warpgroup_walks_a_ring_from_a_place_of_its_own(k, a, n):
     full, tiles = k.mbarrier.array(4, arrivals=1), k.shared_tiles(LAYOUT, 4)
     k.mbarrier.ready()
@@ -279,31 +304,3 @@ def each_warpgroup_walks_a_ring_from_a_place_of_its_own(k, a, n):
         k.mbarrier.wait(full + stage, phase)
         k.barrier.sync()
         turn += 2
-
-
-KEPT = [
-    each_warpgroup_arrives_at_the_others,
-    each_warpgroup_walks_a_ring_from_a_place_of_its_own,
-    two_roles_by_turns,
-    only_later_rounds_wait_for_the_release,
-    all_stages_are_given_back_first,
-    several_rounds_arrive_for_one_phase,
-    one_copy,
-    a_copy_a_round,
-    a_phase_by_the_counter,
-    a_phase_flipped_where_the_index_wraps,
-    both_parities_in_a_round,
-    loaded_once_and_waited_for_in_each_round,
-    every_stage_once,
-    two_roles_arrive,
-    several_arrivals_for_one_phase,
-    bytes_of_a_loop,
-    used_by_the_thread_that_initialises_it,
-    fenced_for_the_async_proxy_alone,
-    memory_that_is_a_barrier_for_a_while,
-    barrier_of_the_caller,
-    once_under_a_condition,
-    waited_for_a_round_later,
-    a_parity_that_another_loop_has_left_behind,
-    emptied_before_it_is_filled,
-]
