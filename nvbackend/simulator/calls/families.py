@@ -12,6 +12,7 @@ _MODULES = {
     "tensor.mma": ("mma",),
     "tensor.wmma": ("wmma",),
     "tensor.wgmma": ("wgmma",),
+    "tensor.tcgen05": ("tcgen05",),
     "memory": ("ld", "ldu", "st", "prefetch", "prefetchu", "discard", "applypriority", "createpolicy"),
     "atomics": ("atom", "red"),
     "barrier": ("bar", "barrier"),

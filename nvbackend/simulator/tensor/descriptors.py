@@ -90,6 +90,16 @@ def codes_of(data: Array, bits: int) -> Array:
     return codes.reshape(*data.shape[:-1], -1)
 
 
+def in_bytes(data: Array, bits: int) -> Array:
+    """Pieces of 16 bytes with 16 elements of 8 bits; of 6 or 4 bits packed, with padding behind them, they get the low
+    bits of a byte each."""
+    if bits == 8:
+        return data
+    flat = np.unpackbits(data[..., : 2 * bits], axis=-1, bitorder="little")
+    codes = flat.reshape(*data.shape[:-1], CHUNK, bits)
+    return np.packbits(codes, axis=-1, bitorder="little")[..., 0]
+
+
 def _offsets(word: int) -> tuple[int, int, int, int]:
     """Start, leading and stride offset in bytes, and the base offset."""
     start, leading, stride = ((word >> at & _FIELD) * CHUNK for at in (0, 16, 32))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.simulator.tensor.descriptors import in_bytes
 from nvbackend.simulator.tensor.fragments import WARP
 
 Array = NDArray[Any]
@@ -52,7 +53,7 @@ class MatrixMove:
 
     def load(self, data: Array) -> Array:
         """The registers (registers, 32 warps) of the rows (warps, rows, 16) of uint8."""
-        rows = _decompressed(data, self.bits)
+        rows = in_bytes(data, self.bits)
         found = rows.reshape(len(rows), -1)[:, self._sources]
         words = np.ascontiguousarray(found).view(np.uint32)[..., 0]
         return words.transpose(1, 0, 2).reshape(self.registers, -1)
@@ -96,15 +97,6 @@ def _places(shape: str, transposed: bool) -> Any:
     if shape == "m16n8":
         return (lambda _: 2 * thread + low), (lambda _: group + 8 * half)
     return (lambda _: group + 0 * byte), (lambda _: 4 * thread + byte)
-
-
-def _decompressed(data: Array, bits: int) -> Array:
-    """Rows of 16 bytes, from 16 elements of `bits` bits and padding behind them. The element is in the low bits."""
-    if bits == 8:
-        return data
-    flat = np.unpackbits(data[..., : 2 * bits], axis=-1, bitorder="little")
-    elements = flat.reshape(*data.shape[:-1], ROW, bits)
-    return np.packbits(elements, axis=-1, bitorder="little")[..., 0]
 
 
 def transposed(registers: Array) -> Array:
