@@ -32,7 +32,14 @@ def main() -> int:
         a, b = (torch.randn(rows, k, device="cuda", dtype=torch.float16) for rows in (m, n))
         ours, theirs = (torch.full((m, n), float("nan"), device="cuda", dtype=torch.float16) for _ in range(2))
         stream = torch.cuda.current_stream()
-        launch = loaded.prepare(hopper_gemm.grid(m, n), a, b, ours, *hopper_gemm.extents(m, n, k), stream=stream)
+        launch = loaded.prepare(
+            hopper_gemm.grid(m, n, loaded.device.limits.multiprocessors),
+            a,
+            b,
+            ours,
+            *hopper_gemm.extents(m, n, k),
+            stream=stream,
+        )
         transposed = b.T
         timings = nvb.runtime.time_launches(
             {"cuBLAS": lambda a=a, b=transposed, c=theirs: torch.matmul(a, b, out=c), "nvbackend": launch.run},

@@ -1,7 +1,7 @@
 """C = A @ B^T in f16 on Hopper: TMA fills a ring, one warpgroup produces, two multiply with WGMMA, TMA stores.
 
-Run it as it is: it builds and verifies the kernel, prints what was built, and where there is a GPU multiplies random
-matrices and compares them with NumPy.
+Run it as it is: it builds and verifies the kernel, prints what was built, multiplies random matrices (on a machine
+without a GPU in the simulator), and compares them with NumPy.
 """
 
 from __future__ import annotations
@@ -61,15 +61,13 @@ def gemm(k: nvb.KernelBuilder, a: A, b: B, c: C, tiles_m: i32, tiles_n: i32, ste
 def launch(loaded: nvb.runtime.LoadedKernel, a: Any, b: Any, c: Any) -> None:
     """Start the kernel on A (M x K), B (N x K) and C (M x N)."""
     (m, k), n = a.shape, b.shape[0]
-    loaded.launch(grid(m, n), a, b, c, *extents(m, n, k))
+    loaded.launch(grid(m, n, loaded.device.limits.multiprocessors), a, b, c, *extents(m, n, k))
 
 
-def grid(m: int, n: int) -> int:
+def grid(m: int, n: int, multiprocessors: int) -> int:
     """CTAs to launch: one an SM, in whole clusters, and no more than there are tiles."""
-    from numba import cuda
-
     tiles = -(-m // (TILE_M * CLUSTER)) * CLUSTER * -(-n // TILE_N)
-    return min(tiles, cuda.get_current_device().MULTIPROCESSOR_COUNT // CLUSTER * CLUSTER)
+    return min(tiles, multiprocessors // CLUSTER * CLUSTER)
 
 
 def extents(m: int, n: int, k: int) -> tuple[int, int, int]:

@@ -1,4 +1,7 @@
-"""What the program of every sample does: build, print what was built, multiply on the GPU, compare with NumPy."""
+"""What the program of every sample does: build, print what was built, multiply, compare with NumPy.
+
+It multiplies on the GPU; without one that runs the kernel, or with `--simulate`, in the simulator.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ import nvbackend as nvb
 Matrix = tuple[Any, Any]
 """A random matrix as the kernel reads it, an array or a tuple of them, and its elements in float32."""
 
+ON_THE_GPU, IN_THE_SIMULATOR = (4096, 4096, 4096), (512, 512, 256)
+"""M, N and K where nothing else is asked for."""
 TOLERANCE = 2**-10
 """Half a unit in the last place of f16, and the order of a float32 sum."""
 
@@ -43,44 +48,65 @@ def main(
     matrix: Callable[[Any, int, int], Matrix] = f16_matrix,
     result: str = "float16",
 ) -> int:
-    """The program's exit status: 0 where the numbers are right or the machine has no GPU.
+    """The program's exit status: 0 where the numbers are right.
 
-    `launch(loaded, a, b, c)` starts the kernel on the GPU's arrays; M, N and K must be multiples of `tile`. `matrix`
+    `launch(loaded, a, b, c)` starts the kernel on the device's arrays; M, N and K must be multiples of `tile`. `matrix`
     makes A and B (K columns each), `result` is NumPy's name of C's type.
     """
-    size, show = _arguments(description, tile)
-    target, reason = _target(kernel)
+    chosen = _arguments(description, tile)
+    target, reason = (None, "--simulate asks for it") if chosen.simulate else _target(kernel)
     compiled = kernel.compile(target=target)
     print(compiled.report())
-    if show:
-        print(compiled.sass() if show == "sass" else getattr(compiled, show))
-    if reason is not None:
-        print(f"not launched: {reason}")
-        return 0
-    return _multiply(compiled, launch, size, matrix, result)
+    if chosen.show:
+        print(compiled.sass() if chosen.show == "sass" else getattr(compiled, chosen.show))
+    size = chosen.size or (ON_THE_GPU if reason is None else IN_THE_SIMULATOR)
+    return _multiply(compiled, launch, size, matrix, result, reason)
 
 
 def compare(kernel: nvb.KernelDefinition, grid: int | tuple[int, ...], *arguments: Any, expected: Any) -> None:
-    """Build, verify and assemble the kernel; on its GPU, launch it and compare its output with `expected`.
+    """Build and verify the kernel, launch it on its GPU or in the simulator, and compare its output with `expected`.
 
     `arguments` are numbers, NumPy arrays, and `...` for the output. Raises AssertionError where the numbers differ.
     """
+    import numpy as np
+
     target, reason = _target(kernel)
     compiled = kernel.compile(target=target)
-    if reason is not None:
-        print(f"{compiled.name}: assembled, and not launched: {reason}")
-        return
-    import numpy as np
-    from numba import cuda
-
-    output = cuda.to_device(np.zeros_like(expected, order="C"))
-    loaded = nvb.runtime.load(compiled)
-    given = (output if one is ... else _on_gpu(one) if isinstance(one, np.ndarray) else one for one in arguments)
+    device = _Device(reason)
+    output = device.array(np.zeros_like(expected, order="C"))
+    loaded = device.load(compiled)
+    given = (output if one is ... else device.array(one) if isinstance(one, np.ndarray) else one for one in arguments)
     loaded.launch(grid, *given)
     loaded.synchronize()
-    error = _error(output.copy_to_host(), expected)
+    error = _error(device.numbers(output), expected)
     assert error < TOLERANCE, f"{compiled.name} DIFFERS from NumPy, by {error:.1e} of the largest value"
-    print(f"{compiled.name}: equal to NumPy")
+    print(f"{compiled.name}{device.told}: equal to NumPy")
+
+
+class _Device:
+    """The GPU, or the simulator where there is a reason for it."""
+
+    def __init__(self, reason: str | None) -> None:
+        self._simulates = reason is not None
+        self.told = f", in the simulator ({reason})" if reason is not None else ""
+
+    def load(self, compiled: nvb.CompiledKernel) -> nvb.runtime.LoadedKernel:
+        """The kernel, ready to launch."""
+        return nvb.runtime.load(compiled, device="simulator" if self._simulates else "gpu")
+
+    def array(self, given: Any) -> Any:
+        """NumPy's array as the kernel takes it; of a tuple, each."""
+        if isinstance(given, tuple):
+            return tuple(map(self.array, given))
+        if self._simulates:
+            return given
+        from numba import cuda
+
+        return cuda.to_device(given)
+
+    def numbers(self, array: Any) -> Any:
+        """NumPy's array of one that the kernel has written."""
+        return array if self._simulates else array.copy_to_host()
 
 
 def _error(result: Any, expected: Any) -> float:
@@ -90,18 +116,22 @@ def _error(result: Any, expected: Any) -> float:
     return float(np.abs(result - expected).max() / np.abs(expected).max())
 
 
-def _arguments(description: str | None, tile: Sequence[int]) -> tuple[tuple[int, ...], str | None]:
-    """M, N and K, and the form to print."""
+def _arguments(description: str | None, tile: Sequence[int]) -> argparse.Namespace:
+    """`size` (M, N and K, or none), `show` (the form to print) and `simulate`."""
     arguments = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("size", type=int, nargs="*", default=(4096, 4096, 4096), help="M N K (default 4096 each)")
+    sizes = f"{ON_THE_GPU[0]} each, {' '.join(map(str, IN_THE_SIMULATOR))} in the simulator"
+    arguments.add_argument("size", type=int, nargs="*", help=f"M N K (default {sizes})")
     arguments.add_argument("--show", choices=["machine", "ir", "ptx", "sass"], help="print this form of the kernel")
+    arguments.add_argument("--simulate", action="store_true", help="run in the simulator, also where there is a GPU")
     chosen = arguments.parse_args()
+    if not chosen.size:
+        return chosen
     if len(chosen.size) != len(tile):
         arguments.error(f"M N K are {len(tile)} numbers, not {len(chosen.size)}")
     for name, extent, unit in zip("MNK", chosen.size, tile, strict=True):
         if extent < 1 or extent % unit:
             arguments.error(f"{name} = {extent} is not a multiple of {unit}, which the kernel needs")
-    return tuple(chosen.size), chosen.show
+    return chosen
 
 
 def _target(kernel: nvb.KernelDefinition) -> tuple[str | None, str | None]:
@@ -126,28 +156,29 @@ def _multiply(
     size: Sequence[int],
     matrix: Callable[[Any, int, int], Matrix],
     result: str,
+    reason: str | None,
 ) -> int:
-    """Multiply random matrices on the GPU and compare with NumPy, which accumulates in float32 like the kernel."""
+    """Multiply random matrices and compare with NumPy, which accumulates in float32 like the kernel."""
     import numpy as np
-    from numba import cuda
 
+    device = _Device(reason)
     m, n, k = size
     random = np.random.default_rng(0)
     (a, a_values), (b, b_values) = (matrix(random, rows, k) for rows in (m, n))
-    c = cuda.device_array((m, n), result)
-    loaded = nvb.runtime.load(compiled)
-    launch(loaded, *(_on_gpu(one) for one in (a, b)), c)
+    c = device.array(np.zeros((m, n), result))
+    try:
+        loaded = device.load(compiled)
+    except nvb.DiagnosticError as raised:
+        if any(one.rule_id != "simulator.unknown" for one in raised.diagnostics):
+            raise
+        print(f"not launched: {reason}, and {raised.diagnostics[0].message}")
+        return 0
+    launch(loaded, device.array(a), device.array(b), c)
     loaded.synchronize()
 
     expected = a_values @ b_values.T
-    error = _error(c.copy_to_host(), expected)
+    error = _error(device.numbers(c), expected)
     right = error < TOLERANCE
     verdict = "equal to" if right else "DIFFERS from"
-    print(f"{m}x{n}x{k}: {verdict} NumPy, largest error {error:.1e} of the largest value")
+    print(f"{m}x{n}x{k}{device.told}: {verdict} NumPy, largest error {error:.1e} of the largest value")
     return 0 if right else 1
-
-
-def _on_gpu(matrix: Any) -> Any:
-    from numba import cuda
-
-    return tuple(map(cuda.to_device, matrix)) if isinstance(matrix, tuple) else cuda.to_device(matrix)

@@ -16,13 +16,14 @@ _PORTABLE_CLUSTER = 8
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
     """The facts of a device that the launch checks need: ordinal, name, compute capability, threads a CTA, bytes of
-    shared memory a CTA (with the opt-in above 48 KB)."""
+    shared memory a CTA (with the opt-in above 48 KB), multiprocessors."""
 
     ordinal: int
     name: str
     capability: tuple[int, int]
     threads: int
     shared_bytes: int
+    multiprocessors: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class CudaDevice:
             capability=(self._attribute("COMPUTE_CAPABILITY_MAJOR"), self._attribute("COMPUTE_CAPABILITY_MINOR")),
             threads=self._attribute("MAX_THREADS_PER_BLOCK"),
             shared_bytes=self._attribute("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+            multiprocessors=self._attribute("MULTIPROCESSOR_COUNT"),
         )
 
     def _attribute(self, name: str) -> int:

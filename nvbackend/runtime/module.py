@@ -200,8 +200,7 @@ def _chosen(device: Device | str | None, signature: Signature, target: Target) -
             say_where(signature.name, reason)
             device = SIMULATOR
     if device == SIMULATOR:
-        major, minor = divmod(target.number, 10)
-        return SimulatedDevice((major, minor))
+        return SimulatedDevice(target)
     if device is None or device == GPU:
         return CudaDevice()
     return device if not isinstance(device, str) else DEVICE_NAME.fail(given=device)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
+from nvbackend.isel.target.target import Target
 from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
@@ -25,8 +26,12 @@ _ALIGNED = 256
 class SimulatedDevice:
     """The simulator as a device: it loads PTX, and its launches return when the kernel has run."""
 
-    def __init__(self, capability: tuple[int, int], name: str = "the simulator") -> None:
-        self.limits = DeviceLimits(0, name, capability, _THREADS, _SHARED_BYTES)
+    def __init__(self, target: Target) -> None:
+        from nvbackend.simulator import multiprocessors
+
+        major, minor = divmod(target.number, 10)
+        count = multiprocessors(str(target))
+        self.limits = DeviceLimits(0, "the simulator", (major, minor), _THREADS, _SHARED_BYTES, count)
         self.notes: dict[str, Any] = {}
 
     def load(self, name: str, image: bytes | str) -> SimulatedModule:

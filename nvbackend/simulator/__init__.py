@@ -1,5 +1,6 @@
 """Runs PTX text without a GPU: the same launch, the same arrays, and checks that the hardware does not make."""
 
+from nvbackend.simulator.machine.specials import multiprocessors
 from nvbackend.simulator.simulator import Report, SimulatedModule, Simulator
 
-__all__ = ["Report", "SimulatedModule", "Simulator"]
+__all__ = ["Report", "SimulatedModule", "Simulator", "multiprocessors"]

@@ -23,7 +23,13 @@ def multiply(gemm, a, b):
 
     (m, k), n = a.shape, b.shape[0]
     c = cuda.to_device(np.full((m, n), np.nan, np.float16))
-    gemm.launch(hopper_gemm.grid(m, n), cuda.to_device(a), cuda.to_device(b), c, *hopper_gemm.extents(m, n, k))
+    gemm.launch(
+        hopper_gemm.grid(m, n, gemm.device.limits.multiprocessors),
+        cuda.to_device(a),
+        cuda.to_device(b),
+        c,
+        *hopper_gemm.extents(m, n, k),
+    )
     gemm.synchronize()
     return c.copy_to_host()
 

@@ -43,9 +43,9 @@ def test_the_stand_in_takes_what_cuda_core_takes() -> None:
 
 
 def test_the_limits_are_asked_of_the_current_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = {1: 768, 8: 11111, 75: 12, 76: 3, 97: 101376}
+    limits = {1: 768, 8: 11111, 16: 77, 75: 12, 76: 3, 97: 101376}
     installed(monkeypatch, ordinal=3, name=b"some GPU", limits=limits)
-    assert CudaDevice().limits == DeviceLimits(3, "some GPU", (12, 3), 768, 101376)
+    assert CudaDevice().limits == DeviceLimits(3, "some GPU", (12, 3), 768, 101376, 77)
     installed(monkeypatch, name="a name as text")
     assert CudaDevice().limits.name == "a name as text"
 

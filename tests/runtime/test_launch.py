@@ -214,7 +214,7 @@ def test_bad_tensor_map_parameter_is_found_when_loading() -> None:
 def test_architectures(target: str, capability: tuple[int, int], expected: bool) -> None:
     parsed = Target.parse(target)
     assert runs_on(parsed, capability) == expected
-    device = FakeDevice(limits=DeviceLimits(0, "other", capability, 1024, 232448))
+    device = FakeDevice(limits=DeviceLimits(0, "other", capability, 1024, 232448, 132))
     found = rules(lambda: runtime.load(FakeCompiled(signature(), target=parsed), device=device))
     assert found == ([] if expected else ["launch.architecture"])
 
@@ -222,7 +222,7 @@ def test_architectures(target: str, capability: tuple[int, int], expected: bool)
 def test_plain_ptx_runs_on_later_chips() -> None:
     for target, expected in (("sm_75", True), ("sm_90", True), ("sm_90a", False), ("sm_100f", True), ("sm_120", False)):
         assert runs_on(Target.parse(target), (10, 3), as_ptx=True) == expected
-    device = FakeDevice(limits=DeviceLimits(0, "other", (10, 0), 1024, 232448))
+    device = FakeDevice(limits=DeviceLimits(0, "other", (10, 0), 1024, 232448, 132))
     kernel = FakeCompiled(signature(), target=Target.parse("sm_80"), cubin=None)
     assert not rules(lambda: runtime.load(kernel, device=device))
 

@@ -77,15 +77,14 @@ def test_the_same_program_gives_the_same_ptx_in_every_process(compiled):
         assert run.stdout == compiled.ptx
 
 
-def test_the_program_says_what_it_built_and_that_there_is_no_gpu():
-    if nvb.runtime.gpu_available():
-        pytest.skip("there is a GPU: tests/gpu runs the kernel")
-    run = run_sample()
+def test_the_program_says_what_it_built_and_that_its_numbers_are_right():
+    run = run_sample("256", "256", "64", "--simulate")
     assert run.returncode == 0, run.stderr
     assert run.stderr == ""
     for text in ("wgmma.mma_async", "registers", "shared memory", "cubin", "assemble", "together"):
         assert text in run.stdout
-    assert run.stdout.splitlines()[-1].startswith("not launched: ")
+    last = "256x256x64, in the simulator (--simulate asks for it): equal to NumPy"
+    assert run.stdout.splitlines()[-1].startswith(last)
 
 
 @pytest.mark.parametrize("form", ["machine", "ir", "ptx", "sass"])

@@ -33,6 +33,7 @@ class CUresult(enum.IntEnum):
 class CUdevice_attribute(enum.IntEnum):
     CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK = 8
+    CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
     CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97
@@ -99,7 +100,7 @@ class FakeCuda:
 
     ordinal: int = 0
     name: Any = b"fake H200"
-    limits: dict[int, int] = field(default_factory=lambda: {1: 1024, 8: 49152, 75: 9, 76: 0, 97: 232448})
+    limits: dict[int, int] = field(default_factory=lambda: {1: 1024, 8: 49152, 16: 132, 75: 9, 76: 0, 97: 232448})
     threads: int = 1024
     static_bytes: int = 0
     memory: dict[int, int] = field(default_factory=dict)

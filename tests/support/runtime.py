@@ -57,7 +57,7 @@ class FakeCompiled:
 class FakeDevice:
     """A device that records what it is told. `failure` is raised by the next call that `failing` names."""
 
-    limits: DeviceLimits = field(default_factory=lambda: DeviceLimits(0, "fake H200", (9, 0), 1024, 232448))
+    limits: DeviceLimits = field(default_factory=lambda: DeviceLimits(0, "fake H200", (9, 0), 1024, 232448, 132))
     kernel: KernelLimits = field(default_factory=lambda: KernelLimits(1024, 0))
     notes: dict[str, Any] = field(default_factory=dict)
     owners: dict[int, int | None] = field(default_factory=dict)
