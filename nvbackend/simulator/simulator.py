@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nvbackend.diagnostics import gather, raise_all, user_facing
+from nvbackend.diagnostics import DiagnosticError, gather, raise_all, user_facing
 from nvbackend.ptx import Module, parse, resolve
 from nvbackend.simulator import scalar
 from nvbackend.simulator.arguments import Binder
 from nvbackend.simulator.calls import families
+from nvbackend.simulator.checks import ORDER, watchers
 from nvbackend.simulator.events import Observer
 from nvbackend.simulator.machine.compiling import Compile
 from nvbackend.simulator.machine.wave import Dim, Launch, Wave
@@ -119,14 +120,13 @@ class SimulatedModule:
         program = self._programs[name]
         launch, heaps = self._prepare(program, _dim(grid), _dim(block), cluster, shared, seed, args)
         report = Report(name)
-        watching = list(observers)
         total = launch.clusters[0] * launch.clusters[1] * launch.clusters[2]
         each = _clusters_of_a_wave(program, launch)
         for first in range(0, total, each):
-            wave = _wave(program, launch, range(first, min(first + each, total)), heaps, watching, checks=checks)
+            clusters = range(first, min(first + each, total))
+            wave = _wave(program, launch, clusters, heaps, list(observers), checks=checks)
             scheduler = Scheduler(program, wave)
-            with np.errstate(all="ignore"):
-                scheduler.run()
+            _run(scheduler, wave.memory.failures)
             _count(report, program, scheduler, wave)
         return report
 
@@ -172,6 +172,18 @@ class SimulatedModule:
         LAUNCH.fail(kernel=program.kernel, problem=problem, advice=advice)
 
 
+def _run(scheduler: Scheduler, failures: Failures) -> None:
+    """Run a wave to its end. A read of what nothing wrote is told last: a mistake of order may say why it was."""
+    try:
+        with np.errstate(all="ignore"):
+            scheduler.run()
+    except DiagnosticError as error:
+        if not all(one.rule in ORDER for one in error.diagnostics):
+            failures.raise_held(error)
+        raise
+    failures.raise_held()
+
+
 def _dim(given: Sequence[int] | int) -> Dim:
     extents = (given,) if isinstance(given, int) else tuple(given)
     x, y, z = (*extents, 1, 1, 1)[:3]
@@ -199,6 +211,8 @@ def _wave(
     failures = Failures()
     memory = Memory(heaps, shared, local, failures, observers)
     wave = Wave(launch, clusters, memory, observers)
+    if checks:
+        observers += watchers(wave)
     failures.named = wave.thread_name
     wave.registers = [initial(wave) for initial in program.slots.initial]
     return wave

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics import Diagnostic, DiagnosticError, raise_all
 from nvbackend.simulator.events import Addresses, By
 from nvbackend.simulator.memory.allocations import Misfit
 from nvbackend.simulator.rules import BOUNDS, MISALIGNED, READ_ONLY, UNWRITTEN
@@ -19,6 +20,12 @@ class Failures:
     def __init__(self) -> None:
         self.named: Callable[[int], str] = str
         """The name of a thread of the wave."""
+        self.held: Diagnostic | None = None
+        """The first read of what nothing wrote."""
+
+    def raise_held(self, after: DiagnosticError | None = None) -> None:
+        """Raise what is held, with what ended the run."""
+        raise_all([*([self.held] if self.held is not None else []), *(after.diagnostics if after is not None else [])])
 
     def access(self, by: By, does: str, space: str, addresses: Addresses, size: int, misfit: Misfit) -> NoReturn:
         """An address outside of every allocation or window, or misaligned."""
@@ -27,9 +34,10 @@ class Failures:
             MISALIGNED.fail(at=by.site.location, does=does, **values)
         BOUNDS.fail(at=by.site.location, does=does, problem=misfit.problem, **values)
 
-    def unwritten(self, by: By, space: str, addresses: Addresses, size: int, wrong: NDArray[np.bool_]) -> NoReturn:
-        """A read of what nothing wrote."""
-        UNWRITTEN.fail(at=by.site.location, **self._values(by, space, addresses, size, wrong))
+    def unwritten(self, by: By, space: str, addresses: Addresses, size: int, wrong: NDArray[np.bool_]) -> None:
+        """A read of what nothing wrote: it gets zeros, and is told when the run ends, if nothing says why."""
+        if self.held is None:
+            self.held = UNWRITTEN.diagnose(at=by.site.location, **self._values(by, space, addresses, size, wrong))
 
     def read_only(self, by: By, space: str, addresses: Addresses, size: int, name: str) -> NoReturn:
         """A write to what is constant."""

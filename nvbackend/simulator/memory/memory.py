@@ -33,7 +33,7 @@ class Memory:
         """Of global memory, constants and parameters."""
         self.shared = shared
         self.local = local
-        self._failures = failures
+        self.failures = failures
         self._observers = observers
         self._last: Allocation | None = None
         self.changes = 0
@@ -51,9 +51,9 @@ class Memory:
             words = private.store.words(size).take(places, axis=0)
             unwritten = private.unwritten(places, size)
         except Misfit as misfit:
-            self._failures.access(by, "reads", space, addresses, size, misfit)
+            self.failures.access(by, "reads", space, addresses, size, misfit)
         if unwritten is not None:
-            self._failures.unwritten(by, space, addresses, size, unwritten)
+            self.failures.unwritten(by, space, addresses, size, unwritten)
         if self._observers:
             self._tell_private(by, "read", space, addresses, size)
         return words
@@ -72,7 +72,7 @@ class Memory:
             try:
                 places = private.words(by.threads, addresses, size, own=space in _OWN)
             except Misfit as misfit:
-                self._failures.access(by, "writes", space, addresses, size, misfit)
+                self.failures.access(by, "writes", space, addresses, size, misfit)
             private.store.words(size)[places] = words
             private.mark(places, size)
             if self._observers:
@@ -123,7 +123,7 @@ class Memory:
             self.shared.words(by.threads, addresses, 1, own=space in _OWN)
             return self.shared.locate(by.threads, addresses, own=space in _OWN)
         except Misfit as misfit:
-            self._failures.access(by, "names", space or "shared", addresses, 1, misfit)
+            self.failures.access(by, "names", space or "shared", addresses, 1, misfit)
 
     def _load_heap(self, by: By, space: str, addresses: Addresses, size: int) -> Words:
         allocation = self._allocation(addresses)
@@ -155,7 +155,7 @@ class Memory:
                 self._store_heap(_part_of(by, part), space, addresses[part], words[part], size, kind)
             return
         if not allocation.is_writable:
-            self._failures.read_only(by, space or "global", addresses, size, allocation.name)
+            self.failures.read_only(by, space or "global", addresses, size, allocation.name)
         target[index] = words
         if self._observers:
             self._tell(by, kind, space or "global", addresses, size, None)
@@ -176,7 +176,7 @@ class Memory:
             else:
                 by_allocation.setdefault(allocation.base, []).append(place)
         if wrong.any() or not len(addresses):
-            self._failures.access(by, does, space or "generic", addresses, size, Misfit(wrong, problem))
+            self.failures.access(by, does, space or "generic", addresses, size, Misfit(wrong, problem))
         return [np.array(part, np.int64) for part in by_allocation.values()]
 
     def _load_generic(self, by: By, addresses: Addresses, size: int) -> Words:
@@ -208,6 +208,10 @@ class Memory:
 
     def _private(self, space: str) -> Private:
         return self.local if space == "local" else self.shared
+
+    def allocation(self, address: int) -> Allocation | None:
+        """The allocation of global memory, constants or parameters at an address, or the nearest below it."""
+        return self._at(address)
 
     def _allocation(self, addresses: Addresses) -> Allocation | None:
         return self._at(int(addresses[0])) if len(addresses) else None

@@ -37,6 +37,7 @@ class Mbarriers:
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
         self._objects: dict[tuple[int, int], Mbarrier] = {}
+        self._words = np.zeros((wave.cta_count, (wave.memory.shared.shape.size >> 3) + 2), bool)
         self._ended: set[tuple[int, int]] = set()
         self._waits: NDArray[np.int64] = np.full(wave.size, -1, np.int64)
         """The place that each thread waits at, as CTA times 2^32 plus offset."""
@@ -55,6 +56,7 @@ class Mbarriers:
                 self._fail(rules.MBARRIER_DOUBLE_INIT, by, lane, place, state=known)
             try:
                 self._objects[place] = made(count)
+                self._words[place[0], place[1] >> 3] = True
             except MbarrierFault as fault:
                 self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
 
@@ -66,6 +68,7 @@ class Mbarriers:
             if waiting:
                 self._fail(rules.MBARRIER_WAITED_ON, by, lane, place, state=known, waiting=f"{waiting} threads")
             del self._objects[place]
+            self._words[place[0], place[1] >> 3] = False
             self._ended.add(place)
 
     def arrive(
@@ -112,6 +115,11 @@ class Mbarriers:
                 known.complete(count) if completed else known.expect(count)
             except MbarrierFault as fault:
                 self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
+
+    def must_exist(self, by: By, places: Places) -> None:
+        """Each place has an mbarrier, which an operation will be told to. Raises mbarrier.uninitialised."""
+        for place, here in _groups(places):
+            self._at(by, int(here[0]), place)
 
     def await_more(self, by: By, places: Places) -> None:
         """One more arrival is pending at each place. Raises mbarrier.uninitialised, mbarrier.arrivals."""
@@ -160,6 +168,10 @@ class Mbarriers:
     def text(self, places: Places) -> str:
         """The states of the places, for the report of a deadlock."""
         return "; ".join(f"{self.name(place)}: {self._objects.get(place)}" for place, _ in _groups(places))
+
+    def words(self) -> NDArray[np.bool_] | None:
+        """Which 8 bytes of each CTA's shared memory are an mbarrier, (CTAs, words); None where none is."""
+        return self._words if self._objects else None
 
     def get(self, cta: int, offset: int) -> Mbarrier | None:
         """The object at a place."""

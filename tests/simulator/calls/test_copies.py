@@ -94,6 +94,8 @@ def test_a_box_is_stored_and_its_edges_are_cut(reads):
 shl.b32 %r3, %r0, 2; add.u32 %r4, %r3, %r1; cvt.rn.f32.u32 %f1, %r0; st.shared.f32 [%r4], %f1;
 fence.proxy.async.shared::cta; bar.sync 0;
 @%p0 cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd0, {{4, 1}}], [%r1];
+@%p0 cp.async.bulk.commit_group;
+@%p0 cp.async.bulk.wait_group 0;
 @%p0 cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%rd0, {{4, 1}}], [%r1];
 @%p0 cp.async.bulk.commit_group;
 @%p0 cp.async.bulk.wait_group{reads} 0;

@@ -129,7 +129,7 @@ def test_atomics_on_few_places(operation: str, space: str) -> None:
     body = f"""mov.u64 %rd6, box; {generic}
         setp.ge.u32 %p2, %r0, 4; @%p2 bra GO;
         mul.wide.u32 %rd8, %r0, 4; add.s64 %rd8, %rd6, %rd8; st{dot}.u32 [%rd8], 5;
-        GO: and.b32 %r2, %r0, 3; mul.wide.u32 %rd7, %r2, 4; add.s64 %rd6, %rd6, %rd7;
+        GO: bar.sync 0; and.b32 %r2, %r0, 3; mul.wide.u32 %rd7, %r2, 4; add.s64 %rd6, %rd6, %rd7;
         atom{dot}.{operation} %r9, [%rd6], %r1;"""
     run(body, values, out)
     places, expected = [5] * 4, []

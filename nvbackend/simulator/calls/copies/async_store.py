@@ -75,7 +75,10 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
         data = np.ascontiguousarray(values(wave, lanes).T).view(np.uint8).reshape(lanes.count, size)
         to = Side(space, target(wave, lanes), size)
         name = f"{parts[0]}.async"
-        wave.start(Sending(place.site, lanes.threads, name, wave, to, data, barrier(wave, lanes), reduction))
+        at = barrier(wave, lanes)
+        sending = Sending(place.site, lanes.threads, name, wave, to, data, at, reduction)
+        wave.part(Mbarriers).must_exist(sending.by(), wave.locate(sending.by(), space, at))
+        wave.start(sending)
 
     return step
 

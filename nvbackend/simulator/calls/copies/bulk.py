@@ -6,7 +6,7 @@ import numpy as np
 
 from nvbackend.ptx.syntax import Instruction, Operand
 from nvbackend.simulator.calls.copies import groups
-from nvbackend.simulator.calls.copies.engines import Load, Reading, Reduction, Side, Store, in_cta, ranks
+from nvbackend.simulator.calls.copies.engines import Load, Reading, Reduction, Side, Store, in_cta, ranks, start_load
 from nvbackend.simulator.calls.qualifiers import chosen, only
 from nvbackend.simulator.copies.bulk import BULK_UNIT, check_bulk, copied_bytes
 from nvbackend.simulator.copies.reduction import can_reduce
@@ -73,7 +73,7 @@ def _load(instruction: Instruction, place: Compiling) -> Step:
             with located(wave, place.by(lanes), number):
                 check_bulk(instruction.opcode, count, destination=to, source=start)
             everywhere = [to >> 24] if masks is None else ranks(masks[number])
-            wave.start(
+            start_load(
                 Load(
                     place.site,
                     lanes.threads[number : number + 1],

@@ -37,14 +37,14 @@ class Copy(Pending):
     def complete(self) -> None:
         """Read the sources, then write the destinations; what is not read is zero."""
         data = np.zeros((len(self.source), self.size), np.uint8)
-        for count in np.unique(self.read).tolist():
-            here = self.read == count
-            if count:
-                by = self._by(here)
-                data[here, :count] = self.wave.read(by, self.source_space, self.source[here], count)
-        self.wave.write(self._by(np.ones(len(self.source), bool)), self.target_space, self.target, data)
+        for count in np.unique(self.read[self.read > 0]).tolist():
+            here = np.flatnonzero(self.read == count)
+            # A count that is no power of two is read byte by byte, for one thread at a time.
+            for part in here[:, None] if count & count - 1 else [here]:
+                data[part, :count] = self.wave.read(self._by(part), self.source_space, self.source[part], count)
+        self.wave.write(self._by(np.arange(len(self.source))), self.target_space, self.target, data)
 
-    def _by(self, here: NDArray[np.bool_]) -> By:
+    def _by(self, here: NDArray[np.int64]) -> By:
         return By(self.site, self.threads[here], operation=self)
 
 

@@ -98,6 +98,14 @@ class Load(Engine):
             self.tell(barrier, self.bytes)
 
 
+def start_load(load: Load) -> None:
+    """Put it in flight. Raises mbarrier.uninitialised."""
+    by = load.by()
+    barriers = np.array([barrier for _, barrier in load.targets], np.uint64)
+    load.wave.part(Mbarriers).must_exist(by, load.wave.locate(by, "shared::cluster", barriers))
+    load.wave.start(load)
+
+
 @dataclass(eq=False)
 class Reading(Engine):
     """The first half of a store: the source is read, and may be written again afterwards."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.copies.bulk import start_store
-from nvbackend.simulator.calls.copies.engines import Load, Reduction, Side, in_cta, rank_of, ranks
+from nvbackend.simulator.calls.copies.engines import Load, Reduction, Side, in_cta, rank_of, ranks, start_load
 from nvbackend.simulator.calls.copies.tensor_maps import map_at
 from nvbackend.simulator.calls.qualifiers import chosen, only
 from nvbackend.simulator.copies.moves import Moves
@@ -92,7 +92,7 @@ def _load(instruction: Instruction, place: Compiling) -> Step:
                 (_shared(found, to, rank), _barrier(at, rank, is_pair) if masks is not None else at)
                 for rank in everywhere
             ]
-            wave.start(
+            start_load(
                 Load(
                     place.site,
                     lanes.threads[number : number + 1],

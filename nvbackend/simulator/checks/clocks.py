@@ -1,0 +1,178 @@
+"""Vector clocks: how much of what the others did each warp, and each operation in flight, has seen.
+
+Time is one counter of the wave, which each release moves on. A warp's clock has a time for each *source*: a warp, a
+warp's own share of an operation that several warps issued together, and a few numbers of each CTA that operations take
+in turn. What a source did at time t is seen where the clock has t or more for it. So an operation that takes a number
+again passes on what its predecessor did: a mistake may be missed by that, none is made up. Lanes of one warp are one.
+
+A second clock holds what has been published to the async proxy, by a proxy fence after it was seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nvbackend.simulator.events import By, Pending, Threads
+from nvbackend.simulator.machine.lanes import WARP
+from nvbackend.simulator.machine.wave import Wave
+
+Times = NDArray[np.int32]
+WARPGROUP = 4
+"""Its warps."""
+COPIES_OF_THREADS = "cp.async"
+"""The engine whose operations are many, one of each thread; others are one of all their threads."""
+NUMBERS = 64
+"""The numbers of a CTA that operations take in turn."""
+ALWAYS = np.iinfo(np.int32).max
+PARTS = 3
+"""A clock: what was seen, and what of it was published to the async proxy in shared and in global memory."""
+SEEN, SHARED, GLOBAL = range(PARTS)
+
+
+@dataclass(slots=True)
+class OperationClock:
+    """What an operation had seen when it was issued, a row for each of its warps; `source` is its number."""
+
+    warps: NDArray[np.int64]
+    rows: NDArray[np.int32]
+    """(warps, parts, sources)."""
+    source: int
+    issued: int
+    at_completion: Times | None = None
+
+
+class Clocks:
+    """The clocks of a wave, (warps, parts, sources)."""
+
+    def __init__(self, wave: Wave) -> None:
+        self.warps = wave.size // WARP
+        self.sources = 2 * self.warps + NUMBERS * wave.cta_count
+        self.rows: NDArray[np.int32] = np.zeros((self.warps, PARTS, self.sources), np.int32)
+        each = np.arange(self.warps)
+        self.rows[each, SEEN, each] = ALWAYS
+        self.now = 1
+        self._cta_threads = wave.cta_threads
+        self._issued = np.zeros(wave.cta_count, np.int64)
+        self._tokens: dict[Hashable, Times] = {}
+        self._phases: dict[Hashable, tuple[Any, Any]] = {}
+        self._operations: weakref.WeakKeyDictionary[Pending, OperationClock] = weakref.WeakKeyDictionary()
+
+    def issue(self, operation: Pending) -> None:
+        """An operation begins with what its threads have seen."""
+        warps = np.unique(operation.threads // WARP)
+        cta = int(operation.threads[0]) // self._cta_threads
+        source = 2 * self.warps + NUMBERS * cta + int(self._issued[cta]) % NUMBERS
+        self._issued[cta] += 1
+        rows = self.rows[warps]
+        rows[np.arange(len(warps)), SEEN, warps] = self.now
+        self._operations[operation] = OperationClock(warps, rows, source, self.now)
+        self.now += 1
+
+    def of(self, operation: Pending) -> OperationClock:
+        """The clock of an operation; what it waited for is part of it."""
+        clock = self._operations.get(operation)
+        if clock is None:
+            self.issue(operation)
+            clock = self._operations[operation]
+        for earlier in operation.after:
+            before = self._operations.get(earlier)
+            if before is not None and before.at_completion is not None:
+                clock.rows = np.maximum(clock.rows, before.at_completion)
+        return clock
+
+    def complete(self, operation: Pending) -> None:
+        """What the operation did can be waited for."""
+        self.of(operation).at_completion = self._published(operation, self._own(operation))
+        self.now += 1
+
+    def _own(self, operation: Pending) -> NDArray[np.int64]:
+        clock = self.of(operation)
+        return np.array([clock.source, *(self.warps + clock.warps)])
+
+    def _published(self, operation: Pending, sources: NDArray[np.int64]) -> Times:
+        row: Times = self.of(operation).rows.max(axis=0)
+        row[SEEN, sources] = self.now
+        return row
+
+    def source_of(self, by: By) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Who accesses: the source of each thread (or the one), and the clocks (threads or 1, parts, sources)."""
+        warps = by.threads // WARP
+        if by.operation is None:
+            return warps, self.rows
+        clock = self.of(by.operation)
+        if len(by.threads) == 1:
+            return np.array([clock.source]), clock.rows
+        return self.warps + warps, clock.rows
+
+    def places(self, by: By) -> NDArray[np.int64]:
+        """Which row of `source_of` is that of each thread."""
+        warps = by.threads // WARP
+        if by.operation is None:
+            return warps
+        return np.minimum(np.searchsorted(self.of(by.operation).warps, warps), len(self.of(by.operation).warps) - 1)
+
+    def release(self, by: By, token: Hashable) -> None:
+        """Publish what the threads or the operation have done and seen."""
+        known = self._tokens.get(token)
+        if by.operation is not None:
+            sources = self._own(by.operation) if len(by.threads) == 1 else self.warps + np.unique(by.threads // WARP)
+            row = self._published(by.operation, sources)
+        else:
+            warps = np.unique(by.threads // WARP)
+            row = self.rows[warps].max(axis=0)
+            row[SEEN, warps] = self.now
+        if known is None:
+            known = self._earlier_phase(token)
+        self._tokens[token] = row if known is None else np.maximum(known, row)
+        self.now += 1
+
+    def _earlier_phase(self, token: Hashable) -> Times | None:
+        """What the phase before this one published, which is before this phase; older ones are forgotten."""
+        if not isinstance(token, tuple) or not isinstance(token[-1], int):
+            return None
+        *key, phase = token
+        self._tokens.pop((*key, phase - 3), None)
+        return self._tokens.get((*key, phase - 1))
+
+    def acquire(self, threads: Threads, token: Hashable) -> None:
+        """The threads see what was published under the token, or what an operation that is the token did."""
+        warps = np.unique(threads // WARP)
+        if isinstance(token, Pending):
+            self._acquire_operation(warps, token)
+            return
+        known = self._tokens.get(token)
+        if known is not None:
+            self._join(warps, known)
+
+    def _acquire_operation(self, warps: NDArray[np.int64], operation: Pending) -> None:
+        clock = self.of(operation)
+        if clock.at_completion is None:
+            return
+        if len(clock.warps) == 1:
+            self._join(warps, clock.at_completion)
+            return
+        # A wait is for the copies of one's own, or for the product of one's own warpgroup.
+        size = 1 if operation.engine == COPIES_OF_THREADS else WARPGROUP
+        for group in np.unique(warps // size).tolist():
+            row = clock.at_completion.copy()
+            row[SEEN, self.warps + clock.warps[clock.warps // size != group]] = 0
+            row[SEEN, clock.source] = 0
+            self._join(warps[warps // size == group], row)
+
+    def _join(self, warps: NDArray[np.int64], row: Times) -> None:
+        self.rows[warps] = np.maximum(self.rows[warps], row)
+
+    def fence_proxy(self, threads: Threads, parts: tuple[int, ...]) -> None:
+        """What the threads have seen is published to the async proxy in shared or global memory."""
+        warps = np.unique(threads // WARP)
+        for part in parts:
+            seen = np.maximum(self.rows[warps, part], self.rows[warps, SEEN])
+            seen[np.arange(len(warps)), warps] = self.now
+            self.rows[warps, part] = seen
+        self.now += 1

@@ -1,0 +1,245 @@
+"""Accesses that nothing orders, and generic writes that the async proxy reads without a proxy fence.
+
+Vector clocks (`clocks`) over warps and operations in flight; what last touched each byte (`shadow`) of shared memory of
+every CTA and of global memory. Strong accesses and atomics of one memory all count as ordered with one another.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nvbackend.diagnostics import Rule
+from nvbackend.simulator.checks import rules
+from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
+from nvbackend.simulator.checks.shadow import Conflict, Shadow
+from nvbackend.simulator.checks.watching import Watching
+from nvbackend.simulator.events import Access, By, Pending, Site, Sync
+from nvbackend.simulator.machine.wave import Wave
+
+_SHARED_READERS = 48
+_GLOBAL_READERS = 4
+_LARGEST = 1 << 26
+"""Bytes of the largest allocation of global memory that is watched."""
+_ASYNC = "async"
+Which = NDArray[np.int64] | slice
+"""Which addresses of an access."""
+
+
+class Races(Watching):
+    """The observer of one wave."""
+
+    def __init__(self, wave: Wave) -> None:
+        self._wave = wave
+        self._clocks = Clocks(wave)
+        self._shared: dict[int, Shadow] = {}
+        self._global: dict[int, Shadow] = {}
+        self._sites: list[tuple[Site, str, str]] = []
+        """Site, proxy and engine of each number."""
+        self._numbers: dict[tuple[int, str, str], int] = {}
+
+    def release(self, sync: Sync) -> None:
+        """Publish."""
+        self._clocks.release(sync.by, sync.token)
+
+    def acquire(self, sync: Sync) -> None:
+        """See what was published."""
+        self._clocks.acquire(sync.by.threads, sync.token)
+
+    def fence(self, by: By, kind: str) -> None:
+        """A fence of the async proxy publishes to it; other fences are covered by the strong accesses around them."""
+        if kind.startswith("proxy.async"):
+            parts = (GLOBAL,) if kind == "proxy.async.global" else (SHARED,)
+            self._clocks.fence_proxy(by.threads, parts if "." in kind[len("proxy.async") :] else (SHARED, GLOBAL))
+
+    def issued(self, operation: Pending) -> None:
+        """It has seen what its threads have seen."""
+        self._clocks.issue(operation)
+
+    def completed(self, operation: Pending) -> None:
+        """It can be waited for."""
+        self._clocks.complete(operation)
+
+    def access(self, access: Access) -> None:
+        """Compare with what last touched the bytes, and take its place."""
+        if access.space not in ("shared", "global") or not len(access.addresses):
+            return
+        strong = access.kind == "atomic" or access.by.order not in ("weak", "")
+        if strong:
+            self._meet(access, acquires=True)
+        for shadow, bytes, here in self._pieces(access):
+            self._look(access, shadow, bytes, here)
+        if strong:
+            self._meet(access, acquires=False)
+
+    def _meet(self, access: Access, *, acquires: bool) -> None:
+        """Strong accesses of one memory are ordered as they come."""
+        owners = (-1,) if access.owners is None else tuple(np.unique(access.owners).tolist())
+        for owner in owners:
+            token = ("strong", access.space, str(owner))
+            if not acquires:
+                self._clocks.release(access.by, token)
+            elif access.by.operation is None:
+                self._clocks.acquire(access.by.threads, token)
+
+    def _pieces(self, access: Access) -> list[tuple[Shadow, NDArray[np.int64], Which]]:
+        """The memory that the access touches, the bytes of each address there (n, size), and which addresses."""
+        addresses = access.addresses.astype(np.int64)
+        within = np.arange(access.size)
+        if access.owners is not None:
+            owners = np.broadcast_to(access.owners, addresses.shape)
+            ctas = np.unique(owners)
+            if len(ctas) == 1:
+                return [(self._window(int(ctas[0])), addresses[:, None] + within, slice(None))]
+            found: list[tuple[Shadow, NDArray[np.int64], Which]] = []
+            for cta in ctas.tolist():
+                here = np.flatnonzero(owners == cta)
+                found.append((self._window(cta), addresses[here][:, None] + within, here))
+            return found
+        return self._global_pieces(addresses, within)
+
+    def _global_pieces(
+        self, addresses: NDArray[np.int64], within: NDArray[np.int64]
+    ) -> list[tuple[Shadow, NDArray[np.int64], Which]]:
+        left = np.arange(len(addresses))
+        found: list[tuple[Shadow, NDArray[np.int64], Which]] = []
+        while len(left):
+            allocation = self._wave.memory.allocation(int(addresses[left[0]]))
+            if allocation is None:
+                break
+            inside = (addresses[left] >= allocation.base) & (addresses[left] < allocation.end)
+            here, left = left[inside], left[~inside]
+            if not len(here):
+                break
+            if allocation.end - allocation.base <= _LARGEST:
+                shadow = self._global.get(allocation.base)
+                if shadow is None:
+                    shadow = Shadow(allocation.end - allocation.base, _GLOBAL_READERS)
+                    self._global[allocation.base] = shadow
+                bytes = np.asarray((addresses[here] - allocation.base)[:, None] + within, np.int64)
+                found.append((shadow, bytes, slice(None) if len(here) == len(addresses) else here))
+        return found
+
+    def _window(self, cta: int) -> Shadow:
+        shadow = self._shared.get(cta)
+        if shadow is None:
+            shadow = self._shared[cta] = Shadow(self._wave.memory.shared.shape.size, _SHARED_READERS)
+        return shadow
+
+    def _look(
+        self,
+        access: Access,
+        shadow: Shadow,
+        bytes: NDArray[np.int64],
+        here: Which,
+    ) -> None:
+        by = access.by
+        sources, clocks = self._clocks.source_of(by)
+        rows = self._clocks.places(by)
+        if len(sources) > 1:
+            sources, rows = sources[here], rows[here]
+        else:
+            sources, rows = (np.broadcast_to(each, (len(bytes),)) for each in (sources, rows))
+        sources, rows = sources[:, None], rows[:, None]
+        seen, number = clocks[:, SEEN], self._number(by)
+        conflict = shadow.unseen_write(bytes, sources, rows, seen)
+        if conflict is not None and not _is_alike(access, conflict, number):
+            self._report(access, conflict, here)
+        if access.kind == "read":
+            if by.proxy == _ASYNC:
+                part = clocks[:, SHARED if access.space == "shared" else GLOBAL]
+                self._check_proxy(access, shadow, bytes, rows, part, here)
+            shadow.read(bytes, sources, self._clocks.now, number)
+            return
+        conflict = shadow.unseen_read(bytes, sources, rows, seen)
+        if conflict is not None:
+            self._report(access, conflict, here)
+        shadow.write(bytes, sources, self._clocks.now, number)
+
+    def _check_proxy(
+        self,
+        access: Access,
+        shadow: Shadow,
+        bytes: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        published: NDArray[np.int32],
+        here: Which,
+    ) -> None:
+        """Whether generic writes among the bytes were published to the async proxy before it reads them."""
+        times, writers, numbers = shadow.writes_of(bytes)
+        hidden = (times > published[rows, writers]) & (times > 0)
+        if not hidden.any():
+            return
+        generic = np.array([proxy != _ASYNC for _, proxy, _ in self._sites])
+        hidden &= generic[numbers]
+        if hidden.any():
+            place = int(np.flatnonzero(hidden.any(axis=1))[0])
+            first = int(np.flatnonzero(hidden[place])[0])
+            conflict = Conflict(place, int(numbers[place, first]), int(times[place, first]), False)
+            self._fail(rules.MISSING_FENCE, access, conflict, here)
+
+    def _number(self, by: By) -> int:
+        engine = "" if by.operation is None else by.operation.engine
+        key = (id(by.site), by.proxy, engine)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._sites)
+            self._sites.append((by.site, by.proxy, engine))
+        return number
+
+    def _report(self, access: Access, conflict: Conflict, here: Which) -> NoReturn:
+        """Raise the rule that says what kind of mistake it is."""
+        engine, operation = self._sites[conflict.site][2], access.by.operation
+        if "cp.async" in (engine, operation.engine if operation else ""):
+            rule = self._rule_of_async_copy(access, conflict)
+        elif operation is not None:
+            rule = self._rule_of_operation(access, operation, conflict)
+        elif engine:
+            rule = rules.WRITE_IN_FLIGHT if conflict.was_read else rules.READ_BEFORE_WAIT
+        elif access.space == "global":
+            rule = rules.RACE
+        elif access.kind == "read":
+            rule = rules.MISSING_BARRIER
+        else:
+            rule = rules.OVERWRITTEN_EARLY if conflict.was_read else rules.RACE
+        self._fail(rule, access, conflict, here)
+
+    def _rule_of_async_copy(self, access: Access, conflict: Conflict) -> Rule:
+        operation = access.by.operation
+        late = operation is not None and conflict.was_read and self._began_before(operation, conflict)
+        return rules.ASYNC_COPY_READ if access.kind == "read" or late else rules.REFILL
+
+    def _rule_of_operation(self, access: Access, operation: Pending, conflict: Conflict) -> Rule:
+        """An access since the operation was issued did not wait for it; one before is what it did not wait for."""
+        began = self._began_before(operation, conflict)
+        if access.kind == "read":
+            return rules.WRITE_IN_FLIGHT if began else rules.MISSING_BARRIER
+        return rules.READ_BEFORE_WAIT if began else rules.REFILL
+
+    def _began_before(self, operation: Pending, conflict: Conflict) -> bool:
+        return self._clocks.of(operation).issued <= conflict.time
+
+    def _fail(self, rule: Rule, access: Access, conflict: Conflict, here: Which) -> NoReturn:
+        by = access.by
+        place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        thread = self._wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else place]))
+        who = thread if by.operation is None else f"the {by.operation.engine} of {thread}"
+        does = {"read": "reads", "write": "writes", "atomic": "changes"}[access.kind]
+        address = int(access.addresses[place])
+        where = f"{access.space} address {address:#x}"
+        if access.owners is not None:
+            where += f" of CTA {int(np.broadcast_to(access.owners, access.addresses.shape)[place])}"
+        site, _, engine = self._sites[conflict.site]
+        did = "the read" if conflict.was_read else "the write"
+        earlier = f"{did} by {engine or 'another warp'} at PTX {site}"
+        notes = ((f"PTX {by.site}", None), (f"{did} is here (PTX {site})", site.origin))
+        rule.fail(
+            at=by.site.location, notes=notes, now=f"{who} {does} {access.size} bytes at", memory=where, earlier=earlier
+        )
+
+
+def _is_alike(access: Access, conflict: Conflict, number: int) -> bool:
+    """The same store of several threads to one place: they write the same, or it does not matter which."""
+    return access.kind != "read" and conflict.site == number

@@ -1,0 +1,90 @@
+"""Mistakes of order that a run shows. An id that the verifier has too names the same mistake."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+
+_MODEL = "PTX ISA 8 (Memory Consistency Model)"
+_PROXIES = "PTX ISA 8.6 (Proxies)"
+
+MISSING_BARRIER = Rule(
+    id="shared.missing-barrier",
+    message="{now} {memory}, and nothing orders it after {earlier}",
+    fix="put a barrier of both threads between them: k.barrier.sync(), or an mbarrier",
+    why="The hardware runs the warps in any order: what is read is old or new, now and then.",
+    reference=_MODEL,
+)
+OVERWRITTEN_EARLY = Rule(
+    id="shared.overwritten-early",
+    message="{now} {memory}, and nothing orders it after {earlier}",
+    fix="put a barrier of both threads between the last read and the next write",
+    why="A warp that is late reads what belongs to the next round.",
+    reference=_MODEL,
+)
+RACE = Rule(
+    id="simulator.race",
+    message="{now} {memory}, and nothing orders it after {earlier}",
+    fix="order them: a barrier within a CTA or cluster, atomics with a fence or another kernel between CTAs",
+    why="The hardware runs them in any order: the result differs from run to run.",
+    reference=_MODEL,
+)
+READ_BEFORE_WAIT = Rule(
+    id="proxy.read-before-wait",
+    message="{now} {memory}, and nothing orders it with {earlier}",
+    fix="wait for the mbarrier or the group that the copy completes, in every warp that reads",
+    why="The copy may not have come: what is read is what was there before.",
+    reference=_PROXIES,
+)
+ASYNC_COPY_READ = Rule(
+    id="async-copy.read-before-wait",
+    message="{now} {memory}, and nothing orders it with {earlier}",
+    fix="wait for the group (cp.async.wait_group), then put a barrier before other threads read",
+    why="The copy may not have come: what is read is what was there before.",
+    reference="PTX ISA 9.7.9.25.3 (cp.async)",
+)
+REFILL = Rule(
+    id="proxy.refill-in-flight",
+    message="{now} {memory}, and nothing orders it after {earlier}",
+    fix="wait until every reader has given the buffer back before the next copy is issued",
+    why="The copy overwrites what is still read.",
+    reference=_PROXIES,
+)
+WRITE_IN_FLIGHT = Rule(
+    id="proxy.write-in-flight",
+    message="{now} {memory}, and nothing orders it after {earlier}",
+    fix="wait first: wait_group.read of a bulk store, wait_group or the mbarrier of a multiplication",
+    why="The operation reads its source later than it was issued, and gets what is written here.",
+    reference=_PROXIES,
+)
+MISSING_FENCE = Rule(
+    id="proxy.missing-fence",
+    message="{now} {memory} through the async proxy, and no fence.proxy.async comes after {earlier} and before it",
+    fix="put fence.proxy.async between the writes and the barrier before the operation: k.fence.proxy_async()",
+    why="The async proxy does not see generic writes that no proxy fence publishes: it reads old bytes, now and then.",
+    reference=_PROXIES,
+)
+NOT_COMMITTED = Rule(
+    id="proxy.store-not-committed",
+    message="{thread} ends with {operation} in a bulk group that it never committed",
+    fix="commit the group and wait for it: cp.async.bulk.commit_group, then wait_group",
+    why="No wait covers the operation: the CTA's shared memory may be given away before it is read.",
+    reference="PTX ISA 9.7.9.25.4 (cp.async.bulk.commit_group)",
+)
+NOT_WAITED = Rule(
+    id="proxy.store-not-waited",
+    message="{thread} ends while {operation} may still read its shared memory",
+    fix="wait before the end: cp.async.bulk.wait_group.read 0",
+    why="The CTA's shared memory may be given away before it is read.",
+    reference="PTX ISA 9.7.9.25.4 (cp.async.bulk.wait_group)",
+)
+ENDED_EARLY = Rule(
+    id="cluster.exit-before-access",
+    message="{operation} {does} the shared memory of CTA {cta}, and every thread of that CTA has ended",
+    fix="let no CTA of a cluster end before its peers are done with its memory: a barrier of the cluster at the end",
+    why="Memory of a CTA that has ended belongs to nobody, or to another kernel.",
+    reference="PTX ISA 5.1.8 (shared state space), 9.7.13.3 (barrier.cluster)",
+)
+ORDER = frozenset(
+    {MISSING_BARRIER, OVERWRITTEN_EARLY, RACE, READ_BEFORE_WAIT, ASYNC_COPY_READ, REFILL, WRITE_IN_FLIGHT}
+)
+"""What two accesses without an order break."""

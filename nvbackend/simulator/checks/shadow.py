@@ -1,0 +1,107 @@
+"""What last wrote and read each byte of a piece of memory: source, time and instruction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+GRANULE = 16
+"""Bytes whose readers are kept together."""
+
+
+@dataclass(slots=True)
+class Conflict:
+    """An earlier access that the one looked at has not seen: which of its bytes, and the site's number."""
+
+    place: int
+    site: int
+    time: int
+    was_read: bool
+
+
+class Shadow:
+    """The bytes of one window or allocation: the last writer of each byte, some readers of each granule.
+
+    A reader takes slot `source % readers`; one that finds it taken replaces the other, so that a mistake may be missed.
+    """
+
+    def __init__(self, size: int, readers: int) -> None:
+        self._readers = readers
+        granules = -(-size // GRANULE)
+        self._written: NDArray[np.int32] = np.zeros(granules * GRANULE, np.int32)
+        self._writer: NDArray[np.int32] = np.zeros(granules * GRANULE, np.int32)
+        self._write_site: NDArray[np.int32] = np.zeros(granules * GRANULE, np.int32)
+        self._read: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
+        self._reader: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
+        self._read_bytes: NDArray[np.uint16] = np.zeros((granules, readers), np.uint16)
+        self._read_site: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
+
+    def unseen_write(
+        self, bytes: NDArray[np.int64], sources: NDArray[np.int64], rows: NDArray[np.int64], clocks: NDArray[np.int32]
+    ) -> Conflict | None:
+        """A write of one of the bytes, (n, size), that its accessor has not seen.
+
+        `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources).
+        """
+        written, writers = self._written[bytes], self._writer[bytes]
+        unseen = (written > clocks[rows, writers]) & (writers != sources)
+        if not unseen.any():
+            return None
+        place = int(np.flatnonzero(unseen.any(axis=1))[0])
+        byte = bytes[place][unseen[place]][0]
+        return Conflict(place, int(self._write_site[byte]), int(self._written[byte]), False)
+
+    def unseen_read(
+        self, bytes: NDArray[np.int64], sources: NDArray[np.int64], rows: NDArray[np.int64], clocks: NDArray[np.int32]
+    ) -> Conflict | None:
+        """A read of one of the bytes that who writes it now has not seen."""
+        granules, masks = _granules(bytes)
+        times, readers = self._read[granules], self._reader[granules]
+        shape = (granules.size // len(bytes), self._readers)
+        rows, sources = (np.repeat(each.reshape(-1), shape[0])[:, None] for each in (rows, sources))
+        unseen = (times > clocks[rows, readers]) & (readers != sources)
+        if not unseen.any():
+            return None
+        unseen &= (self._read_bytes[granules] & masks[:, None]) != 0
+        if not unseen.any():
+            return None
+        piece = int(np.flatnonzero(unseen.any(axis=1))[0])
+        slot = int(np.flatnonzero(unseen[piece])[0])
+        site, time = self._read_site[granules[piece], slot], self._read[granules[piece], slot]
+        return Conflict(piece // shape[0], int(site), int(time), True)
+
+    def writes_of(self, bytes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Time, source and site number of the last write of each byte."""
+        return self._written[bytes], self._writer[bytes], self._write_site[bytes]
+
+    def write(self, bytes: NDArray[np.int64], sources: NDArray[np.int64], time: int, site: int) -> None:
+        """The bytes are written now."""
+        self._written[bytes] = time
+        self._writer[bytes] = sources
+        self._write_site[bytes] = site
+
+    def read(self, bytes: NDArray[np.int64], sources: NDArray[np.int64], time: int, site: int) -> None:
+        """The bytes are read now."""
+        granules, masks = _granules(bytes)
+        each = np.repeat(sources.reshape(-1), granules.size // len(bytes))
+        at = granules, each % self._readers
+        if bytes.shape[1] < GRANULE:
+            goes_on = (self._read[at] == time) & (self._reader[at] == each)
+            self._read_bytes[at] = np.where(goes_on, self._read_bytes[at], 0)
+            np.bitwise_or.at(self._read_bytes, at, masks)
+        else:
+            self._read_bytes[at] = masks
+        self._read[at], self._reader[at], self._read_site[at] = time, each, site
+
+
+def _granules(bytes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
+    """The granules of accesses (n, size), those of one access side by side, and a mask of bytes for each."""
+    size = bytes.shape[1]
+    if size >= GRANULE and size % GRANULE == 0:
+        granules = bytes[:, ::GRANULE] // GRANULE
+        return granules.reshape(-1), np.full(granules.size, 0xFFFF, np.uint16)
+    first = bytes[:, 0]
+    masks = ((1 << size) - 1) << (first % GRANULE)
+    return first // GRANULE, masks.astype(np.uint16)

@@ -1,0 +1,14 @@
+"""The observers that a wave has by default."""
+
+from __future__ import annotations
+
+from nvbackend.simulator.checks.barrier_bytes import BarrierBytes
+from nvbackend.simulator.checks.lifetimes import Lifetimes
+from nvbackend.simulator.checks.races import Races
+from nvbackend.simulator.events import Observer
+from nvbackend.simulator.machine.wave import Wave
+
+
+def watchers(wave: Wave) -> list[Observer]:
+    """New observers for one wave."""
+    return [BarrierBytes(wave), Races(wave), Lifetimes(wave)]

@@ -1,0 +1,228 @@
+"""Right kernels draw nothing over several seeds; with one line left out each draws its rule, at both lines.
+
+A line that ends in `// drop: RULE` is the one that is left out.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from nvbackend import DiagnosticError
+from nvbackend.simulator import Simulator
+from tests.simulator.calls import bodies
+from tests.simulator.calls.bodies import run
+
+WORD = "shl.b32 %r3, %r0, 2; add.u32 %r4, %r3, %r1; mul.wide.u32 %rd9, %r0, 4; add.u64 %rd8, %rd9, %rd0;"
+READY = "@%p0 mbarrier.init.shared.b64 [%r2], 1; @%p0 mbarrier.init.shared.b64 [%r2+8], {count}; bar.sync 0;"
+WAIT = "{label}: mbarrier.try_wait.parity.shared.b64 %p1, [%r2{at}], {parity}; @!%p1 bra {label};"
+
+EXCHANGE = f"""{WORD}
+st.shared.u32 [%r4], %r0;
+bar.sync 0; // drop: shared.missing-barrier
+xor.b32 %r5, %r4, 128;
+ld.shared.u32 %r9, [%r5];
+st.global.u32 [%rd8], %r9;"""
+
+TWO_ROUNDS = f"""{WORD}
+st.shared.u32 [%r4], %r0;
+bar.sync 0;
+xor.b32 %r5, %r4, 128;
+ld.shared.u32 %r9, [%r5];
+bar.sync 0; // drop: shared.overwritten-early
+add.u32 %r9, %r9, %r9;
+st.shared.u32 [%r4], %r9;"""
+
+HANDED_OVER = f"""{READY.format(count=32)}{WORD}
+setp.lt.u32 %p2, %r0, 32;
+@%p2 bra READ;
+st.shared.u32 [%r4], %r0;
+mbarrier.arrive.shared.b64 _, [%r2+8];
+bra END;
+READ:
+{WAIT.format(label="W", at="+8", parity=0)} // drop: shared.missing-barrier
+ld.shared.u32 %r9, [%r4+128];
+st.global.u32 [%rd8], %r9;
+END:
+bar.sync 0;"""
+
+LOADED = f"""{READY.format(count=1)}{WORD}
+@!%p0 bra W;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 256;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 256, [%r2];
+W: setp.ge.u32 %p2, %r0, 64;
+{WAIT.format(label="W2", at="", parity=0)} // drop: proxy.read-before-wait
+ld.shared.u32 %r9, [%r4];
+st.global.u32 [%rd8], %r9;
+{WAIT.format(label="W3", at="", parity=0)}"""
+
+REFILLED = f"""{READY.format(count=64)}{WORD}
+mov.u32 %r10, 0;
+LOOP:
+@!%p0 bra GO;
+mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 256;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 256, [%r2];
+GO:
+W: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], %r10; @!%p1 bra W;
+ld.shared.u32 %r9, [%r4];
+st.global.u32 [%rd8], %r9;
+mbarrier.arrive.shared.b64 _, [%r2+8];
+W2: mbarrier.try_wait.parity.shared.b64 %p1, [%r2+8], %r10; @!%p1 bra W2; // drop: proxy.refill-in-flight
+add.u32 %r10, %r10, 1;
+setp.lt.u32 %p3, %r10, 2;
+@%p3 bra LOOP;"""
+
+STORED = f"""{WORD}
+st.shared.u32 [%r4], %r0;
+fence.proxy.async.shared::cta; // drop: proxy.missing-fence
+bar.sync 0;
+@!%p0 bra END;
+cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 256;
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0;
+END:"""
+
+STORED_BEFORE_BARRIER = STORED.replace(" // drop: proxy.missing-fence", "").replace(
+    "bar.sync 0;", "bar.sync 0; // drop: shared.missing-barrier"
+)
+
+OVERWRITTEN = f"""{WORD}
+st.shared.u32 [%r4], %r0;
+fence.proxy.async; bar.sync 0;
+@!%p0 bra NEXT;
+cp.async.bulk.global.shared::cta.bulk_group [%rd0], [%r1], 256;
+cp.async.bulk.commit_group;
+cp.async.bulk.wait_group.read 0; // drop: proxy.write-in-flight
+NEXT:
+bar.sync 0;
+st.shared.u32 [%r4], %r3;
+@%p0 cp.async.bulk.wait_group 0;"""
+
+NOT_WAITED = STORED.replace(" // drop: proxy.missing-fence", "").replace(
+    ".read 0;", ".read 0; // drop: proxy.store-not-waited"
+)
+NOT_COMMITTED = NOT_WAITED.replace(" // drop: proxy.store-not-waited", "").replace(
+    "commit_group;", "commit_group; // drop: proxy.store-not-committed"
+)
+
+COPIED = f"""{WORD}
+add.u64 %rd7, %rd9, %rd1;
+cp.async.ca.shared.global [%r4], [%rd7], 4;
+cp.async.commit_group;
+cp.async.wait_group 0; // drop: async-copy.read-before-wait
+bar.sync 0;
+xor.b32 %r5, %r4, 128;
+ld.shared.u32 %r9, [%r5];
+st.global.u32 [%rd8], %r9;
+cp.async.wait_all;"""
+
+COPIED_WITHOUT_BARRIER = COPIED.replace(" // drop: async-copy.read-before-wait", "").replace(
+    "bar.sync 0;", "bar.sync 0; // drop: async-copy.read-before-wait"
+)
+
+SUMMED = """mov.u32 %r9, %r0;
+setp.lt.u32 %p1, %r0, 32;
+@%p1 st.global.u32 [%rd0], %r9;
+bar.sync 0; // drop: simulator.race
+@!%p1 ld.global.u32 %r9, [%rd0];"""
+
+ADDED = """bar.sync 0;
+red.global.add.u32 [%rd0], %r0;
+bar.sync 0; // drop: simulator.race
+@%p0 ld.global.u32 %r9, [%rd0];
+@%p0 st.global.u32 [%rd0+4], %r9;"""
+
+PUBLISHED = f"""{WORD}
+setp.ge.u32 %p2, %r0, 32;
+@%p2 bra READ;
+st.global.u32 [%rd8], %r0;
+fence.acq_rel.gpu; bar.warp.sync -1;
+@%p0 st.relaxed.gpu.global.u32 [%rd0+1024], 1;
+bra END;
+READ:
+ld.relaxed.gpu.global.u32 %r9, [%rd0+1024]; setp.eq.u32 %p3, %r9, 1; @!%p3 bra READ; // drop: simulator.race
+fence.acq_rel.gpu;
+ld.global.u32 %r9, [%rd8+-128];
+END:"""
+
+OTHER_WAY = {
+    # what the same two accesses are where a seed has them in the other order
+    rule: group
+    for group in (
+        {"shared.missing-barrier", "shared.overwritten-early"},
+        {"proxy.read-before-wait", "proxy.refill-in-flight"},
+    )
+    for rule in group
+}
+KERNELS = {
+    name: text
+    for name, text in list(globals().items())
+    if name.isupper() and isinstance(text, str) and "// drop: " in text
+}
+
+
+def launch(text: str, seed: int) -> None:
+    out, source = np.zeros(512, np.uint32), np.arange(512, dtype=np.uint32)
+    run(text, out, source, threads=64, seed=seed)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_right_kernel_draws_nothing(name):
+    for seed in range(5):
+        launch(re.sub("// drop.*", "", KERNELS[name]), seed)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_without_one_line_its_rule_names_both_lines(name):
+    text = KERNELS[name]
+    (rule,) = re.findall("// drop: (.*)", text)
+    broken = "\n".join("" if "// drop" in line else line for line in text.splitlines())
+    for seed in (0, 1, 2):
+        with pytest.raises(DiagnosticError) as caught:
+            launch(broken, seed)
+        (found,) = caught.value.diagnostics
+        assert found.rule_id in (OTHER_WAY.get(rule, {rule}) if seed else {rule}), str(found)
+        assert found.location is not None
+        assert found.location.file == "k.ptx"
+        if "store-not" not in rule:
+            (other,) = re.findall(r"is here \(PTX line (\d+)", str(found))
+            assert int(other) != found.location.line
+
+
+def test_an_ordinary_store_to_an_mbarrier():
+    with pytest.raises(DiagnosticError) as caught:
+        launch("@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;\nst.shared.u16 [%r2+6], %h1;", 0)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["mbarrier.overwritten"]
+
+
+def test_a_cta_that_ends_while_its_peer_writes_to_it():
+    body = """mov.u32 %r3, %cluster_ctarank; xor.b32 %r4, %r3, 1; mapa.shared::cluster.u32 %r5, %r1, %r4;
+setp.eq.u32 %p1, %r3, 0;
+barrier.cluster.arrive; barrier.cluster.wait;
+@%p1 ret;
+mov.u32 %r6, 0; L: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 600; @%p2 bra L;
+st.shared::cluster.u32 [%r5], %r0;"""
+    with pytest.raises(DiagnosticError) as caught:
+        run(body, threads=32, cluster=2)
+    assert [one.rule_id for one in caught.value.diagnostics] == ["cluster.exit-before-access"]
+
+
+def test_checks_can_be_switched_off():
+    out, source = np.zeros(512, np.uint32), np.arange(512, dtype=np.uint32)
+    broken = EXCHANGE.replace("bar.sync 0;", "")
+    run(broken, out, source, threads=64, checks=False)
+
+
+def test_lines_of_the_program_are_told():
+    """A `.loc` in front of each of the two accesses: both lines of that file are in the diagnostic."""
+    text = EXCHANGE.replace("bar.sync 0;", "").replace("st.shared", ".loc 1 17 3\nst.shared")
+    body = text.replace("ld.shared", ".loc 1 23 3\nld.shared")
+    ptx = bodies.ptx(body, [np.zeros(64, np.uint32)]) + '\n.file 1 "kernel.py"\n'
+    module = Simulator().load(ptx, source="k.ptx")
+    with pytest.raises(DiagnosticError) as caught:
+        module.launch("k", block=(64,), args=[np.zeros(64, np.uint32)])
+    (found,) = caught.value.diagnostics
+    places = [found.location, *(place for _, place in found.notes if place is not None)]
+    assert [str(place) for place in places] == ["kernel.py:23", "kernel.py:17"]
