@@ -10,7 +10,7 @@ import numpy as np
 from nvbackend.simulator.events import By, Mask, Sync, Threads
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.sync import rules
-from nvbackend.simulator.sync.faults import fail
+from nvbackend.simulator.sync.faults import fail, opcode
 
 BARRIERS: Final = 16
 WARP: Final = 32
@@ -68,7 +68,7 @@ class Barriers:
         at = self._barriers.setdefault(key, _Barrier())
         coming = WARP * len(np.unique(threads // WARP)) if by_warp else len(threads)
         if at.arrived == 0:
-            at.count, at.first = count, by.site.text
+            at.count, at.first = count, opcode(by.site.text)
         elif at.count != count:
             said, others = (each if each is not None else self._everybody(cta) for each in (count, at.count))
             if said != others:

@@ -24,9 +24,14 @@ def located(wave: Wave, by: By, lane: int = 0) -> Iterator[None]:
         raise DiagnosticError(found) from None
 
 
+def opcode(text: str) -> str:
+    """The opcode of an instruction's text: without guard and operands."""
+    return next(part for part in text.split() if not part.startswith("@")).rstrip(";")
+
+
 def fail(rule: Rule, wave: Wave, by: By, lane: int = 0, **values: object) -> NoReturn:
     """Raise the rule's diagnostic about what lane number `lane` of `by` does: its texts get `what` and `thread`."""
     thread = int(by.threads[0 if len(by.threads) == 1 else lane])
-    what = by.site.text if by.operation is None else f"{by.operation.engine} ({by.site.text})"
+    what = opcode(by.site.text) if by.operation is None else f"the {by.operation.engine}"
     note = (f"PTX {by.site}", None)
     rule.fail(at=by.site.location, notes=(note,), what=what, thread=wave.thread_name(thread), **values)

@@ -1,0 +1,116 @@
+"""What running kernels do wrong with barriers, copies, tensor maps and the order of accesses: PTX that is simulated."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import nvbackend as nvb
+from nvbackend import f16
+from nvbackend.simulator import Simulator
+from tests.rules.example import program
+
+HEAD = """.version 9.0
+.target sm_90a
+.address_size 64
+.entry k(.param .align 64 .b8 map[128]) {
+.shared .align 1024 .b8 tile[2048]; .shared .b64 full; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .pred %p<4>;
+mov.u32 %r0, %tid.x; setp.eq.u32 %p0, %r0, 0; mov.b64 %rd0, map; cvta.param.u64 %rd0, %rd0;
+"""
+
+
+def run(body: str, *, threads: int = 64) -> None:
+    """Run a body with a map of 64 x 64 f16 in boxes of 16 x 64."""
+    tensor_map = nvb.TensorMap(f16, box=(16, 64)).bind(np.zeros((64, 64), np.float16))
+    Simulator().load(f"{HEAD}{body} ret; }}").launch("k", block=(threads, 1, 1), args=[tensor_map])
+
+
+LOAD = "cp.async.bulk.tensor.2d.shared::cta.global.tile.mbarrier::complete_tx::bytes"
+START = "@%p0 mbarrier.init.shared.b64 [full], 1; bar.sync 0;"
+FINISH = "W: mbarrier.try_wait.parity.shared.b64 %p1, [full], 0; @!%p1 bra W;"
+
+
+@program("simulator.race", located=False)
+def two_warps_store_to_one_word():
+    order = ""  # breaks
+    order = "bar.sync 0;"  # keeps
+    run(f"@%p0 st.shared.u32 [tile], 1; {order} setp.eq.u32 %p1, %r0, 40; @%p1 st.shared.u32 [tile], 2;")
+
+
+@program("simulator.mbarrier-state", located=False)
+def a_state_of_two_phases_ago():
+    phases = 2  # breaks
+    phases = 1  # keeps
+    arrivals = "mbarrier.arrive.shared.b64 _, [full];" * (phases - 1)
+    run(
+        f"{START} @!%p0 ret; mbarrier.arrive.shared.b64 %rd1, [full]; {arrivals} "
+        "mbarrier.test_wait.shared.b64 %p1, [full], %rd1;"
+    )
+
+
+@program("simulator.mbarrier-waited-on", located=False)
+def ended_while_others_wait():
+    order = "@%p0 mbarrier.inval.shared.b64 [full]; @%p0 ret;"  # breaks
+    order = "@%p0 mbarrier.arrive.shared.b64 _, [full];"  # keeps
+    run(f"{START} setp.lt.u32 %p2, %r0, 32; @%p2 bra LOW; {FINISH} ret; LOW: {order}")
+
+
+@program("simulator.barrier-counts", located=False)
+def two_counts_in_one_phase():
+    others = "bar.sync 1, 96;"  # breaks
+    others = "bar.sync 1, 64;"  # keeps
+    run(f"setp.lt.u32 %p1, %r0, 32; @%p1 bra LOW; bar.sync 1, 64; ret; LOW: {others}")
+
+
+@program("simulator.barrier-crowd", located=False)
+def three_warps_where_two_are_counted():
+    threads = 96  # breaks
+    threads = 64  # keeps
+    run("bar.sync 1, 64;", threads=threads)
+
+
+@program("simulator.tensor-map", located=False)
+def an_address_inside_of_the_map():
+    place = "%rd0+16"  # breaks
+    place = "%rd0"  # keeps
+    load = f"{LOAD} [tile], [{place}, {{0, 0}}], [full];"
+    run(f"{START} @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [full], 2048; @%p0 {load} {FINISH}")
+
+
+@program("simulator.tma-place", located=False)
+def a_box_that_starts_between_16_bytes():
+    column = 4  # breaks
+    column = 8  # keeps
+    load = f"{LOAD} [tile], [%rd0, {{{column}, 0}}], [full];"
+    run(f"{START} @%p0 mbarrier.arrive.expect_tx.shared.b64 _, [full], 2048; @%p0 {load} {FINISH}")
+
+
+@program("simulator.copy-size", located=False)
+def half_a_unit():
+    size = 24  # breaks
+    size = 32  # keeps
+    load = f"cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [tile], [tile+64], {size}, [full];"
+    ready = "st.shared.v2.u64 [tile+64], {%rd0, %rd0}; st.shared.v2.u64 [tile+80], {%rd0, %rd0};"
+    expect = f"mbarrier.arrive.expect_tx.shared.b64 _, [full], {size};"
+    run(f"{START} @!%p0 bra W; {ready} fence.proxy.async; {expect} {load} {FINISH}")
+
+
+COPY = "".join(
+    f"ld.v2.u64 {{%rd1, %rd2}}, [%rd0+{at}]; st.shared.v2.u64 [tile+{at}], {{%rd1, %rd2}};" for at in range(0, 128, 16)
+)
+REPLACE = "tensormap.replace.tile.{field}.shared::cta.b1024.b32 [%rd3], {value};"
+
+
+@program("simulator.tensor-map-field", located=False)
+def a_box_of_too_many_rows():
+    rows = 512  # breaks
+    rows = 256  # keeps
+    run(f"@!%p0 ret; {COPY} mov.b64 %rd3, tile; {REPLACE.format(field='box_dim', value=f'1, {rows}')}")
+
+
+@program("simulator.not-modelled", located=False)
+def an_interleaved_map():
+    layout = 1  # breaks
+    layout = 0  # keeps
+    fields = REPLACE.format(field="rank", value=2) + REPLACE.format(field="interleave_layout", value=layout)
+    prefetch = "cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%rd4, {0, 0, 0}];"
+    run(f"@!%p0 ret; {COPY} mov.b64 %rd3, tile; {fields} cvta.shared.u64 %rd4, %rd3; {prefetch}")
