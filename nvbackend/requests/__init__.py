@@ -5,3 +5,23 @@ They are `nvb.mma`, `nvb.wgmma`, `nvb.wmma`, `nvb.tcgen05` and `nvb.tma`, whose 
 types of A, B and D, what copies by the tensor's rank; the same argument has the same name in all of them. A request
 says nothing about a target: `select(request, target)` returns the row, or raises every rule that is broken.
 """
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import NoReturn
+
+from nvbackend.diagnostics import user_facing
+from nvbackend.diagnostics.arguments import ARGUMENT
+
+
+@user_facing
+class Requests(ModuleType):
+    """A module of requests, which says what to call where it is called itself."""
+
+    def __call__(self, *_: object, **__: object) -> NoReturn:
+        """Refused by call.argument."""
+        name = f"nvb.{self.__name__.rpartition('.')[2]}"
+        calls = [f"{name}.{one}" for one in self.__all__ if one != "select"]
+        problem = f"holds the calls {', '.join(calls)}, and is not a call"
+        ARGUMENT.fail(call=name, problem=problem, signature=f"{calls[0]}(...)")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.mma.form import MmaInstruction
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.select.mma.request import MmaRequest
 from nvbackend.isel.select.mma.select import select_mma as select
 from nvbackend.isel.select.shapes import shape_extents
+from nvbackend.requests import Requests
 
 __all__ = ["select", "sync"]
+sys.modules[__name__].__class__ = Requests
 
 
 @user_facing

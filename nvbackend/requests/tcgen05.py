@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.intrinsics.words.tcgen05_descriptor import FORMS, K96, InstructionDescriptor
@@ -9,8 +11,10 @@ from nvbackend.isel.select.shapes import shape_extents
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05 as select
 from nvbackend.isel.select.tcgen05.shapes import check_k
+from nvbackend.requests import Requests
 
 __all__ = ["mma", "select"]
+sys.modules[__name__].__class__ = Requests
 
 
 @user_facing

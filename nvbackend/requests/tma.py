@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from nvbackend.diagnostics import user_facing
 from nvbackend.isel.select.tma.request import TmaRequest
 from nvbackend.isel.select.tma.select import select_tma as select
+from nvbackend.requests import Requests
 
 __all__ = ["load", "prefetch", "reduce", "select", "store"]
+sys.modules[__name__].__class__ = Requests
 
 
 @user_facing

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.mma.wgmma import POPC_OPERATION
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.select.shapes import shape_extents
 from nvbackend.isel.select.wgmma.request import WgmmaRequest
 from nvbackend.isel.select.wgmma.select import select_wgmma as select
+from nvbackend.requests import Requests
 
 __all__ = ["mma_async", "select"]
+sys.modules[__name__].__class__ = Requests
 
 
 @user_facing

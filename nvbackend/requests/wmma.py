@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.row import Row
 from nvbackend.intrinsics.row.types import ElementType
@@ -9,8 +11,10 @@ from nvbackend.isel.select.shapes import shape_extents
 from nvbackend.isel.select.wmma.request import WmmaMoveRequest, WmmaRequest
 from nvbackend.isel.select.wmma.select import select_wmma, select_wmma_move
 from nvbackend.isel.target.target import Target
+from nvbackend.requests import Requests
 
 __all__ = ["load", "mma", "select", "store"]
+sys.modules[__name__].__class__ = Requests
 
 
 @user_facing

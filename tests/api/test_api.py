@@ -12,6 +12,7 @@ from types import FunctionType
 
 import pytest
 
+import nvbackend as nvb
 from tests.api.document import document
 from tests.api.public import modules, names
 from tests.meta.test_guide import BLOCK
@@ -25,6 +26,17 @@ INSIDE = {"docs/rules.md", "docs/divergences.md", "benchmarks/verification.py"}
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
 PROGRAMS = [path for folder in ("samples", "benchmarks", "tests/corpus") for path in (ROOT / folder).glob("*.py")]
 USERS = [path for path in (*PAGES, *PROGRAMS) if str(path.relative_to(ROOT)) not in INSIDE]
+
+
+@pytest.mark.parametrize("name", ["mma", "wgmma", "wmma", "tcgen05", "tma"])
+def test_a_module_of_requests_that_is_called_says_what_to_call(name: str) -> None:
+    module = getattr(nvb, name)
+    with pytest.raises(
+        nvb.DiagnosticError, match=rf"call\.argument.*nvb\.{name}: holds the calls nvb\.{name}\."
+    ) as caught:
+        module(1, n=2)
+    told = caught.value.diagnostics[0].message
+    assert all((f"nvb.{name}.{one}" in told) == (one != "select") for one in module.__all__)
 
 
 def test_the_document_is_up_to_date(request: pytest.FixtureRequest) -> None:
