@@ -12,6 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_origin
 
 from nvbackend.builder.kernel.compiled_again import CompiledBefore
+from nvbackend.builder.kernel.pure_names import unquoted
 from nvbackend.builder.scopes import rules
 from nvbackend.diagnostics import DiagnosticError, Location, user_facing
 from nvbackend.diagnostics.location import error_location
@@ -228,7 +229,7 @@ class KernelDefinition(NotLoaded):
         found: dict[str, Any] = {}
         for name, annotation in self._function.__annotations__.items():
             is_text = isinstance(annotation, str)
-            found[name] = _evaluated(annotation, self._function.__globals__, names) if is_text else annotation
+            found[name] = _evaluated(unquoted(annotation), self._function.__globals__, names) if is_text else annotation
         return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
@@ -46,3 +48,12 @@ OF_EVERY_CLASS = _words(
     """
 )
 """What every class has, which is not its content, or says again what is."""
+
+
+def unquoted(annotation: str) -> str:
+    """The text of an annotation, also of one in quotes that PEP 563 quotes once more."""
+    try:
+        inside = ast.literal_eval(annotation)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return annotation
+    return unquoted(inside) if isinstance(inside, str) else annotation

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from nvbackend.builder.kernel.pure_names import BY_NAME, NOT_FOLLOWED, OF_EVERY_CLASS, PURE, TRUSTED
+from nvbackend.builder.kernel.pure_names import BY_NAME, NOT_FOLLOWED, OF_EVERY_CLASS, PURE, TRUSTED, unquoted
 
 _PACKAGE = __name__.partition(".")[0]
 _ATOMS = frozenset({int, str, bytes, bool, types.NoneType, types.EllipsisType, types.NotImplementedType})
@@ -214,7 +214,7 @@ class _Walk:
             self.value(annotation)
             if isinstance(annotation, str):
                 try:
-                    code = _compiled(annotation)
+                    code = _compiled(unquoted(annotation))
                 except (SyntaxError, ValueError):
                     continue
                 self._code(code, function.__globals__)

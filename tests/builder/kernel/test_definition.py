@@ -28,6 +28,16 @@ def test_annotations_become_the_signature():
     assert (bounds.threads, bounds.cluster, bounds.min_ctas) == (64, 2, 1)
 
 
+def test_annotations_in_quotes_are_the_same():
+    """This file has them as text already."""
+
+    @nvb.kernel("sm_90a", threads=64)
+    def quoted(k, out: nvb.Pointer(f32, align=4), source: MAP, count: i32):
+        out[0] = count.to(f32)
+
+    assert quoted.build().signature.parameters == sample.build().signature.parameters
+
+
 def test_keyword_only_parameters_are_constants_of_the_build():
     stores = [sample.build(repeats=repeats).ir.count("store float") for repeats in (2, 5)]
     assert stores == [2, 5]

@@ -126,6 +126,10 @@ TEXTS = {
         "A = nvb.Pointer(f32)\n" + HEAD + "def kernel(k, out: 'A'):\n    out[0] = 1.0",
         "A = nvb.Pointer(nvb.f16)",
     ),
+    "an annotation in quotes twice": (
+        "A = nvb.Pointer(f32)\n" + HEAD + "def kernel(k, out: '\"A\"'):\n    out[0] = 1.0",
+        "A = nvb.Pointer(nvb.f16)",
+    ),
     "an annotation's part": (
         "ALIGN = 16\n" + HEAD + "def kernel(k, out: 'nvb.Pointer(f32, align=ALIGN)'):\n    out[0] = 1.0",
         "ALIGN = 4",
