@@ -37,7 +37,7 @@ def broken(call):
 def test_barriers_fences_and_grids():
     u = Using()
     k = u.k
-    k.mbarrier.init(u.barrier, 2)
+    k.mbarrier.init(u.barrier, 256)
     k.mbarrier.ready()
     k.mbarrier.arrive(u.barrier, rank=1, qualifiers=("release", "cluster"))
     k.mbarrier.arrive(u.barrier, count=2, drop=True)

@@ -39,7 +39,7 @@ class Bulk(Noun):
         *,
         space: str = "cluster",
         multicast_mask: Operand | None = None,
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
     ) -> None:
         """cp.async.bulk: copy `size` bytes (a multiple of 16) from global to shared memory; they complete on `barrier`.
 
@@ -62,7 +62,7 @@ class Bulk(Noun):
         size: Operand,
         *,
         byte_mask: Operand | None = None,
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
         rank: Operand | None = None,
         barrier: Address | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class Bulk(Noun):
         operation: str,
         element: ElementType | str,
         *,
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
         rank: Operand | None = None,
         barrier: Address | None = None,
     ) -> None:
@@ -123,7 +123,7 @@ class Bulk(Noun):
         there = at_peer(self._cluster, destination.bytes, mbarrier_address(self._k, barrier), rank)
         issue(self._k, row, **there, source=source, bytes=size)
 
-    def prefetch(self, source: Address, size: Operand, *, cache_policy: Value | None = None) -> None:
+    def prefetch(self, source: Address, size: Operand, *, cache_policy: Operand | None = None) -> None:
         """cp.async.bulk.prefetch: bring `size` bytes of global memory to the L2 cache (tma.bulk-size)."""
         row = tma_bulk.prefetch_bulk(cache_policy is not None)
         issue(self._k, row, source=source, bytes=size, cache_policy=cache_policy)

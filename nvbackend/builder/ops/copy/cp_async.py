@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvbackend.builder.core.instructions import issue
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.noun import Noun
-from nvbackend.builder.values.values import Operand, Value
+from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.copy import cp_async
 from nvbackend.intrinsics.sync import mbarrier_phases
@@ -29,7 +29,7 @@ class CpAsync(Noun):
         read_bytes: Operand | None = None,
         ignore: Operand | None = None,
         prefetch: int | None = None,
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
     ) -> None:
         """cp.async: copy `size` bytes (4, 8, 16; with cg 16) from global to shared memory, each thread its own.
 

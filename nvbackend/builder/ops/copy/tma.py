@@ -272,7 +272,7 @@ class Tma(Noun):
         space: str = "cluster",
         multicast_mask: Operand | None = None,
         cta_group: int | None = None,
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
     ) -> None:
         """cp.async.bulk.tensor: the box at `coordinates` (elements, innermost first) of the map to `destination`.
 
@@ -301,7 +301,7 @@ class Tma(Noun):
         source: Address,
         *,
         mode: str = "tile",
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
     ) -> None:
         """cp.async.bulk.tensor to global memory: the box at `source` to `coordinates`, in this thread's bulk group.
 
@@ -321,7 +321,7 @@ class Tma(Noun):
         operation: str,
         *,
         mode: str = "tile",
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
     ) -> None:
         """cp.reduce.async.bulk.tensor: combine the box at `source` with the tensor, element by element, atomically.
 
@@ -340,7 +340,7 @@ class Tma(Noun):
         *,
         mode: str = "tile",
         offsets: Sequence[Operand] = (),
-        cache_policy: Value | None = None,
+        cache_policy: Operand | None = None,
     ) -> None:
         """cp.async.bulk.prefetch.tensor: bring the box at `coordinates` to the L2 cache; modes and starts as of a load.
 
@@ -359,7 +359,7 @@ class Tma(Noun):
         tensor_map: TensorMapParameter,
         coordinates: Sequence[Operand],
         offsets: Sequence[Operand],
-        cache_policy: Value | None,
+        cache_policy: Operand | None,
     ) -> tuple[Row, dict[str, Any]]:
         """The row of the request, and the operands that say which box it is."""
         row = select_tma(request, self._k.target)

@@ -15,6 +15,7 @@ from nvbackend.builder.core.memory import Address, Memory, own
 from nvbackend.builder.core.noun import Noun
 from nvbackend.builder.core.threads import Threads
 from nvbackend.builder.core.tile import SharedTile
+from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.ops.matrix.operand_descriptor import OperandDescriptor
 from nvbackend.builder.ops.matrix.tcgen05_operands import a_extent, b_extent, operand_extents, smem_layout, tile_faults
 from nvbackend.builder.ops.matrix.tensor_memory import TensorLoad, TmemColumns, TmemPlaces
@@ -31,7 +32,7 @@ from nvbackend.intrinsics.words.smem_descriptor import ADDRESS_MASK, ADDRESS_SHI
 from nvbackend.intrinsics.words.tcgen05_control import control_words
 from nvbackend.intrinsics.words.tcgen05_descriptor import InstructionDescriptor, Tcgen05SmemDescriptor
 from nvbackend.isel.machine.function import Access, MemoryTouch, MemoryUse, RegisterBlock, Touch
-from nvbackend.isel.machine.tensor_memory_uses import tmem_uses
+from nvbackend.isel.machine.tensor_memory_uses import Uses, tmem_uses
 from nvbackend.isel.operands import memory
 from nvbackend.isel.select.tcgen05.request import Tcgen05Request
 from nvbackend.isel.select.tcgen05.select import select_tcgen05
@@ -139,7 +140,7 @@ class Tcgen05(Noun):
         count: int,
         *,
         red: str | None = None,
-        type: ElementType = u32,
+        type: ElementType | None = None,
         absolute: bool = False,
         propagate_nan: bool = False,
         pack: bool = False,
@@ -154,13 +155,16 @@ class Tcgen05(Noun):
         Raises instruction.variant, target.feature. PTX ISA 9.7.16.8.3.
         """
         if red is None:
-            if type is not u32 or absolute or propagate_nan:
+            if type is not None or absolute or propagate_nan:
                 reason = "type, absolute and propagate_nan are of a load that reduces; say how with red="
                 VARIANT.fail(instruction="tcgen05.ld", reason=reason)
             row = variant("tcgen05.ld", tcgen05_memory.ld, shape, count, pack=pack)
         else:
-            if pack:
-                VARIANT.fail(instruction="tcgen05.ld.red", reason="a load that reduces does not pack")
+            if pack or type is None:
+                reason = (
+                    "a load that reduces does not pack" if pack else "say what the values are: type=u32, s32 or f32"
+                )
+                VARIANT.fail(instruction="tcgen05.ld.red", reason=reason)
             nan = {"absolute": absolute, "propagate_nan": propagate_nan}
             row = variant("tcgen05.ld.red", tcgen05_memory.ld_red, shape, count, red, str(type), **nan)
         self._k.register_blocks += 1
@@ -168,7 +172,7 @@ class Tcgen05(Noun):
         touches = [Touch(block, Access.WRITE)]
         results = self._issue(row, split=half_split, touches=touches, tmem=tmem, **_split(row, half_split))
         outputs = ("values",) if red is None else ("values", "reduced")
-        return TensorLoad(self._k, BY_NAME[str(type)], [results[name] for name in outputs], block)
+        return TensorLoad(self._k, BY_NAME[str(type or u32)], [results[name] for name in outputs], block)
 
     def wait_ld(self, *loads: TensorLoad) -> None:
         """Wait for this thread's loads from tensor memory; after it the registers of `loads` can be read.
@@ -312,9 +316,9 @@ class Tcgen05(Noun):
         _check_operands(row, given, optional)
         operands = converted(self._k, row, {one.name: given[one.name] for one in row.operands})
         words = {**control_words(row), "idesc": word}
-        memory = self._columns.touches(operands, tmem_uses(row, descriptor=descriptor))
+        memory = self._touches(row, given, operands, tmem_uses(row, descriptor=descriptor))
         extents = operand_extents(request, descriptor, (a, a_at), (b, b_at))
-        self._k.emit(row, operands, memory=[*memory], words=words, extents=extents)
+        self._k.emit(row, operands, memory=memory, words=words, extents=extents)
 
     def _multiplicand(self, tile: Operand | SharedTile, at: tuple[int, int], size: tuple[int, int]) -> Operand:
         """What is given, or the descriptor of the `size` (rows, columns) elements of a tile from `at` on."""
@@ -331,8 +335,16 @@ class Tcgen05(Noun):
     ) -> dict[str, list[ir.Value]]:
         """Emit `row`, with the columns that it touches where the allocation is known."""
         given = converted(self._k, row, operands)
-        memory = self._columns.touches(given, tmem_uses(row, half_split=split))
-        return self._k.emit(row, given, touches=touches, memory=[*memory])
+        memory = self._touches(row, operands, given, tmem_uses(row, half_split=split))
+        return self._k.emit(row, given, touches=touches, memory=memory)
+
+    def _touches(self, row: Row, given: Mapping[str, object], operands: Operands, uses: Uses) -> list[MemoryTouch]:
+        """What is accessed of allocations that are known. Raises tcgen05.bounds for more than a block of columns."""
+        for name, (_, columns) in uses.items():
+            block = given.get(name)
+            if isinstance(block, TmemColumns):
+                block.check_wide(columns, row.opcode)
+        return [*self._columns.touches(operands, uses)]
 
     @functools.cached_property
     def _columns(self) -> TmemPlaces:

@@ -37,7 +37,7 @@ class TmemColumns(Arithmetic):
 
     @property
     def address(self) -> Value:
-        """The address of lane 0 of the first column."""
+        """The address of the first lane of the first column."""
         return self._address
 
     def columns(self, first: Operand, width: int) -> TmemColumns:
@@ -48,9 +48,14 @@ class TmemColumns(Arithmetic):
             BOUNDS.fail(what=f"{width} column(s) from {number or 0} on", name="this block", columns=self.width)
         return TmemColumns(self._k, self._address + self._number(first), width)
 
-    def lanes(self, first: Operand) -> Value:
-        """The address of the same columns in lane `first`: a warp reaches the 32 lanes from 32 * (warp % 4) on."""
-        return self._address + (self._number(first) << LANE_SHIFT)
+    def lanes(self, first: Operand) -> TmemColumns:
+        """The same columns from lane `first` on: a warp reaches the 32 lanes from 32 * (warp % 4) on."""
+        return TmemColumns(self._k, self._address + (self._number(first) << LANE_SHIFT), self.width)
+
+    def check_wide(self, columns: int | None, instruction: str) -> None:
+        """Raises tcgen05.bounds where an instruction touches more columns, None for an unknown number."""
+        if columns is not None and columns > self.width:
+            BOUNDS.fail(what=f"{columns} column(s) of {instruction}", name="this block", columns=self.width)
 
     def _number(self, given: Operand) -> Value:
         return as_value(self._k, given, u32 if isinstance(given, int) else None).to(u32)
@@ -127,6 +132,10 @@ class TensorLoad:
     def __repr__(self) -> str:
         state = "" if self._waited else ", not waited for"
         return f"<load from tensor memory: {len(self._blocks[0])} registers of {self._element}{state}>"
+
+    def __getitem__(self, index: int) -> Value:
+        """The register of this number, of `values`."""
+        return self.values[index]
 
     @property
     def values(self) -> list[Value]:

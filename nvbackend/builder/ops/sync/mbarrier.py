@@ -290,6 +290,8 @@ class Mbarrier(Noun):
         The phase is that of `state`, or else of `parity`. try_wait may sleep, for `sleep` nanoseconds where given.
         Raises mbarrier.address, mbarrier.parity, instruction.variant, target.feature.
         """
+        if sleep is not None and not blocking:
+            VARIANT.fail(instruction="mbarrier.test_wait", reason="it does not sleep: with sleep=, give blocking=True")
         row = variant(
             "mbarrier wait",
             mbarrier_phases.wait,

@@ -203,11 +203,30 @@ def test_registers_are_not_read_before_the_wait(k):
     assert fail(lambda: load.values)[0] == ["tcgen05.read-before-wait"]
     k.tcgen05.wait_ld()
     assert fail(lambda: load.reduced)[0] == ["tcgen05.read-before-wait"]
+    assert fail(lambda: load[0])[0] == ["tcgen05.read-before-wait"]
     k.tcgen05.wait_ld(load)
     assert len(load.values) == 2
+    assert [load[index].ir for index in range(2)] == [value.ir for value in load.values]
 
 
-@pytest.mark.parametrize("columns", [0, 16, 48, 96, 1024, -32, True])
+@pytest.mark.parametrize("lanes", [False, True])
+@pytest.mark.parametrize("count", [16, 32, 64])
+def test_a_load_or_store_stays_within_its_part(k, count, lanes):
+    with k.tcgen05.tmem(128) as tmem:
+        part = tmem.columns(64, 32)
+        place = part.lanes(32 * k.warp_id()) if lanes else part
+        for call in (
+            lambda: k.tcgen05.wait_ld(k.tcgen05.ld(place, "32x32b", count)),
+            lambda: k.tcgen05.st(place, "32x32b", [1] * count),
+        ):
+            if count <= 32:
+                call()
+            else:
+                assert fail(call)[0] == ["tcgen05.bounds"]
+        k.tcgen05.wait_st()
+
+
+@pytest.mark.parametrize("columns", [0, 16, 48, 96, 1024, -32])
 def test_columns_are_a_power_of_two(k, columns):
     cell = k.shared(u32, 1)
     rules, message = fail(lambda: k.tcgen05.alloc(cell, columns))
@@ -227,8 +246,9 @@ def test_columns_are_a_power_of_two(k, columns):
         lambda k: k.tcgen05.st(0, "16x128b", [1, 2, 3]),
         lambda k: k.tcgen05.st(0, "x", [1]),
         lambda k: k.tcgen05.ld(0, "32x32b", 1, red="max", type=f32),
-        lambda k: k.tcgen05.ld(0, "32x32b", 2, red="max", absolute=True),
-        lambda k: k.tcgen05.ld(0, "32x32b", 2, red="max", pack=True),
+        lambda k: k.tcgen05.ld(0, "32x32b", 2, red="max"),
+        lambda k: k.tcgen05.ld(0, "32x32b", 2, red="max", type=u32, absolute=True),
+        lambda k: k.tcgen05.ld(0, "32x32b", 2, red="max", type=u32, pack=True),
         lambda k: k.tcgen05.ld(0, "32x32b", 2, type=f32),
         lambda k: k.tcgen05.ld(0, "32x32b", 2, absolute=True),
         lambda k: k.tcgen05.cp(0, 0, "32x128b"),
