@@ -128,14 +128,18 @@ def _is_llvmlites(value: object) -> bool:
 class Kinds:
     """What a call says at once of its arguments, before it runs: only a bool is a flag, and an operand is one value.
 
-    Both would be taken: anything has a truth value, and an operand may be several registers. Of a class of arguments
+    Others would be taken: anything has a truth value, and an operand may be several registers. Of a class of arguments
     it is found once whether the annotation allows it.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = inspect.unwrap(function)
         annotations = getattr(self._function, "__annotations__", {})
-        self.flags = {name: one for name, one in annotations.items() if one in _FLAGS and name != "return"}
+        given = {name: one for name, one in annotations.items() if name != "return"}
+        self._flags = {name: one for name, one in given.items() if one in _FLAGS}
+        self._values = {name for name, one in given.items() if _is_a_values(one)}
+        self.always = bool(self._flags or self._values)
+        """Whether arguments of any class are to be looked at."""
         self._names = self._function.__code__.co_varnames
         self._allowed: dict[tuple[str, type], bool] = {}
 
@@ -143,23 +147,30 @@ class Kinds:
         """Raises call.argument for every such argument."""
         given = {**dict(zip(self._names, args, strict=False)), **kwargs}
         if not all(self._is_allowed(name, one) for name, one in given.items()):
-            found = wrong_arguments(self._function, args, kwargs)
-            if found:
+            call = self._function, args, kwargs
+            if found := [*wrong_arguments(*call), *truth_values(*call)]:
                 raise DiagnosticError(found)
 
     def _is_allowed(self, name: str, given: Any) -> bool:
         kind: Any = type(given)
-        if name in self.flags:
-            return is_flag(given) or (given is None and self.flags[name] != "bool")
+        if name in self._flags:
+            return is_flag(given) or (given is None and self._flags[name] != "bool")
+        if name in self._values and isinstance(given, (int, float)):
+            return False
         if is_plain(kind):
             return True
+        if kind is bool:
+            return self._function.__annotations__.get(name) not in _NUMBERS
         if isinstance(given, (list, tuple)) and any(map(_is_llvmlites, given)):
             return False
         if (name, kind) not in self._allowed:
             annotation = self._function.__annotations__.get(name)
             scope = self._function.__globals__
+            samples = (given, ()) if kind is list else (given,)  # a list may stand for a tuple
             self._allowed[name, kind] = not isinstance(annotation, str) or any(
-                _is(given, ast.unparse(_outer(node)), scope) for node in _alternatives(annotation, scope)
+                _is(one, ast.unparse(_outer(node)), scope)
+                for node in _alternatives(annotation, scope)
+                for one in samples
             )
         return self._allowed[name, kind]
 
@@ -167,12 +178,23 @@ class Kinds:
 NUMPY, LLVMLITE = "numpy", "llvmlite."
 _CONTAINERS = (tuple, list, dict, set, frozenset, bytes, bytearray)
 _FLAGS = ("bool", "bool | None")
+_WITH_NUMBERS = {"Operand", "Number", "int", "float", "bool", "object", "Any"}
+
+
+def _is_a_values(annotation: object) -> bool:
+    """Whether it takes run-time values and no numbers of Python's: a state, a policy, a descriptor."""
+    parts = set(str(annotation).split(" | "))
+    return "Value" in parts and parts.isdisjoint(_WITH_NUMBERS)
 
 
 @lru_cache(1024)
 def is_plain(kind: type) -> bool:
-    """Whether an object of this class is one thing: no container, nothing of NumPy or llvmlite."""
-    return not issubclass(kind, _CONTAINERS) and kind.__module__ != NUMPY and not kind.__module__.startswith(LLVMLITE)
+    """Whether an object of this class is one thing: no container, no bool, nothing of NumPy or llvmlite."""
+    return (
+        not issubclass(kind, (*_CONTAINERS, bool))
+        and kind.__module__ != NUMPY
+        and not kind.__module__.startswith(LLVMLITE)
+    )
 
 
 def is_flag(given: object) -> bool:

@@ -108,7 +108,7 @@ def _cutting(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def boundary(*args: Any, **kwargs: Any) -> Any:
-        is_odd = bool(kinds.flags)
+        is_odd = kinds.always
         if not passes_on:
             plain, named = plain_numbers(args), tuple(kwargs.values())
             is_odd = is_odd or plain is not args

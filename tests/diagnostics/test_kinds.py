@@ -80,6 +80,22 @@ def test_an_operand_is_one_value(call: Callable[..., Any], signature: inspect.Si
         assert told(call, signature, place, given), given
 
 
+@pytest.mark.parametrize(("call", "signature", "place"), places("int", "int | None"))
+def test_a_truth_value_is_no_number(call: Callable[..., Any], signature: inspect.Signature, place: str) -> None:
+    assert told(call, signature, place, True)
+
+
+@pytest.mark.parametrize(
+    ("call", "signature", "place"),
+    places("Value", "Value | None", "Address | Value", "SharedTile | OperandDescriptor | Value"),
+)
+def test_a_number_is_no_state_policy_or_descriptor(
+    call: Callable[..., Any], signature: inspect.Signature, place: str
+) -> None:
+    for given in (5, 0, 1.5, True):
+        assert told(call, signature, place, given), given
+
+
 @pytest.mark.parametrize("flag", ["a_in_registers", "sparse", "satfinite", "negate_a", "negate_b"])
 def test_a_flag_of_a_request_is_a_bool(flag: str) -> None:
     for given in ("no", 2, None, 0.0):
