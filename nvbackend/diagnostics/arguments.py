@@ -166,7 +166,7 @@ class Kinds:
         if (name, kind) not in self._allowed:
             annotation = self._function.__annotations__.get(name)
             scope = self._function.__globals__
-            samples = (given, ()) if kind is list else (given,)  # a list may stand for a tuple
+            samples = (given, ()) if kind is list else (given,)  # a list counts as a tuple
             self._allowed[name, kind] = not isinstance(annotation, str) or any(
                 _is(one, ast.unparse(_outer(node)), scope)
                 for node in _alternatives(annotation, scope)
