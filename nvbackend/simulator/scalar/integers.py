@@ -179,6 +179,7 @@ def _extreme(spelling: Spelling) -> Pure:
     operation = np.minimum if spelling.name == "min" else np.maximum
     relu = spelling.has("relu")
     kind = spelling.must(*(("s16x2", "s32") if relu else (*_WORDS, "u16x2", "s16x2")))
+    relu = relu or (kind in ("s16x2", "s32") and spelling.has("relu"))
     view = (SIGNED if kind[0] == "s" else UNSIGNED)[16 if kind.endswith("x2") else INTEGERS[kind]]
     whole = UNSIGNED[32 if kind.endswith("x2") else INTEGERS[kind]]
 

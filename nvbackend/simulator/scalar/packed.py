@@ -1,10 +1,12 @@
-"""Integers in parts of a register: dp2a, dp4a, add.u16x2, cvt.pack. PTX ISA 9.7.1 and 9.7.9 (cvt.pack)."""
+"""Integers in parts of a register: dp2a, dp4a, add.u16x2, cvt.pack, vadd4. PTX ISA 9.7.1, 9.7.9, 9.7.17 (video)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from nvbackend.simulator.scalar.pure import SIGNED, UNSIGNED, Bits, Pure, Spelling
+from nvbackend.simulator.scalar.pure import INTEGERS, SIGNED, UNSIGNED, Bits, Pure, Spelling, Unknown, limits, numbers
 
 _PACKED = {f"{kind}{bits}": bits for kind in "us" for bits in (2, 4, 8, 16)}
 _WHOLE = 16
@@ -62,4 +64,40 @@ def _pack(spelling: Spelling) -> Pure:
     return Pure(("u32",), ("s32", "s32", "b32"), call)
 
 
-MAKERS = {"dp4a": _dot, "dp2a": _dot, "add": _pairs, "cvt": _pack}
+_VIDEO: dict[str, Callable[[Bits, Bits], Bits]] = {
+    "vadd": np.add,
+    "vsub": np.subtract,
+    "vavrg": lambda a, b: (a + b + (a + b >= 0)) >> 1,
+    "vabsdiff": lambda a, b: np.abs(a - b),
+    "vmin": np.minimum,
+    "vmax": np.maximum,
+}
+_SECOND: dict[str, Callable[[Bits, Bits], Bits]] = {"add": np.add, "min": np.minimum, "max": np.maximum}
+
+
+def _video(spelling: Spelling) -> Pure:
+    """vadd4 and its kin, of four bytes, two halves (vadd2) or whole words, without selectors."""
+    function = _VIDEO[spelling.name.rstrip("24")]
+    bits = {"4": 8, "2": 16}.get(spelling.name[-1], 32)
+    to, first, second = (spelling.must("u32", "s32") for _ in range(3))
+    saturates = spelling.has("sat")
+    then = spelling.take(*(("add",) if bits < INTEGERS["u32"] else tuple(_SECOND)))
+    if (then and saturates and bits < INTEGERS["u32"]) or (spelling.name == "vavrg"):
+        raise Unknown
+    low, high = limits(f"{to[0]}{bits}")
+
+    def call(a: Bits, b: Bits, *c: Bits) -> tuple[Bits]:
+        found = function(_parts(a, first, bits), _parts(b, second, bits))
+        found = np.clip(found, low, high) if saturates else found
+        if not then:
+            return (found.astype(UNSIGNED[bits]).view(np.uint32)[..., 0],)
+        if bits < INTEGERS["u32"]:
+            return ((found.sum(axis=-1) + c[0]).astype(np.uint32),)
+        return (_SECOND[then](numbers(found[..., 0].astype(np.uint32), to), numbers(c[0], to)).view(np.uint32),)
+
+    takes_third = bits < INTEGERS["u32"] or then
+    return Pure((to,), (first, second, *((to,) if takes_third else ())), call)
+
+
+_OF_VIDEO = [f"{name}{parts}" for name in _VIDEO for parts in ("", "2", "4")]
+MAKERS = dict.fromkeys(_OF_VIDEO, _video) | {"dp4a": _dot, "dp2a": _dot, "add": _pairs, "cvt": _pack}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
+Operation = Callable[[int, int], int]
 Meaning = Callable[..., int | tuple[int, ...]]
 
 
@@ -259,6 +261,42 @@ def _packed() -> dict[str, Meaning]:
     return found
 
 
+def _averaged(a: int, b: int) -> int:
+    return (a + b + (a + b >= 0)) >> 1
+
+
+_VIDEO: dict[str, Callable[[int, int], int]] = {
+    "vadd": lambda a, b: a + b,
+    "vsub": lambda a, b: a - b,
+    "vavrg": _averaged,
+    "vabsdiff": lambda a, b: abs(a - b),
+    "vmin": min,
+    "vmax": max,
+}
+
+
+def _video() -> dict[str, Meaning]:
+    found: dict[str, Meaning] = {}
+    for (name, function), (parts, bits), to, x, y in itertools.product(
+        _VIDEO.items(), (("2", 16), ("4", 8)), "us", "us", "us"
+    ):
+        opcode = f"{name}{parts}.{to}32.{x}32.{y}32"
+
+        def each(a: int, b: int, x: str = x, y: str = y, bits: int = bits, function: Operation = function) -> list[int]:
+            return [function(*pair) for pair in zip(_parts(a, bits, x), _parts(b, bits, y), strict=True)]
+
+        def packed(numbers: list[int], bits: int = bits) -> int:
+            return sum((one & ((1 << bits) - 1)) << bits * place for place, one in enumerate(numbers))
+
+        def clamped(numbers: list[int], kind: str = f"{to}{bits}") -> list[int]:
+            return [_clamped(one, kind) for one in numbers]
+
+        found[opcode] = lambda a, b, _c, each=each, packed=packed: packed(each(a, b))
+        found[f"{opcode}.sat"] = lambda a, b, _c, each=each, packed=packed, clamped=clamped: packed(clamped(each(a, b)))
+        found[f"{opcode}.add"] = lambda a, b, c, each=each: c + sum(each(a, b))
+    return found
+
+
 def meanings() -> dict[str, Meaning]:
     """Opcodes and what they mean: operands as unsigned integers to a result, or to several."""
     found: dict[str, Meaning] = {}
@@ -287,4 +325,4 @@ def meanings() -> dict[str, Meaning]:
     for name in ("and", "or", "xor"):
         found[f"{name}.pred"] = found[f"{name}.b32"]
     found["not.pred"] = lambda a: 1 - a
-    return found | _dots() | _packed()
+    return found | _dots() | _packed() | _video()

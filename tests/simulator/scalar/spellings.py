@@ -176,9 +176,19 @@ def _mixed() -> Iterator[Spelling]:
         yield _joined("min", ftz, nan, sizes, "f32"), ("f32",), ("f32",) * 3
 
 
+def _video() -> Iterator[Spelling]:
+    kinds = ("u32", "s32")
+    for name, parts in itertools.product(("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"), ("", "2", "4")):
+        for to, a, b, last in itertools.product(kinds, kinds, kinds, ("", "sat", "add", "sat.add", "max")):
+            third = (to,) if parts or last in ("add", "sat.add", "max") else ()
+            yield _joined(f"{name}{parts}", to, a, b, last), (to,), (a, b, *third)
+    for name, kind in itertools.product(("min", "max"), ("s16x2", "s32", "u32", "u16x2")):
+        yield f"{name}.{kind}.relu", (kind,), (kind, kind)
+
+
 def candidates() -> list[Spelling]:
     """All of them, each once."""
-    every = (_of_one_type, _wide, _with_counts, _compared, _converted, _narrowed, _mixed)
+    every = (_of_one_type, _wide, _with_counts, _compared, _converted, _narrowed, _mixed, _video)
     return list(dict.fromkeys(one for make in every for one in make()))
 
 
