@@ -1,4 +1,4 @@
-"""What can be combined in one step with an element of memory."""
+"""Atomic operations on one element of memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ATOMIC_BITS = (32, 64)
 
 
 def atomic_operation(operation: str, element: ElementType) -> str:
-    """LLVM's name of the operation on this type. Raises memory.atomic where there is none."""
+    """LLVM's name of the operation on this type. Raises memory.atomic if LLVM has no such operation."""
     floats = ("add",) if element in (f32, f64) else ()
     legal = _ATOMIC_OPERATIONS if element.is_integer and element.bits in _ATOMIC_BITS else floats
     if operation not in legal:

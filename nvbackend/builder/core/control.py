@@ -25,7 +25,7 @@ Known = dict[Storage, list[ir.Value]]
 
 @dataclass(frozen=True, slots=True)
 class _If:
-    """What else_ needs of the if_ block that ended last."""
+    """What `else_` needs to know of the last if_ block."""
 
     branch: ir.Instruction
     test: ir.Value
@@ -69,7 +69,7 @@ class Control:
 
     @with_block
     def else_(self) -> Iterator[None]:
-        """The other side of the if_ block that ends right above."""
+        """The else side of the if_ block just above."""
         last = self._last_if
         if last is None or self._k.llvm.block is not last.merge or self._has_content(last.merge):
             rules.ELSE_WITHOUT_IF.fail()
@@ -155,18 +155,18 @@ class Control:
         loop.left = True
 
     def continue_(self) -> None:
-        """Go on with the next round of the innermost loop."""
+        """Continue with the next iteration of the innermost loop."""
         loop = self._loop("continue_")
         self._check_held("continue_", loop)
         self._leave("continue_", loop.next_block)
         self._k.execution.leave(loop)
 
     def return_(self) -> None:
-        """End the kernel for the threads that come here."""
+        """End the kernel for the threads that reach this line."""
         self.end(caller_location())
 
     def end(self, place: Location | None) -> None:
-        """End the kernel here; `place` is the line that does."""
+        """End the kernel here; `place` is the user's line."""
         self._k.check_live()
         returned = self._k.function.function_type.return_type
         if not isinstance(returned, ir.VoidType):
@@ -191,7 +191,7 @@ class Control:
         loop.left = True
 
     def continue_if(self, condition: Operand) -> None:
-        """Go on with the next round of the innermost loop where `condition` holds."""
+        """Continue with the next iteration of the innermost loop where `condition` holds."""
         loop = self._loop("continue_if")
         self._check_held("continue_if", loop)
         self._leave_if(condition, loop.next_block)
@@ -203,7 +203,7 @@ class Control:
             self.return_()
 
     def _has_content(self, block: ir.Block) -> bool:
-        """Whether something was emitted in `block`, recorded there, or is still to be written at its end."""
+        """Whether `block` has instructions or records, or a store is pending at its end."""
         recorded = self._k.machine.blocks.get(block.name)
         return bool(block.instructions or self._k.dirty or (recorded and recorded.instructions))
 
@@ -239,7 +239,7 @@ class Control:
 
 @contextmanager
 def holding(k: Core, call: str) -> Iterator[None]:
-    """Around what no thread may leave early, since its end has work to do."""
+    """Mark a block that no thread may leave early, because its end emits code."""
     region, held = k.regions[-1], (call, caller_location())
     region.held.append(held)
     try:
@@ -249,14 +249,14 @@ def holding(k: Core, call: str) -> Iterator[None]:
 
 
 def _unchanged(known: Known, region: Region) -> Known:
-    """The storages that `region` did not write: their registers are the same after it."""
+    """The storages that `region` did not write: their registers are unchanged after it."""
     return {storage: values for storage, values in known.items() if storage not in region.written}
 
 
 def _merged(test: ir.Value, written: Collection[Storage], inside: Known, outside: Known) -> Known:
-    """What variables of one register hold after an if, of those that one of its sides has `written`.
+    """The values after an if of the one-register variables that either side has `written`.
 
-    From a side that ends in an exit no thread comes.
+    A side that ends in an exit contributes no value.
     """
     return {
         storage: [Merged(test, yes[0], no[0])]
@@ -266,7 +266,7 @@ def _merged(test: ir.Value, written: Collection[Storage], inside: Known, outside
 
 
 def _check_last_count(start: Operand, stop: Number | None, step: object, element: ElementType) -> None:
-    """The counter goes one step past the last round; where that does not fit its type, it would begin again."""
+    """The counter goes one step past the last iteration; if that does not fit its type, it would wrap."""
     if not isinstance(stop, int) or not isinstance(step, int):
         return
     first = start._value().constant if isinstance(start, Arithmetic) else start

@@ -1,4 +1,4 @@
-"""The part of the builder that everything else stands on: where code goes, what is recorded, what is in scope."""
+"""The base of the builder: where code goes, what is recorded, and what is in scope."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Core:
         self.llvm: ir.IRBuilder = LiveBuilder(self.check_live)
         self.regions: list[Region] = [Region("kernel", None)]
         self.shared_counters: set[ir.Value] = set()
-        """The slots of loop counters that are the same in all threads of the CTA in each round."""
+        """Slots of loop counters that have the same value in all threads of the CTA in each iteration."""
         self.execution = Execution(function, self.regions, self.shared_counters)
         self.register_blocks = 0
         self.places = Places()
@@ -76,24 +76,24 @@ class Core:
         self.peer_ranks = PeerRanks(self.peers)
         self.accumulators: list[Accumulator] = []
         self.known: dict[Storage, list[ir.Value]] = {}
-        """The registers that hold what was set, or what is known of it after an if."""
+        """The registers of each storage, or what is known of them after an if."""
         self.dirty: dict[Storage, None] = {}
         self._cached_storage = cached_storage
         self.exit_kind: str | None = None
         self.asked = PendingBlocks()
         self._choices: dict[str, Choice] = {}
         self._shared_barriers: dict[ir.Value, Scope] = {}
-        """Addresses of mbarriers that several threads use at once, and over which of them they are the same."""
+        """Addresses of mbarriers that several threads use together, and the scope over which they are equal."""
         self.indices: list[SharedIndex] = []
         self._latest: dict[str, ir.Value] = {}
         self.homes: dict[ir.Block, Region] = {}
-        """The region that each block belongs to, of those that this builder made."""
+        """The region of each block that this builder made."""
         self._torn: tuple[Region, str] | None = None
         self.finished = False
         self.inner: str | None = None
-        """The kernel whose function is run at present inside this one's: all that is emitted belongs there."""
+        """The kernel being built inside this one: everything emitted now belongs to it."""
         self.attached: Location | None = None
-        """The line that attached the builder to somebody's function."""
+        """The line that attached the builder to the caller's function."""
 
     @property
     def in_cluster(self) -> bool:
@@ -101,7 +101,7 @@ class Core:
         return self.cluster_size > 1
 
     def start(self, block: ir.Block) -> None:
-        """Go on at the end of `block`, which the innermost region has."""
+        """Continue at the end of `block`, which belongs to the innermost region."""
         self.llvm.position_at_end(block)
         self.homes[block] = self.regions[-1]
         self.execution.enter(self.machine.block(block.name))
@@ -174,9 +174,9 @@ class Core:
         return self.peers.facts(destination) if self.in_cluster and isinstance(destination, ir.Value) else {}
 
     def _check_order(self) -> None:
-        """Raises attach.order where the owner of the IRBuilder went back in front of what was emitted in this block.
+        """Raises attach.order if the owner moved the IRBuilder before code that was already emitted in this block.
 
-        Raises attach.block where it is after the end of a block, or in another function.
+        Raises attach.block if it is after the end of a block, or in another function.
         """
         block, place = self.llvm.block, self.llvm._anchor
         if block.parent is not self.function:
@@ -192,7 +192,7 @@ class Core:
             self._latest[block.name] = block.instructions[place - 1]
 
     def _check_together(self, row: Row, operands: Operands) -> None:
-        """Raises control.one-thread for what whole warps execute, inside a block that one thread runs."""
+        """Raises control.one-thread for a warp-wide instruction inside a block that a single thread runs."""
         alone = self.alone() if Effect.CONVERGENT in row.effects else None
         if alone is None:
             return
@@ -201,7 +201,7 @@ class Core:
             rules.ONE_THREAD.fail(instruction=row.ptx, block=alone.describe())
 
     def alone(self) -> Region | None:
-        """The outermost open block that one thread of a warp runs."""
+        """The outermost open block that a single thread of a warp runs."""
         return next((region for region in self.regions if region.alone), None)
 
     def pseudo(
@@ -212,7 +212,7 @@ class Core:
         facts: Mapping[str, int] | None = None,
         place: Location | None = None,
     ) -> None:
-        """Record what no machine instruction says, for the analyses."""
+        """Record for the analyses what no machine instruction expresses."""
         at = place or caller_location()
         self._record(MachineInstr(opcode, None, touches=(*touches,), memory=(*memory,), facts=facts or {}, location=at))
 
@@ -222,14 +222,14 @@ class Core:
         self.machine.block(self.llvm.block.name).instructions.append(instruction)
 
     def intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
-        """Call an LLVM intrinsic that is no machine row of ours (arithmetic, conversion)."""
+        """Call an LLVM intrinsic that has no machine row (arithmetic, conversion)."""
         self.check_live()
         result = ir.VoidType() if element is None else llvm_type(element)
         function = declare(self.llvm.module, name, result, [argument.type for argument in arguments])
         return self.llvm.call(function, list(arguments))
 
     def wrap(self, value: ir.Value, element: ElementType) -> Value:
-        """An llvmlite value as one of `element`, which lives as long as the innermost region."""
+        """Wrap an llvmlite value as a Value of `element` that lives as long as the innermost region."""
         self.check_live()
         return Value(self, value, element, self.regions[-1])
 
@@ -252,7 +252,7 @@ class Core:
 
     @contextmanager
     def region(self, kind: str) -> Iterator[Region]:
-        """A block of the program: what is emitted inside belongs to it."""
+        """Open a region: what is emitted inside belongs to it."""
         region = Region(kind, caller_location())
         region.among = self.regions[-1].among
         self.regions.append(region)
@@ -267,7 +267,7 @@ class Core:
             self.regions[-1].written |= region.written
 
     def check_blocks(self) -> None:
-        """Raises what is wrong with the with-blocks as a whole: torn, open, asked for and never entered."""
+        """Raises for with-blocks that an exception tore, that are still open, or that were never entered."""
         if self._torn is not None:
             self.exit_kind = None
             self.check_live()
@@ -276,14 +276,14 @@ class Core:
         raise_all([rules.NOT_ENTERED.diagnose(at=place, call=call) for call, place in self.asked.waiting.values()])
 
     def new_block(self, name: str) -> ir.Block:
-        """A block that becomes one of the function's when it is entered, so that a call refused before leaves none."""
+        """A block that joins the function only when it is entered, so that a refused call leaves nothing."""
         return ir.Block(self.function, name)
 
     def enter(self, block: ir.Block, known: dict[Storage, list[ir.Value]] | None = None) -> None:
-        """Go on in `block`; `known` are the storages whose registers are the same on every way in.
+        """Continue in `block`; `known` are the storages whose registers are the same on every edge into it.
 
-        It comes after all blocks entered before, so that the text of the IR follows the program's; one that is entered
-        again, as the end of an if with an else, moves there.
+        It is placed after all blocks entered before, so that the IR follows the program's order. A block that is
+        entered again, such as the end of an if with an else, moves there.
         """
         if block in self.function.blocks:
             self.function.blocks.remove(block)
@@ -315,7 +315,7 @@ class Core:
         return self.llvm.cbranch(condition.ir, then, otherwise)
 
     def link(self) -> None:
-        """Give the machine form its control flow: the blocks of the LLVM function in order, and what follows each."""
+        """Copy the control flow to the machine form: the LLVM function's blocks in order, with their successors."""
         recorded = self.machine.blocks
         self.machine.blocks = {}
         for block in self.function.blocks:
@@ -334,7 +334,7 @@ class Core:
         self.machine.values = ThreadValues(self.function, self.execution, self._shared_barriers)
 
     def _note_branches(self) -> None:
-        """Say of each block with two successors which threads go the same way."""
+        """Record for each two-way branch over which threads it is uniform."""
         found = branches(self.function, self.execution.cta, self._choices, self._shared_barriers)
         for name, branch in found.items():
             self.machine.blocks[name].branch = branch
@@ -342,7 +342,7 @@ class Core:
     # -- mutable storage ----------------------------------------------------------------------------------------
 
     def new_storage(self, types: Sequence[ir.Type], name: str) -> Storage:
-        """Registers that can be set again: stack slots, which LLVM turns into registers and phis."""
+        """Mutable registers: stack slots, which LLVM turns into registers and phis."""
         check_name(name)
         slots = []
         with self.llvm.goto_entry_block():
@@ -351,7 +351,7 @@ class Core:
         return Storage(name, tuple(slots), self.regions[-1])
 
     def check_scope(self, value: ir.Value) -> None:
-        """Raises value.scope for the result of an instruction in a block that has ended."""
+        """Raises value.scope for a value defined in a block that has ended."""
         home = self.homes.get(value.parent) if isinstance(value, ir.Instruction) else None
         if home is not None and not home.open:
             rules.OUT_OF_SCOPE.fail(block=home.describe())
@@ -377,7 +377,7 @@ class Core:
         return loads
 
     def write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
-        """Give the registers other values."""
+        """Set the registers."""
         self._check_storage(storage)
         self.regions[-1].written.add(storage)
         if self.in_cluster:
@@ -390,7 +390,7 @@ class Core:
             self._store(storage, values)
 
     def flush(self) -> None:
-        """Store what was written and is known only here to its stack slots."""
+        """Store cached writes to their stack slots."""
         for storage in self.dirty:
             self._store(storage, self.known[storage])
         self.dirty = {}

@@ -1,4 +1,4 @@
-"""The calls of rows: operands by name, each converted to what the row declares it to be, and checked by its rule."""
+"""Calls of rows: operands by name, each converted to the type that the row declares and checked by its rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nvbackend.isel.select.rows import check_names, check_number, check_register
 
 Given = Operand | Address
 Register: TypeAlias = "Given | ir.Value"
-"""What a call gives for a register: an llvmlite value is one already."""
+"""What a caller may pass for a register; an llvmlite value is used as it is."""
 
 _PLACED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER, RegisterClass.GLOBAL)
 """Registers that hold an address of a state space."""
@@ -31,7 +31,7 @@ MBARRIER_BYTES = 8
 def result(
     k: Core, row: Row, element: ElementType | None = None, /, **operands: Register | Sequence[Register] | None
 ) -> Value:
-    """The first register that `row` gives, as `element` or what the row declares: see `issue`."""
+    """The first output of `row`, as `element` or the type that the row declares: see `issue`."""
     first = row.outputs[0]
     return k.wrap(issue(k, row, **operands)[first.name][0], element or first.type)
 
@@ -57,7 +57,7 @@ def converted(k: Core, row: Row, operands: Mapping[str, Register | Sequence[Regi
 
 
 def _registers(k: Core, row: Row, name: str, given: Register | Sequence[Register]) -> Any:
-    if isinstance(given, ir.Value) or not row.has_operand(name):  # what the row does not have, `emit` refuses
+    if isinstance(given, ir.Value) or not row.has_operand(name):  # `emit` refuses what the row does not have
         return given
     operand = row.operand(name)
     if operand.role is Role.IMMEDIATE:
@@ -72,7 +72,7 @@ def _register(k: Core, row: Row, operand: RowOperand, given: Register) -> ir.Val
         return given
     if operand.register not in _PLACED and not isinstance(given, Address):
         return as_value(k, given, operand.type).ir
-    address = own(k, cast("Address", given))  # the boundary names an argument that is none
+    address = own(k, cast("Address", given))  # the boundary names the wrong argument
     if operand.rule:
         _PLACE_RULES[operand.rule](address, row.ptx)
     elif operand.align > 1:
@@ -85,7 +85,7 @@ def _number(row: Row, name: str, given: object) -> object:
 
 
 def mbarrier_address(k: Core, barrier: Address) -> Value:
-    """The shared address of an mbarrier. Raises mbarrier.address where it cannot be one."""
+    """The shared address of an mbarrier. Raises mbarrier.address if it cannot be one."""
     _check_barrier(barrier, "")
     return own(k, barrier).bytes
 
@@ -103,7 +103,7 @@ _PLACE_RULES: Mapping[str, Callable[[Address, str], None]] = {
     "mbarrier.address": _check_barrier,
     "cache.line": _check_line,
 }
-"""By the id of a rule on where an operand lies: what raises it, given the address and the instruction."""
+"""The check for each rule on where an operand lies, by the rule's id; it takes the address and the instruction."""
 
 
 def generic_address(k: Core, address: Address) -> Value:

@@ -1,4 +1,4 @@
-"""Global and shared memory: typed pointers, vector accesses, allocation of shared memory."""
+"""Global and shared memory: typed addresses, vector accesses, allocation of shared memory."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ GLOBAL_POINTER = Rule(
 class Address:
     """A typed address in global or shared memory: `address + n` moves by elements, `address[n]` reads and writes.
 
-    `align` is the promised alignment in bytes of this very address. In shared memory it knows the allocation that it
-    is in, and where there.
+    `align` is the alignment in bytes that is promised for this address. An address in shared memory also knows its
+    allocation and its offset there.
     """
 
     __slots__ = ("_base", "_k", "_offset", "_place", "_root", "align", "element", "space")
@@ -111,11 +111,11 @@ class Address:
         return self.byte_offset(step, align=self._alignment_after(step))
 
     def steps(self, index: Operand, unit: int, *, align: int | None = None) -> Address:
-        """The address `index` times `unit` bytes on, the product in as many bits as addresses have."""
+        """This address plus `index * unit` bytes; the product has as many bits as an address."""
         return self.byte_offset(scaled(self._k, index, unit, self.space), align=align)
 
     def _whole_bytes(self, elements: Operand) -> int:
-        """The bytes that this many elements of less than a byte take; memory.sub-byte unless that is a known number."""
+        """The size in bytes of this many sub-byte elements; memory.sub-byte unless it is a known whole number."""
         number = elements if isinstance(elements, (int, float)) else elements._value().constant
         if not isinstance(number, int) or number * self.element.bits % 8:
             given = number if isinstance(number, int) else "a run-time number of"
@@ -123,7 +123,7 @@ class Address:
         return number * self.element.bits // 8
 
     def byte_offset(self, step: Operand, *, align: int | None = None) -> Address:
-        """The address `step` bytes on. `align` is what the caller knows of it; else what its arithmetic shows."""
+        """This address plus `step` bytes. `align` is what the caller promises; otherwise the arithmetic decides."""
         promised = align is not None
         if align is None:
             align = self._alignment_after(step)
@@ -136,15 +136,15 @@ class Address:
         return Address(self._k, self._base, self.element, self.space, align, offset, place, self._root)
 
     def _constant_step(self, step: float) -> Value:
-        """A number of bytes; back from a shared address is forth by what is left of 2^32 (value.constant)."""
+        """A constant number of bytes; a negative step in shared memory wraps modulo 2^32 (value.constant)."""
         kind = address_type(self.space)
         back = self.space != GLOBAL_SPACE and isinstance(step, int) and -(1 << kind.bits - 1) <= step < 0
         return as_value(self._k, step + (1 << kind.bits) if back else step, kind)
 
     def _alignment_after(self, step: Operand) -> int:
-        """What is left of the alignment after a step: the power of two that its arithmetic shows."""
+        """The alignment after a step: the largest power of two that its arithmetic proves."""
         if isinstance(step, (int, float)):
-            known = step if isinstance(step, int) else 1  # a fraction is refused where it becomes a value
+            known = step if isinstance(step, int) else 1  # a fraction is refused when it becomes a value
         else:
             known = self._k.places.multiples.divisor(as_value(self._k, step).ir)
         return self.align if known == 0 else min(self.align, known & -known)
@@ -154,18 +154,18 @@ class Address:
         return Address(self._k, self._base, element, self.space, self.align, self._offset, self._place, self._root)
 
     def check_aligned(self, wanted: int, instruction: str) -> None:
-        """Raises memory.misaligned where this is certainly no multiple of `wanted` bytes, as `instruction` takes."""
+        """Raises memory.misaligned if this is certainly not a multiple of `wanted` bytes, as `instruction` needs."""
         check_alignment(wanted)
         check_aligned(self._k, None if self._offset is None else self._offset.ir, self._root, wanted, instruction)
 
     def how_to_align(self, wanted: int) -> str:
-        """What makes this address known to be a multiple of `wanted` bytes, for the fix of a diagnostic."""
+        """The fix of a diagnostic: how to make this address a known multiple of `wanted` bytes."""
         check_alignment(wanted)
         stepped, shared = self._offset is not None, self.space == SHARED_SPACE
         return how_to_align(self._root, wanted, shared=shared, stepped=stepped)
 
     def check_own(self, instruction: str) -> None:
-        """Raises cluster.peer-address where this is in another CTA's shared memory, which `instruction` cannot be."""
+        """Raises cluster.peer-address if this is in another CTA's shared memory, which `instruction` cannot address."""
         if self.space == CLUSTER_SPACE:
             fail_peer(instruction, "address")
 
@@ -200,7 +200,7 @@ class Address:
         self._record(STORE_SHARED, (MemoryUse.WRITE,), size, pointer)
 
     def atomic(self, operation: str, value: Operand) -> Value:
-        """Combine the element here with `value` in one step, as all threads of the GPU see it; what was there before.
+        """Atomically combine the element with `value`, at GPU scope; returns the old value.
 
         `operation` is add, min, max, exch, and, or, xor (integers of 32 or 64 bits) or add (f32, f64). It orders no
         other access. Raises memory.atomic. PTX ISA 9.7.13 (atom, scope gpu).
@@ -211,12 +211,12 @@ class Address:
         pointer = self.pointer()
         old = self._k.llvm.atomic_rmw(instruction, pointer, given, 'syncscope("device") monotonic')
         if self.space == GLOBAL_SPACE:
-            self._k.pseudo(ATOMIC_GLOBAL)  # threads may order themselves by it
+            self._k.pseudo(ATOMIC_GLOBAL)  # threads may synchronise through it
         self._record(ATOMIC_SHARED, (MemoryUse.READ, MemoryUse.WRITE), size, pointer)
         return self._k.wrap(old, self.element)
 
     def _record(self, opcode: str, uses: Sequence[MemoryUse], size: int, pointer: ir.Value) -> None:
-        """Leave an ordinary access to shared memory in the machine form, for the analyses."""
+        """Record an ordinary access to shared memory in the machine form, for the analyses."""
         of_peer = self.space == CLUSTER_SPACE and not self._k.peers.is_own(self._base)
         place = self._k.places.of_peer(self._place) if of_peer else self._place
         touched = [] if place is None else [place.touch(use, size=size) for use in uses]
@@ -228,7 +228,7 @@ class Address:
         elif self.space != GLOBAL_SPACE and MemoryUse.WRITE in uses:
             self._k.pseudo(opcode)
 
-    __iter__ = None  # or Python would ask for elements 0, 1, 2, ... and never come to an end
+    __iter__ = None  # otherwise Python would iterate over elements 0, 1, 2, ... without end
     __contains__ = None
 
     def __getitem__(self, index: Operand) -> Value:
@@ -277,19 +277,19 @@ def _check_extent(name: str, count: int, align: int, most: int) -> None:
 
 
 class Memory:
-    """Shared memory as it is laid out, and addresses from pointers and numbers."""
+    """Allocation of shared memory, and addresses from pointers and numbers."""
 
     def __init__(self, k: Core) -> None:
         self._k = k
         self.start = 0
         """Where dynamic shared memory begins."""
         self.end = 0
-        """Where the dynamic shared memory ends that is laid out so far."""
+        """The end of the dynamic shared memory that is allocated so far."""
         self.static_bytes = 0
         self.declares_base = False
-        """Whether it was said where dynamic shared memory begins, of which others may have the bytes in front."""
+        """Whether the caller said where dynamic shared memory begins; the bytes before it may belong to others."""
         self.first_shared: Location | None = None
-        """The line that laid out the first of it."""
+        """The line of the first allocation."""
         self.dynamic: ir.GlobalVariable | None = None
 
     def shared(self, element: ElementType, count: int, *, align: int = 16, name: str | None = None) -> Address:
@@ -297,7 +297,7 @@ class Memory:
         return self.lay_out(element, count, align, name_or(name, "shared", "shared"), element.bytes_for(1))
 
     def lay_out(self, element: ElementType, count: int, align: int, name: str, part: int) -> Address:
-        """As `shared`, of equal parts of `part` bytes."""
+        """As `shared`, divided into equal parts of `part` bytes."""
         _check_extent(name, count, align, LARGEST_ALIGNMENT)
         if align > SHARED_BASE_ALIGNMENT:
             rules.SHARED_ALIGNMENT.fail(name=name, align=align, base=SHARED_BASE_ALIGNMENT)
@@ -329,7 +329,7 @@ class Memory:
         return Address(self._k, variable.ptrtoint(ir.IntType(32)), element, SHARED_SPACE, align, place=place)
 
     def _check_total(self, name: str, static: int, dynamic: int) -> None:
-        """Raises shared.size where the two together are more than the target has; the dynamic part comes second."""
+        """Raises shared.size if static memory and the dynamic memory after it exceed what the target has."""
         total = static
         if dynamic:
             total = -(-static // SHARED_BASE_ALIGNMENT) * SHARED_BASE_ALIGNMENT + dynamic
@@ -401,7 +401,7 @@ SHARED_LIMIT: dict[int, int] = {
 def static_limit(target: Target) -> int:
     """Static shared memory that a CTA can have, in bytes: what the newest ptxas that knows the chip takes.
 
-    It is 48 KB; from ptxas 13 on as much as there is, on a target with the suffix `a`.
+    It is 48 KB; from ptxas 13 on, targets with the suffix `a` have no lower limit than their whole shared memory.
     """
     whole = target.has_arch_conditional and target.number not in LAST_IN_PTXAS_12
     return SHARED_LIMIT[target.number] if whole else _STATIC_LIMIT

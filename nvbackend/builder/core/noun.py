@@ -1,4 +1,4 @@
-"""What every noun of `k` is: a few calls, and an answer to one that it does not have."""
+"""The base of the nouns of `k`: a few calls, and a diagnostic for a call that does not exist."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OF_CUDA = {
     "shfl": "k.warp.shuffle",
     "shfl_sync": "k.warp.shuffle",
 }
-"""CUDA C++'s names, and Numba's, of which the nearest name is another thing."""
+"""Names of CUDA C++ and Numba whose nearest name here means something else."""
 
 
 class Noun:
@@ -40,9 +40,9 @@ class Noun:
     __noun__: ClassVar[str]
     """Its name on `k`."""
     __usual__: ClassVar[str]
-    """The call that one may mean by the noun itself."""
+    """The call that a user probably means by the noun itself."""
     __number__: ClassVar[str | None] = None
-    """The number that one may mean by the noun itself."""
+    """The number that a user probably means by the noun itself."""
 
     def __init__(self, k: Core) -> None:
         self._k = k
@@ -58,21 +58,21 @@ class Noun:
             raise missing(self, name, f"k.{self.__noun__}", {})
 
         def __setattr__(self, name: str, value: object) -> None:
-            """Refused by call.noun, but for what a noun keeps itself."""
+            """Raises call.noun, except for a noun's own attributes."""
             if not name.startswith("_"):
                 refuse(self, f"takes no attribute {name!r}", "keep it in a variable of your own")
             object.__setattr__(self, name, value)
 
         def __delattr__(self, name: str) -> NoReturn:
-            """Refused by call.noun."""
+            """Raises call.noun."""
             refuse(self, f"keeps its attribute {name!r}", f"leave k.{self.__noun__} as it is")
 
         def __call__(self, *_: object, **__: object) -> NoReturn:
-            """Refused by call.noun."""
+            """Raises call.noun."""
             refuse(self, "is not a call", f"call one of them, such as k.{self.__noun__}.{self.__usual__}(...)")
 
         def __bool__(self, *_: object) -> NoReturn:  # noqa: PLE0304
-            """Refused by call.noun, as every use of the noun for a number is."""
+            """Raises call.noun, as every use of a noun as a number does."""
             refuse(self, "is not a number", f"use {self.__number__ or 'what one of its calls returns'}")
 
         __index__ = __int__ = __float__ = __bool__
@@ -83,12 +83,12 @@ class Noun:
 
 
 def refuse(noun: Noun, problem: str, advice: str) -> NoReturn:
-    """Raises call.noun: `problem` follows the name of the noun."""
+    """Raises call.noun; `problem` follows the name of the noun."""
     NOT_A_CALL.fail(noun=f"k.{noun.__noun__}", problem=problem, calls=", ".join(_public(noun)), advice=advice)
 
 
 def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> AttributeError:
-    """The error for the name that `owner`, which is written `place`, does not have; `nouns` are those that it has."""
+    """The error for a name that `owner`, written `place`, does not have; `nouns` are the nouns that it has."""
     if name.startswith("_"):
         return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}", name=name, obj=owner)
     own = {one: f"{place}.{one}" for one in _public(owner)}
@@ -109,7 +109,7 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
 
 
 def _nearest(name: str, known: Mapping[str, str]) -> list[str]:
-    """The one that is most like `name`, if any is."""
+    """The name most like `name`, if any is close."""
     if name in known:
         return [known[name]]
     found = difflib.get_close_matches(name, known, 1, _NEAR)
@@ -121,7 +121,7 @@ def _public(owner: object) -> list[str]:
 
 
 def _names(owner: object) -> Iterable[str]:
-    """The names of methods and properties, without asking the object."""
+    """The names of methods and properties, without evaluating them."""
     return (
         name
         for cls in type(owner).__mro__

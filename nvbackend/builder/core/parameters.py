@@ -1,4 +1,4 @@
-"""Kernel parameters: what is no parameter is said before it becomes IR, and what a tensor map is inside the kernel."""
+"""Kernel parameters: their checks before any IR is made, and tensor maps inside the kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TENSOR_MAP_BYTES = 128
 TENSOR_MAP_ALIGNMENT = 64
 POINTER_BYTES = 8
 PARAMETER_BYTES = 32764
-"""What the parameters of a kernel take together at most (PTX ISA 11.2.1, .entry; ptxas 13.5 on every target)."""
+"""The most bytes that a kernel's parameters may take (PTX ISA 11.2.1, .entry; ptxas 13.5 on every target)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class TensorMapParameter:
 
 
 def check_parameters(kernel: str, parameters: Sequence[Parameter]) -> None:
-    """Raises kernel.parameter and kernel.parameter-fact, everything that is wrong together."""
+    """Raises kernel.parameter and kernel.parameter-fact for everything that is wrong, together."""
     raise_all([found for parameter in parameters for found in _faults(kernel, parameter)])
     total = 0
     for parameter in parameters:
@@ -93,7 +93,7 @@ def _is_box(box: object) -> bool:
 
 
 def _walks_pixels(given: TensorMap) -> bool:
-    """Whether the parts of an im2col map are what they should be; their values are checked where the map is made."""
+    """Whether the fields of an im2col map have the right types; their values are checked when the map is made."""
     walk, box = given.im2col, given.box
     return (
         isinstance(walk, Im2col)

@@ -1,4 +1,4 @@
-"""Who a thread is: special registers, indices, and which thread of a warp does something alone."""
+"""Thread identity: special registers, indices, and the election of a single thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AXES = ("x", "y", "z")
 
 
 class Threads:
-    """Who a thread is: indices, special registers, election, and what threads come here."""
+    """Thread identity: indices, special registers, election, and the number of threads that arrive at a barrier."""
 
     def __init__(self, k: Core, control: Control) -> None:
         self._k = k
@@ -66,7 +66,7 @@ class Threads:
         return self._index_of(WARPGROUP_SIZE)
 
     def _index_of(self, size: int) -> Value:
-        """The index of the thread's group of `size`: lane 0's, or its own where only some lanes of the warp come."""
+        """The index of the thread's group of `size` threads: lane 0's, or the thread's own if lanes have diverged."""
         own = self.thread_id() // size
         if self._k.alone() is not None:
             return own
@@ -98,7 +98,7 @@ class Threads:
             yield
 
     def coming_to(self, barrier: Value) -> int:
-        """The most threads here that certainly come to one barrier, whose number is `barrier`; 0 where not known."""
+        """The number of threads here that certainly arrive at the barrier numbered `barrier`; 0 if unknown."""
         here = self._k.execution.here()
         if isinstance(barrier.constant, int):
             return 0 if here is None else here.count or 0

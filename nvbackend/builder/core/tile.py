@@ -37,10 +37,10 @@ class SharedTile:
         return self.layout.layout if self.view is None else self.layout.first_rows(self.view)
 
     def at(self, row: Operand, column: Operand) -> Address:
-        """The address of element (row, column), found by the layout. Raises layout.bounds for numbers outside.
+        """The address of element (row, column) in the layout. Raises layout.bounds for constants outside it.
 
-        Where the index of the contiguous dimension is a number that begins a chunk of 16 bytes, it is known to be
-        aligned to that.
+        If the index of the contiguous dimension is a constant that begins a 16-byte chunk, the address is known to be
+        aligned to 16 bytes.
         """
         numbers = [one if isinstance(one, int) else getattr(one, "constant", None) for one in (row, column)]
         for number, extent in zip(numbers, self._extents, strict=True):
@@ -66,7 +66,7 @@ class SharedTile:
     def rows_from(self, block: Operand, rows: int) -> SharedTile:
         """The same tile seen from row `block * rows` on, `rows` rows, which must be whole core matrices.
 
-        Raises layout.step where the tile is no whole number of such blocks, layout.bounds for a block that is none.
+        Raises layout.step unless the tile is a whole number of such blocks, layout.bounds for a block outside it.
         """
         step = self.layout.row_step_bytes(rows)
         number = block if isinstance(block, int) else getattr(block, "constant", None)
@@ -80,7 +80,7 @@ class SharedTile:
         return dataclasses.replace(self, address=address, view=rows)
 
     def check_view(self, row: int, rows: int) -> None:
-        """Raises layout.bounds unless `rows` rows from `row` on lie in the part that this tile is."""
+        """Raises layout.bounds unless `rows` rows from `row` on lie in this tile."""
         if self.view is not None and row + rows > self.view:
             BOUNDS.fail(row=row + rows - 1, column=0, rows=self.view, columns=self.layout.columns)
 
@@ -103,7 +103,7 @@ class SharedTiles:
 
 
 def _exchanged(swizzle: Swizzle, rows: Any, place: int) -> Any:
-    """`swizzle(rows + place)`, where `rows` are whole rows of the pattern: only the chunk of `place` is exchanged."""
+    """`swizzle(rows + place)`, where `rows` are whole rows of the pattern: only the chunk of `place` is permuted."""
     if not swizzle.bits:
         return rows + place
     source = swizzle.source_mask

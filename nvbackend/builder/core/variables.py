@@ -1,4 +1,4 @@
-"""Mutable variables: what a loop carries is simply set inside it; selection, and operands made values of one type."""
+"""Mutable variables, which a loop may simply set; `select`; and conversion of two operands to one type."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def select(k: Core, condition: Operand, yes: Operand, no: Operand) -> Value:
 
 
 def pair_of(k: Core, operation: str, left: Operand, right: Operand) -> tuple[Value, Value]:
-    """Both as values of one type; two numbers get the type of the first."""
+    """Both operands as values of one type; two Python numbers get the type of the first."""
     if isinstance(left, (int, float)) and isinstance(right, (int, float)):
         left = as_value(k, left)
     return pair(operation, left, right)
 
 
 def make_variable(k: Core, initial: Operand, element: ElementType | None = None, *, name: str) -> Variable:
-    """A variable of `element`, or of the type that `initial` has, set to `initial`."""
+    """A variable of `element`, or else of the type of `initial`, set to `initial`."""
     value = as_value(k, initial, element)
     storage = k.new_storage([value.ir.type], name)
     k.write(storage, [value.ir])
@@ -32,7 +32,7 @@ def make_variable(k: Core, initial: Operand, element: ElementType | None = None,
 
 @user_facing
 class Variable(Arithmetic):
-    """A run-time variable of one element type. Reads as its present value; `set`, `+=` and the like change it."""
+    """A run-time variable of one element type. It reads as its current value; `set`, `+=` and the like change it."""
 
     __slots__ = ("_element", "_k", "_storage")
 
@@ -46,11 +46,11 @@ class Variable(Arithmetic):
 
     @property
     def value(self) -> Value:
-        """The present value, which later changes of the variable leave alone."""
+        """The current value; later changes of the variable do not affect it."""
         return self._value()
 
     def set(self, value: Operand) -> None:
-        """Give the variable another value of its type (value.type where the type differs)."""
+        """Set the variable to a value of its type (value.type if the type differs)."""
         self._k.write(self._storage, [as_value(self._k, value, self._element).ir])
 
     def __iadd__(self, other: Operand) -> Variable:  # type: ignore[override]

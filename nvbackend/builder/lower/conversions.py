@@ -1,8 +1,8 @@
-"""Element types as llvmlite's, Python's numbers as constants of them, and what conversions between them emit.
+"""Element types as llvmlite types, Python numbers as constants, and the code for conversions.
 
-Every pair of types has the value that CUDA gives, or a diagnostic. LLVM's own conversions are undefined out of range,
-and it has none to tf32 or to integers of 4 bits, so some are made of several instructions. Each rounds once. llvmlite
-has no class for bfloat.
+Each conversion gives CUDA's value, or a diagnostic. LLVM's own conversions are undefined out of range,
+and LLVM has none to tf32 or to 4-bit integers, so some take several instructions. Each rounds once. llvmlite has no
+class for bfloat.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BFLOAT_SIGNIFICAND, _BFLOAT_LEAST = 8, -133
 
 
 class _BFloatType(ir.HalfType):  # type: ignore[misc]
-    """LLVM's bfloat, which llvmlite's IR layer has no class for."""
+    """LLVM's bfloat, for which llvmlite's IR layer has no class."""
 
     intrinsic_name = "bf16"
 
@@ -54,7 +54,7 @@ class _BFloatType(ir.HalfType):  # type: ignore[misc]
     def format_constant(self, value: float) -> str:
         """The nearest bf16, of two the even one, in LLVM's notation for bfloat: the upper half of an f32.
 
-        It is rounded once: by way of the nearest f32, a number beside a tie would become the tie.
+        It is rounded once: rounding to f32 first could turn a number next to a tie into the tie.
         """
         if math.isfinite(value):
             last = max(math.frexp(value)[1] - _BFLOAT_SIGNIFICAND, _BFLOAT_LEAST)
@@ -63,7 +63,7 @@ class _BFloatType(ir.HalfType):  # type: ignore[misc]
         return f"0xR{bits >> 16:04X}"
 
 
-_BFloatType._create_instance()  # llvmlite's float types are singletons, made so
+_BFloatType._create_instance()  # as llvmlite's own float types, it is a singleton
 _LLVM_TYPES["bfloat"] = _BFloatType()
 
 
@@ -105,7 +105,7 @@ def not_a_value(given: Number, element: ElementType, allowed: str) -> NoReturn:
 
 
 def wrapped_constant(number: int, element: ElementType) -> ir.Constant:
-    """The constant that is left of `number` in the bits of an integer type."""
+    """`number` wrapped to the bits of an integer type, as a constant."""
     number &= (1 << element.bits) - 1
     return ir.Constant(
         llvm_type(element),
@@ -114,7 +114,7 @@ def wrapped_constant(number: int, element: ElementType) -> ir.Constant:
 
 
 def wrapped(builder: ir.IRBuilder, value: ir.Value, element: ElementType) -> ir.Value:
-    """What is left of `value`, in the register of an `element`, in the bits of that type."""
+    """`value`, in the register of an `element`, wrapped to the bits of that type."""
     spare = width(element) - element.bits if element.is_integer else 0
     if not spare:
         return value
@@ -128,7 +128,7 @@ def wrapped(builder: ir.IRBuilder, value: ir.Value, element: ElementType) -> ir.
 
 
 def known_number(value: ir.Value, element: ElementType | None = None) -> Number | None:
-    """The number that `value`, of `element`, is known to be at build time, None where it is not."""
+    """The build-time constant that `value`, of `element`, is; None if it is not a constant."""
     found = value.constant if isinstance(value, ir.Constant) else None
     if isinstance(found, int) and element is not None and (element.is_integer or element is pred):
         found = wrapped_constant(found, element).constant  # LLVM's constants of a type may be written either way
@@ -142,12 +142,12 @@ def width(element: ElementType) -> int:
 
 
 def is_packed(element: ElementType) -> bool:
-    """Whether values of `element` only come several to a register, so that no LLVM type is one of them."""
+    """Whether values of `element` are always packed several to a register, so that no LLVM type holds one."""
     return element.bits < f16.bits and not element.is_integer and element is not pred
 
 
 def _float_constant(given: Number, element: ElementType) -> float:
-    """`given` as a float, if `element` holds numbers of its size: LLVM would print another (value.constant)."""
+    """`given` as a float. Raises value.constant if `element` cannot hold it: LLVM would print another number."""
     if is_packed(element):
         advice = "pack it on the host, and load it as bits"
         rules.UNSUPPORTED_OPERATION.fail(operation="a constant", element=element, advice=advice)
@@ -176,7 +176,7 @@ _HALF_BITS, _F32_BITS = ir.IntType(16), ir.IntType(32)
 _TF32_MASK = 0xFFFFE000
 """The bits of a register that are a tf32's: sign, 8 of exponent, 10 of mantissa (PTX ISA 5.2.3)."""
 _EXACT_BITS = 24
-"""Integers of fewer bits are numbers of f32."""
+"""Integers of fewer bits are exact in f32."""
 
 
 def converted(
@@ -184,7 +184,7 @@ def converted(
 ) -> ir.Value:
     """`value` of `source` as the same number of `element` (value.operation).
 
-    Integers wrap around. Floats go to integers towards zero and stop at the type's ends; NaN is what cvt makes of it.
+    Integers wrap around. Floats are truncated and saturate at the ends of an integer type; NaN is what cvt makes of it.
     """
     if is_packed(source) or is_packed(element):
         advice = (
@@ -226,7 +226,7 @@ def bitcast(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element
 
 
 def _moved(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """The same 16 bits, where LLVM does not see what they were made of.
+    """The same 16 bits, hidden from LLVM's optimiser.
 
     Where it sees a float made of the bits of another float, and a comparison of it with zero, it ends the process
     (LLVM 22.1, InstCombine: it takes what a bitcast reads for an integer).
@@ -236,7 +236,7 @@ def _moved(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 def _register_bits(element: ElementType, other: ElementType) -> int:
-    """The bits of a value, which are those of its register but where one of the two is an integer of 4 bits."""
+    """The bits of a value: those of its register, except for 4-bit integers."""
     return element.bits if {element, other} & {s4, u4} else width(element)
 
 
@@ -256,7 +256,7 @@ def _integer_to_float(
 ) -> ir.Value:
     rounds_in_f32 = element is tf32 or (element is bf16 and not target.has(Feature.SM_90))
     if rounds_in_f32:
-        # There is no such instruction: it takes one to f32 and one from there.
+        # There is no such instruction: it takes two, by way of f32.
         exact = source.bits < _EXACT_BITS
         middle = _cast(builder, value, source, f32) if exact else _odd_from_integer(builder, value, source)
         return _float_to_float(builder, target, middle, f32, element)
@@ -269,7 +269,7 @@ def _cast(builder: ir.IRBuilder, value: ir.Value, source: ElementType, element: 
 
 
 def _odd_from_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementType) -> ir.Value:
-    """An integer as an f32 whose last bit is set where something was cut off, so that rounding it again is right."""
+    """An integer as an f32 whose last bit is sticky, so that a second rounding is correct."""
     letters = ("" if source.is_signed else "u") + ("ll" if source.bits == f64.bits else "i")
     cut = _call(builder, f"llvm.nvvm.{letters}2f.rz", f32, value)
     back = declare(builder.module, f"llvm.nvvm.f2{letters}.rz", value.type, [cut.type])
@@ -277,7 +277,7 @@ def _odd_from_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementTyp
 
 
 def _odd_from_double(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """An f64 as an f32 whose last bit is set where something was cut off."""
+    """An f64 as an f32 whose last bit is sticky."""
     cut = _call(builder, "llvm.nvvm.d2f.rz", f32, value)
     inexact = builder.fcmp_ordered("!=", builder.fpext(cut, llvm_type(f64)), value)
     return _odd(builder, cut, inexact)
@@ -303,7 +303,7 @@ def _float_to_integer(builder: ir.IRBuilder, value: ir.Value, source: ElementTyp
         least = declare(builder.module, f"llvm.{bound}.i32", kind, [kind, kind])
         whole = builder.call(least, [whole, ir.Constant(kind, limit)])
     if source is f64 and not element.is_signed:
-        # cvt makes of NaN the highest bit alone; of the 32 bits that is a number past the end (PTX ISA 9.7.9, cvt).
+        # cvt turns NaN into the highest bit alone, which in 32 bits is out of range (PTX ISA 9.7.9, cvt).
         is_nan = builder.fcmp_unordered("uno", value, value)
         whole = builder.select(is_nan, ir.Constant(kind, 1 << element.bits - 1), whole)
     return builder.trunc(whole, llvm_type(element))

@@ -1,8 +1,8 @@
-"""What Python's operators emit: which types have them, what is known at build time, and the LLVM instructions.
+"""What Python's operators emit: the types that have them, constant folding, and the LLVM instructions.
 
-Operands are LLVM values of one element type. What needs no instruction is an operand itself, or a constant. `//` and
-`%` are defined for every dividend and divisor: LLVM's own are undefined for a divisor of 0, and for the one quotient
-that does not fit, and a guard that the program has around a division would be taken out.
+Operands are LLVM values of one element type. A result that needs no instruction is an operand itself, or a constant.
+`//` and `%` are defined for every dividend and divisor. LLVM's own are undefined for a divisor of 0 and for the one
+quotient that does not fit, and LLVM would remove a program's guard around such a division.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def quotient(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Val
 
 
 def remainder(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`a % b`: what the quotient leaves; it has the divisor's sign. All ones for a `b` of 0.
+    """`a % b`: the remainder, which has the divisor's sign. All ones for a `b` of 0.
 
     Raises value.operation, value.constant.
     """
@@ -70,7 +70,7 @@ def remainder(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Va
 
 
 def _division(element: ElementType, a: ir.Value, b: ir.Value) -> tuple[Number | None, Number | None]:
-    """What is known of the operands of // and %, once these are integers."""
+    """The constants among the operands of // and %, which must be integers."""
     if not element.is_integer:
         rules.UNSUPPORTED_OPERATION.fail(operation="// or %", element=element, advice="use / for floats")
     divisor = known_number(b, element)
@@ -84,9 +84,9 @@ def _is_power_of_two(number: Number | None) -> bool:
 
 
 def _divisor(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value | None]:
-    """A divisor that LLVM's division is defined for, and whether `b` is 0; a constant, which is not, as it is.
+    """A divisor for which LLVM's division is defined, and whether `b` is 0. A constant, which is not 0, stays as it is.
 
-    By 1 the lowest number is itself, and leaves 0: what it does by -1 where integers wrap around.
+    The lowest number divided by 1 is itself with remainder 0: what -1 gives where integers wrap around.
     """
     if known_number(b) is not None:
         return b, None
@@ -108,7 +108,7 @@ def _unless_zero(builder: ir.IRBuilder, element: ElementType, is_zero: ir.Value 
 
 
 def _is_inexact(builder: ir.IRBuilder, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Whether LLVM's division, towards zero, is not the floor: a rest is left, and the signs differ."""
+    """Whether truncating division differs from the floor: the remainder is not 0 and the signs differ."""
     rest, zero = builder.srem(a, b), llvm_constant(0, element)
     is_left = builder.icmp_signed("!=", rest, zero)
     return builder.and_(is_left, builder.icmp_signed("<", builder.xor(rest, b), zero))
@@ -142,7 +142,7 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
     "<<": operator.lshift,
     ">>": operator.rshift,
 }
-"""The operations of integers, on numbers of Python."""
+"""Integer operations on Python numbers, for constant folding."""
 _SHIFT_SIGNED = "ashr"
 _OF_PREDICATES = "&|^"
 _SHIFTS = ("<<", ">>")
@@ -153,7 +153,7 @@ _LEAST_SHIFT, _AMOUNT = 16, 32
 
 
 def binary(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """`a operation b`. Raises value.operation where the type has none, value.constant for a shift past its bits."""
+    """`a operation b`. Raises value.operation if the type lacks it, value.constant for a shift past its bits."""
     integer, floating = _OPERATORS[operation]
     method = floating if element.is_float else integer
     if method is None or (element is pred and operation not in _OF_PREDICATES):
@@ -195,7 +195,7 @@ def _is_identity(operation: str, number: Number | None) -> bool:
 
 
 def negated(builder: ir.IRBuilder, element: ElementType, a: ir.Value) -> ir.Value:
-    """`-a`: of floats the sign bit alone changes, so that -0.0 comes of 0.0 (value.operation)."""
+    """`-a`; of a float only the sign bit changes, so that 0.0 becomes -0.0 (value.operation)."""
     if not element.is_float or element is tf32 or is_packed(element):
         zero = wrapped_constant(0, element) if element.is_integer or element is pred else a
         return binary(builder, "-", element, zero, a)
@@ -204,10 +204,10 @@ def negated(builder: ir.IRBuilder, element: ElementType, a: ir.Value) -> ir.Valu
 
 
 def _shifted(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """A shift by a run-time amount, an unsigned number: as PTX has it, what lies past the bits counts as all of them.
+    """A shift by a run-time amount, which is unsigned. As in PTX, an amount past the bits shifts all of them out.
 
-    LLVM's shifts have no result there. What is written here is one instruction for it, shl or shr, where the amount
-    is one of 32 bits.
+    LLVM's shifts are undefined there. LLVM selects one instruction, shl or shr, for this pattern if the amount has
+    32 bits.
     """
     bits, arithmetic = width(element), operation == ">>" and element.is_signed
     kind = a.type
@@ -236,7 +236,7 @@ def _least(builder: ir.IRBuilder, amount: ir.Value, limit: int) -> ir.Value:
 
 
 def compare(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
-    """The predicate `a operation b`; NaN is unequal to all, and in no order (value.operation)."""
+    """The predicate `a operation b`; NaN is unequal to everything and unordered (value.operation)."""
     _check_arithmetic(operation, element)
     if element.is_float:
         emit = builder.fcmp_unordered if operation == "!=" else builder.fcmp_ordered

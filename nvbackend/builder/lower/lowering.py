@@ -13,7 +13,7 @@ from nvbackend.intrinsics.row.row import Asm, Effect, Intrinsic, RegisterClass, 
 _REACHABLE = {
     space: {space, RegisterClass.GENERIC.addrspace} for space in {one.addrspace for one in RegisterClass} - {None}
 }
-"""The address spaces whose pointers can be one of a space: its own, and generic ones, which are converted."""
+"""The address spaces whose pointers each space accepts: its own, and generic ones, which are converted."""
 _REACHABLE[RegisterClass.SHARED_CLUSTER.addrspace].add(RegisterClass.SHARED.addrspace)
 
 _PLACES = {
@@ -26,7 +26,7 @@ _INTEGER_BITS = {f"i{bits}": bits for bits in (1, 16, 32, 64)}
 
 
 def check_operands(function: ir.Function, row: Row, operands: Mapping[str, object]) -> None:
-    """Raises machine.operand for everything that is missing, unknown, or of another number or type than `row` takes.
+    """Raises machine.operand for operands that are missing or unknown, or differ from `row` in number or type.
 
     Raises value.kernel for a register of another function than `function`.
     """
@@ -114,7 +114,7 @@ def _diagnose(row: Row, name: str, problem: str, given: object) -> Diagnostic:
 
 
 def registers_of(row: Row, operands: Operands, results: Operands) -> Iterator[tuple[str, Sequence[ir.Value | int]]]:
-    """Every operand in registers that is not empty, with its values."""
+    """Every non-empty register operand with its values."""
     for operand in row.operands:
         if operand.role is Role.IMMEDIATE:
             continue
@@ -200,7 +200,7 @@ def _as_vector(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
 
 
 def _attributes(row: Row) -> tuple[str, ...]:
-    """Attributes of the call itself: LLVM declares its intrinsics of mma and wmma as if each thread ran them alone."""
+    """Attributes of the call: LLVM declares mma and wmma intrinsics as if each thread ran them alone."""
     return ("convergent",) if Effect.CONVERGENT in row.effects else ()
 
 

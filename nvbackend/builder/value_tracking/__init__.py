@@ -1,1 +1,1 @@
-"""The one evaluator of per-thread integers: which value each thread has, where it is the same, and who comes where."""
+"""The evaluator of per-thread integers: each thread's value, the scope of its uniformity, and who reaches a place."""

@@ -1,7 +1,7 @@
-"""What is known of the result of a call: special registers, elections, and what lanes of a warp get from one another.
+"""Evaluation of calls: special registers, elections, and exchanges between the lanes of a warp.
 
-A lane that is not among the members of a shuffle, vote, match or reduction (PTX ISA 9.7.9, 9.7.13) has no result. That
-the members come together is for the rules of convergence to see to.
+A lane that is not among the members of a shuffle, vote, match or reduction (PTX ISA 9.7.9, 9.7.13) has no result. The
+convergence rules check that the members execute it together.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from nvbackend.intrinsics.sync import barriers as sync
 from nvbackend.intrinsics.sync import cluster, special_registers, warp
 
 Found: TypeAlias = "tuple[Numbers, Mask] | None"
-"""A result, and where it is known; None where nothing is known of it."""
+"""A result and the threads in which it is known; None if it is unknown."""
 
 _OWN = np.arange(WARP_SIZE, dtype=np.uint64)
 _LANE = np.uint64(WARP_SIZE - 1)

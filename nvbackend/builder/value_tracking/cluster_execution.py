@@ -1,6 +1,6 @@
-"""Whose mbarriers the instructions of a cluster's CTAs reach.
+"""The CTAs whose mbarriers each instruction of a cluster reaches.
 
-Masks and ranks are evaluated for each thread of each CTA. What depends on more than these, nothing is known of.
+Masks and ranks are evaluated for each thread of each CTA. A value that depends on more than these is unknown.
 """
 
 from __future__ import annotations

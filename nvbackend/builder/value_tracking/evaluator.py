@@ -1,6 +1,6 @@
-"""The values of a function while it is built: what each is in every thread, wherever the program asks for it.
+"""The evaluator of per-thread integers while a function is built: each value in every thread.
 
-What a variable holds depends on the way to the place: it is known where two ways meet that a condition parts.
+A variable's value depends on the path; where two paths meet, the condition that parted them selects it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Evaluator:
         """What is known of equal expressions."""
 
     def known(self, value: ir.Value) -> Known:
-        """What is known of `value`. What it is computed from comes first, without recursion: chains are long."""
+        """What is known of `value`. Its operands are evaluated first, without recursion, because chains are long."""
         found = self._found
         waiting = [value]
         while waiting:

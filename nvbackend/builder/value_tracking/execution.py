@@ -1,4 +1,4 @@
-"""Which threads of the CTA are in a with-block: those for which the conditions around it hold."""
+"""The threads of the CTA that execute a with-block: those for which the conditions around it hold."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Sides = tuple[ThreadSet | None, ThreadSet | None]
 class Execution:
     """The threads that are in the innermost of the `regions`; `counters` are loop counters that all threads share.
 
-    Of a `function` that is attached to, nobody knows which threads enter it.
+    Which threads enter an attached `function` is unknown.
     """
 
     def __init__(self, function: ir.Function, regions: Sequence[Region], counters: Container[ir.Value]) -> None:
@@ -41,9 +41,9 @@ class Execution:
         self._is_flat = False
         self._evaluator = Evaluator(Cta(0), counters)
         self.of_cluster: ClusterExecution | None = None
-        """What reaches other CTAs of a cluster, where there are several."""
+        """The analysis of accesses to other CTAs, in clusters of several."""
         self._latest: tuple[ThreadSet | None, ir.Value | None, Sides] = None, None, (None, None)
-        """What was divided last, by which condition, and into what: the crew is often all that are here."""
+        """The last division of threads by a condition, cached: the crew is often all threads here."""
         self._rounds: dict[ir.Value, tuple[int, int]] = {}
         """The first and the last value of loop counters, by their slots."""
 
@@ -61,18 +61,18 @@ class Execution:
             self.of_cluster = ClusterExecution(self.cta, self.known, self.executing) if cluster > 1 else None
 
     def forget(self) -> None:
-        """Who comes to the open regions is no longer known: somebody else has made the blocks on the way."""
+        """Which threads reach the open regions is no longer known: the caller made blocks on the path."""
         for region in self._regions:
             region.executing = region.crew = region.among = None
 
     @property
     def cta(self) -> Cta:
-        """The CTA as far as it is known."""
+        """The CTA, as far as it is known."""
         self._look_at_axes()
         return self._evaluator.cta
 
     def _look_at_axes(self) -> None:
-        """Where threads have several indices, nobody knows how they are laid out."""
+        """With indices along several axes, the layout of the threads is unknown."""
         cta = self._evaluator.cta
         if self._is_flat or cta.shape is None:
             return
@@ -80,7 +80,7 @@ class Execution:
             self._evaluator = Evaluator(Cta(cta.threads, cta.cluster), self._counters, self._merged)
 
     def merge(self, load: ir.Value, merged: Merged) -> None:
-        """`load` reads a variable that an if has set."""
+        """Note that `load` reads a variable that an if has set."""
         self._merged[load] = merged
 
     def known(self, value: ir.Value) -> Known:
@@ -96,13 +96,13 @@ class Execution:
         return None if here is None else here.of_cta
 
     def narrow(self, condition: ir.Value, *, holds: bool) -> None:
-        """The innermost region is entered where `condition` holds, or where it does not: no others come there."""
+        """The innermost region is entered only by threads for which `condition` holds, or fails."""
         sides, region = self.sides(condition), self._regions[-1]
         if sides is not None and region.among is not None:
             region.among &= ~sides[1 if holds else 0]
 
     def leave(self, target: Region) -> None:
-        """Some threads go to the end of `target`: who stays in the blocks inside it is not followed."""
+        """Some threads jump to the end of `target`: which ones stay in the blocks inside is not tracked."""
         for index in reversed(range(len(self._regions))):
             region = self._regions[index]
             region.executing = region.crew = None
@@ -117,7 +117,7 @@ class Execution:
         return self.divided(self._regions[-1].executing, condition)
 
     def part(self, condition: ir.Value) -> Sides:
-        """Those of the crew here that certainly come to either side of a branch together; None for what is not known.
+        """The threads of the crew that certainly reach each side of a branch together; None if unknown.
 
         Where all threads go the same way, one that comes brings the whole crew.
         """
@@ -206,7 +206,7 @@ class Execution:
         return all(self.known(value).certain >= Scope.CTA for value in values)
 
     def numbers(self, value: ir.Value) -> Sequence[int] | None:
-        """The value in each thread of the CTA; None where it is not known, or there is more to it than the thread."""
+        """The value in each thread of the CTA; None if it is unknown or depends on more than the thread."""
         if not self._is_entered or not isinstance(value.type, ir.IntType):
             return None
         return self.known(value).per_thread(self.cta.threads, value.type.width)
@@ -264,7 +264,7 @@ class Execution:
         return None if executing is None else executing.of_cta
 
     def executing(self, operands: Operands) -> ThreadSet | None:
-        """The threads of all CTAs that execute an instruction here, those left out that its guard takes out."""
+        """The threads of all CTAs that execute an instruction here, without those that its guard excludes."""
         guard = operands.get(GUARD)
         if guard is None:
             return self._regions[-1].executing

@@ -1,6 +1,6 @@
-"""What is known of a value: its number in each thread, as far as that is known, and over which threads it is the same.
+"""The lattice of the evaluator: a value's number in each thread, as far as known, and the scope of its uniformity.
 
-Of two scopes one is certain, the other apparent: nothing shows that threads of that scope have different values.
+There are two scopes: over one the value is certainly uniform, over the other nothing shows that it differs.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _scope_of(numbers: Numbers) -> Scope:
 
 
 def meet(found: Iterable[Known]) -> Known | None:
-    """What is known of a value that is one of these; None where there is none."""
+    """The join: what is known of a value that is one of these; None for no values."""
     joined: Known | None = None
     for known in found:
         if joined is None or joined is known:

@@ -66,14 +66,14 @@ class OperandNumbers:
         return given
 
     def _certain(self, value: ir.Value) -> tuple[int, ...]:
-        """What an integer is in the threads that are here, each number once; nothing where it is not known."""
+        """The distinct numbers of an integer in the threads here; empty if unknown."""
         mask, number = self._bits.known(value)
         if mask == (1 << value.type.width) - 1:
             return (number,)
         return self._execution.values_here(value)
 
     def _candidates(self, value: ir.Value) -> tuple[int, ...]:
-        """All numbers that an integer may be, lowest first; nothing where these are too many."""
+        """All numbers that an integer may be, lowest first; empty if there are too many."""
         counted = self._execution.counted(value)
         if counted is not None:
             first, last = counted

@@ -1,6 +1,6 @@
-"""What is known of an instruction's result, given what is known of its operands.
+"""Transfer functions of the evaluator: an instruction's result from what is known of its operands.
 
-Floats that hold integers are kept as doubles, which hold each of them exactly; what is rounded is not known.
+Floats that hold integers are kept as doubles, exactly; a rounded result is unknown.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _SHARED = 3
 """The address space of a CTA's own shared memory."""
 _SAME_BITS = ("bitcast", "freeze")
 _MEMORY = ("load", "phi", "alloca", "atomicrmw", "cmpxchg")
-"""What gives two threads different values although their operands are the same."""
+"""Instructions whose results differ between threads although their operands are equal."""
 _ZERO_RULES = ("and", "mul")
 
 
@@ -162,7 +162,7 @@ def selected(condition: Known, yes: Known, no: Known) -> tables.Result | None:
 
 
 def _sure(known: Known) -> Mask:
-    """Where a number is known."""
+    """The threads in which a number is known."""
     if known.numbers is None:
         return np.zeros((1, 1, 1), bool)
     return np.ones((1, 1, 1), bool) if known.where is None else known.where

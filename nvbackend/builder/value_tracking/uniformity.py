@@ -1,11 +1,11 @@
-"""Over which threads each branch of a finished function goes the same way: a divergence analysis on the LLVM IR.
+"""Divergence analysis on the LLVM IR: the scope over which each branch of a finished function is uniform.
 
 Mutable variables are stack slots there, so what a slot may hold is followed along the control flow, as SSA form would.
-A slot also differs between threads that reach a place by different ways, where one of the ways sets it: after the two
-sides of a divergent branch, and after a loop that they leave after different numbers of rounds.
+A slot also diverges where threads meet that came by different paths, if a path sets it: after the two sides of a
+divergent branch, and after a loop that they leave after different numbers of iterations.
 
-Nothing is taken to differ without a proof that it comes from a thread's index, its lane, its election or a load from
-such a place: what is not known counts as the same in the whole grid.
+A value counts as divergent only with a proof that it comes from a thread's index, its lane, its election or a load from
+such an address; an unknown value counts as uniform over the grid.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the conditions of a function are computed from: a graph of values, in which equal expressions are one node.
+"""The def-use graph of a function's conditions, in which equal expressions are one node.
 
 Two values are one node where the divergence analysis cannot tell them apart: the same operation on the same nodes.
-What the operation does beside its result is of no concern here, so calls are no exception.
+Side effects do not matter here, so calls are included.
 """
 
 from __future__ import annotations
@@ -203,5 +203,5 @@ class Stores:
         return {slot for block in blocks for slot in self._last[block]}
 
     def is_unknown(self, instruction: ir.Instruction) -> bool:
-        """Whether it reads a slot whose address somebody else has."""
+        """Whether it reads a slot whose address escapes."""
         return isinstance(instruction, ir.LoadInstr) and instruction.operands[0] in self._escaped

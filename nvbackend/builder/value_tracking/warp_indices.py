@@ -1,8 +1,8 @@
-"""Indices of warps and warpgroups that are asked for where only some lanes of a warp come.
+"""Indices of warps and warpgroups in divergent code.
 
-An index comes by a shuffle from lane 0, so that ptxas knows it to be the same in the whole warp and keeps it in a
-uniform register. Behind a branch that parts the lanes a shuffle would wait for those that went the other way; there
-the index is the thread's own, which is the same number.
+An index is a shuffle from lane 0, by which ptxas knows that it is uniform in the warp and keeps it in a uniform
+register. After a branch that parts the lanes, a shuffle would wait for those that went the other way; there the index
+is computed from the thread's own index, which gives the same number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nvbackend.isel.protocols.convergence.regions import divergence_of
 
 @dataclass(frozen=True)
 class SharedIndex:
-    """An index that a shuffle has made of each thread's own."""
+    """An index that a shuffle made uniform."""
 
     own: ir.Value
     shuffle: ir.Instruction
@@ -27,9 +27,9 @@ class SharedIndex:
 
 
 def unshare_parted(machine: MachineFunction, indices: Iterable[SharedIndex]) -> dict[ir.Value, ir.Value]:
-    """Make each of `indices` the thread's own where its block is one that parts of a warp come to.
+    """Replace the shuffle of each of `indices` in blocks that parts of a warp reach.
 
-    Returns what was put in the place of each shuffle.
+    Returns the replacement of each shuffle.
     """
     replaced: dict[ir.Value, ir.Value] = {}
     waiting = [index for index in indices if index.shuffle in index.shuffle.parent.instructions]

@@ -33,16 +33,16 @@ def halves(register: Value) -> tuple[Value, Value]:
 
 
 class Registers(Emitter, Protocol):
-    """What registers that can be set again need of their builder."""
+    """What mutable registers need from their builder."""
 
     def pseudo(self, opcode: str, touches: Sequence[Touch] = ()) -> None:
-        """Record what no machine instruction says."""
+        """Record what no machine instruction expresses."""
 
     def read(self, storage: Storage) -> list[ir.Value]:
-        """The registers' present values."""
+        """The current values of the registers."""
 
     def write(self, storage: Storage, values: Sequence[ir.Value]) -> None:
-        """Give the registers other values."""
+        """Set the registers."""
 
 
 @user_facing
@@ -50,9 +50,9 @@ class Accumulator:
     """D of one `wgmma` instruction: M x N elements over the 128 threads of a warpgroup, `registers` a thread.
 
     A fresh or cleared accumulator is overwritten by the next mma (scale-D 0); every mma after that adds (scale-D 1).
-    Until that mma its registers hold nothing: where no mma may come (a loop of no rounds), `fill` it instead, which
-    costs a move a register. A loop after either keeps its mma in flight.
-    Reading is legal only after a wait has drained the group that wrote it; the verifier finds reads that are not.
+    Until that mma its registers are undefined: if no mma may follow (a loop with no iterations), `fill` it instead,
+    which costs a move per register. A loop after either keeps its mma in flight.
+    Reading is legal only after a wait has drained the group that wrote it; the verifier reports other reads.
     """
 
     def __init__(
@@ -61,9 +61,9 @@ class Accumulator:
         self._k = k
         self.block = block
         self.storage = storage
-        """Where its registers are between instructions."""
+        """The storage of its registers."""
         self.scale = scale
-        """Where scale-D of the next mma is."""
+        """The storage of the next mma's scale-D."""
         self.n = n
         self.element = element
 
@@ -74,30 +74,30 @@ class Accumulator:
 
     @property
     def registers(self) -> int:
-        """32-bit registers a thread."""
+        """32-bit registers per thread."""
         return len(self.storage.slots)
 
     @property
     def register_class(self) -> RegisterClass:
-        """The class of its registers: f32 accumulators ride in float registers, all others in 32-bit ones."""
+        """The class of its registers: float registers for f32 accumulators, 32-bit registers for all others."""
         return RegisterClass.F32 if self.element is f32 else RegisterClass.B32
 
     @property
     def register_type(self) -> ElementType:
-        """What a register is as a value: f32 or s32, or u32 for two f16 (the lower column in the lower half)."""
+        """The type of a register's value: f32 or s32, or u32 for two f16 (the lower column in the lower half)."""
         return u32 if self.element is f16 else self.element
 
     def clear(self) -> None:
-        """Let the next mma overwrite what is here. Costs no instruction a register."""
+        """Let the next mma overwrite the accumulator. It costs no instruction per register."""
         self._k.write(self.scale, [constant(self._k, 0, s32).ir])
 
     def fill(self, number: Operand) -> None:
-        """Let every element be `number`, a number or a value of the element's type; the next mma adds to it."""
+        """Set every element to `number`, a Python number or a value of the element's type; the next mma adds to it."""
         element = as_value(self._k, number, self.element)
         self.set([pack_halves(element, element) if self.element is f16 else element] * self.registers)
 
     def set(self, values: Sequence[Operand]) -> None:
-        """Write the thread's registers, in order, all of them; the next mma adds to them (wgmma.registers)."""
+        """Write all of the thread's registers, in order; the next mma adds to them (wgmma.registers)."""
         if len(values) != self.registers:
             ACCUMULATOR_REGISTERS.fail(accumulator=self.name, registers=self.registers, given=len(values))
         given = [as_value(self._k, value, self.register_type).ir for value in values]
@@ -130,7 +130,7 @@ class Accumulator:
 
 
 class WgmmaFragment:
-    """A in registers, for one `wgmma` instruction: four 32-bit registers a thread."""
+    """A in registers, for one `wgmma` instruction: four 32-bit registers per thread."""
 
     def __init__(self, k: Registers, block: RegisterBlock, registers: Sequence[Value], element: ElementType) -> None:
         self._k = k

@@ -27,7 +27,7 @@ CLUSTER_SPACE = 7
 
 
 def address_type(space: int) -> ElementType:
-    """The numbers that addresses of a space are: u32 in shared memory, which wraps as its addresses do, else s64."""
+    """The integer type of a space's addresses: u32 in shared memory, which wraps as its addresses do, else s64."""
     return s64 if space == GLOBAL_SPACE else u32
 
 
@@ -40,9 +40,9 @@ def as_index(k: Emitter, given: Operand) -> Value:
 
 
 def _checked(index: float, unit: int, address: ElementType) -> float:
-    """`index`, a number of steps of `unit` bytes: an integer, and so many bytes fit in an address (value.constant).
+    """`index`, a number of steps of `unit` bytes: an integer whose bytes fit in an address (value.constant).
 
-    The index is what the user wrote; the bytes are not.
+    A diagnostic shows the index, because the user did not write the bytes.
     """
     half, bytes_ = 1 << address.bits - 1, unit or 1  # a stride may be 0: then every index is the same place
     low, high = -(half // bytes_), ((half if address.is_signed else 2 * half) - 1) // bytes_
@@ -53,14 +53,14 @@ def _checked(index: float, unit: int, address: ElementType) -> float:
 
 
 def scaled(k: Emitter, index: Operand, unit: int, space: int) -> Any:
-    """`index` steps of `unit` bytes: a number where it is one, else a value as wide as an address of `space`."""
+    """`index * unit` bytes: a Python number for a constant, else a value as wide as an address of `space`."""
     if isinstance(index, (int, float)):
         return _checked(index, unit, address_type(space)) * unit
     return as_index(k, index).to(address_type(space)) * unit
 
 
 class Emitter(Protocol):
-    """What values need of the builder that they belong to: where instructions go, and how their results are values."""
+    """What values need from their builder: where to emit instructions, and how to wrap their results."""
 
     name: str
     target: Target
@@ -72,12 +72,12 @@ class Emitter(Protocol):
 
 @user_facing
 class Arithmetic:
-    """The operators, for everything that stands for a run-time value (values and variables).
+    """The operators of run-time values and variables.
 
     Integers wrap around in the bits of their type. Their `//` and `%` round towards minus infinity as in Python; on
     powers of two they are a shift and a mask. By zero both give all ones, as the hardware's do: -1, or the largest
     unsigned number. Shifts take the amount as an unsigned number, and past the bits of the type give 0, or copies of
-    the sign. Comparisons give predicates. Numbers take the type of the other side.
+    the sign. Comparisons give predicates. Python numbers take the type of the other operand.
     """
 
     __slots__ = ()
@@ -198,9 +198,9 @@ class Arithmetic:
         return k.wrap(conversions.converted(k.llvm, k.target, value.ir, value._type, element), element)
 
     def widened(self, largest: int) -> Value:
-        """This integer in a type of at least 32 bits that holds numbers up to `largest`: its own, s32 or s64.
+        """This integer in a type of at least 32 bits that holds `largest`: its own, s32 or s64.
 
-        Products that count elements are made of it. What is not an integer stays as it is.
+        It is used for products that count elements. A value of another type stays as it is.
         """
         value = self._value()
         if not value._type.is_integer or (value._type.bits >= s32.bits and largest <= _largest(value._type)):
@@ -214,7 +214,7 @@ class Arithmetic:
 
 
 class Value(Arithmetic):
-    """A value of a kernel: one register of every thread. `constant` is its number where it is known at build time."""
+    """A value of a kernel: one register of every thread. `constant` is its number if it is a build-time constant."""
 
     __slots__ = ("_ir", "_k", "_region", "_type")
 
@@ -229,14 +229,14 @@ class Value(Arithmetic):
 
     @property
     def ir(self) -> ir.Value:
-        """The llvmlite value, for code that emits with llvmlite itself. Raises value.scope where it is not defined."""
+        """The llvmlite value, for code that emits with llvmlite itself. Raises value.scope if its block has ended."""
         if not self._region.open and not isinstance(self._ir, ir.Constant):
             rules.OUT_OF_SCOPE.fail(block=self._region.describe())
         return self._ir
 
     @property
     def constant(self) -> Number | None:
-        """The number that it is known to be at build time, None where it is not."""
+        """Its build-time constant, None if it is not constant."""
         return known_number(self._ir, self._type)
 
     @user_facing
@@ -276,7 +276,7 @@ def as_value(k: Emitter, given: object, element: ElementType | None = None) -> V
 
 
 def _instead(given: object) -> str:
-    """What to pass in place of what is no value."""
+    """The fix: what to pass instead of an object that is not a value."""
     if isinstance(given, ir.Value):
         return "pass the value itself, not its .ir; an attached builder takes a register by k.value(register, element)"
     if isinstance(given, slice):
@@ -339,7 +339,7 @@ def _divided(
 
 
 def _made(a: Value, b: Value, found: ir.Value) -> Value:
-    """What an operator made of two values: one of them, which lives on in its own block, or a new one."""
+    """The result of an operator: one of its operands, which keeps its own region, or a new value."""
     if found is a._ir or found is b._ir:
         return a if found is a._ir else b
     return a._k.wrap(found, a._type)

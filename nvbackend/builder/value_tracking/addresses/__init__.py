@@ -1,1 +1,1 @@
-"""Where addresses lead: the allocation, the distance in it, the CTA that has it."""
+"""Points-to analysis of addresses: the allocation, the offset in it, and the CTA that owns it."""

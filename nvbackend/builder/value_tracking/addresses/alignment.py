@@ -1,4 +1,4 @@
-"""Addresses that are certainly not a multiple of what somebody promises of them, or an instruction takes."""
+"""Alignment checks: addresses that certainly break a promised or required alignment."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from nvbackend.builder.value_tracking.execution import Execution
 from nvbackend.diagnostics import printed
 
 LARGEST_ALIGNMENT = 1 << 32
-"""The largest that LLVM knows."""
+"""The largest alignment that LLVM knows."""
 
 
 class Addressed(Protocol):
-    """What is asked of the builder: sums of values, and their numbers in the threads that are here."""
+    """What the checks need from the builder: sums of values, and their numbers in the threads that reach this place."""
 
     places: Places
     execution: Execution
 
 
 def how_to_align(root: int, wanted: int, *, shared: bool, stepped: bool) -> str:
-    """What makes an address known to be a multiple of `wanted` bytes; its memory begins at a multiple of `root`.
+    """The fix: how to make an address a known multiple of `wanted` bytes; its memory begins at a multiple of `root`.
 
-    Of shared memory, whose `root` is that of all of it, nothing is taken for known.
+    In shared memory `root` is that of the whole window, so it says nothing of one allocation.
     """
     steps = f"step by multiples of {wanted} bytes"
     promise = f"for a run-time step that is one, promise it: address.byte_offset(step, align={wanted})"
@@ -49,16 +49,16 @@ def check_promise(k: Addressed, offset: ir.Value, root: int, align: int) -> None
 def check_alignment(align: int) -> None:
     """Raises memory.misaligned unless `align` is a power of two that LLVM takes."""
     if type(align) is not int:
-        raise TypeError("alignments are integers")  # the boundary knows which argument of the call that is
+        raise TypeError("alignments are integers")  # the boundary finds the argument
     if not 1 <= align <= LARGEST_ALIGNMENT or align & (align - 1):
         problem, advice = "an alignment is a power of two, in bytes, up to 2^32", "give a power of two"
         MISALIGNED.fail(what=f"align={printed(align)}", problem=problem, advice=advice)
 
 
 def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int, what: str) -> None:
-    """Raises memory.misaligned where no thread here, or not every one, has a multiple of `wanted` bytes.
+    """Raises memory.misaligned if some thread here certainly has no multiple of `wanted` bytes.
 
-    `offset` None is none. What depends on run-time values is taken for right.
+    An `offset` of None is 0. Offsets that depend on run-time values pass.
     """
     span = math.gcd(root, wanted)
     found = None if offset is None or span == 1 else _misaligned(k, offset, span)
@@ -71,7 +71,7 @@ def check_aligned(k: Addressed, offset: ir.Value | None, root: int, wanted: int,
 
 
 def _misaligned(k: Addressed, offset: ir.Value, span: int) -> tuple[int, str] | None:
-    """How far an offset lies after a multiple of `span`, and in which thread; None where that is not certain."""
+    """An offset modulo `span`, and the thread that has it; None if that is not certain."""
     steps = k.places.step(offset)
     known = math.gcd(span, *steps.terms.values())
     if steps.constant % known:

@@ -1,6 +1,6 @@
-"""What a number that is taken for an address is computed from: moved addresses, variables, and what is not known.
+"""The origins of a number that is used as an address: moved addresses, variables, and unknown values.
 
-Variables are stack slots. Of one that is read, what was set on some way to there counts, along the blocks that the
+Variables are stack slots. A read may see each value that is stored on some path to it, along the blocks that the
 function has so far.
 """
 
@@ -24,14 +24,14 @@ _REGISTERS = "llvm.nvvm.read.ptx.sreg."
 _GENERAL = "llvm."
 _TARGETS = "llvm.nvvm."
 _OFFSET_BITS = 24
-"""An address in a CTA's own memory has no bit from here on that says which CTA it is."""
+"""Bits of an address from here on say which CTA it is in; in a CTA's own memory they are clear."""
 _FACTOR_BITS = 16
 """What a number at run time that an index is multiplied by has at most: with a rank it is still an offset."""
 _OF_PEER = "is computed from a peer's address"
 
 
 def shifted_left(value: ir.Instruction) -> int:
-    """The bits by which `value` is shifted left after its first operand, where it is a shift by a constant."""
+    """How far `value` is shifted left from its first operand, if it is a shift by a constant."""
     if value.opname not in _SHIFTS:
         return 0
     by = _amount(value)
@@ -44,7 +44,7 @@ def _amount(value: ir.Instruction) -> int | None:
 
 
 def origins(value: ir.Instruction, shift: int) -> list[ir.Value]:
-    """The operands that an address may have been moved from; `value` is then shifted left by so many bits."""
+    """The operands from which an address may have been moved, and how far `value` is then shifted left."""
     if value.opname in _SHIFTS:
         return [] if _amount(value) is None else [value.operands[0]]
     if value.opname in (*_SUMS, *_CASTS):
@@ -59,13 +59,13 @@ def origins(value: ir.Instruction, shift: int) -> list[ir.Value]:
 
 
 def _shuffled(value: ir.Instruction) -> list[ir.Value]:
-    """What another lane has, where `value` is that."""
+    """The operand of a shuffle, if `value` is a shuffle's result."""
     shuffles = isinstance(value, ir.CallInstr) and _called(value).startswith(_SHUFFLE)
     return [value.args[_SHUFFLED]] if shuffles else []
 
 
 def _alternatives(value: ir.Instruction) -> list[ir.Value]:
-    """The values of which `value` is one, or has some."""
+    """The values that `value` may be, or may contain."""
     if isinstance(value, ir.PhiInstr):
         return [one for one, _ in value.incomings]
     if value.opname == "select":
@@ -78,7 +78,7 @@ def _shifted(number: int, shift: int) -> int:
 
 
 def reaching(read: ir.LoadInstr) -> list[ir.Value]:
-    """What the variable may have been set to where it is read."""
+    """The values that a variable may have where it is read."""
     slot, home = read.operands[0], read.parent
     before: dict[ir.Block, list[ir.Block]] = {}
     for block in home.parent.blocks:
@@ -126,7 +126,7 @@ def is_unknown(number: ir.Value, mapped: Container[ir.Value]) -> str:
 
 
 def _sum(number: ir.Value, mapped: Container[ir.Value]) -> tuple[str, list[ir.Value]]:
-    """What is open about the parts of a sum, and its parts that are choices; neither where one part is an address."""
+    """What is unknown of the parts of a sum, and the parts that are selects; neither if one part is an address."""
     problem, choices = "", []
     waiting, seen = [number], {number}
     while waiting:
@@ -165,7 +165,7 @@ def _has_window_of(number: ir.Value, mapped: Container[ir.Value]) -> bool:
 
 
 def _width(value: ir.Instruction) -> int:
-    """The bits that `value` has at most, as its own operation shows."""
+    """An upper bound of the bits of `value`, from its operation."""
     width = int(getattr(value.type, "width", _OFFSET_BITS + 1))
     constants = [one.constant for one in value.operands if isinstance(one, ir.Constant) and type(one.constant) is int]
     if value.opname == "and":
@@ -179,7 +179,7 @@ def _width(value: ir.Instruction) -> int:
 
 
 def _raised(value: ir.Instruction) -> int:
-    """By how many bits an operation makes its operand larger, an unknown factor taken for one of an index."""
+    """How many bits an operation adds to its operand; an unknown factor counts as an index."""
     if value.opname not in ("mul", "shl"):
         return 0
     constants = [one.constant for one in value.operands if isinstance(one, ir.Constant) and type(one.constant) is int]
@@ -189,7 +189,7 @@ def _raised(value: ir.Instruction) -> int:
 
 
 def _is_address(value: ir.Value) -> bool:
-    """Whether it is where shared memory of a known window is."""
+    """Whether it is an address in a known shared window."""
     if isinstance(value, ir.Constant):
         return "ptrtoint" in str(value.constant)
     if isinstance(value, ir.Instruction) and value.opname == "ptrtoint":
@@ -198,7 +198,7 @@ def _is_address(value: ir.Value) -> bool:
 
 
 def _choices(value: ir.Value) -> list[ir.Value]:
-    """The values of which `value` is one, where it is one of several or a variable's."""
+    """The values that `value` may be, if it is a select, a phi or a variable's value."""
     if isinstance(value, ir.LoadInstr) and isinstance(value.operands[0], ir.AllocaInstr):
         return reaching(value)
     if isinstance(value, ir.CallInstr) and _is_general(value):
@@ -207,7 +207,7 @@ def _choices(value: ir.Value) -> list[ir.Value]:
 
 
 def _operands(value: ir.Value) -> list[ir.Value]:
-    """The parts that `value` is computed from, where it is neither loaded nor called for."""
+    """The operands of `value`, unless it is a load or a call."""
     if isinstance(value, ir.CallInstr):
         return _shuffled(value)
     if not isinstance(value, ir.Instruction) or isinstance(value, ir.LoadInstr | ir.CompareInstr) or _problem(value):
@@ -216,7 +216,7 @@ def _operands(value: ir.Value) -> list[ir.Value]:
 
 
 def _problem(value: ir.Value) -> str:
-    """Why nothing is known of `value`, which is not computed from others; empty for what is."""
+    """Why nothing is known of `value`, a leaf of the expression; empty for other values."""
     if isinstance(value, ir.Argument):
         return "is an argument of the function"
     if isinstance(value, ir.LoadInstr):
@@ -230,7 +230,7 @@ def _problem(value: ir.Value) -> str:
 
 
 def _is_general(call: ir.CallInstr) -> bool:
-    """Whether it is an intrinsic of LLVM's own, such as a minimum, which gives one of its arguments or computes."""
+    """Whether it is one of LLVM's own intrinsics, such as a minimum, which selects an argument or computes."""
     name = _called(call)
     return name.startswith(_GENERAL) and not name.startswith(_TARGETS)
 

@@ -1,4 +1,4 @@
-"""Addresses in the shared memory of a cluster's other CTAs: which values are some, of which rank, who may take them."""
+"""Addresses in the shared memory of a cluster's other CTAs: their ranks, and the instructions that accept them."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _MOVES = ("add", "sub", "trunc", "zext", "sext", "inttoptr", "ptrtoint", "bitcas
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A number that was taken for an address of the CTA's own memory, by which operand, and where."""
+    """A number that was used as an address of the CTA's own memory, with the operand and the place."""
 
     number: ir.Value
     instruction: str
     operand: str
     location: Location | None
     asks: bool
-    """Whether it must show whose it is."""
+    """Whether the number must show whose memory it is in."""
 
 
 class Peers:
@@ -61,15 +61,15 @@ class Peers:
 
     def __init__(self) -> None:
         self._mapped: dict[ir.Value, int | None] = {}
-        """With the CTAs that they are in, as `facts.PEERS`."""
+        """Each with the CTAs that it is in, as `facts.PEERS`."""
         self._ranks: dict[ir.Value, ir.Value] = {}
-        """The rank that each was mapped to."""
+        """The rank to which each was mapped."""
         self._own: set[ir.Value] = set()
-        """Those that were mapped to the rank of the CTA itself: they are in its own memory."""
+        """Those mapped to the CTA's own rank: they are in its own memory."""
         self._slots: set[ir.Value] = set()
-        """The variables that may be such an address at some time."""
+        """The variables that may hold such an address."""
         self._read_by: dict[ir.Value, set[ir.Value]] = {}
-        """By a variable: the variables that were set to what is computed from it."""
+        """For each variable, the variables that were set to something computed from it."""
         self._taken: list[_Taken] = []
 
     def map(
@@ -83,16 +83,16 @@ class Peers:
             self._own.add(value)
 
     def is_own(self, value: ir.Value) -> bool:
-        """Whether a mapped address, moved or not, certainly is in the memory of the CTA itself."""
+        """Whether a mapped address, moved or not, is certainly in the CTA's own memory."""
         return self._mapped_from(value) in self._own
 
     def rank_of(self, value: ir.Value) -> ir.Value | None:
-        """The rank of the CTA that an address is in: of one that was mapped and moved since; None for any other."""
+        """The rank of the CTA that a mapped address, moved or not, is in; None for any other address."""
         source = self._mapped_from(value)
         return None if source is None else self._ranks.get(source)
 
     def _mapped_from(self, value: ir.Value) -> ir.Value | None:
-        """The one mapped address that `value` was moved from; None where it is not one."""
+        """The single mapped address from which `value` was moved, or None."""
         found, waiting, seen = [], [value] if self._ranks else [], {value}
         while waiting:
             one = waiting.pop()
@@ -105,7 +105,7 @@ class Peers:
         return found[0] if len(found) == 1 else None
 
     def facts(self, address: ir.Value) -> dict[str, int]:
-        """Which CTA an `address` is in, where that is known."""
+        """The CTA of an `address`, if it is known."""
         found = {self._mapped[one] for one, shift in self._walk(address) if one in self._mapped and not shift}
         known = found.pop() if len(found) == 1 else None
         return {} if known is None else {PEERS: known}
@@ -145,11 +145,11 @@ class Peers:
                 waiting += self._read_by.get(one, ())
 
     def has(self, value: ir.Value) -> bool:
-        """Whether `value` may be one, as far as its arithmetic shows, and what was set on the ways here so far."""
+        """Whether `value` may be such an address, by its arithmetic and the stores on the paths so far."""
         return bool(self._mapped) and any(one in self._mapped and not shift for one, shift in self._walk(value))
 
     def _walk(self, value: ir.Value) -> Iterator[tuple[ir.Value, int]]:
-        """The values that an address may have been moved from, and by how many bits each is then shifted left."""
+        """The values from which an address may have been moved, and how far each is then shifted left."""
         seen = {(value, 0)}
         waiting = [(value, 0)]
         while waiting:
@@ -166,7 +166,7 @@ class Peers:
             waiting += fresh
 
     def check(self, row: Row, operands: Operands, *, in_cluster: bool) -> None:
-        """Raises cluster.peer-address where `row` wants an address of the CTA's own memory and has such a one."""
+        """Raises cluster.peer-address if `row` needs an address of the CTA's own memory and has a peer's."""
         for operand in row.operands if in_cluster else ():
             if operand.register is not RegisterClass.SHARED or operand.role is not Role.INPUT:
                 continue
@@ -179,7 +179,7 @@ class Peers:
                     self._taken.append(_Taken(value, row.ptx, operand.name, caller_location(), False))
 
     def faults(self) -> Iterator[Diagnostic]:
-        """What was taken for an address of the CTA's own memory, and may be a peer's in a later round of a loop."""
+        """The uses as the CTA's own address that may see a peer's in a later iteration."""
         told: set[ir.Value] = set()
         for one in self._taken if self._slots else ():
             slots = {each.operands[0] for each, _ in self._walk(one.number) if _is_read(each)}
@@ -202,7 +202,7 @@ def _fix(operand: str) -> str:
 
 
 def _is_read(value: ir.Value) -> bool:
-    """Whether it is the value of a variable."""
+    """Whether it is a load of a variable."""
     return isinstance(value, ir.LoadInstr) and isinstance(value.operands[0], ir.AllocaInstr)
 
 
@@ -228,7 +228,7 @@ class PeerRanks:
         self._peers = peers
 
     def reach(self, execution: ClusterExecution, row: Row, operands: Operands) -> Reach | None:
-        """Whose mbarriers `row` reaches; None where it has none. Raises cluster.rank and tma.barrier-cta."""
+        """The CTAs whose mbarriers `row` reaches; None without one. Raises cluster.rank and tma.barrier-cta."""
         for operand in row.operands:
             if operand.register is RegisterClass.SHARED_CLUSTER or (operand.name == BARRIER and row.semantics.peers):
                 address = operands.get(operand.name)
@@ -243,7 +243,7 @@ class PeerRanks:
         return execution.reach(row, operands, self._owner(execution, barrier))
 
     def check(self, execution: ClusterExecution, address: ir.Value, operands: Operands) -> None:
-        """Raises cluster.rank where a thread that comes here certainly takes the address of a CTA that is not there."""
+        """Raises cluster.rank if a thread here certainly maps to a rank outside the cluster."""
         rank = self._peers.rank_of(address)
         numbers = None if rank is None else execution.numbers(rank)
         if numbers is None:
@@ -257,7 +257,7 @@ class PeerRanks:
     def _check_same_cta(
         self, execution: ClusterExecution, row: Row, operands: Operands, destination: ir.Value, barrier: ir.Value
     ) -> None:
-        """Raises tma.barrier-cta where destination and barrier certainly are in CTAs that the copy cannot combine."""
+        """Raises tma.barrier-cta if destination and barrier are certainly in CTAs that one copy cannot combine."""
         if not self._peers.has(destination) and not self._peers.has(barrier):
             return
         target, owner = self._owner(execution, destination), self._owner(execution, barrier)
@@ -271,7 +271,7 @@ class PeerRanks:
             BARRIER_CTA.fail(instruction=row.ptx, rank=place[0], destination=to, barrier=counted, advice=advice)
 
     def _owner(self, execution: ClusterExecution, address: ir.Value) -> Numbers | None:
-        """The rank of the CTA that the shared address is of; None where it is not known."""
+        """The rank of the CTA of a shared address; None if unknown."""
         if not self._peers.has(address):
             return execution.own
         rank = self._peers.rank_of(address)

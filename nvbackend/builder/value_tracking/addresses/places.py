@@ -1,6 +1,6 @@
-"""Where an address leads: the allocation, and how far into it, as far as the program's arithmetic shows.
+"""Points-to: the allocation of an address and the offset in it, from the program's arithmetic.
 
-Likewise the packed words of an instruction whose operands were not made of a layout.
+It also decodes descriptors that were not made from a layout.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MemoryObject
 _ADDRESS_BITS = 32
 _FIELD_BITS = (ADDRESS_MASK >> ADDRESS_SHIFT).bit_length()
 _DEPTH = 12
-"""How many operations back a sum is followed. What lies beyond counts as a value of its own."""
+"""How many operations back a sum is followed. A value beyond that is a term of its own."""
 _STRUCTURAL = {"and": "&", "lshr": ">>>", "ashr": ">>", "urem": "%", "udiv": "/"}
-"""Operations by a constant that are the same value wherever they are written."""
+"""Operations with a constant whose results are equal wherever they are written."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinearSum:
-    """A value as a constant plus factors of run-time values by name, plus the start of an allocation or none."""
+    """A linear form: a constant, factors of run-time values by name, and at most one allocation's start."""
 
     constant: int = 0
     terms: Mapping[str, int] = field(default_factory=dict)
     base: Place | None = None
 
     def plus(self, other: LinearSum, sign: int = 1) -> LinearSum:
-        """Both together; only one of them may start at an allocation."""
+        """The sum of both; at most one may start at an allocation."""
         terms = dict(self.terms)
         for name, factor in other.terms.items():
             terms[name] = terms.get(name, 0) + sign * factor
         return LinearSum(self.constant + sign * other.constant, terms, self.base or other.base)
 
     def times(self, factor: int) -> LinearSum:
-        """Every part of it, which must be no address, times `factor`."""
+        """Every term times `factor`; it must not start at an allocation."""
         return LinearSum(self.constant * factor, {name: one * factor for name, one in self.terms.items()})
 
 
@@ -77,14 +77,14 @@ class Place:
 
 
 class Places:
-    """Which values of one function are addresses, or descriptors, of which place."""
+    """The places that the addresses and descriptors of one function point to."""
 
     def __init__(self) -> None:
         self._addresses: dict[ir.Value, Place] = {}
         self._descriptors: dict[ir.Value, Place] = {}
         self._objects = 0
         self._of_peers: dict[int, MemoryObject] = {}
-        """What each allocation is in another CTA, by its id."""
+        """Each allocation's counterpart in another CTA, by id."""
         self.bits = Bits()
         self.multiples = Multiples()
 
@@ -116,21 +116,21 @@ class Places:
             self._descriptors[value] = place
 
     def step(self, value: ir.Value) -> LinearSum:
-        """A distance as a sum."""
+        """A distance as a linear form."""
         return _sum(value, {}, _DEPTH)
 
     def of_address(self, value: ir.Value) -> Place | None:
-        """The place that a shared address leads to; None where it is not known."""
+        """The place that a shared address points to; None if unknown."""
         found = _sum(value, self._addresses, _DEPTH)
         return None if found.base is None else found.base.moved(found)
 
     def of_descriptor(self, value: ir.Value) -> Place | None:
-        """The place that a descriptor starts at, also one that was advanced; None where it is not known."""
+        """The place where a descriptor starts, also after it was advanced; None if unknown."""
         found = _sum(value, self._descriptors, _DEPTH)
         return self._packed(value, _DEPTH) if found.base is None else found.base.moved(found, UNIT)
 
     def _packed(self, value: ir.Value, depth: int) -> Place | None:
-        """The place of a descriptor that was packed by hand: an address shifted right, and constants or-ed to it."""
+        """The place of a descriptor packed by hand: an address shifted right, combined with constants by or."""
         if value in self._descriptors or not depth or not isinstance(value, ir.Instruction):
             return self._descriptors.get(value)
         if value.opname == "zext":
@@ -147,7 +147,7 @@ class Places:
         return None
 
     def _beside(self, place: Place, other: ir.Value, *, advanced: bool) -> Place | None:
-        """The place when `other` is put beside its address in the word, or added to it."""
+        """The place after `other` is combined with its address in the word by or, or added to it."""
         if all(self.bits.at(other, bit) == ZERO for bit in range(_FIELD_BITS)):
             return place
         number = _number(other)
@@ -155,7 +155,7 @@ class Places:
         return None if far else place.moved(self.step(other), UNIT)
 
     def touches(self, row: Row, operands: Operands, extents: Mapping[str, int]) -> Iterator[MemoryTouch]:
-        """What `row` does with these operands to allocations, where the places are known.
+        """The accesses of `row` to allocations through these operands, as far as the places are known.
 
         `extents` are the bytes at an operand's address where the caller knows them.
         """
@@ -177,7 +177,7 @@ def _single(given: object) -> ir.Value | None:
 
 
 def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> LinearSum:
-    """`value` as far as additions and multiplications by constants show; wraps around as they do."""
+    """`value` as a linear form, from additions and multiplications by constants; it wraps as they do."""
     if value in known:
         return LinearSum(base=known[value])
     number = _number(value)
@@ -191,7 +191,7 @@ def _sum(value: ir.Value, known: Mapping[ir.Value, Place], depth: int) -> Linear
 
 
 def _operation(value: ir.Instruction, known: Mapping[ir.Value, Place], depth: int) -> LinearSum | None:
-    """The result of an operation as a sum; None for one that gives none."""
+    """The result of an operation as a linear form; None if it is not linear."""
     if value.opname == "trunc" and value.type.width == _ADDRESS_BITS:
         inside = _sum(value.operands[0], known, depth)
         return inside if inside.base is None else None
@@ -220,13 +220,13 @@ def _product(left: LinearSum, right: LinearSum, bits: int) -> LinearSum | None:
 
 
 def symbol_name(value: ir.Value) -> str:
-    """What a run-time value is called in symbols."""
+    """The name of a run-time value in symbols."""
     ((name, _),) = symbol_terms(symbol_text({_name(value): 1}))
     return name
 
 
 def _name(value: ir.Value) -> str:
-    """A name that only this run-time value has: its own, and the block that defines it.
+    """A unique name of a run-time value: its own and that of the block that defines it.
 
     An operation by a constant has the name of its operand with it, so many of them as a sum is followed back.
     """
@@ -255,7 +255,7 @@ _ADDRESS_FIELD = ADDRESS_MASK >> ADDRESS_SHIFT
 _UPPER = (1 << 64) - (1 << 16)
 """What no address reaches, nor the carry of one that is advanced: the word is known where all of this is."""
 _DESCRIBED = (Completion.MMA_GROUP, Completion.COMMIT)
-"""How the instructions that take descriptors complete."""
+"""The completions of instructions that take descriptors."""
 _STEPS = 16
 """How many run-time advances back a descriptor is followed."""
 
@@ -263,8 +263,7 @@ _STEPS = 16
 def words_of(row: Row, operands: Operands, bits: Bits, known: dict[str, int]) -> dict[str, int]:
     """The words of `row` with these operands, by name: the `known` ones, and what else the program shows of them.
 
-    A descriptor whose constant part is not known has none, and no constant without strides, which stands where none
-    is at hand.
+    A descriptor with an unknown constant part has none; neither has a constant without strides, a placeholder.
     """
     found = dict(known)
     if row.semantics.issues not in _DESCRIBED:
@@ -291,7 +290,7 @@ def _descriptors(row: Row, operands: Operands) -> Iterator[tuple[str, ir.Value]]
 
 
 def _word(value: ir.Value, bits: Bits, *, whole: bool) -> int | None:
-    """The constant bits of a descriptor, without its address unless that is a constant too; None where not known."""
+    """The constant bits of a descriptor, without its address unless that is constant too; None if unknown."""
     for _ in range(_STEPS):
         mask, constant = bits.known(value)
         if isinstance(value, ir.Constant):
@@ -310,7 +309,7 @@ def _word(value: ir.Value, bits: Bits, *, whole: bool) -> int | None:
 
 
 def _is_made(value: ir.Value, bits: Bits) -> bool:
-    """Whether a summand is the descriptor, and not the distance that it is advanced by."""
+    """Whether a summand is the descriptor, not the distance by which it is advanced."""
     if bits.known(value)[1] & _UPPER:
         return True
     advanced = isinstance(value, ir.Instruction) and value.opname == "add"

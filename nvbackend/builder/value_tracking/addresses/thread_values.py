@@ -1,6 +1,6 @@
-"""What analyses may ask of a function's run-time values: the number in each thread, and whether it is one for all.
+"""What analyses may ask of a function's run-time values: the number in each thread, and whether it is uniform.
 
-Answered from the LLVM IR, and only when asked: most kernels need none of it.
+The answers come from the LLVM IR, on demand: most kernels need none of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is known of a value from its arithmetic alone: bits, the swizzle of an address, and of what it is a multiple.
+"""Known bits: a value's bits from its arithmetic, the swizzle of an address, and divisors.
 
-Bits are constants, or exclusive-ors of run-time bits, read off the LLVM IR that the builder emits. The constant part of
-a descriptor made by hand, and the swizzle of an address, are both seen in them.
+A bit is a constant or an exclusive-or of run-time bits, from the LLVM IR that the builder emits. Both the constant part
+of a descriptor made by hand and the swizzle of an address show in the bits.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import TypeAlias, TypeGuard
 from llvmlite import ir
 
 Form: TypeAlias = "frozenset[tuple[object, int]] | None"
-"""The exclusive-or of these bits, each a value and a number of a bit; `_SET` is 1. None where a bit is none such."""
+"""The exclusive-or of these bits, each a value and a bit number; `_SET` is 1. None for any other bit."""
 
 _SET = ("1", 0)
 ZERO: frozenset[tuple[object, int]] = frozenset()
 ONE: frozenset[tuple[object, int]] = frozenset({_SET})
 _BASE_BITS = 10
-"""An allocation's base is taken to be a multiple of 1024: what lies elsewhere is told by the rules on alignment."""
+"""An allocation's base counts as a multiple of 1024: the alignment rules report any other."""
 _DEPTH = 48
-"""Operations that a bit is followed back over."""
+"""Operations through which a bit is traced."""
 _REGISTERS = "llvm.nvvm.read.ptx.sreg."
 _FIRST_CHUNK_BIT, _CHUNK_BITS, _ROW_SHIFT = 4, 3, 3
 """A swizzle changes up to three bits, from the chunk of 16 bytes on, by those three above (PTX ISA 5.5.7)."""
@@ -30,7 +30,7 @@ _FIRST_SPAN = 32
 
 
 class Bits:
-    """The bits of the values of one function. What was found is kept."""
+    """The known bits of one function's values, cached."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[ir.Value, int], Form] = {}
@@ -63,7 +63,7 @@ class Bits:
         return mask, constant
 
     def swizzle(self, address: ir.Value) -> int | None:
-        """The span in bytes of the swizzle that `address` was made with; None where there is none, or who knows which.
+        """The span in bytes of the swizzle that `address` was made with; None if there is none or it is unknown.
 
         Each bit of the chunk is then the exclusive-or of something and of the bit three above it.
         """
@@ -98,7 +98,7 @@ class Bits:
         return frozenset({(value, bit)})
 
     def _by_constant(self, value: ir.Instruction, bit: int, depth: int) -> Form:
-        """A bit of a shift, or of a product, quotient or rest by a power of two."""
+        """A bit of a shift, or of a product, quotient or remainder by a power of two."""
         left, right = value.operands
         if value.opname == "mul" and _number(right) is None:
             left, right = right, left
@@ -179,7 +179,7 @@ def _width(value: ir.Value) -> int:
 
 
 _STEPS = 12
-"""How many operations back a number is followed for what it is a multiple of."""
+"""How many operations back a divisor is traced."""
 _LARGEST = 1 << 64
 _CASTS = ("zext", "sext", "trunc")
 _SHUFFLE = "llvm.nvvm.shfl.sync"
@@ -188,12 +188,12 @@ _SHUFFLED = 1
 
 
 class Multiples:
-    """Divisors of the values of one function. What was found is kept."""
+    """Divisors of one function's values, cached."""
 
     def __init__(self) -> None:
         self._found: dict[ir.Value, int] = {}
         self._counters: dict[ir.Value, int] = {}
-        """What the counters of loops are multiples of in each round, by their slots."""
+        """Divisors of loop counters, by their slots."""
 
     def count(self, slot: ir.Value, start: ir.Value, step: ir.Value) -> None:
         """A loop counts in `slot`, from `start` on."""
@@ -251,7 +251,7 @@ class Multiples:
 
 
 def _bounded(divisor: int) -> int:
-    """A divisor of it that fits 64 bits: that of a product of products has as many bits as one likes."""
+    """A divisor that fits 64 bits; products of products may have more."""
     return divisor if divisor < _LARGEST else min(_lowest(divisor), _LARGEST // 2)
 
 

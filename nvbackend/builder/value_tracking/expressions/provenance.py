@@ -1,6 +1,6 @@
-"""Which mutable variables a value is computed from, and how a block changes a variable.
+"""Def-use of mutable variables: those that a value is computed from, and how a block updates them.
 
-Read off the LLVM IR that the builder emits: a variable is a stack slot, a read of it a load.
+It reads the LLVM IR that the builder emits: a variable is a stack slot, a read of it a load.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock, MemoryUse, Update
 
 _TRACED = ("barrier", "parity")
-"""Operands whose variables the analyses ask for."""
+"""Operands whose variables the analyses need."""
 _PURE_CALLS = ("llvm.nvvm.read.ptx.sreg.", "llvm.nvvm.shfl.sync.")
 _CUTS = ("urem", "srem", "and", "select")
 _STEPS = 64
