@@ -88,7 +88,7 @@ class Run:
     @cached_property
     def parts(self) -> frozenset[Part]:
         """The tiles that it accesses; empty where the allocation has none or a place is unknown."""
-        return frozenset(part for _, touch in self.accesses if (part := _part(touch)) is not None)
+        return frozenset(part for _, _, part, _ in self._placed if part is not None)
 
     @cached_property
     def filled(self) -> frozenset[Part]:
@@ -100,21 +100,25 @@ class Run:
         """Whether it accesses every byte of the allocation."""
         return sum(size for part, size in self._sizes().items() if not part or not part[1]) >= self.object.bytes
 
+    @cached_property
+    def _placed(self) -> Sequence[tuple[Site, MemoryTouch, Part | None, bool]]:
+        """Each access with its tile, and whether its place in that, or in the allocation, is known."""
+        return [(site, touch, *_part_and_place(touch)) for site, touch in self.accesses]
+
     def _sizes(self) -> Mapping[Part | None, int]:
         """Bytes accessed of each tile, or, for an allocation without tiles, at places known within it."""
         places = {
-            (touch.offset, touch.symbol): (touch, _counted(site.instr, touch))
-            for site, touch in self.accesses
-            if symbol_terms(touch.symbol) == _stage_terms(touch)
+            (touch.offset, touch.symbol): (touch, part, _counted(site.instr, touch))
+            for site, touch, part, is_known in self._placed
+            if is_known
         }
         sizes: dict[Part | None, int] = {}
         ends: dict[str, int] = {}
-        for (offset, symbol), (touch, size) in sorted(places.items(), key=lambda place: place[0]):
+        for (offset, symbol), (touch, part, size) in sorted(places.items(), key=lambda place: place[0]):
             begin = offset
             if size == touch.bytes:  # what has gaps may interleave with others, but overlaps none
                 begin = max(offset, ends.get(symbol, offset))
                 ends[symbol] = max(begin, offset + size)
-            part = _part(touch)
             sizes[part] = sizes.get(part, 0) + max(0, offset + size - begin)
         return sizes
 
@@ -176,16 +180,16 @@ def _barrier(instr: MachineInstr) -> MemoryObject | None:
 
 
 def _part(touch: MemoryTouch) -> Part | None:
-    size = touch.object.element_bytes
+    return _part_and_place(touch)[0]
+
+
+def _part_and_place(touch: MemoryTouch) -> tuple[Part | None, bool]:
+    """The tile of an access, None where there are none, and whether all its run-time terms lead to a tile."""
+    size, terms = touch.object.element_bytes, symbol_terms(touch.symbol)
     if size <= _TILE_BYTES:
-        return None
-    return touch.offset // size, _stage_terms(touch)
-
-
-def _stage_terms(touch: MemoryTouch) -> tuple[tuple[str, int], ...]:
-    """The run-time terms that lead to a tile, without those that lead into it."""
-    size = touch.object.element_bytes
-    return tuple(term for term in symbol_terms(touch.symbol) if size > _TILE_BYTES and term[1] % size == 0)
+        return None, not terms
+    stage = tuple([term for term in terms if term[1] % size == 0])
+    return (touch.offset // size, stage), stage == terms
 
 
 def _counted(instr: MachineInstr, touch: MemoryTouch) -> int:

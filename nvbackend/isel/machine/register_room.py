@@ -97,10 +97,11 @@ def check_register_room(function: MachineFunction) -> Iterator[Diagnostic]:
         return
     limit = function.attributes.get(LAUNCH_REGISTERS, launch_limit(threads, None, None))
     assert isinstance(limit, int)
-    for instr in function.instructions():
-        needed = registers_needed(instr.row, function.target) if instr.row is not None else 0
-        if needed > limit:
-            assert instr.row is not None
+    rows = {id(instr.row): instr.row for instr in function.instructions() if instr.row is not None}
+    needs = {key: more for key, row in rows.items() if (more := registers_needed(row, function.target)) > limit}
+    for instr in function.instructions() if needs else ():
+        if instr.row is not None and id(instr.row) in needs:
+            needed = needs[id(instr.row)]
             yield ROOM.diagnose(
                 at=instr.location,
                 instruction=instr.row.ptx,

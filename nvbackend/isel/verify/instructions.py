@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import cache
 
 from nvbackend.diagnostics import Diagnostic, Location, Rule, Severity
 from nvbackend.intrinsics.fragments.wmma import register_class, register_count, spelled_shape
@@ -35,16 +36,20 @@ _SHOWN: dict[str, Callable[[Row], object]] = {
 
 def row_faults(row: Row, at: Location | None = None) -> Iterator[Diagnostic]:
     """What is different in a row that keeps all rules from what its axes select; families without axes have nothing."""
-    asked = asked_of(row)
-    if asked is None:
-        return
-    selected = asked.row
-    if any(operand.name == GUARD for operand in row.operands):
-        selected = guarded(selected)
-    if row == selected:
+    selected = _selected(row)
+    if selected is None or row == selected:
         return
     field, show = next((name, show) for name, show in _SHOWN.items() if show(row) != show(selected))
     yield ROW.diagnose(at=at, instruction=row.ptx, field=field, given=show(row), wanted=show(selected))
+
+
+@cache
+def _selected(row: Row) -> Row | None:
+    """The row that the axes of `row` select; None in families without axes."""
+    asked = asked_of(row)
+    if asked is None:
+        return None
+    return guarded(asked.row) if row.has_operand(GUARD) else asked.row
 
 
 REGISTERS = Rule(

@@ -25,10 +25,10 @@ def check_multicast_masks(function: MachineFunction) -> Iterator[Diagnostic]:
         return
     for block in function.blocks.values():
         for instr in block.instructions:
-            if cluster == 1 and instr.row is not None and instr.row.axes.get("cta_group") == _PAIR:
-                continue  # the missing pair is all that is wrong
             mask = wrong_mask(instr, cluster)
-            if mask is not None and instr.row is not None:
+            if mask is None or instr.row is None:
+                continue
+            if cluster > 1 or instr.row.axes.get("cta_group") != _PAIR:  # else the missing pair is all that is wrong
                 yield MULTICAST_MASK.diagnose(
                     at=instr.location, instruction=instr.row.ptx, mask=mask, cluster=cluster, most=(1 << cluster) - 1
                 )

@@ -17,7 +17,14 @@ from nvbackend.intrinsics.row.row import GUARD
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.isel.flow.loops import Loop, loops_of
 from nvbackend.isel.flow.memory_uses import PEER_SPACE, defining_blocks, symbol_terms
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, MemoryUse
+from nvbackend.isel.machine.function import (
+    MachineBlock,
+    MachineFunction,
+    MachineInstr,
+    MemoryTouch,
+    MemoryUse,
+    RunTimeValues,
+)
 from nvbackend.isel.protocols.shared.rules import BOUNDS
 
 _SPACES = ("shared", PEER_SPACE)
@@ -79,7 +86,10 @@ class _Bounds:
         self._function = function
         threads = function.attributes.get("threads")
         self._threads = threads if isinstance(threads, int) else 1
-        self._starts: dict[tuple[str, str], _Start | None] = {}
+        self._starts: dict[str, tuple[_Start, list[str]] | None] = {}
+        """By symbol, with the counters in it."""
+        self._scaled: dict[tuple[str, int], Sequence[int] | None] = {}
+        """Terms of symbols in each thread."""
 
     def fault(self, block: MachineBlock, instr: MachineInstr, touch: MemoryTouch) -> Diagnostic | None:
         """What is wrong with one access, None where nothing certainly is."""
@@ -120,32 +130,41 @@ class _Bounds:
         return [first for first in warps if {*range(first, first + WARP_SIZE)} <= {*leaving}]
 
     def _start(self, block: str, symbol: str) -> _Start | None:
-        key = (block, symbol)
-        if key not in self._starts:
-            self._starts[key] = self._evaluate(block, symbol)
-        return self._starts[key]
+        """The run-time part of a place in each thread; None where some of it is not known in `block`."""
+        if symbol not in self._starts:
+            self._starts[symbol] = self._evaluate(symbol)
+        found = self._starts[symbol]
+        return found[0] if found is not None and self._runs_all_rounds(block, found[1]) else None
 
-    def _evaluate(self, block: str, symbol: str) -> _Start | None:
-        """The run-time part of a place in each thread; None where some of it is not known."""
+    def _evaluate(self, symbol: str) -> tuple[_Start, list[str]] | None:
+        """The run-time part of a place in each thread, and the counters that it has every value of."""
         values = self._function.values
         if values is None:
             return None
         lowest: Sequence[int] = [0] * self._threads
-        highest, counters = lowest, []
+        highest = lowest
+        counters: list[str] = []
         for name, factor in symbol_terms(symbol):
-            known, counted = values.numbers(name), values.counted(name)
-            if known is not None:
-                scaled = known if factor == 1 else [factor * number for number in known]
+            scaled = self._term(values, name, factor)
+            if scaled is not None:
                 same = lowest is highest
                 lowest = [*map(add, lowest, scaled)]
                 highest = lowest if same else [*map(add, highest, scaled)]
-            elif counted is not None:
+            elif (counted := values.counted(name)) is not None:
                 counters.append(name)
                 first, last = sorted(factor * number for number in counted)
                 lowest, highest = [one + first for one in lowest], [one + last for one in highest]
             else:
                 return None
-        return _Start(lowest, highest) if self._runs_all_rounds(block, counters) else None
+        return _Start(lowest, highest), counters
+
+    def _term(self, values: RunTimeValues, name: str, factor: int) -> Sequence[int] | None:
+        """A run-time value times a factor in each thread; None where it is not known."""
+        term = (name, factor)
+        if term not in self._scaled:
+            known = values.numbers(name)
+            self._scaled[term] = known if known is None or factor == 1 else [factor * number for number in known]
+        return self._scaled[term]
 
     def _runs_all_rounds(self, block: str, counters: Sequence[str]) -> bool:
         """Whether `block` is run in each round of the loops that have these counters, and nothing leaves them early."""

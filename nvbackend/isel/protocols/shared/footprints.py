@@ -67,12 +67,16 @@ class Footprints:
         """
         key = (first.places, by.bits, by.elected, second.places, also.bits, also.elected, inside, fixed)
         if key not in self._overlaps:
-            one, other = (self._footprint(run, crew) for run, crew in ((first, by), (second, also)))
-            self._overlaps[key] = next(_overlaps(one, other, inside, fixed), None)
+            self._overlaps[key] = None
+            if not self._terms(first).isdisjoint(self._terms(second)):
+                one, other = (self._footprint(run, crew) for run, crew in ((first, by), (second, also)))
+                self._overlaps[key] = next(_overlaps(one, other, inside, fixed), None)
         return self._overlaps[key]
 
     def common(self, first: Run, by: Crew, others: Footprints, second: Run, also: Crew) -> Overlap | None:
         """A byte that `first` accesses, and `second` in another CTA, whose values `others` has, at the same place."""
+        if self._terms(first).isdisjoint(others._terms(second)):
+            return None
         one, other = self._footprint(first, by), others._footprint(second, also)
         everybody = (1 << self._threads) - 1
         for terms, accesses in one.accesses.items():
@@ -80,6 +84,11 @@ class Footprints:
             if found is not None:
                 return found
         return None
+
+    def _terms(self, run: Run) -> set[Terms]:
+        """The run-time parts of its places: runs with none in common share no byte for certain."""
+        places = (self._offset(touch.symbol) for _, touch in run.accesses[:_MOST] if self._values is not None)
+        return {terms for _, terms in filter(None, places)}
 
     def _footprint(self, run: Run, crew: Crew) -> _Footprint:
         key = (run.places, crew.bits, crew.elected)

@@ -113,6 +113,12 @@ class _Whole:
         reached = reachable(function, [function.entry.name])
         by_block = {name: sites for name, sites in sites_of(function).items() if name in reached}
         self.sites = {site.position: site for sites in by_block.values() for site in sites}
+        self.touching = {
+            name: [site.instr for site in sites if columns(site.instr)] for name, sites in by_block.items()
+        }
+        """By block: what accesses tensor memory."""
+        self.concerned = frozenset(position for position, site in self.sites.items() if concerns(site))
+        self.using = {one.block for one in self.sites.values() if is_of_tensor_memory(one.instr.semantics)}
         instructions = [site.instr for site in self.sites.values()]
         self.allocated = _allocated_in(instructions)
         self.deallocations = [instr for instr in instructions if manages(instr, _FREE)]
@@ -206,9 +212,9 @@ class _Whole:
 def _of_warps(path: MachineFunction, whole: _Whole) -> list[TmemFinding]:
     """What the warps that go this way do wrong."""
     reached = reachable(path, [path.entry.name])
-    instructions = [instr for name in reached for instr in path.blocks[name].instructions if instr.memory]
-    if not any(is_of_tensor_memory(instr.semantics) for name in reached for instr in path.blocks[name].instructions):
+    if whole.using.isdisjoint(reached):
         return []
+    instructions = [instr for name in reached for instr in whole.touching[name]]
     allocated = _objects(instr for instr in instructions if manages(instr, _ALLOCATE))
     freed = _objects(instr for instr in instructions if manages(instr, _FREE))
     elsewhere = whole.freed - freed
@@ -218,14 +224,14 @@ def _of_warps(path: MachineFunction, whole: _Whole) -> list[TmemFinding]:
     around = Surroundings(whole.related, certain, owed | inherited, elsewhere)
     entry = frozenset(_at_entry(instructions, inherited, whole))
     analysis = TmemAnalysis(entry, around)
-    solution = solve(path, analysis, concerns)
+    solution = solve(path, analysis, lambda site: site.position in whole.concerned)
     return [mistake for site, _ in solution.visit() for mistake in analysis.found[site.position]]
 
 
 def _at_entry(instructions: list[MachineInstr], inherited: Iterable[MemoryObject], whole: _Whole) -> Iterator[Fact]:
     """What these warps find: allocations that others make for them, accumulators that others write."""
     reached = set(map(id, instructions))
-    elsewhere = [site.instr for site in whole.sites.values() if site.instr.memory and id(site.instr) not in reached]
+    elsewhere = [instr for found in whole.touching.values() for instr in found if id(instr) not in reached]
     mmas = [instr for instr in instructions if is_mma(instr)]
     for memory in inherited:
         yield Fact(KnownFact.OPEN, object=memory)

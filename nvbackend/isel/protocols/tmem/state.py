@@ -136,8 +136,6 @@ def step(state: State, site: Site, around: Surroundings) -> tuple[State, list[Tm
     """The state after an instruction, and what it breaks."""
     found: list[TmemFinding] = []
     instr = site.instr
-    if not concerns(site):
-        return state, found
     for touch in instr.touches:
         if touch.access is Access.READ:
             state = _strike(state, site, memory.READ_BEFORE_WAIT, found, KnownFact.LOADING, registers=touch.block.id)
