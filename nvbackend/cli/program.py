@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from nvbackend.cli import catalogue, draw, explain, targets
+from nvbackend.cli import catalogue, draw, explain, simulate, targets
 from nvbackend.cli.rules import USAGE
 from nvbackend.diagnostics import DiagnosticError
 
@@ -17,7 +17,7 @@ FAILED = 2
 """Exit status where a diagnostic was printed."""
 BROKEN_PIPE = 141
 """Exit status when the reader has gone: that of a program ended by SIGPIPE."""
-COMMANDS = (catalogue, targets, explain, draw)
+COMMANDS = (catalogue, targets, explain, draw, simulate)
 
 
 class _Parser(argparse.ArgumentParser):

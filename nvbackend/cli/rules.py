@@ -11,6 +11,13 @@ USAGE = Rule(
     why="There is nothing that could be done with it.",
     reference="nvbackend --help",
 )
+SIMULATE = Rule(
+    id="cli.simulate",
+    message="{problem}",
+    fix="nvbackend simulate kernel.ptx --grid 2 --block 128 --arg f32[256]=normal --arg f32[256] --arg 256",
+    why="There is nothing that could be run.",
+    reference="nvbackend simulate --help",
+)
 UNKNOWN_FAMILY = Rule(
     id="cli.family",
     message="{given!r} is not a family of instructions",

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
-from nvbackend.cli import catalogue, draw, explain
+from nvbackend.cli import catalogue, draw, explain, simulate
 from nvbackend.cli import program as commands
 from nvbackend.codegen import Tool, assemble, compile_ir, compile_ir_isolated, disassemble, find_disassembler
 from tests.rules.example import program
 from tests.rules.setup import BLACKWELL, HOPPER
 from tests.support import wgmma_ptx
 from tests.support.ir_texts import TCGEN05_FENCE
+from tests.support.process import ROOT
+
+SOFTMAX = str(ROOT / "tests" / "ptx" / "foreign" / "nvrtc_softmax.ptx")
 
 
 @program("llvm.cannot-select")
@@ -98,6 +101,14 @@ def family_with_a_typing_error():
 def spelling_cut_short():
     list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync"])))  # breaks
     list(explain.run(commands.parser().parse_args(["explain", "wgmma.fence.sync.aligned"])))  # keeps
+
+
+@program("cli.simulate")
+def text_for_a_number():
+    rows = "four"  # breaks
+    rows = "4"  # keeps
+    arguments = ["--shared", "64", "--block", "32", "--arg", "f32[4]=ones", "--arg", "f32[4]", "--arg", rows]
+    list(simulate.run(commands.parser().parse_args(["simulate", SOFTMAX, *arguments])))
 
 
 @program("cli.draw")

@@ -262,7 +262,7 @@ def test_a_cuda_core_without_launch_is_too_old(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_device_of_another_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed(monkeypatch, limits={1: 1024, 8: 0, 75: 8, 76: 9, 97: 101376})
+    installed(monkeypatch, limits={1: 1024, 8: 0, 16: 132, 75: 8, 76: 9, 97: 101376})
     runtime.load(FakeCompiled(signature(), target=Target.parse("sm_80")))
     newer = FakeCompiled(signature(), target=Target.parse("sm_90"))
     assert rules(lambda: runtime.load(newer)) == ["launch.architecture"]

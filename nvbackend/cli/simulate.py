@@ -1,0 +1,108 @@
+"""`nvbackend simulate`: run a kernel of a PTX file in the simulator; print what it did and what is in its arrays."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.cli import rules
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+_ARRAY = re.compile(r"(?P<type>[fsu]\d+)\[(?P<shape>\d+(?:,\d+)*)\](?:=(?P<content>\w+))?")
+_KINDS = {"f": "float", "s": "int", "u": "uint"}
+_CONTENTS = ("zeros", "ones", "arange", "normal")
+_SHOWN = 8
+"""Elements of an array that are printed."""
+
+
+def add_to(commands: Commands) -> None:
+    """The command's arguments."""
+    parser = commands.add_parser("simulate", help="run a kernel of a PTX file without a GPU", description=__doc__)
+    parser.add_argument("file", metavar="FILE.ptx")
+    parser.add_argument("--kernel", metavar="NAME", help="which one; the first without")
+    for name, text in (("grid", "CTAs"), ("block", "threads of a CTA"), ("cluster", "CTAs of a cluster")):
+        parser.add_argument(f"--{name}", metavar="X,Y,Z", type=_extents, help=f"{text}, one to three numbers")
+    parser.add_argument("--shared", metavar="BYTES", type=int, default=0, help="dynamic shared memory")
+    parser.add_argument("--seed", type=int, default=0, help="another legal order of threads and operations")
+    help_ = "in the order of the PTX: 7, 0.5, an .npy file, or an array such as f32[64,64]=" + "|".join(_CONTENTS)
+    parser.add_argument("--arg", action="append", default=[], metavar="VALUE", help=help_)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> Iterator[str]:
+    """The command's output. Raises cli.simulate, and what reading and running the kernel raises."""
+    from nvbackend.simulator import Simulator
+
+    try:
+        text = Path(arguments.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        rules.SIMULATE.fail(problem=f"{arguments.file} cannot be read: {error}")
+    module = Simulator().load(text, source=arguments.file)
+    if not module.kernels:
+        rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")
+    values = [_value(one) for one in arguments.arg]
+    report = module.launch(
+        arguments.kernel or module.kernels[0],
+        grid=arguments.grid or (1,),
+        block=arguments.block or (1,),
+        cluster=arguments.cluster,
+        shared=arguments.shared,
+        seed=arguments.seed,
+        args=values,
+    )
+    yield f"{report.kernel}: {report.steps} steps\n"
+    for opcode, count in sorted(report.instructions.items(), key=lambda one: (-one[1], one[0])):
+        yield f"  {opcode:<24}{count:>14}\n"
+    for place, (spelling, value) in enumerate(zip(arguments.arg, values, strict=True)):
+        if getattr(value, "ndim", 0):
+            yield f"{place}: {spelling}: {_shown(value)}\n"
+
+
+def _extents(text: str) -> tuple[int, ...]:
+    found = tuple(int(one) for one in text.split(","))
+    if not 1 <= len(found) <= 3:
+        raise ValueError(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    """The argument that a text means."""
+    import numpy as np
+
+    match = _ARRAY.fullmatch(text)
+    if match is not None and (match["content"] or "zeros") in _CONTENTS:
+        return _array(match)
+    try:
+        if text.endswith(".npy"):
+            return np.load(text)
+        return float(text) if re.search(r"[.eE]", text) and not text.startswith("0x") else int(text, 0)
+    except (OSError, ValueError) as error:
+        rules.SIMULATE.fail(problem=f"{text} is not an argument: {error}")
+
+
+def _array(match: re.Match[str]) -> Any:
+    import numpy as np
+
+    shape = tuple(int(extent) for extent in match["shape"].split(","))
+    name = _KINDS[match["type"][0]] + match["type"][1:]
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        rules.SIMULATE.fail(problem=f"NumPy has no type {name}")
+    content = match["content"] or "zeros"
+    if content == "normal":
+        return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    if content == "arange":
+        return np.arange(int(np.prod(shape))).astype(dtype).reshape(shape)
+    return np.full(shape, int(content == "ones"), dtype)
+
+
+def _shown(array: Any) -> str:
+    flat = array.reshape(-1)
+    first = " ".join(f"{one:.6g}" if array.dtype.kind == "f" else str(one) for one in flat[:_SHOWN].tolist())
+    return first + (" ..." if flat.size > _SHOWN else "")

@@ -1,0 +1,69 @@
+"""`nvbackend simulate`: arguments, what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nvbackend.cli import main
+
+SCALE = """.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry scale(.param .u64 x, .param .u64 y, .param .f32 by)
+{
+    .reg .b32 %r<4>; .reg .b64 %rd<6>;
+    ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y]; ld.param.f32 %r3, [by];
+    mov.u32 %r0, %ctaid.x; mov.u32 %r1, %ntid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r0, %r0, %r1, %r2;
+    mul.wide.u32 %rd3, %r0, 4; add.u64 %rd4, %rd1, %rd3; add.u64 %rd5, %rd2, %rd3;
+    ld.global.f32 %r1, [%rd4];
+    mul.f32 %r1, %r1, %r3;
+    st.global.f32 [%rd5], %r1;
+    ret;
+}
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "scale.ptx"
+    path.write_text(SCALE, encoding="utf-8")
+    return str(path)
+
+
+def test_a_kernel_is_run(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    launch = ["--grid", "2", "--block", "8", "--arg", "f32[16]=arange", "--arg", "f32[16]", "--arg", "0.5"]
+    assert main(["simulate", file, *launch]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("scale: ")
+    assert "  mul                                 32\n" in printed
+    assert printed.endswith("1: f32[16]: 0 0.5 1 1.5 2 2.5 3 3.5 ...\n")
+
+
+def test_arrays_of_files(file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "x.npy", np.full(4, 3, np.float32))
+    arguments = ["--arg", str(tmp_path / "x.npy"), "--arg", "f32[4]=ones", "--arg", "2.0"]
+    assert main(["simulate", file, "--kernel", "scale", "--block", "4", *arguments]) == 0
+    assert "f32[4]=ones: 6 6 6 6\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule", "text"),
+    [
+        (["--block", "17", "--arg", "f32[16]", "--arg", "f32[17]", "--arg", "1.0"], "simulator.bounds", "thread 16"),
+        (["--arg", "f32[16]"], "simulator.launch", "takes 3 arguments (x, y, by), not 1"),
+        (["--arg", "seven"], "cli.simulate", "seven is not an argument"),
+        (["--arg", "missing.npy"], "cli.simulate", "missing.npy is not an argument"),
+        (["--kernel", "other"], "simulator.launch", "no such kernel, only scale"),
+        (["--grid", "1,1,1,1"], "cli.usage", "--grid"),
+    ],
+)
+def test_what_is_refused(
+    file: str, arguments: list[str], rule: str, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", file, *arguments]) == 2
+    printed = capsys.readouterr().err
+    assert printed.startswith(f"error[{rule}]")
+    assert text in printed

@@ -1,0 +1,77 @@
+"""What running kernels do wrong with threads, memory and launches: PTX texts that the simulator runs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nvbackend.simulator import Simulator
+from tests.rules.example import program
+
+HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+
+
+def run(body, *arguments, block=32):
+    """A kernel of a few registers; its parameters are addresses."""
+    parameters = ", ".join(f".param .u64 p{number}" for number in range(len(arguments)))
+    registers = ".reg .pred %p<2>; .reg .b32 %r<4>; .reg .b64 %rd<4>; .shared .align 16 .b8 box[128];"
+    loads = " ".join(f"ld.param.u64 %rd{number}, [p{number}];" for number in range(len(arguments)))
+    text = f"{HEAD}.const .align 4 .b32 one = 1;\n.entry k({parameters}) {{ {registers} {loads}\n{body}\nret; }}"
+    Simulator().load(text).launch("k", block=(block,), args=arguments)
+
+
+@program("simulator.unknown", located=False)
+def an_instruction_that_is_not():
+    opcode = "add.sideways.u32"  # breaks
+    opcode = "add.u32"  # keeps
+    run(f"{opcode} %r0, %r0, 1;")
+
+
+@program("simulator.bounds", located=False)
+def one_element_too_far():
+    offset = 16  # breaks
+    offset = 12  # keeps
+    run(f"ld.global.u32 %r0, [%rd0+{offset}];", np.zeros(4, np.uint32))
+
+
+@program("simulator.misaligned", located=False)
+def a_word_between_two():
+    offset = 2  # breaks
+    offset = 4  # keeps
+    run(f"ld.global.u32 %r0, [%rd0+{offset}];", np.zeros(4, np.uint32))
+
+
+@program("simulator.unwritten", located=False)
+def read_before_it_is_written():
+    first = ""  # breaks
+    first = "st.shared.u32 [box], 7;"  # keeps
+    run(f"{first} ld.shared.u32 %r0, [box];")
+
+
+@program("simulator.read-only", located=False)
+def a_constant_is_written():
+    target = "one"  # breaks
+    target = "box"  # keeps
+    run(f"mov.u64 %rd1, {target}; cvta.{'const' if target == 'one' else 'shared'}.u64 %rd1, %rd1; st.u32 [%rd1], 2;")
+
+
+@program("simulator.deadlock", located=False)
+def two_halves_of_a_warp_wait_for_each_other():
+    low, high = "-1", "-1"  # breaks
+    low, high = "0xFFFF", "0xFFFF0000"  # keeps
+    branch = "mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 16; @%p0 bra HIGH;"
+    run(f"{branch} vote.sync.any.pred %p1, %p0, {low}; bra END; HIGH: vote.sync.all.pred %p1, %p0, {high}; END:")
+
+
+@program("simulator.trap", located=False)
+def a_trap_that_is_reached():
+    threads = 33  # breaks
+    threads = 32  # keeps
+    run("mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 32; @%p0 trap;", block=threads)
+
+
+@program("simulator.launch", located=False)
+def an_argument_too_few():
+    given = ()  # breaks
+    given = (np.zeros(4, np.uint32),)  # keeps
+    text = f"{HEAD}.entry k(.param .u64 p) {{ ret; }}"
+    Simulator().load(text).launch("k", block=(32,), args=given)
