@@ -1,0 +1,105 @@
+"""Kernels of the corpus in the simulator, against NumPy: what is verified without a word also has right numbers.
+
+tests/gpu/test_corpus.py has the cases; a few of each, of every kind of synchronisation, run here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nvbackend as nvb
+from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice
+from nvbackend.simulator import Simulator
+from tests.corpus import rings, shared
+from tests.gpu import test_corpus as cases
+from tests.support.process import ROOT
+
+FOREIGN = ROOT / "tests" / "ptx" / "foreign"
+
+
+def _name(case):
+    return case.__code__.co_names[1] if case.__name__ == "<lambda>" else case.__name__
+
+
+@pytest.fixture(autouse=True)
+def in_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(kernel, grid, *given):
+        compiled = kernel.compile(cache=nvb.Cache.disabled(), assemble=False)
+        arrays = [one.copy() if isinstance(one, np.ndarray) else one for one in given]
+        nvb.runtime.load(compiled, device="simulator").launch(grid, *arrays)
+        return [one for one in arrays if isinstance(one, np.ndarray)]
+
+    monkeypatch.setattr(cases, "run", run)
+
+
+@pytest.mark.parametrize("kernel", cases.RINGS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("steps", [1, 5])
+def test_rings(kernel, steps):
+    cases.test_rings(kernel, steps)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        cases.test_six_steps_unrolled,
+        lambda: cases.test_rounds_of_stages(2),
+        lambda: cases.test_ping_pong(3, 4),
+        lambda: cases.test_attention(cases.attention.one_warpgroup, 2),
+        lambda: cases.test_transposes(shared.transpose, 2),
+        lambda: cases.test_transposes(shared.transpose_with_two_buffers, 5),
+        cases.test_transpose_warp_by_warp,
+        cases.test_normalised_rows,
+        cases.test_sum_in_a_tree,
+        cases.test_running_sum_and_sort,
+        cases.test_histogram,
+        cases.test_counted_by_all_threads,
+        lambda: cases.test_handed_over_by_named_barriers(3),
+        cases.test_work_from_a_counter,
+        lambda: cases.test_cp_async_and_fragments(9),
+        lambda: cases.test_multicast_by_hand(4),
+        cases.test_sums_of_a_pair,
+        lambda: cases.test_epilogue_of_two_buffers(2),
+        lambda: cases.test_reduced_in_bulk(6),
+        lambda: cases.test_four_loaders(4),
+        cases.test_rows_prefetched,
+        cases.test_convolution,
+    ],
+    ids=_name,
+)
+def test_the_numbers_are_numpys(case):
+    case()
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_another_order_gives_the_same_numbers(seed):
+    """A seed chooses another order of warps and operations."""
+    compiled = rings.flipped_where_the_index_wraps.compile(cache=nvb.Cache.disabled(), assemble=False)
+    a, b, c = cases.small(64, 320), cases.small(64, 320)[::-1].copy(), np.zeros((64, 64), np.float32)
+    binder = SimulatedBinder(compiled.signature, SimulatedDevice(compiled.target))
+    values, bounds = binder.bind((a, b, c, 5), 0).values, compiled.signature.bounds
+    module = Simulator().load(compiled.ptx)
+    module.launch(compiled.name, block=(bounds.threads,), shared=bounds.dynamic_shared_bytes, args=values, seed=seed)
+    assert np.array_equal(c, cases.product(a, b))
+
+
+def normalised(x):
+    powers = np.exp(x - x.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("columns", [1, 60, 300])
+def test_a_softmax_of_nvrtc(columns):
+    text = (FOREIGN / "nvrtc_softmax.ptx").read_text(encoding="utf-8")
+    x = np.random.default_rng(columns).standard_normal((5, columns)).astype(np.float32)
+    y = np.zeros_like(x)
+    Simulator().load(text).launch("softmax", grid=(5,), block=(128,), args=[x, y, columns], shared=4 * columns)
+    assert np.allclose(y, normalised(x), atol=1e-6)
+
+
+def test_a_softmax_of_triton():
+    text = (FOREIGN / "triton_softmax.ptx").read_text(encoding="utf-8")
+    x = np.random.default_rng(1).standard_normal((5, 1000)).astype(np.float32)
+    y = np.zeros_like(x)
+    Simulator().load(text).launch("softmax", grid=(5,), block=(128,), args=[x, y, 1000, 1000, 0, 0], shared=64)
+    assert np.allclose(y, normalised(x), atol=1e-6)
