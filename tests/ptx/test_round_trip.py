@@ -27,6 +27,7 @@ from nvbackend.ptx.syntax import (
     Variable,
     Vector,
 )
+from nvbackend.simulator import Simulator
 from tests.ptx.texts import FOREIGN, OWN, own_text
 from tests.support.ptxas import ptxas
 
@@ -63,6 +64,7 @@ def test_our_own_texts_are_read_whole(index):
     read = list(instructions_of(module.functions[0].body.statements))
     assert len(read) == text.count(";") - declarations(text) and len(read) >= len(instructions) > 0
     resolve(module)
+    assert Simulator().load(text).kernels == tuple(module.kernels)
 
 
 def declarations(text):

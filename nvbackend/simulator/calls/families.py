@@ -19,6 +19,7 @@ _MODULES = {
     "mbarrier": ("mbarrier",),
     "copies.async_store": ("st.async", "st.bulk", "red.async"),
     "copies.cp": ("cp",),
+    "copies.launch_control": ("clusterlaunchcontrol",),
     "copies.tensor_maps": ("tensormap",),
     "warp": ("shfl", "vote", "match", "redux", "elect", "activemask", "bar.warp"),
     "control": ("membar", "fence", "griddepcontrol", "setmaxnreg", "pmevent", "nanosleep", "trap", "brkpt"),

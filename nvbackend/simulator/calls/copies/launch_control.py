@@ -1,0 +1,75 @@
+"""clusterlaunchcontrol: to ask for the work of a cluster that has not started. PTX ISA 9.7.13 (clusterlaunchcontrol).
+
+The answer here is that all clusters have started, which may be so on any GPU: each then does its own work. It is 16
+bytes of zeros, written by the async proxy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nvbackend.ptx.syntax import Instruction
+from nvbackend.simulator.calls.copies.async_store import Sending
+from nvbackend.simulator.calls.copies.engines import Side
+from nvbackend.simulator.events import Bits, By
+from nvbackend.simulator.machine.compiling import Compiling
+from nvbackend.simulator.machine.lanes import Lanes
+from nvbackend.simulator.machine.wave import Step, Wave
+from nvbackend.simulator.sync.mbarriers import Mbarriers
+
+_ANSWER_BYTES = 16
+_ASK = ("clusterlaunchcontrol", "try_cancel", "async", "mbarrier::complete_tx::bytes", "b128")
+_FIRST = {"get_first_ctaid::x": 0, "get_first_ctaid::y": 1, "get_first_ctaid::z": 2}
+
+
+@dataclass(eq=False)
+class Answering(Sending):
+    """The answer to some threads on its way to their CTA."""
+
+    def by(self) -> By:
+        """The async proxy, for each of them."""
+        return By(self.site, self.threads, operation=self, proxy="async", order="relaxed", scope="cluster")
+
+
+def compile(instruction: Instruction, place: Compiling) -> Step:
+    """The step of clusterlaunchcontrol.try_cancel or query_cancel."""
+    parts = instruction.parts
+    if parts[1] == "query_cancel":
+        return _query(instruction, place)
+    if tuple(part for part in parts if part != "shared::cta") != _ASK:
+        place.unknown(".".join(parts[1:]))
+    target, barrier = (place.address(one) for one in instruction.operands)
+
+    def step(wave: Wave, lanes: Lanes) -> None:
+        to = Side("shared::cta", target(wave, lanes), _ANSWER_BYTES)
+        nothing = np.zeros((lanes.count, _ANSWER_BYTES), np.uint8)
+        answering = Answering(place.site, lanes.threads, parts[0], wave, to, nothing, barrier(wave, lanes))
+        by = answering.by()
+        wave.part(Mbarriers).must_exist(by, wave.locate(by, to.space, answering.barriers))
+        wave.start(answering)
+
+    return step
+
+
+def _query(instruction: Instruction, place: Compiling) -> Step:
+    """What an answer says; the first CTA is given for zeros too, where PTX leaves it undefined."""
+    _, _, asked, type, *rest = instruction.parts
+    target, answer = instruction.operands
+    read = place.read(answer, "b128")
+    if (asked, type, rest) == ("is_canceled", "pred", ["b128"]):
+        write = place.write(target, "pred")
+        return lambda wave, lanes: write(wave, lanes, np.logical_or.reduce(read(wave, lanes), axis=1))
+    if (asked, type, rest) == ("get_first_ctaid", "v4", ["b32", "b128"]):
+        writes = place.writes(target, "b32")
+        return lambda wave, lanes: writes(wave, lanes, _words(read(wave, lanes)))
+    if asked not in _FIRST or (type, rest) != ("b32", ["b128"]):
+        place.unknown(".".join(instruction.parts[2:]))
+    write = place.write(target, "b32")
+    return lambda wave, lanes: write(wave, lanes, _words(read(wave, lanes))[_FIRST[asked]])
+
+
+def _words(answers: Bits) -> Bits:
+    """(4, lanes) words of (lanes, 2) of 64 bits."""
+    return np.ascontiguousarray(np.ascontiguousarray(answers).view(np.uint32).T)
