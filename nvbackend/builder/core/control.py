@@ -14,7 +14,7 @@ from nvbackend.builder.lower.conversions import Number
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.scopes.blocks import Region, Storage, with_block
 from nvbackend.builder.thread_tables.tables import ThreadSet
-from nvbackend.builder.value_tracking.evaluator import Merged
+from nvbackend.builder.value_tracking.execution import Merged
 from nvbackend.builder.values.values import Arithmetic, Operand, Value, as_value
 from nvbackend.diagnostics import Location, caller_location
 from nvbackend.intrinsics.row.types import ElementType, pred, s32

@@ -24,8 +24,7 @@ from nvbackend.builder.scopes.names import check_name
 from nvbackend.builder.value_tracking.addresses.peers import PeerRanks, Peers
 from nvbackend.builder.value_tracking.addresses.places import Places, words_of
 from nvbackend.builder.value_tracking.addresses.thread_values import ThreadValues
-from nvbackend.builder.value_tracking.evaluator import Merged
-from nvbackend.builder.value_tracking.execution import Execution
+from nvbackend.builder.value_tracking.execution import Execution, Merged
 from nvbackend.builder.value_tracking.expressions.provenance import note_update, parity_facts, sources, swizzle_facts
 from nvbackend.builder.value_tracking.operand_numbers import OperandNumbers
 from nvbackend.builder.value_tracking.uniformity import Choice, branches

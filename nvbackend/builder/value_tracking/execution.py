@@ -1,8 +1,13 @@
-"""The threads of the CTA that execute a with-block: those for which the conditions around it hold."""
+"""The threads of the CTA that execute a with-block, and the evaluator: each value in every thread.
+
+The threads are those for which the conditions around the block hold. A variable's value depends on the path; where two
+paths meet, the condition that parted them selects it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from llvmlite import ir
@@ -11,13 +16,87 @@ from nvbackend.builder.lower.lowering import Operands
 from nvbackend.builder.scopes.blocks import Region
 from nvbackend.builder.thread_tables.tables import Cta, ThreadSet, bits_of, signed
 from nvbackend.builder.value_tracking.cluster_execution import ClusterExecution
-from nvbackend.builder.value_tracking.evaluator import Evaluator, Merged
 from nvbackend.builder.value_tracking.expressions.provenance import wraps
 from nvbackend.builder.value_tracking.known import Known
+from nvbackend.builder.value_tracking.results import constant_of, inputs, key_of, result_of, selected
 from nvbackend.intrinsics.row.row import GUARD, Role, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Completion, Scope
 from nvbackend.isel.machine import facts
 from nvbackend.isel.machine.function import MachineBlock
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Merged:
+    """What a variable holds after an if: `yes` in the threads where `condition` holds, else `no`; either may be one."""
+
+    condition: ir.Value
+    yes: ir.Value | Merged
+    no: ir.Value | Merged
+
+
+class Evaluator:
+    """The values over `cta`; `counters` are the slots of loop counters that are the same in all its threads.
+
+    `merged` has the loads of variables that an if has set, and what they read.
+    """
+
+    def __init__(
+        self, cta: Cta, counters: Container[ir.Value] = (), merged: Mapping[ir.Value, Merged] | None = None
+    ) -> None:
+        self.cta = cta
+        self._counters = counters
+        self._merged = {} if merged is None else merged
+        self._found: dict[int, tuple[ir.Value, Known]] = {}
+        self._equal: dict[tuple[object, ...], Known] = {}
+        """What is known of equal expressions."""
+
+    def known(self, value: ir.Value) -> Known:
+        """What is known of `value`. Its operands are evaluated first, without recursion, because chains are long."""
+        found = self._found
+        waiting = [value]
+        while waiting:
+            one = waiting[-1]
+            if id(one) in found:
+                waiting.pop()
+                continue
+            sources = self._sources(one)
+            missing = [each for each in sources if id(each) not in found]
+            if missing:
+                waiting += missing
+                continue
+            found[id(one)] = one, self._once(one, [found[id(each)][1] for each in sources])
+            waiting.pop()
+        return found[id(value)][1]
+
+    def _sources(self, value: ir.Value) -> tuple[ir.Value, ...]:
+        if isinstance(value, Merged):
+            return value.condition, value.yes, value.no
+        if isinstance(value, ir.LoadInstr):
+            return (self._merged[value],) if value in self._merged else ()
+        if not isinstance(value, ir.Instruction) or isinstance(value, (ir.PhiInstr, ir.AllocaInstr)):
+            return ()
+        return inputs(value)
+
+    def _once(self, value: ir.Value, sources: list[Known]) -> Known:
+        """What is known of a value, evaluated once for all that are equal."""
+        key = None if isinstance(value, (ir.LoadInstr, Merged)) else key_of(value, tuple(map(id, sources)))
+        if key is None:
+            return self._evaluate(value, sources)
+        if key not in self._equal:
+            self._equal[key] = self._evaluate(value, sources)
+        return self._equal[key]
+
+    def _evaluate(self, value: ir.Value, sources: list[Known]) -> Known:
+        if isinstance(value, Merged):
+            return Known(*(selected(*sources) or ()))
+        if isinstance(value, ir.LoadInstr):
+            if sources:
+                return sources[0]
+            return Known(certain=Scope.CTA if value.operands[0] in self._counters else Scope.THREAD)
+        if not isinstance(value, ir.Instruction):
+            return constant_of(value)
+        return result_of(value, sources, self.cta)
+
 
 _BULK = (Completion.BULK_GROUP, Completion.BYTES)
 """The operand that holds the address of an mbarrier."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from llvmlite import ir
@@ -18,6 +18,7 @@ from nvbackend.builder.value_tracking.calls import PURE, called
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.semantics import Scope
 
+Key: TypeAlias = "tuple[object, ...] | None"
 _PRECISION = {"half": 11, "bfloat": 8, "float": 24, "double": 53}
 """By LLVM's types: the bits up to which each integer is a number of the type."""
 _LEAST, _LARGEST = 2.0**-14, 2.0**15
@@ -218,3 +219,28 @@ def _decided(operation: str, left: Known, right: Known, width: int) -> tables.Re
         return None
     where = deciding[0] if len(deciding) == 1 else deciding[0] | deciding[1]
     return (tables.constant(number, width), _only(where)) if where.any() else None
+
+
+def key_of(node: object, sources: tuple[int, ...]) -> Key:
+    """What is the same for equal expressions, and in words as well; None for what equals nothing else.
+
+    The types of operands are theirs.
+    """
+    if not isinstance(node, ir.Instruction):
+        if isinstance(node, ir.Constant) and isinstance(node.type, ir.IntType):
+            return type(node.constant), node.constant, node.type.width
+        return None
+    if isinstance(node, ir.CallInstr):
+        return id(node.callee), sources
+    if isinstance(node, ir.LoadInstr):
+        return (id(node.operands[0]), sources) if sources else None
+    if isinstance(node, ir.PhiInstr):
+        return None
+    return _operation(node, sources)
+
+
+def _operation(node: ir.Instruction, sources: tuple[int, ...]) -> Key:
+    if isinstance(node, ir.ExtractValue):
+        return node.opname, tuple(node.indices), sources
+    kind = node.type.width if isinstance(node.type, ir.IntType) else id(node.type)
+    return node.opname, getattr(node, "op", None), kind, sources

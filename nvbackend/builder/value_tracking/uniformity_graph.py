@@ -12,11 +12,10 @@ from typing import TypeAlias
 
 from llvmlite import ir
 
-from nvbackend.builder.value_tracking.results import inputs
+from nvbackend.builder.value_tracking.results import inputs, key_of
 
 Bounds: TypeAlias = tuple[ir.Value, ir.Value, ir.Value]
 """Start, end and step of a counted loop."""
-Key: TypeAlias = "tuple[object, ...] | None"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,31 +130,6 @@ class Graph:
         if found is None:
             found = self._entries[key] = Entry(block, slot)
         return found
-
-
-def key_of(node: Node, sources: tuple[int, ...]) -> Key:
-    """What is the same for equal expressions, and in words as well; None for what equals nothing else.
-
-    The types of operands are theirs.
-    """
-    if not isinstance(node, ir.Instruction):
-        if isinstance(node, ir.Constant) and isinstance(node.type, ir.IntType):
-            return type(node.constant), node.constant, node.type.width
-        return None
-    if isinstance(node, ir.CallInstr):
-        return id(node.callee), sources
-    if isinstance(node, ir.LoadInstr):
-        return (id(node.operands[0]), sources) if sources else None
-    if isinstance(node, ir.PhiInstr):
-        return None
-    return _operation(node, sources)
-
-
-def _operation(node: ir.Instruction, sources: tuple[int, ...]) -> Key:
-    if isinstance(node, ir.ExtractValue):
-        return node.opname, tuple(node.indices), sources
-    kind = node.type.width if isinstance(node.type, ir.IntType) else id(node.type)
-    return node.opname, getattr(node, "op", None), kind, sources
 
 
 def reads_slot(node: ir.Value) -> bool:

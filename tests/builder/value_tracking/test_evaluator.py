@@ -19,7 +19,7 @@ from llvmlite import ir
 
 from nvbackend.builder.lower.lowering import lower
 from nvbackend.builder.thread_tables.tables import Cta
-from nvbackend.builder.value_tracking.evaluator import Evaluator
+from nvbackend.builder.value_tracking.execution import Evaluator
 from nvbackend.builder.value_tracking.known import Known
 from nvbackend.intrinsics.row.semantics import Scope
 from nvbackend.intrinsics.sync import barriers as sync
