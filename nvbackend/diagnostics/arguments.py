@@ -228,11 +228,7 @@ def _misfits(place: str, given: object, annotation: object, scope: Mapping[str, 
     if not fitting:
         yield place, given, annotation
         return
-    if (
-        isinstance(given, (tuple, list, str, bytes))
-        and len(alternatives) == 1
-        and isinstance(fitting[0], ast.Subscript)
-    ):
+    if isinstance(given, (tuple, list, str, bytes)) and len(fitting) == 1 and isinstance(fitting[0], ast.Subscript):
         yield from _misfits_of_elements(place, given, fitting[0], scope)
     elif dataclasses.is_dataclass(given) and not isinstance(given, type):
         inner = vars(sys.modules[type(given).__module__])

@@ -31,7 +31,7 @@ def builder() -> KernelBuilder:
             "has 32 registers a thread, and 31 values",
         ),
         (lambda k: k.wgmma.wait_group(0, "acc"), "call.argument", "drains[0] is 'a', a str, and takes Accumulator"),
-        (lambda k: k.wgmma.wait_group(False), "machine.operand", "an integer, not a truth value"),
+        (lambda k: k.wgmma.wait_group(False), "call.argument", "pending is False, a bool, and takes int"),
         (lambda k: k.wgmma.accumulator(64)[32], "fragment.range", "register 32 is outside of 0 to 31"),
         (lambda k: k.wgmma.accumulator(64)[-1], "fragment.range", "register -1"),
         (lambda k: k.special_register("tid.w"), "register.name", "'tid.w' is not a special register"),

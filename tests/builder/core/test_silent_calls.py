@@ -153,10 +153,10 @@ def test_a_producer_does_not_leave_its_stage():
     assert rule_of(broken) == "pipeline.left"
 
 
-@pytest.mark.parametrize("group", [0, -2, True])
-def test_tiles_are_walked_in_groups_of_some_rows(group):
+@pytest.mark.parametrize(("group", "rule"), [(0, "pipeline.group"), (-2, "pipeline.group"), (True, "call.argument")])
+def test_tiles_are_walked_in_groups_of_some_rows(group, rule):
     k = builder()
-    assert rule_of(lambda: k.grouped(k.block_id(), 8, 8, group)) == "pipeline.group"
+    assert rule_of(lambda: k.grouped(k.block_id(), 8, 8, group)) == rule
 
 
 # -- warpgroups -----------------------------------------------------------------------------------------------------
