@@ -311,13 +311,15 @@ class Execution:
         return tuple(np.broadcast_to(numbers, self.cta.cluster).tolist())
 
     def first_peers(self, rank: ir.Value) -> int | None:
-        """The CTA of this `rank` in the first round of a loop that counts it, as `facts.PEERS`; None for an unknown."""
+        """The CTA of this `rank` in the first round of a loop that counts it, as `facts.PEERS`; None for an unknown.
+
+        A CTA in which it is no rank of the cluster does not come there.
+        """
         found, counted, cluster = self.in_each_cta(rank), self.counted(rank), self.cta.cluster
         if found is None and counted is not None:
             found = (counted[0],) * cluster
-        if found is None or not all(0 <= one < cluster for one in found):
-            return None
-        return sum(1 << own * facts.MOST_CTAS + peer for own, peer in enumerate(found))
+        peers = {own: peer for own, peer in enumerate(found or ()) if 0 <= peer < cluster}
+        return sum(1 << own * facts.MOST_CTAS + peer for own, peer in peers.items()) if peers else None
 
     def facts(self, row: Row, operands: Operands) -> dict[str, int]:
         """What is known of how the threads here execute `row`, where it is one that concerns mbarriers or bulk copies.

@@ -159,6 +159,39 @@ def test_a_loop_over_all_ranks():
     assert found(program, cluster=4) == [RACE]
 
 
+@pytest.mark.parametrize("first", range(3))
+def test_the_first_round_of_a_loop_over_ranks_is_certain(first):
+    """Which CTA's memory is written and read is that of the first round: whether others come later is open."""
+    k = KernelBuilder("exchange", "sm_90a", threads=128, cluster=4, parameters=[Parameter("out", Pointer(f32))])
+    own, total = k.shared(f32, 128), k.var(0.0)
+    k.cluster.sync()
+    own[k.thread_id()] = 1.0
+    k.barrier.sync()
+    with k.range(first, 4) as rank:
+        total += k.cluster.map_shared_rank(own, rank)[k.thread_id()]
+    k.arguments[0][k.thread_id()] = total
+    k.cluster.sync()
+    with pytest.raises(nvb.DiagnosticError) as caught:
+        k.finish()
+    (told,) = caught.value.diagnostics
+    assert (told.rule_id, told.values["owner"]) == (RACE, first)
+
+
+@pytest.mark.parametrize("reader", range(3))
+def test_a_rank_that_only_some_have_a_next_of(reader):
+    """Rank 2 of three has no next one, and does not come there."""
+
+    def program(k, own, out, n):
+        k.cluster.sync()
+        own[k.thread_id()] = 1.0
+        k.barrier.sync()
+        with k.if_(k.cluster.rank() == reader):
+            out[k.thread_id()] = k.cluster.map_shared_rank(own, k.cluster.rank() + 1)[k.thread_id()]
+        k.cluster.sync()
+
+    assert found(program, cluster=3) == ([RACE] if reader < 2 else ["cluster.rank"])
+
+
 @pytest.mark.parametrize("kind", ["cta", "cluster"])
 def test_one_rank_writes_and_another_reads(kind):
     def program(k, own, out, n):
