@@ -150,7 +150,7 @@ def _as_it_lies(layout: AnyLayout) -> Partition:
 def _check_count(atoms: AtomLayout, atom: MmaAtom) -> None:
     """Raises mma.threads where so many atoms want more threads than a CTA can have."""
     shape = atoms.shape if isinstance(atoms, Layout) else atoms
-    count = math.prod(one for one in leaves(shape) if type(one) is int and one > 0)
+    count = math.prod(max(one, 0) for one in leaves(shape) if type(one) is int)
     if count * atom.threads > MAX_CTA_THREADS:
         THREADS.fail(count=count, atom=atom.name, threads=count * atom.threads, most=MAX_CTA_THREADS)
 

@@ -252,3 +252,21 @@ def test_the_contract_of_atoms_is_checked_before_anything_is_emitted():
     with pytest.raises(nvb.DiagnosticError) as caught:
         k.tiled_mma("SM80_16x8x16_F32F16F16F32_TN")
     assert [(one.rule_id, one.location.file) for one in caught.value.diagnostics] == [("atom.target", __file__)]
+
+
+@pytest.mark.parametrize("along", [(1, 1), (8, 1), (2, 4), (9, 1), (3, 3), (8, 4), (32, 1), (33, 1), (8, 5), (5, 13)])
+@pytest.mark.parametrize("name", ["SM80_16x8x16_F32F16F16F32_TN", NAME])
+def test_a_cta_has_the_threads_of_all_atoms(name: str, along: tuple[int, int]) -> None:
+    each = 128 if name == NAME else 32
+    threads = math.prod(along) * each
+    if threads <= 1024:
+        builder(1024).tiled_mma(name, atom_layout=(*along, 1))
+        return
+    with pytest.raises(nvb.DiagnosticError, match=rf"mma\.threads.* {threads} threads; a CTA has 1024"):
+        builder(1024).tiled_mma(name, atom_layout=(*along, 1))
+
+
+@pytest.mark.parametrize("shape", [(0, 64, 1), (-1, 1, 1), (-40, -40, 1), (64, 0, 64)])
+def test_atoms_that_are_no_shape_are_told_as_such(shape: tuple[int, int, int]) -> None:
+    with pytest.raises(nvb.DiagnosticError, match=r"layout-algebra\.extent"):
+        builder(1024).tiled_mma("SM80_16x8x16_F32F16F16F32_TN", atom_layout=shape)
