@@ -5,12 +5,16 @@ tests/gpu/test_corpus.py has the cases; a few of each, of every kind of synchron
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
 
 import nvbackend as nvb
 from nvbackend.runtime.simulated import SimulatedBinder, SimulatedDevice
 from nvbackend.simulator import Simulator
+from nvbackend.simulator.copies.tensor_map import TensorMap
 from tests.corpus import rings, shared
 from tests.gpu import test_corpus as cases
 from tests.support.process import ROOT
@@ -103,3 +107,41 @@ def test_a_softmax_of_triton():
     y = np.zeros_like(x)
     Simulator().load(text).launch("softmax", grid=(5,), block=(128,), args=[x, y, 1000, 1000, 0, 0], shared=64)
     assert np.allclose(y, normalised(x), atol=1e-6)
+
+
+@dataclass(frozen=True)
+class Map:
+    """A tensor map over an array, as a launch takes it."""
+
+    array: Any
+    box: tuple[int, int]
+
+    @property
+    def arrays(self):
+        return (self.array,)
+
+    def bytes_of(self, addresses):
+        of = self.array
+        strides = of.strides[-2::-1]
+        return TensorMap(addresses[0], "f16", of.shape[::-1], strides, self.box[::-1], swizzle=128).encode()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_gemm_of_triton_with_wgmma_and_tma(seed):
+    text = (FOREIGN / "triton_gemm_tma.ptx").read_text(encoding="utf-8")
+    (m, n, k), random = (256, 128, 192), np.random.default_rng(0)
+    a, b = (random.integers(-3, 4, (rows, k)).astype(np.float16) for rows in (m, n))
+    c = np.zeros((m, n), np.float16)
+    maps = [Map(one, (128, 64)) for one in (a, b, c)]
+    given = [one for each in maps for one in (each, *each.array.shape, each.array.shape[1], 1)]
+    module = Simulator().load(text)
+    module.launch("gemm_tma", grid=(2, 1), block=(128,), shared=106528, args=[*given, k, 0, 0], seed=seed)
+    assert np.array_equal(c, cases.product(a, b))
+
+
+def test_functions_by_address_and_one_that_calls_itself():
+    module = Simulator().load((FOREIGN / "nvrtc_function_pointers.ptx").read_text(encoding="utf-8"))
+    for index, expected in enumerate((2 * 5, 5 + 1 + 5)):
+        x = np.array([5, 7, 9], np.float32)
+        module.launch("fn", args=[x, index])
+        assert x.tolist() == [expected, 7, 9]

@@ -19,7 +19,7 @@ from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.symbols import Symbols, size_of
 from nvbackend.simulator.machine.wave import Step, Wave
 from nvbackend.simulator.program import flow
-from nvbackend.simulator.program.ends import Call, Callee, Return
+from nvbackend.simulator.program.ends import Call, Callee, Outside, Return
 from nvbackend.simulator.program.layout import Layout
 from nvbackend.simulator.program.listing import Listing
 
@@ -153,6 +153,10 @@ def result_step(function: Function, linkage: Linkage) -> Step | None:
     return _all([_copy(slot, linkage.transfer("result", place)) for place, slot in enumerate(slots)])
 
 
+_EXTERNAL = {"vprintf": False, "__assertfail": True}
+"""The functions without a body that calls may name, and whether threads end there."""
+
+
 def _parts(instruction: Instruction) -> tuple[tuple[Operand, ...], Operand, tuple[Operand, ...], Operand | None]:
     """Results, the function, arguments, and what tells the functions that an address may be of."""
     operands = list(instruction.operands)
@@ -227,9 +231,12 @@ def _bytes(values: Bits) -> Bits:
 
 def call_end(
     instruction: Instruction, place: Compiling, linkage: Linkage, back: int, guard: tuple[int, bool] | None
-) -> Call:
+) -> Call | Outside:
     """The end of a block that calls."""
     _, function, _, among = _parts(instruction)
+    external = place.symbols.names.of.get(function.position) if isinstance(function, Name) else None
+    if isinstance(external, Function) and external.name in _EXTERNAL:
+        return Outside(back, place.site, guard, stops=_EXTERNAL[external.name])
     caller_bytes = linkage.layout.frames[place.site.function]
     linkage.leaving.frames[back] = caller_bytes
     named = linkage.named(function)

@@ -181,6 +181,26 @@ class Call:
         return callee.entry, lanes
 
 
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """A call of what CUDA brings: vprintf, which prints nothing here, or a failed assertion."""
+
+    back: int
+    site: Site
+    guard: tuple[int, bool] | None
+    stops: bool
+
+    def go(self, wave: Wave, lanes: Lanes) -> int:
+        """After the call."""
+        if self.guard is not None:
+            predicate, negated = self.guard
+            lanes = lanes.where(wave.registers[predicate][lanes.index] != negated)
+        if self.stops and lanes.count:
+            thread = wave.thread_name(int(lanes.threads[0]))
+            TRAP.fail(at=self.site.location, thread=thread, what="a failed assertion", line=self.site.line)
+        return self.back
+
+
 @dataclass(slots=True)
 class Return:
     """Threads go on after the call; those that no call brought here end."""
