@@ -17,6 +17,7 @@ _MODULES = {
     "atomics": ("atom", "red"),
     "barrier": ("bar", "barrier"),
     "mbarrier": ("mbarrier",),
+    "multimem": ("multimem",),
     "copies.async_store": ("st.async", "st.bulk", "red.async"),
     "copies.cp": ("cp",),
     "copies.launch_control": ("clusterlaunchcontrol",),

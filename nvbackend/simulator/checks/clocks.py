@@ -45,6 +45,8 @@ class OperationClock:
     source: int
     issued: int
     at_completion: Times | None = None
+    has_waited: bool = False
+    """Whether what the operation came after is part of its clock."""
 
 
 class Clocks:
@@ -80,10 +82,11 @@ class Clocks:
         if clock is None:
             self.issue(operation)
             clock = self._operations[operation]
-        for earlier in operation.after:
-            before = self._operations.get(earlier)
-            if before is not None and before.at_completion is not None:
-                clock.rows = np.maximum(clock.rows, before.at_completion)
+        if operation.after and not clock.has_waited:
+            known = [self._operations.get(earlier) for earlier in operation.after]
+            done = [one.at_completion for one in known if one is not None and one.at_completion is not None]
+            clock.rows = np.maximum.reduce([clock.rows, *(np.broadcast_to(one, clock.rows.shape) for one in done)])
+            clock.has_waited = all(earlier.done for earlier in operation.after)
         return clock
 
     def complete(self, operation: Pending) -> None:
