@@ -77,7 +77,8 @@ if TYPE_CHECKING:
     from nvbackend.builder.tiles.mma.wgmma import TiledWgmma as TiledWgmma
     from nvbackend.builder.tiles.register_tensor import RegisterTensor as RegisterTensor
     from nvbackend.builder.tiles.ring import Ring as Ring, Stage as Stage
-    from nvbackend.builder.tiles.tensor import Coordinates as Coordinates, Inside as Inside, Tensor as Tensor
+    from nvbackend.builder.tiles.coordinates import Coordinates as Coordinates, Inside as Inside
+    from nvbackend.builder.tiles.tensor import Tensor as Tensor
     from nvbackend.builder.values.accumulator import Accumulator as Accumulator, WgmmaFragment as WgmmaFragment
     from nvbackend.builder.values.values import Operand as Operand, Value as Value
     from nvbackend.codegen.cache import Cache as Cache
@@ -150,7 +151,8 @@ _NAMES: dict[str, str] = {
         "builder.tiles.mma.wgmma": "TiledWgmma",
         "builder.tiles.register_tensor": "RegisterTensor",
         "builder.tiles.ring": "Ring Stage",
-        "builder.tiles.tensor": "Coordinates Inside Tensor",
+        "builder.tiles.coordinates": "Coordinates Inside",
+        "builder.tiles.tensor": "Tensor",
         "builder.values.accumulator": "Accumulator WgmmaFragment",
         "builder.values.values": "Operand Value",
         "codegen.cache": "Cache",

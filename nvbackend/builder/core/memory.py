@@ -37,7 +37,8 @@ from nvbackend.intrinsics.row.types import ElementType, s64, u32
 from nvbackend.isel.machine.function import MemoryUse
 from nvbackend.isel.machine.pseudo import ATOMIC_GLOBAL, ATOMIC_SHARED, IN_CLUSTER, LOAD_SHARED, STORE_SHARED
 from nvbackend.isel.protocols.cluster.rules import NO_PEER
-from nvbackend.isel.target.target import LAST_IN_PTXAS_12, VARIANT, Target
+from nvbackend.isel.target.shared_memory import SHARED_LIMIT, static_limit
+from nvbackend.isel.target.target import VARIANT
 
 SHARED_BASE_ALIGNMENT = 1024
 """Dynamic shared memory starts at a multiple of this, the longest swizzle period (PTX ISA 5.5.7: 128-byte mode)."""
@@ -382,26 +383,3 @@ def own(k: Core, address: Address) -> Address:
     if address._k is not k:
         rules.FOREIGN_VALUE.fail(owner=address._k.name, user=k.name)
     return address
-
-
-_STATIC_LIMIT = 48 * 1024
-SHARED_LIMIT: dict[int, int] = {
-    number: kilobytes * 1024
-    for number, kilobytes in {
-        **dict.fromkeys((75,), 64),
-        **dict.fromkeys((70, 72), 96),
-        **dict.fromkeys((86, 88, 89, 120, 121), 99),
-        **dict.fromkeys((80, 87), 163),
-        **dict.fromkeys((90, 100, 101, 103, 110), 227),
-    }.items()
-}
-"""Shared memory a CTA can have, in bytes, by compute capability (CUDA C++ Programming Guide, compute capabilities)."""
-
-
-def static_limit(target: Target) -> int:
-    """Static shared memory that a CTA can have, in bytes: what the newest ptxas that knows the chip takes.
-
-    It is 48 KB; from ptxas 13 on, targets with the suffix `a` have no lower limit than their whole shared memory.
-    """
-    whole = target.has_arch_conditional and target.number not in LAST_IN_PTXAS_12
-    return SHARED_LIMIT[target.number] if whole else _STATIC_LIMIT

@@ -12,6 +12,7 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.core.tile import SharedTile
 from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.tiles.coordinates import Coordinates, Inside, make_identity_tensor
 from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.epilogue import TmaEpilogue
 from nvbackend.builder.tiles.mma.tiled_mma import Instruction, axpby_part, make_tiled, store_whole
@@ -20,7 +21,7 @@ from nvbackend.builder.tiles.mma.wgmma import TiledWgmma
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.ring import Ring, TileLayout
 from nvbackend.builder.tiles.roles import Roles
-from nvbackend.builder.tiles.tensor import Coordinates, Inside, Tensor, make_identity_tensor, make_tensor
+from nvbackend.builder.tiles.tensor import Tensor, make_tensor
 from nvbackend.builder.tiles.tile_order import grouped_tile
 from nvbackend.builder.tiles.tiled_copy import Part, copy_part
 from nvbackend.builder.values.accumulator import Accumulator

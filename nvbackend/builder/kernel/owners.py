@@ -13,10 +13,11 @@ from typing import Protocol
 from llvmlite import ir
 
 from nvbackend.builder.core.core import Core
-from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, SHARED_LIMIT, Memory
+from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, Memory
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import Diagnostic, Rule
+from nvbackend.isel.target.shared_memory import SHARED_LIMIT
 from nvbackend.isel.target.target import Target
 
 _LOCAL = ("internal", "private")

@@ -1,12 +1,20 @@
-"""Coordinates of tensors: those that are known while the kernel is being built lie in the shape."""
+"""Coordinates of tensors: cut as tensors are, compared with bounds, and checked where they are constants."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from nvbackend.diagnostics import Rule
-from nvbackend.layout import IntTuple
-from nvbackend.layout.algebra.inttuple import is_outside, text
+from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.values.values import Operand, Value, as_index, as_value
+from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.intrinsics.row.types import s32
+from nvbackend.layout import AnyLayout, IntTuple, Layout, cosize
+from nvbackend.layout.algebra.inttuple import added, compact, extents, is_outside, leaves, modes, nested_as, text
+from nvbackend.tiled import Partition
+from nvbackend.tiled.vectorize import multiple
 
 OUTSIDE = Rule(
     id="tensor.coordinate",
@@ -17,8 +25,145 @@ OUTSIDE = Rule(
 )
 
 
+BELOW = Rule(
+    id="tensor.below",
+    message="{given} bounds of coordinates in {rank} dimensions",
+    fix="give a bound for each dimension, None for one without",
+    why="What lies past the end of the dimensions left out would be read or written.",
+    reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
+)
+
+Cut: TypeAlias = "Callable[[AnyLayout], Partition]"
+"""What cuts a thread's part out of a layout, such as `ThrCopy.partition_S` and `ThrMMA.partition_A`."""
+
+
+@user_facing
+class Coordinates:
+    """The coordinates of a tensor, cut as tensors are: CuTe's identity tensor. Made by `k.identity_tensor`.
+
+    `coordinates[i, j]` is a tuple of an index for each dimension; with `_`, the coordinates of the modes left open.
+    """
+
+    def __init__(self, k: FunctionBuilder, parts: tuple[Partition, ...], at: tuple[Operand, ...]) -> None:
+        self._k = k
+        self._parts = parts
+        self._at = at
+
+    @property
+    def shape(self) -> IntTuple:
+        """The extents."""
+        return self._parts[0].shape if self._parts else ()
+
+    def partition(self, cut: Cut) -> Coordinates:
+        """The part that `cut` gives, as `Tensor.partition` has it."""
+        found = []
+        for part in self._parts:
+            own = cut(part.layout)
+            found.append(Partition(own.layout, added(part.offset, own.offset)))
+        return Coordinates(self._k, tuple(found), self._at)
+
+    def __getitem__(self, coordinate: Any) -> Any:
+        check_inside(coordinate, self.shape)
+        if is_open(coordinate):
+            return self.partition(lambda layout: sliced(layout, coordinate))
+        return tuple(added(part(coordinate), at) for part, at in zip(self._parts, self._at, strict=True))
+
+    def __repr__(self) -> str:
+        return f"<coordinates of shape {self.shape}>"
+
+    def below(self, *bounds: Operand | None) -> Inside:
+        """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`.
+
+        Raises tensor.below for a bound too few or too many.
+        """
+        if len(bounds) != len(self._parts):
+            BELOW.fail(given=len(bounds), rank=len(self._parts))
+        return Inside(self, bounds)
+
+    __iter__ = None
+
+
+@user_facing
+@dataclass(frozen=True)
+class Inside:
+    """Which elements of a copy are inside: those whose `coordinates` are below `bounds`."""
+
+    coordinates: Coordinates
+    bounds: tuple[Operand | None, ...]
+
+    def partition(self, cut: Cut) -> Inside:
+        """What is inside, of the part that `cut` gives of the coordinates."""
+        return Inside(self.coordinates.partition(cut), self.bounds)
+
+    def holds(self, coordinate: Any) -> Value | None:
+        """Whether an element is inside, as a predicate; None where nothing bounds it."""
+        found: Value | None = None
+        for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
+            if bound is not None:
+                k = self.coordinates._k
+                number = as_value(k.core, index, s32 if isinstance(index, int) else None)
+                below = number < as_value(k.core, bound, number.type)
+                found = below if found is None else found & below
+        return found
+
+    def torn(self) -> tuple[int, int, int] | None:
+        """A dimension, how many of its elements an access has, and what its ends are known to be multiples of.
+
+        None where no access can begin inside and end outside.
+        """
+        k = self.coordinates._k
+        for place, (part, at, bound) in enumerate(
+            zip(self.coordinates._parts, self.coordinates._at, self.bounds, strict=True)
+        ):
+            span = cosize(part.plain[0, 0])
+            known = math.gcd(
+                multiple(part.layout),
+                divisor(k, part.offset),
+                divisor(k, at),
+                0 if bound is None else divisor(k, bound),
+            )
+            if bound is not None and known % span:
+                return place, span, known
+        return None
+
+
+def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
+    """The coordinates of a tile of `shape`: see `k.identity_tensor`. CuTe's make_identity_tensor."""
+    whole = modes(extents(shape, "a shape", least=1))
+    parts = []
+    for place in range(len(whole)):
+        strides = [
+            compact(mode) if own == place else nested_as(mode, [0] * len(list(leaves(mode))))
+            for own, mode in enumerate(whole)
+        ]
+        parts.append(Partition(Layout(tuple(whole), tuple(strides))))
+    first = (0,) * len(whole) if at is None else tuple(at)
+    if len(first) != len(whole):
+        OUTSIDE.fail(coordinate=str(first), shape=str(tuple(whole)))
+    return Coordinates(k, tuple(parts), tuple(one if type(one) is int else as_index(k.core, one) for one in first))
+
+
 def check_inside(coordinate: Any, shape: IntTuple) -> None:
     """Raises tensor.coordinate where an index that is known is not one of its mode."""
     place = coordinate[0] if isinstance(coordinate, tuple) and len(coordinate) == 1 else coordinate
     if is_outside(place, shape):
         OUTSIDE.fail(coordinate=text(place), shape=text(shape))
+
+
+def sliced(layout: AnyLayout, coordinate: Any) -> Partition:
+    """The sub-layout at a coordinate with open modes, and where it begins."""
+    found = Partition(layout)(coordinate)
+    assert isinstance(found, Partition)
+    return found
+
+
+def is_open(coordinate: Any) -> bool:
+    """Whether a coordinate leaves a mode open."""
+    return any(map(is_open, coordinate)) if isinstance(coordinate, tuple) else coordinate is None
+
+
+def divisor(k: FunctionBuilder, given: Any) -> int:
+    """A number of which a value certainly is a multiple, 0 for the number 0."""
+    if isinstance(given, int):
+        return given
+    return k.core.places.multiples.divisor(as_value(k.core, given).ir)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from nvbackend.builder.ops.function import FunctionBuilder
+from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
-from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
+from nvbackend.builder.tiles.tensor import Tensor, Walker
 from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import SHARED_SPACE
 from nvbackend.diagnostics import DiagnosticError

@@ -1,22 +1,22 @@
-"""Tensors: memory seen through a layout, cut into tiles and threads' parts; and coordinates cut in the same way."""
+"""Tensors: memory seen through a layout, cut into tiles and threads' parts."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.scopes import rules
-from nvbackend.builder.tiles.coordinates import OUTSIDE, check_inside
-from nvbackend.builder.values.values import Operand, Value, address_type, as_index, as_value
+from nvbackend.builder.tiles.coordinates import Cut, check_inside, divisor, is_open, sliced
+from nvbackend.builder.values.values import Operand, Value, address_type, as_index
 from nvbackend.diagnostics import Rule, user_facing
-from nvbackend.intrinsics.row.types import ElementType, s32
+from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.layout import AnyLayout, ComposedLayout, IntTuple, Layout, SmemPtr, Swizzle, cosize, zipped_divide
-from nvbackend.layout.algebra.inttuple import added, compact, extents, leaves, modes, nested_as
+from nvbackend.layout.algebra.inttuple import added, leaves, modes, nested_as
 from nvbackend.layout.algebra.layout import must_be_known
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled import Partition, ThrCopy
@@ -50,17 +50,6 @@ MULTIPLE = Rule(
     why="Misaligned accesses would be taken for aligned.",
     reference="CUTLASS include/cute/numeric/integral_constant.hpp (assume)",
 )
-
-BELOW = Rule(
-    id="tensor.below",
-    message="{given} bounds of coordinates in {rank} dimensions",
-    fix="give a bound for each dimension, None for one without",
-    why="What lies past the end of the dimensions left out would be read or written.",
-    reference="CUTLASS include/cute/algorithm/copy.hpp (copy_if)",
-)
-
-Cut: TypeAlias = "Callable[[AnyLayout], Partition]"
-"""What cuts a thread's part out of a layout, such as `ThrCopy.partition_S` and `ThrMMA.partition_A`."""
 
 
 @dataclass(frozen=True)
@@ -130,10 +119,10 @@ class Tensor:
         return Walker(self).address(coordinate[0] if len(coordinate) == 1 else coordinate)
 
     def __getitem__(self, coordinate: Any) -> Any:
-        if not _is_open(coordinate):
+        if not is_open(coordinate):
             return self.at(coordinate).load()[0]
         check_inside(coordinate, self.shape)
-        return self.partition(lambda layout: _sliced(layout, coordinate))
+        return self.partition(lambda layout: sliced(layout, coordinate))
 
     def __setitem__(self, coordinate: Any, value: Operand) -> None:
         self.at(coordinate).store(value)
@@ -150,12 +139,6 @@ def _cut(term: Term, cut: Cut) -> Term:
     return dataclasses.replace(term, part=Partition(found.layout, added(term.part.offset, found.offset)))
 
 
-def _sliced(layout: AnyLayout, coordinate: Any) -> Partition:
-    found = Partition(layout)(coordinate)
-    assert isinstance(found, Partition)
-    return found
-
-
 def _with(layout: AnyLayout, plain: Layout) -> AnyLayout:
     return dataclasses.replace(layout, layout_b=plain) if isinstance(layout, ComposedLayout) else plain
 
@@ -164,10 +147,6 @@ def _joined(inside: Layout, rest: Sequence[Layout]) -> Layout:
     """The modes of a tile, then those along which there are tiles."""
     parts = [*inside.modes, *rest]
     return Layout(tuple(part.shape for part in parts), tuple(part.stride for part in parts))
-
-
-def _is_open(coordinate: Any) -> bool:
-    return any(map(_is_open, coordinate)) if isinstance(coordinate, tuple) else coordinate is None
 
 
 class Walker:
@@ -194,7 +173,7 @@ class Walker:
         """What the address of each of the tensor's accesses, ((FrgV, FrgX), ...), is a multiple of, in bytes."""
         found = 0
         for term in self._tensor._terms:
-            step = math.gcd(multiple(term.part.layout), _divisor(self._k, term.part.offset))
+            step = math.gcd(multiple(term.part.layout), divisor(self._k, term.part.offset))
             found = math.gcd(found, step * term.multiple)
         return math.gcd(self._tensor.address.align, found * self._size)
 
@@ -232,110 +211,13 @@ class Walker:
     def _moved(self, base: Address, elements: Any) -> Address:
         if isinstance(elements, int):
             return base if elements == 0 else base + elements
-        divisor = _divisor(self._k, elements) * self._size
-        return base.steps(elements, self._size, align=math.gcd(base.align, divisor))
+        multiples = divisor(self._k, elements) * self._size
+        return base.steps(elements, self._size, align=math.gcd(base.align, multiples))
 
 
 def begin_of(tensor: Tensor) -> Address:
     """The address that a tensor's layout counts from, before it is swizzled; of one without run-time strides."""
     return Walker(tensor)._moved(tensor.address, tensor._terms[0].part.offset)
-
-
-def _divisor(k: FunctionBuilder, given: Any) -> int:
-    """A number of which a value certainly is a multiple, 0 for the number 0."""
-    if isinstance(given, int):
-        return given
-    return k.core.places.multiples.divisor(as_value(k.core, given).ir)
-
-
-@user_facing
-class Coordinates:
-    """The coordinates of a tensor, cut as tensors are: CuTe's identity tensor. Made by `k.identity_tensor`.
-
-    `coordinates[i, j]` is a tuple of an index for each dimension; with `_`, the coordinates of the modes left open.
-    """
-
-    def __init__(self, k: FunctionBuilder, parts: tuple[Partition, ...], at: tuple[Operand, ...]) -> None:
-        self._k = k
-        self._parts = parts
-        self._at = at
-
-    @property
-    def shape(self) -> IntTuple:
-        """The extents."""
-        return self._parts[0].shape if self._parts else ()
-
-    def partition(self, cut: Cut) -> Coordinates:
-        """The part that `cut` gives, as `Tensor.partition` has it."""
-        found = []
-        for part in self._parts:
-            own = cut(part.layout)
-            found.append(Partition(own.layout, added(part.offset, own.offset)))
-        return Coordinates(self._k, tuple(found), self._at)
-
-    def __getitem__(self, coordinate: Any) -> Any:
-        check_inside(coordinate, self.shape)
-        if _is_open(coordinate):
-            return self.partition(lambda layout: _sliced(layout, coordinate))
-        return tuple(added(part(coordinate), at) for part, at in zip(self._parts, self._at, strict=True))
-
-    def __repr__(self) -> str:
-        return f"<coordinates of shape {self.shape}>"
-
-    def below(self, *bounds: Operand | None) -> Inside:
-        """Where every index is below its bound, None for a dimension without one: `where` of `k.copy`.
-
-        Raises tensor.below for a bound too few or too many.
-        """
-        if len(bounds) != len(self._parts):
-            BELOW.fail(given=len(bounds), rank=len(self._parts))
-        return Inside(self, bounds)
-
-    __iter__ = None
-
-
-@user_facing
-@dataclass(frozen=True)
-class Inside:
-    """Which elements of a copy are inside: those whose `coordinates` are below `bounds`."""
-
-    coordinates: Coordinates
-    bounds: tuple[Operand | None, ...]
-
-    def partition(self, cut: Cut) -> Inside:
-        """What is inside, of the part that `cut` gives of the coordinates."""
-        return Inside(self.coordinates.partition(cut), self.bounds)
-
-    def holds(self, coordinate: Any) -> Value | None:
-        """Whether an element is inside, as a predicate; None where nothing bounds it."""
-        found: Value | None = None
-        for index, bound in zip(self.coordinates[coordinate], self.bounds, strict=True):
-            if bound is not None:
-                k = self.coordinates._k
-                number = as_value(k.core, index, s32 if isinstance(index, int) else None)
-                below = number < as_value(k.core, bound, number.type)
-                found = below if found is None else found & below
-        return found
-
-    def torn(self) -> tuple[int, int, int] | None:
-        """A dimension, how many of its elements an access has, and what its ends are known to be multiples of.
-
-        None where no access can begin inside and end outside.
-        """
-        k = self.coordinates._k
-        for place, (part, at, bound) in enumerate(
-            zip(self.coordinates._parts, self.coordinates._at, self.bounds, strict=True)
-        ):
-            span = cosize(part.plain[0, 0])
-            known = math.gcd(
-                multiple(part.layout),
-                _divisor(k, part.offset),
-                _divisor(k, at),
-                0 if bound is None else _divisor(k, bound),
-            )
-            if bound is not None and known % span:
-                return place, span, known
-        return None
 
 
 def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, multiple_of: int = 1) -> Tensor:
@@ -359,7 +241,7 @@ def make_tensor(k: FunctionBuilder, address: Address, layout: AnyLayout, *, mult
         if not isinstance(stride, int):
             one = [int(other == place) for other in range(len(strides))]
             value = as_index(k.core, stride).to(address_type(address.space))
-            found = math.lcm(_divisor(k, stride), multiple_of)
+            found = math.lcm(divisor(k, stride), multiple_of)
             terms.append(Term(Partition(Layout(plain.shape, nested_as(plain.shape, one))), value, found))
     return Tensor(k, address, tuple(terms))
 
@@ -386,19 +268,3 @@ def _check_bounds(address: Address, layout: AnyLayout, count: int) -> None:
         BOUNDS.fail(
             layout=layout, element=address.element, bytes=wanted, name=place.object.name, there=there, count=count
         )
-
-
-def make_identity_tensor(k: FunctionBuilder, shape: IntTuple, at: Sequence[Operand] | None = None) -> Coordinates:
-    """The coordinates of a tile of `shape`: see `k.identity_tensor`. CuTe's make_identity_tensor."""
-    whole = modes(extents(shape, "a shape", least=1))
-    parts = []
-    for place in range(len(whole)):
-        strides = [
-            compact(mode) if own == place else nested_as(mode, [0] * len(list(leaves(mode))))
-            for own, mode in enumerate(whole)
-        ]
-        parts.append(Partition(Layout(tuple(whole), tuple(strides))))
-    first = (0,) * len(whole) if at is None else tuple(at)
-    if len(first) != len(whole):
-        OUTSIDE.fail(coordinate=str(first), shape=str(tuple(whole)))
-    return Coordinates(k, tuple(parts), tuple(one if type(one) is int else as_index(k.core, one) for one in first))

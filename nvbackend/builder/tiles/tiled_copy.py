@@ -14,8 +14,9 @@ from nvbackend.builder.core.memory import Address
 from nvbackend.builder.core.parameters import TensorMapParameter
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.box_copies import copy_boxes
+from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor
-from nvbackend.builder.tiles.tensor import Inside, Tensor, Walker
+from nvbackend.builder.tiles.tensor import Tensor, Walker
 from nvbackend.builder.values.values import CLUSTER_SPACE, GLOBAL_SPACE, SHARED_SPACE, Operand, Value, as_value
 from nvbackend.diagnostics import Rule, raise_all
 from nvbackend.intrinsics.row.features import Feature

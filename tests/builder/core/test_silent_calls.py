@@ -8,8 +8,9 @@ import pytest
 
 import nvbackend as nvb
 from nvbackend import Major, SwizzleMode, f16, f32, i32, u8
-from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT, static_limit
+from nvbackend.builder.core.memory import SHARED_BASE_ALIGNMENT
 from nvbackend.builder.kernel.kernel import KernelBuilder
+from nvbackend.isel.target.shared_memory import static_limit
 from nvbackend.isel.target.target import dotted
 from nvbackend.signature import Parameter, Scalar, TensorMap
 from tests.support.ptxas import assemble, witnessed

@@ -10,7 +10,8 @@ from nvbackend.atoms.atom import accumulator as accumulator_layout
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
-from nvbackend.builder.tiles.tensor import Cut, Tensor, Walker, make_tensor
+from nvbackend.builder.tiles.coordinates import Cut
+from nvbackend.builder.tiles.tensor import Tensor, Walker, make_tensor
 from nvbackend.builder.values.accumulator import Accumulator, halves
 from nvbackend.builder.values.values import GLOBAL_SPACE, Operand, Value
 from nvbackend.diagnostics import Rule

@@ -1,16 +1,18 @@
-"""All accumulators of a warpgroup's part of a tile: CuTe's tCrC."""
+"""What a tiled wgmma keeps in registers: all accumulators of a warpgroup's part of a tile, CuTe's tCrC, and A."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, overload
 
 from nvbackend.builder.tiles.mma.rules import PARTS
-from nvbackend.builder.values.accumulator import Accumulator, halves, pack_halves
+from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment, halves, pack_halves
 from nvbackend.builder.values.values import Operand, Value
 from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.row.types import ElementType, f16
-from nvbackend.layout import Layout
+from nvbackend.layout import Layout, size
+from nvbackend.tiled import Fragment as TiledFragment
 from nvbackend.tiled.split_k import halving
 
 
@@ -88,3 +90,22 @@ def _sum(element: ElementType, one: Value, other: Value) -> Value:
     if element is not f16:
         return one + other
     return pack_halves(*(a + b for a, b in zip(halves(one), halves(other), strict=True)))
+
+
+@user_facing
+@dataclass(frozen=True)
+class RegisterFragment:
+    """A in registers: (V, MMA_M, MMA_K), what each instruction takes of it in the order of the coordinates."""
+
+    fragment: TiledFragment
+    parts: tuple[WgmmaFragment, ...]
+
+    @property
+    def layout(self) -> Layout:
+        """(V, MMA_M, MMA_K) to the elements of a thread."""
+        return self.fragment.layout
+
+    def __call__(self, *coordinate: int) -> WgmmaFragment:
+        """What the instruction at (0, m, k) takes."""
+        _, m, k = coordinate
+        return self.parts[m + size(self.layout, 1) * k]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
+from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.fragment_copies import PartCut, load_fitting, store_fitting
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
-from nvbackend.builder.tiles.tensor import Inside, Tensor
+from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.layout import Layout, size
 
 

@@ -1,4 +1,4 @@
-"""Partial sums of warpgroups that multiply different parts of K, added through shared memory."""
+"""Partial sums of threads that multiply different parts of K, added through shared memory."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.mma.accumulators import Accumulators, add_registers
+from nvbackend.builder.tiles.register_tensor import RegisterTensor
+from nvbackend.builder.tiles.tensor import make_tensor
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand
 from nvbackend.intrinsics.row.semantics import WARPGROUP_SIZE
-from nvbackend.layout import size
-from nvbackend.tiled import TiledMMA
+from nvbackend.layout import Layout, size
+from nvbackend.tiled import TiledMMA, reduction
 from nvbackend.tiled.split_k import halving
 
 
@@ -45,6 +47,31 @@ def reduce_accumulators(
         k.barrier.sync(barrier, tiled_mma.size)
         with k.if_(part < count):
             _each(accumulators, buffer + _start(part, owner, owners, registers) + thread, _take)
+
+
+def reduce_registers(k: FunctionBuilder, tiled_mma: TiledMMA, vmnk: tuple[Any, ...], acc: RegisterTensor) -> None:
+    """Add the partial sums of a thread's atoms along K, of mma.sync; those at 0 along K have the sum."""
+    plan = reduction(tiled_mma)
+    if plan.parts == 1:
+        return
+    owners = len(plan.owners)
+    registers = size(acc.layout)
+    sums = k.shared(acc.element, (plan.parts - 1) * registers * owners, align=16, name="partial_sums")
+    v, m, n, part = vmnk
+    threads = tiled_mma.thr_layout_vmnk
+    mine = v + size(threads, 0) * (m + size(threads, 1) * n)
+    places = make_tensor(k, sums, Layout((owners, registers, plan.parts - 1)))
+    with k.if_(part > 0):
+        for value in range(registers):
+            places[mine, value, part - 1] = acc[value]
+    k.barrier.sync()
+    with k.if_(part == 0):
+        for value in range(registers):
+            total = acc[value]
+            for other in range(plan.parts - 1):
+                total = total + places[mine, value, other]
+            acc[value] = total
+    k.barrier.sync()
 
 
 def _start(slot: Any, owner: Any, owners: int, registers: int) -> Any:

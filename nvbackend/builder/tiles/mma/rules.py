@@ -70,3 +70,17 @@ TENSOR_MEMORY = Rule(
     why="The accumulators would run over into columns of another allocation.",
     reference="PTX ISA 9.7.16.1 (tensor memory)",
 )
+WARP_ATOM = Rule(
+    id="warp-mma.atom",
+    message="the warps of this kernel cannot multiply with {mma}: {problem}",
+    fix="{instead}",
+    why="Other threads would take part than there are, or the sums be of another type than what is added to them.",
+    reference="PTX ISA 9.7.14.5 (mma)",
+)
+WARP_FRAGMENT = Rule(
+    id="warp-mma.fragment",
+    message="{what} of {mma}: {problem}",
+    fix="make it with {instead}",
+    why="Registers of other elements would be multiplied.",
+    reference="PTX ISA 9.7.14.5 (fragments)",
+)

@@ -11,6 +11,7 @@ from nvbackend.atoms import atom as atom_named
 from nvbackend.builder.core.memory import Address
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
+from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.mma import tcgen05 as tiled_tcgen05
 from nvbackend.builder.tiles.mma.accumulator_store import of_one_atom, store_accumulators
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
@@ -19,7 +20,7 @@ from nvbackend.builder.tiles.mma.warp_mma import TiledWarpMma, in_a_warp
 from nvbackend.builder.tiles.mma.wgmma import TiledWgmma, atom_of_request, request_of_atom
 from nvbackend.builder.tiles.register_tensor import RegisterTensor
 from nvbackend.builder.tiles.roles import Roles
-from nvbackend.builder.tiles.tensor import Inside, Tensor
+from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import raise_all

@@ -10,13 +10,16 @@ from typing import NoReturn
 from nvbackend.atoms import MmaAtom, Residency
 from nvbackend.builder.ops.function import FunctionBuilder
 from nvbackend.builder.tiles.axpby import Axpby
+from nvbackend.builder.tiles.coordinates import Inside
 from nvbackend.builder.tiles.fragment_copies import PartCut, in_matrices, load_fitting, store_fitting
 from nvbackend.builder.tiles.mma.axpby_fragments import axpby_fitting
+from nvbackend.builder.tiles.mma.reduction import reduce_registers
+from nvbackend.builder.tiles.mma.rules import WARP_ATOM, WARP_FRAGMENT
 from nvbackend.builder.tiles.register_tensor import REGISTER_BITS, RegisterTensor, make_registers
-from nvbackend.builder.tiles.tensor import Inside, Tensor, make_tensor
+from nvbackend.builder.tiles.tensor import Tensor
 from nvbackend.builder.tiles.tiled_copy import copy_part
 from nvbackend.builder.values.values import Value
-from nvbackend.diagnostics import Rule, user_facing
+from nvbackend.diagnostics import user_facing
 from nvbackend.intrinsics.fragments.mma import chunk_width
 from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.row.types import BY_NAME, ElementType, f32, tf32, u16, u32, ue8m0
@@ -26,21 +29,6 @@ from nvbackend.layout import AnyLayout, Layout, make_layout, size, zipped_divide
 from nvbackend.layout.algebra.swizzle import BYTE_BITS
 from nvbackend.tiled import Issue, MmaOperand, Partition, ThrMMA, TiledMMA, gemm, reduction
 from nvbackend.tiled.operand import Beside
-
-ATOM = Rule(
-    id="warp-mma.atom",
-    message="the warps of this kernel cannot multiply with {mma}: {problem}",
-    fix="{instead}",
-    why="Other threads would take part than there are, or the sums be of another type than what is added to them.",
-    reference="PTX ISA 9.7.14.5 (mma)",
-)
-FRAGMENT = Rule(
-    id="warp-mma.fragment",
-    message="{what} of {mma}: {problem}",
-    fix="make it with {instead}",
-    why="Registers of other elements would be multiplied.",
-    reference="PTX ISA 9.7.14.5 (fragments)",
-)
 
 _CHUNKS_A_WORD = 4
 """Groups of elements that 16 bits of metadata speak of, four bits each."""
@@ -86,11 +74,11 @@ class TiledWarpMma:
         if atom.c is not atom.d:
             problem = f"it adds {atom.c} and gives {atom.d}, so that a sum cannot be added to again"
             instead = "take an atom whose C and D are of one type, or call k.mma.sync"
-            ATOM.fail(mma=atom, problem=problem, instead=instead)
+            WARP_ATOM.fail(mma=atom, problem=problem, instead=instead)
         last = max(self.layouts.thr_layout_vmnk.offsets())
         if threads % WARP_SIZE or last >= self._k.threads:
             problem = f"it takes {threads} threads, the last of them is number {last}, and a CTA has {self._k.threads}"
-            ATOM.fail(mma=self.layouts, problem=problem, instead="lay atoms over whole warps that the kernel has")
+            WARP_ATOM.fail(mma=self.layouts, problem=problem, instead="lay atoms over whole warps that the kernel has")
 
     # -- registers --------------------------------------------------------------------------------------------------
 
@@ -340,27 +328,7 @@ class TiledWarpMma:
 
         All threads of the CTA execute it. With one atom along K there is nothing to do.
         """
-        plan = reduction(self.layouts)
-        if plan.parts == 1:
-            return
-        k, owners = self._k, len(plan.owners)
-        registers = size(acc.layout)
-        sums = k.shared(acc.element, (plan.parts - 1) * registers * owners, align=16, name="partial_sums")
-        v, m, n, part = self.thread.vmnk
-        threads = self.layouts.thr_layout_vmnk
-        mine = v + size(threads, 0) * (m + size(threads, 1) * n)
-        places = make_tensor(k, sums, Layout((owners, registers, plan.parts - 1)))
-        with k.if_(part > 0):
-            for value in range(registers):
-                places[mine, value, part - 1] = acc[value]
-        k.barrier.sync()
-        with k.if_(part == 0):
-            for value in range(registers):
-                total = acc[value]
-                for other in range(plan.parts - 1):
-                    total = total + places[mine, value, other]
-                acc[value] = total
-        k.barrier.sync()
+        reduce_registers(self._k, self.layouts, self.thread.vmnk, acc)
 
     def store(self, acc: RegisterTensor, tile: Tensor, *, where: Inside | None = None) -> None:
         """Write the accumulators to a tile M x N in global or shared memory, with the widest stores that fit it.
@@ -418,7 +386,7 @@ class TiledWarpMma:
             )
 
     def _fail(self, what: str, problem: str, instead: str) -> NoReturn:
-        FRAGMENT.fail(what=what, mma=self.layouts, problem=problem, instead=instead)
+        WARP_FRAGMENT.fail(what=what, mma=self.layouts, problem=problem, instead=instead)
 
 
 _MADE = {

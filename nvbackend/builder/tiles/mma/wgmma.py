@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any
 
 from nvbackend.atoms import MmaAtom, Residency, atom_of
@@ -19,13 +18,13 @@ from nvbackend.builder.ops.matrix.wgmma import check_operand
 from nvbackend.builder.scopes.names import name_or
 from nvbackend.builder.scopes.rules import TILE_MISMATCH
 from nvbackend.builder.tiles.axpby import Axpby
+from nvbackend.builder.tiles.coordinates import Cut
 from nvbackend.builder.tiles.mma.accumulator_store import axpby_accumulators, store_accumulators
-from nvbackend.builder.tiles.mma.accumulators import Accumulators
+from nvbackend.builder.tiles.mma.accumulators import Accumulators, RegisterFragment
 from nvbackend.builder.tiles.mma.reduction import buffer_of, reduce_accumulators
 from nvbackend.builder.tiles.mma.rules import ACCUMULATORS, PARTS, REGISTERS, WARPGROUP, WARPGROUPS_THERE
 from nvbackend.builder.tiles.register_tensor import RegisterTensor, make_registers
 from nvbackend.builder.tiles.roles import Roles
-from nvbackend.builder.tiles.tensor import Cut
 from nvbackend.builder.values.accumulator import Accumulator, WgmmaFragment
 from nvbackend.builder.values.values import Operand
 from nvbackend.diagnostics import Diagnostic, raise_all, user_facing
@@ -41,25 +40,6 @@ from nvbackend.layout.descriptors.tile_atoms import check_tile, tile_faults
 from nvbackend.tiled import Fragment as TiledFragment
 from nvbackend.tiled import Issue, TiledMMA, gemm, split_k
 from nvbackend.tiled.operand import MmaOperand
-
-
-@user_facing
-@dataclass(frozen=True)
-class RegisterFragment:
-    """A in registers: (V, MMA_M, MMA_K), what each instruction takes of it in the order of the coordinates."""
-
-    fragment: TiledFragment
-    parts: tuple[WgmmaFragment, ...]
-
-    @property
-    def layout(self) -> Layout:
-        """(V, MMA_M, MMA_K) to the elements of a thread."""
-        return self.fragment.layout
-
-    def __call__(self, *coordinate: int) -> WgmmaFragment:
-        """What the instruction at (0, m, k) takes."""
-        _, m, k = coordinate
-        return self.parts[m + size(self.layout, 1) * k]
 
 
 @user_facing
