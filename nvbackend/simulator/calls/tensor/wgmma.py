@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics import Rule
 from nvbackend.ptx.syntax import Instruction, Operand, Vector
 from nvbackend.simulator.calls.copies import groups
 from nvbackend.simulator.calls.tensor.mma import fragment_reader, register_type
@@ -17,6 +18,7 @@ from nvbackend.simulator.machine.compiling import Compiling
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.wave import Reader, Step, Wave, Writer
 from nvbackend.simulator.memory import windows
+from nvbackend.simulator.sync.faults import fail
 from nvbackend.simulator.sync.groups import WgmmaGroups
 from nvbackend.simulator.tensor import descriptors, wgmma
 from nvbackend.simulator.tensor.wgmma import M, Wgmma
@@ -43,9 +45,21 @@ def _fence(place: Compiling) -> Step:
     return step
 
 
+WRITE_IN_FLIGHT = Rule(
+    id="wgmma.write-in-flight",
+    message="{what} of {thread}: register {register} of its {operand} changes while it is in flight",
+    fix="wait for the group (wgmma.wait_group) before the register is written",
+    why="The tensor cores read and write the registers at any time until the wait: the result is undefined.",
+    reference="PTX ISA 9.7.15.7.3 (wgmma.wait_group)",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What one wgmma.mma_async says: `a` is read when it completes, from registers, or None: then by a descriptor."""
+    """What one wgmma.mma_async says: `a` is read when it completes, from registers, or None: then by a descriptor.
+
+    `a_slots` and `d_slots` are where those registers are in the wave.
+    """
 
     found: Wgmma
     a: Reader | None
@@ -55,13 +69,15 @@ class _Form:
     selector: int
     signs: tuple[bool, bool]
     k_major: tuple[bool, bool]
+    a_slots: tuple[int, ...]
+    d_slots: tuple[int, ...]
 
 
 class _Last:
     """The last wgmma of each warpgroup: they complete in order."""
 
     def __init__(self, _: Wave) -> None:
-        self.of: dict[int, Pending] = {}
+        self.of: dict[int, _Operation] = {}
 
 
 def _mma(instruction: Instruction, place: Compiling) -> Step:
@@ -90,6 +106,8 @@ def _mma(instruction: Instruction, place: Compiling) -> Step:
         selector,
         (numbers[0] < 0, numbers[1] < 0) if found.scales else (False, False),
         (not of_a, not of_b),
+        _slots(place, a) if from_registers else (),
+        _slots(place, d),
     )
     a_word = None if from_registers else place.read(a, "b64")
     b_word, scale_d = place.read(b, "b64"), _scale(place, scale)
@@ -101,11 +119,18 @@ def _mma(instruction: Instruction, place: Compiling) -> Step:
         last = wave.part(_Last).of
         before = tuple(dict.fromkeys(last[one] for one in firsts.tolist() if one in last and not last[one].done))
         operation = _Operation(place.site, lanes.threads, "wgmma", wave, form, words[0], words[1], adds, after=before)
+        operation.watch(before)
         last.update(dict.fromkeys(firsts.tolist(), operation))
         wave.part(WgmmaGroups).add(operation, lanes.threads)
         wave.start(operation)
 
     return warpgroups(place, issue)
+
+
+def _slots(place: Compiling, operand: Operand) -> tuple[int, ...]:
+    """The slots of a vector of registers."""
+    found = [place.symbols.register(one) for one in place.elements(operand)]
+    return tuple(one[0] for one in found if one is not None)
 
 
 def _scale(place: Compiling, operand: Operand) -> Reader:
@@ -122,13 +147,44 @@ class _Operation(Pending):
     a_words: NDArray[np.uint64] | None
     b_words: NDArray[np.uint64] | None
     adds: NDArray[np.bool_]
+    fragment: list[Bits] = field(init=False)
+    accumulator: list[Bits] | None = field(default=None, init=False)
+    """The arrays of A's and D's registers that must still be there; None of D while another wgmma will write it."""
+    following: list[_Operation] = field(default_factory=list, init=False)
+
+    def watch(self, before: tuple[_Operation, ...]) -> None:
+        """Remember the registers as they are now; those of D as the operations before leave them."""
+        registers = self.wave.registers
+        self.fragment = [registers[slot] for slot in self.form.a_slots]
+        same = [one for one in before if set(one.form.d_slots) & set(self.form.d_slots)]
+        for one in same:
+            one.following.append(self)
+        if not same:
+            self.accumulator = [registers[slot] for slot in self.form.d_slots]
 
     def complete(self) -> None:
-        """Multiply, for those that add to D and for those that do not."""
+        """Multiply, for those that add to D and for those that do not. Raises wgmma.write-in-flight."""
+        self._check("A", self.form.a_slots, self.fragment)
+        if self.accumulator is not None:
+            self._check("accumulator", self.form.d_slots, self.accumulator)
         for adds in (True, False):
             chosen = np.flatnonzero(self.adds == adds)
             if len(chosen):
                 self._multiply(chosen, adds=adds)
+        for one in self.following:
+            one.accumulator = None
+            if one.form.d_slots == self.form.d_slots and all(other.done or other is self for other in one.after):
+                one.accumulator = [self.wave.registers[slot] for slot in one.form.d_slots]
+
+    def _check(self, operand: str, slots: tuple[int, ...], kept: list[Bits]) -> None:
+        """The registers of this operation's threads are what they were."""
+        for number, (slot, before) in enumerate(zip(slots, kept, strict=True)):
+            now = self.wave.registers[slot]
+            if now is before or np.array_equal(now[self.threads], before[self.threads]):
+                continue
+            lane = int(np.flatnonzero(now[self.threads] != before[self.threads])[0])
+            by = By(self.site, self.threads)
+            fail(WRITE_IN_FLIGHT, self.wave, by, lane, operand=operand, register=number)
 
     def _multiply(self, chosen: NDArray[np.int64], *, adds: bool) -> None:
         form, found, wave = self.form, self.form.found, self.wave
