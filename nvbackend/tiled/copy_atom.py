@@ -1,4 +1,4 @@
-"""Copy atoms: one instruction that moves elements, and which thread has which of them before and after it.
+"""Copy atoms: one instruction that moves elements, and the threads that hold them before and after it.
 
 The layouts go from (thread, value) to a number that both sides share: the bit, or the element, of what is moved. They
 are CuTe's SrcLayout, DstLayout and RefLayout. PTX ISA 9.7.9 (ld, st, cp.async), 9.7.14 (ldmatrix, stmatrix); CUTLASS
@@ -225,7 +225,7 @@ def _matrix_copy(kind: CopyKind, element: ElementType, count: int, *, transposed
 
 
 _PACKED = {6: matrix_move.PACKED[0], 4: matrix_move.PACKED[1]}
-"""The PTX qualifier of bytes that are unpacked from elements of so many bits."""
+"""The PTX qualifier for bytes that are unpacked from narrower elements."""
 
 
 def _packed_copy(element: ElementType, count: int, packed: int, *, transposed: bool) -> CopyAtom:

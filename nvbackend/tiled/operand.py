@@ -48,7 +48,7 @@ class Beside(enum.Enum):
         return MmaOperand.B.places if self is Beside.SCALE_B else MmaOperand.A.places
 
     def layout_of(self, atom: MmaAtom) -> Layout | None:
-        """(thread, value) to an element of A or B that the thread has it of; None where the atom takes none."""
+        """(thread, value) to the element of A or B that the value belongs to; None if the atom has no such operand."""
         return {Beside.METADATA: atom.layout_e, Beside.SCALE_A: atom.layout_sfa, Beside.SCALE_B: atom.layout_sfb}[self]
 
 

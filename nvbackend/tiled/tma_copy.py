@@ -1,7 +1,7 @@
 """TMA copies of a tile: which box of global memory fills a layout in shared memory, and how many there are.
 
 A box arrives in shared memory without gaps, its innermost dimension first, swizzled by the address. So it is what a
-shared layout and a tensor walk through alike, from index 0 on: the rest of the layout is further boxes. CUTLASS
+shared layout and a tensor walk through alike, from index 0 on: further boxes cover the rest of the layout. CUTLASS
 include/cute/atom/copy_traits_sm90_tma.hpp; PTX ISA 5.5.
 """
 

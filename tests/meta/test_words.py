@@ -19,7 +19,7 @@ FOREIGN = re.compile(
 FINISHED = (
     *(f"nvbackend/{room}" for room in ("diagnostics", "intrinsics", "isel", "layout", "atoms", "tiled")),
     *(f"nvbackend/{room}" for room in ("codegen", "ptx", "runtime", "cli")),
-    *("nvbackend/tileiras", "samples", "benchmarks"),
+    *("nvbackend/builder", "nvbackend/tileiras", "samples", "benchmarks"),
 )
 PAGES = ("README.md", "CONTRIBUTING.md", "docs/*.md")
 MADE_OF_TESTS = {"docs/mutations.md"}

@@ -242,7 +242,7 @@ def _builders_around(frame: FrameType | None) -> Iterator[KernelBuilder]:
 
 
 def _first_line(function: Callable[..., None]) -> Location:
-    """The line of the first decorator, or of the `def` where there is none."""
+    """The line of the first decorator, or of the `def` without one."""
     code = function.__code__
     return Location(code.co_filename, code.co_firstlineno, code.co_name)
 
@@ -257,7 +257,7 @@ def _evaluated(text: str, namespace: dict[str, Any], names: dict[str, Any]) -> A
     try:
         return eval(text, namespace, names)
     except Exception:  # noqa: BLE001
-        # Whatever it is, it is no parameter type, and kernel.parameter says so with its text.
+        # It is not a parameter type; kernel.parameter says so and shows its text.
         return text
 
 

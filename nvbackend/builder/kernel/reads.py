@@ -37,7 +37,7 @@ class UnknownRead(Exception):
 
 
 class Unread:
-    """The base of what is no part of its owner's content."""
+    """The base of reads outside their owner's content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _names(code: types.CodeType) -> _Names:
             elif instruction.opname in _ATTRIBUTE_OPS:
                 found["attribute"][instruction.argval] = None
             elif instruction.opname == "IMPORT_NAME":
-                # The level and the names stand before it.
+                # The level and the names come before it.
                 relative |= len(before) < 2 or before[-2].argval != 0
                 found["import"][instruction.argval] = None
             by_name |= instruction.opname == "MATCH_CLASS"

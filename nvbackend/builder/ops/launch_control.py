@@ -30,7 +30,7 @@ class LaunchControl(Noun):
     def canceled_cluster(self, answer: Address) -> tuple[Value, list[Value]]:
         """The answer of `try_cancel`: whether it returned a cluster, and ctaid x, y, z (u32) of its first CTA.
 
-        The coordinates mean nothing where there is none.
+        The coordinates are undefined without one.
         """
         halves = answer.cast(u64).load(2)
         got = result(self._k, launch_control.is_canceled(), answer=halves)

@@ -1,7 +1,7 @@
 """The threads of a CTA, of all CTAs of its cluster, as tables of numbers and as sets; arithmetic on such tables.
 
 A table has three axes: the lane that elect.sync chooses (the same for every election in a warp: PTX ISA 9.7.13), the
-CTA's rank in its cluster, and the thread. An axis of length 1 stands for a value that does not depend on it.
+CTA's rank in its cluster, and the thread. An axis of length 1 means that the value does not depend on it.
 """
 
 from __future__ import annotations

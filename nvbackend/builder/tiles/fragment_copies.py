@@ -47,7 +47,7 @@ def in_matrices(
                 part = tile.partition(copy.get_slice(thread).partition_S)
                 copy.retile(Layout(mma.partition(operand, tile.layout, (0, 0, 0, 0)).shape))
             except DiagnosticError:
-                continue  # the atoms' values are no whole number of these matrices
+                continue  # the atoms' values do not fill whole matrices of this kind
             if not access_faults(atom, part.layout, "the tile", Walker(part).align):
                 return copy, part
     return None

@@ -311,9 +311,9 @@ class Execution:
         return tuple(np.broadcast_to(numbers, self.cta.cluster).tolist())
 
     def first_peers(self, rank: ir.Value) -> int | None:
-        """The CTA of this `rank` in the first round of a loop that counts it, as `facts.PEERS`; None for an unknown.
+        """The CTA of this `rank` in the first iteration of a loop that counts it, as `facts.PEERS`; None if unknown.
 
-        A CTA in which it is no rank of the cluster does not come there.
+        A CTA whose value is not a rank of the cluster does not reach the place.
         """
         found, counted, cluster = self.in_each_cta(rank), self.counted(rank), self.cta.cluster
         if found is None and counted is not None:

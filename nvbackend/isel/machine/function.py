@@ -58,7 +58,7 @@ class RegisterBlock:
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """One access of one instruction to a register block; `shape` is the mma's (M, N, K) where it is one."""
+    """One access of one instruction to a register block; `shape` is an mma's (M, N, K), else None."""
 
     block: RegisterBlock
     access: Access
@@ -354,8 +354,8 @@ def _memory(touch: MemoryTouch) -> str:
 class MachineFunction:
     """A kernel after selection. The first block is the entry; `attributes` hold launch facts (threads, cluster).
 
-    The attribute `attached` is there where the function has other instructions than these. `values` answers what
-    analyses ask of run-time values, where somebody can. `kept` is what they have found, of a function that is finished
+    The attribute `attached` is there where the function has other instructions than these. `values` answers
+    questions about run-time values, if the builder can. `kept` caches results of analyses of a finished function
     (`isel.flow.finished`).
     """
 

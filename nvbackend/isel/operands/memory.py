@@ -15,7 +15,7 @@ from nvbackend.intrinsics.row.semantics import WARP_SIZE
 from nvbackend.intrinsics.sync.warp import ALL_LANES
 
 CLEARED_UNIT = 8
-"""st.bulk clears a multiple of so many bytes, from an address that is a multiple of it."""
+"""st.bulk clears a multiple of this many bytes, from an address that is also a multiple."""
 LONGEST_SLEEP = 1_000_000
 """Nanoseconds."""
 
@@ -121,7 +121,7 @@ def check_copy_policy(policy: int) -> None:
 
 
 def check_exchange(mode: str, lane: int | None, width: int) -> None:
-    """Raises shuffle.lanes for a segment or a lane that there is not; `lane` None is one that is not known."""
+    """Raises shuffle.lanes for a segment or a lane that does not exist; `lane` is None if unknown."""
     if type(width) is not int or not 1 <= width <= WARP_SIZE or width & (width - 1):
         advice = f"a power of two up to {WARP_SIZE}"
         EXCHANGE.fail(mode=mode, what=f"segments of {width} lanes", advice=advice)
@@ -151,7 +151,7 @@ def check_members(instruction: str, members: int, executing: Sequence[int]) -> N
 
 
 def check_sender(instruction: str, mode: str, lane: int, width: int, members: int) -> None:
-    """Raises warp.members where every one of the `members` reads a lane that is not a member."""
+    """Raises warp.members if all of the `members` read lanes that are not members."""
     senders = [_sender(mode, own, lane, width) for own in range(WARP_SIZE) if members >> own & 1]
     if senders and not any(members >> one & 1 for one in senders):
         problem = "is read from, and is not among"
@@ -167,7 +167,7 @@ def _sender(mode: str, own: int, lane: int, width: int) -> int:
 
 
 def check_line(instruction: str, align: int, advice: str) -> None:
-    """Raises cache.line unless an address that is a multiple of `align` bytes is one of a line's start."""
+    """Raises cache.line unless `align` makes the address the start of a cache line."""
     if align % LINE_BYTES:
         LINE.fail(instruction=instruction, bytes=LINE_BYTES, align=align, advice=advice)
 
@@ -244,7 +244,7 @@ BOUNDS = Rule(
 
 
 def check_columns(columns: int) -> None:
-    """Raises tcgen05.columns unless so many columns can be allocated at once."""
+    """Raises tcgen05.columns unless one allocation can have this many columns."""
     if columns not in tcgen05_memory.ALLOCATIONS or isinstance(columns, bool):
         legal = tcgen05_memory.ALLOCATIONS
         larger = [one for one in legal if one >= columns]

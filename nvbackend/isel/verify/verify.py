@@ -65,7 +65,7 @@ def verify(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _instruction_faults(function: MachineFunction) -> Iterator[Diagnostic]:
-    """What is wrong with each instruction by itself; of those that are alike and sound, one is checked.
+    """What is wrong with each single instruction; equal sound ones are checked once.
 
     The row of a sound instruction must be the row of its axes, which is checked once for each row.
     """
@@ -120,7 +120,7 @@ INSTRUCTION_CHECKS: tuple[Check, ...] = (
     *(_gates, count_faults, _packed_words, word_faults),
     *(constant_faults, check_places, move_faults, _emulated),
 )
-"""What is checked of every instruction by itself: its row, numbers of registers, immediates, words and facts."""
+"""The checks of a single instruction: its row, numbers of registers, immediates, words and facts."""
 PROTOCOLS: tuple[Protocol, ...] = (
     check_wgmma_protocol,
     check_unwritten,

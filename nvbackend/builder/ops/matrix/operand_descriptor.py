@@ -137,7 +137,7 @@ class TileFragment:
         return DescriptorIterator(self.base, self.layout, type(self.fragment.descriptors().base))
 
     def __call__(self, *coordinate: Any) -> OperandDescriptor:
-        """The descriptor of one operand, a u64 as it stands. Raises descriptor.index."""
+        """The descriptor of one operand, as a u64. Raises descriptor.index."""
         found: OperandDescriptor = self.base + self.layout(*coordinate)
         return found
 

@@ -90,7 +90,7 @@ def made_handle(
 ) -> MbarrierHandle:
     """A handle of a new mbarrier, initialised by thread 0. Raises mbarrier.kind."""
     if not isinstance(kind, MbarrierKind):
-        raise TypeError("the boundary says which")  # what is no kind passes for either
+        raise TypeError("the boundary says which")  # anything else passes as either kind
     if kind is MbarrierKind.TMA and expected_txn is None:
         KIND.fail(
             tag=tag,

@@ -411,7 +411,7 @@ def _begins(issues: tuple[Issue, ...]) -> Iterator[bool]:
 
 
 def _spread(layout: AnyLayout, count: int) -> Layout:
-    """The layout of A or B that a layout of what `count` of its elements along K share stands for."""
+    """The layout of A or B for a layout of factors, each shared by `count` elements along K."""
     assert isinstance(layout, Layout), "checked before"
     rows, words = layout.modes[:2]
     return make_layout(rows, make_layout(Layout(count, 0), words))

@@ -106,11 +106,11 @@ def _sets(instruction: ir.Instruction, slot: ir.Value) -> bool:
 
 
 def is_unknown(number: ir.Value, mapped: Container[ir.Value]) -> str:
-    """What keeps it open whose shared memory `number` is in, as text; empty where it shows that it is this CTA's.
+    """Why it is unknown whose shared memory `number` is in, as text; empty if it is certainly this CTA's.
 
-    It shows in a sum of which one part is an address of this CTA's, and of what is computed from constants and indices
-    alone. Where there is a choice it must show on both sides. Of addresses that are `mapped`, a peer's, a part of such
-    a sum may have what is too small for an address; `number` is none that is plainly moved from one.
+    It is certain for a sum with an address of this CTA's as one part, and for arithmetic on constants and indices. A
+    select needs it on both sides. A part of such a sum may come from a `mapped` address, a peer's, if it is too small
+    to be an address; `number` itself is not directly moved from one.
     """
     if _has_window_of(number, mapped):
         return _OF_PEER

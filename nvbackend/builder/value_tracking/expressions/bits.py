@@ -63,7 +63,7 @@ class Bits:
         return mask, constant
 
     def swizzle(self, address: ir.Value) -> int | None:
-        """The span in bytes of the swizzle that `address` was made with; None if there is none or it is unknown.
+        """The span in bytes of the swizzle that `address` was made with; None if it has no swizzle or it is unknown.
 
         Each bit of the chunk is then the exclusive-or of something and of the bit three above it.
         """

@@ -1,8 +1,7 @@
-"""Loads, stores and atomics in another CTA's shared memory: it has started before the first, and ends after the last.
+"""Loads, stores and atomics in another CTA's shared memory: the CTA must start before the first and end after the last.
 
-Only a barrier of the cluster makes sure of it here. Where the function waits at mbarriers, or belongs to somebody else,
-no error is reported: a peer may have signalled that it is there, or waited before its end. Run-time values are those
-that the CTA of one rank has.
+Here only a cluster barrier proves that. If the function waits at mbarriers, or is attached, no error is reported: a
+peer may have signalled that it has started, or waited before its end. Run-time values are those of one rank's CTA.
 """
 
 from __future__ import annotations

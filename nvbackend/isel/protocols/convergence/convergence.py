@@ -48,7 +48,7 @@ def check_convergence(function: MachineFunction) -> list[Diagnostic]:
 
 
 def _line_and_branch(diagnostic: Diagnostic) -> object:
-    """What is one mistake to the user, however often Python runs the line: the first occurrence is reported."""
+    """One mistake to the user, however often Python runs the line: only the first occurrence is reported."""
     places = (diagnostic.location, *(place for _, place in diagnostic.notes))
     return places if all(places) else id(diagnostic)
 

@@ -108,7 +108,7 @@ class Counts:
         return is_spread(self._values, use, threads)
 
     def is_outside_of_loops(self, use: Use) -> bool:
-        """Whether each thread that comes to it does so once."""
+        """Whether each thread that reaches it does so once."""
         return self._loops.innermost(use.site.block) is None
 
     def once_a_phase(self, use: Use) -> bool:

@@ -95,7 +95,7 @@ class Deadlocks:
 
 
 class _Walk:
-    """Everywhere that some thread can come while the waits that are `held` hold up who comes to them."""
+    """The places that some thread can reach while the `held` waits block every thread that reaches them."""
 
     def __init__(
         self, function: MachineFunction, uses: Uses, loops: Loops, counts: Counts, suspected: Sequence[Use]

@@ -1,6 +1,6 @@
-"""The parity that is waited for: that it begins and changes as the phases of the barrier do.
+"""The parity of waits: it must begin and change as the phases of the barrier do.
 
-Also the parity that a wait is for when a thread comes to it first, and the reads right after it of what it waits for.
+Also the parity of a thread's first wait, and the reads just after it of the data that it waits for.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Firsts:
         self._left = _MOST_BLOCKS * len(function.blocks)
 
     def parity(self, use: Use) -> int | None:
-        """The parity that the wait is for the first time that a thread comes to it, None where that is not known."""
+        """The parity of the wait when a thread first reaches it; None if unknown."""
         constant, flipped, variable = use.fact(facts.PARITY), use.fact(facts.FLIPPED), _variable(use)
         if constant is not None or flipped is None or variable is None:
             return constant

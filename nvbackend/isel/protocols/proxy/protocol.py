@@ -45,7 +45,7 @@ _OF_ONE_THREAD = frozenset({AccessKind.STORE, AccessKind.LOAD})
 _BROUGHT = (AccessKind.LOAD, AccessKind.RECEIVE)
 """What completes on an mbarrier that readers wait on."""
 _MOST_GROUPS = 64
-"""A wait that leaves more groups in flight counts as one for all that are older than so many: each age is followed."""
+"""A wait that leaves more groups in flight counts as this many: each age is a state of its own."""
 _WRONG_WAITS = (
     wgmma_rules.READ_IN_FLIGHT,
     wgmma_rules.WRITE_IN_FLIGHT,
@@ -155,7 +155,7 @@ def unordered(reduced: Reduced, kinds: frozenset[AccessKind]) -> Iterator[Meetin
 
 
 def _published_never(meeting: Meeting, ordered: set[int]) -> bool:
-    """In one tile, but who knows where: a mistake only if what was written is never read in order at all."""
+    """In one tile, at unknown places: a mistake only if no read of the written data is ordered."""
     return meeting.first.kind in (AccessKind.WRITE, AccessKind.COPY) and meeting.first.number not in ordered
 
 

@@ -1,9 +1,9 @@
-"""Reads of what an asynchronous copy brings before it is there.
+"""Reads of asynchronously copied data before it has arrived.
 
-Waits that leave so many groups of cp.async in flight that what a loop reads first has not come: a ring of tiles is
-filled ahead of a loop, and each round waits for its own tile alone. Which tile a group fills is known when the kernel
-runs; but where not one group is done when a tile is read for the first time, that tile is not there. So each read is
-looked at as it is first come to: without the ways back to the loops that it is in, in every round.
+First, waits that leave too many groups of cp.async in flight for the first read of a loop: a ring of tiles is filled
+ahead of a loop, and each iteration waits for its own tile alone. Which tile a group fills is known only at run time;
+but if no group at all has completed when a tile is first read, that tile has not arrived. So each read is checked as
+it is first reached: without the back edges of the loops around it.
 
 Reads to which no way leads that waits at the mbarrier of the copy. Other accesses to the same memory, such as ordinary
 stores that clear it before, make no difference: the bytes come at any time. Of what a peer sends it must be certain

@@ -1,8 +1,8 @@
 """setmaxnreg along the control flow: up from less, down from more, and within what the CTA has.
 
-What a thread has is known after its last setmaxnreg; before the first one it is what the launch gave it, of which the
-most is known. A rule is broken where every way to the instruction breaks it. No way goes on from where it breaks one:
-in a loop, what a setmaxnreg would leave does not make the same one right in the next round.
+A thread's registers are known after its last setmaxnreg; before the first one they are those of the launch, for which
+an upper bound is known. A rule is broken if every path to the instruction breaks it. A path ends where it breaks one:
+in a loop, the result of a wrong setmaxnreg does not make the same one right in the next iteration.
 """
 
 from __future__ import annotations

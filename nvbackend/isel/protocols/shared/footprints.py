@@ -1,7 +1,7 @@
-"""Which threads access which bytes of an allocation, as far as that is certain; whether two warps meet in one.
+"""The bytes of an allocation that each thread certainly accesses, and whether two warps share one.
 
-Places are evaluated in each thread (`MachineFunction.values`). What of a place is one and the same run-time value in
-all threads, such as a stage of a ring, has to be the same in both accesses.
+Places are evaluated in each thread (`MachineFunction.values`). A run-time term that is uniform,
+such as a stage of a ring, must be the same in both accesses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Pairs of accesses to one allocation of which the second may follow the first with nothing between that orders them.
 
-Open at an access are the runs of accesses before it on some path, since a thread acquired anything. So
-little is open at a time, and the search is linear; the few pairs that somebody takes for a mistake are looked at
-again, way by way.
+The runs of accesses on some path before an access, since the last acquire, are open there. Few are open at a
+time, so the search is linear; the few pairs that look like mistakes are checked again, path by path.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Shared memory that one thread writes and another reads with no barrier between: the ordinary race.
 
-Two accesses race where one thread executes the first, a thread of another warp the second, both touch one byte, and
-nothing orders them. Each of this is only taken for so where it is certain:
+Two accesses race if one thread executes the first, a thread of another warp the second, both touch one byte, and
+nothing orders them. Each condition must be certain:
 
 - who executes: `MachineBlock.crew`, and blocks that dominate, or belong to each round of a loop;
 - the byte: `isel.protocols.shared.footprints`;
@@ -9,7 +9,7 @@ nothing orders them. Each of this is only taken for so where it is certain:
   the first was a barrier of both threads, or all that the first thread releases after it is one. In both cases the
   two accesses lie between the same two meetings of these threads.
 
-Threads of one warp are left alone: much code relies on their running in step.
+Threads of one warp are not checked: much code relies on their running in lockstep.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tensor memory along the control flow: allocations, and the order between mma, loads, stores and threads.
 
-Every class of warps is followed by itself (`warp_paths`), with what it must know of the others. What has one cause is
-reported once: the same rule at the same instruction, and at the same line of the user's program.
+Each class of warps is followed separately (`warp_paths`), with what it must know of the others. One cause is reported
+once: the same rule at the same instruction, and at the same line of the user's program.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def is_of_tensor_memory(said: Semantics) -> bool:
 
 @cache
 def _signals(said: Semantics) -> bool:
-    """Whether other warps may learn by it that this one has come so far."""
+    """Whether it may signal this warp's progress to other warps."""
     if said.fence is not None or said.tensor_memory is not None or said.completion is _OF_MMA:
         return False  # what the tensor core signals says nothing of what the thread has read
     stores = said.completion is None and said.proxy is Proxy.GENERIC and any(one.writes for one in said.memory)

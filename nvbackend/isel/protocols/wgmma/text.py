@@ -231,7 +231,7 @@ class Wording:
 
 
 def _names(blocks: Iterable[RegisterBlock]) -> str:
-    """The names of the blocks; an mma that was emitted by itself has registers without one."""
+    """The names of the blocks; an mma emitted on its own has registers without a name."""
     return ", ".join(dict.fromkeys(block.name for block in sorted(blocks, key=lambda block: block.id))) or _UNNAMED
 
 
