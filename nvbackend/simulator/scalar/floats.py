@@ -26,8 +26,8 @@ from nvbackend.simulator.scalar.kinds import (
 from nvbackend.simulator.scalar.pure import Bits, Pure, Spelling, Unknown
 
 Function = Callable[..., Bits]
-OUT_OF_BOUNDS = np.uint16(0xFFFF)
-"""The bits of f16 and bf16 that stand for an element out of bounds."""
+OUT_OF_BOUNDS = np.uint16(0x7FF7)
+"""The bits of f16 and bf16 that stand for an element out of bounds: PTX ISA does not give them."""
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 KINDS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2")
 _PLAIN: dict[str, Function] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}

@@ -69,7 +69,8 @@ def _specials(kind: str, width: int) -> list[int]:
         infinity = ((1 << exponent) - 1) << mantissa
         one = ((1 << (exponent - 1)) - 1) << mantissa
         positive = [0, 1, 1 << (mantissa - 1), 1 << mantissa, one, one + 1, infinity - 1, infinity, infinity + 1]
-        return positive + [top | number for number in positive]
+        nans = [0x7FF7, 0x7EFF, 0x7FFF] if width == 16 else []  # candidates for what stands for "out of bounds"
+        return positive + [top | number for number in positive] + nans + nans
     return [0, 1, 2, 3, 31, 32, 33, 63, 64, 100, top - 1, top, top + 1, 2 * top - 2, 2 * top - 1]
 
 

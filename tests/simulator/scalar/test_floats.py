@@ -117,6 +117,36 @@ def test_fma_of_subnormal_results(kind):
     assert differences(f"fma.rn.{kind}", kind, lambda codes: combined("fma", grid, "rn", codes), [a, b, c]) == []
 
 
+@pytest.mark.parametrize("scale", [24, -127])
+def test_fma_next_to_the_middle_of_two_numbers(scale):
+    """The product is 1 + 2^-33 or 1 - 2^-33, times half of the last place of c: float64 does not hold the sum."""
+    half, u = {24: 0, -127: -150}[scale], 2.0**-11
+    given = [
+        (sign * (1 + step) * 2.0 ** (half // 2), (1 - step + step * step) * 2.0 ** (half - half // 2), sign * c)
+        for sign, step, c in itertools.product(
+            (1, -1), (u, -u), (2.0**scale, 2.0**scale + 2.0 ** max(scale - 23, -149), -(2.0**scale))
+        )
+    ]
+    arrays = [np.array(one, np.float32) for one in zip(*given, strict=True)]
+    assert [tuple(map(float, row)) for row in zip(*arrays, strict=True)] == given
+    for lane in range(len(given)):  # alone: one such lane must not put the others right
+        words = [one[lane : lane + 1].view(np.uint32) for one in arrays]
+        assert differences("fma.rn.f32", "f32", lambda codes: combined("fma", GRIDS["f32"], "rn", codes), words) == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize("operation", ["add", "sub", "fma"])
+def test_signs_of_zeros(operation, kind, mode):
+    grid = GRIDS[kind]
+    one, zero = grid.rounded(1, "rn"), 0
+    codes = [one, one | grid.sign, zero, grid.sign]
+    rows = itertools.product(codes, repeat=3 if operation == "fma" else 2)
+    given = [np.array(column, f"uint{grid.bits}") for column in zip(*rows, strict=True)]
+    opcode = f"{operation}.{mode}.{kind}"
+    assert differences(opcode, kind, lambda codes: combined(operation, grid, mode, codes), given) == []
+
+
 @pytest.mark.parametrize("half", ["f16", "bf16"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("operation", ["add", "sub", "fma"])
@@ -218,7 +248,7 @@ def test_properties(kind):
 
 
 def test_an_element_out_of_bounds_makes_zero():
-    given = [np.array(one, np.uint16) for one in ([0xFFFF, 0x7FFF], [0x3C00, 0x3C00], [0x3C00, 0x3C00])]
+    given = [np.array(one, np.uint16) for one in ([0x7FF7, 0x7FFF], [0x3C00, 0x3C00], [0x3C00, 0x3C00])]
     assert computed("fma.rn.oob.f16", *given)[0].tolist() == [0, 0x7FFF]
     assert computed("fma.rn.f16", *given)[0].tolist() == [0x7FFF, 0x7FFF]
 
