@@ -1,8 +1,8 @@
 """nvbackend builds NVIDIA tensor-core kernels from Python and compiles them through llvmlite's NVPTX target.
 
 Everything a user needs is a name of this package or of its packages `atoms`, `codegen`, `layout`, `ptx`, `runtime`,
-`tiled` and `tileiras`: docs/api.md lists them. Each is imported on first use, so that `import nvbackend` loads neither
-LLVM nor CUDA.
+`simulator`, `tiled` and `tileiras`: docs/api.md lists them. Each is imported on first use, so that `import nvbackend`
+loads neither LLVM nor CUDA.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         layout as layout,
         ptx as ptx,
         runtime as runtime,
+        simulator as simulator,
         tiled as tiled,
         tileiras as tileiras,
     )
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
     from nvbackend.isel.verify.verify import verify as verify
     from nvbackend.layout.descriptors.smem_layout import SmemLayout as SmemLayout
     from nvbackend.signature import (
+        BoundTensorMap as BoundTensorMap,
         Im2col as Im2col,
         LaunchBounds as LaunchBounds,
         Parameter as Parameter,
@@ -178,7 +180,8 @@ _NAMES: dict[str, str] = {
     for name in names.split()
 }
 _MODULES = {
-    name: f"{__name__}.{name}" for name in ("atoms", "codegen", "layout", "ptx", "runtime", "tiled", "tileiras")
+    name: f"{__name__}.{name}"
+    for name in ("atoms", "codegen", "layout", "ptx", "runtime", "simulator", "tiled", "tileiras")
 }
 _MODULES |= {name: f"{__name__}.requests.{name}" for name in ("mma", "tcgen05", "tma", "wgmma", "wmma")}
 

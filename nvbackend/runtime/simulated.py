@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from nvbackend.intrinsics.copy.tensormap import ELEMENT_TYPE_OF
 from nvbackend.isel.target.target import Target
 from nvbackend.runtime.arguments import Binder, Bound
 from nvbackend.runtime.arrays import DeviceArray
 from nvbackend.runtime.device import Configuration, DeviceLimits, KernelLimits
-from nvbackend.runtime.tensor_map import TensorMapPlan
-from nvbackend.signature import Pointer, Signature, TensorMap
+from nvbackend.signature import BoundTensorMap, Pointer, Signature, TensorMap
 
 if TYPE_CHECKING:
     from nvbackend.simulator import SimulatedModule
@@ -79,39 +76,6 @@ class SimulatedDevice:
         return 0
 
 
-@dataclass(frozen=True)
-class BoundMap:
-    """A tensor map over an array of this process, as the simulator takes it for a parameter."""
-
-    planned: TensorMapPlan
-    element: str
-    array: Any
-    arrays: tuple[Any, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arrays", (self.array,))
-
-    def bytes_of(self, addresses: Sequence[int]) -> bytes:
-        """The 128 bytes that the simulator's copy engine reads; innermost dimension first."""
-        from nvbackend.simulator.copies.tensor_map import TensorMap as Encoded
-
-        planned, im2col = self.planned, self.planned.im2col
-        mode = "tile"
-        if im2col is not None:
-            mode = {None: "im2col", "w": "im2col::w", "w128": "im2col::w::128"}[im2col.wide]
-        return Encoded(
-            address=addresses[0],
-            element=self.element,
-            extents=planned.shape[::-1],
-            strides=planned.strides[-2::-1],
-            box=planned.box[::-1],
-            swizzle=planned.swizzle,
-            mode=mode,
-            lower=() if im2col is None else im2col.lower[::-1],
-            upper=() if im2col is None else im2col.upper[::-1],
-        ).encode()
-
-
 class SimulatedBinder:
     """Checks and converts the arguments of one kernel's launches, as `Binder` does for a GPU."""
 
@@ -124,8 +88,8 @@ class SimulatedBinder:
 
     def bind(self, arguments: Sequence[object], stream: int) -> Bound:
         """What the simulator takes for the arguments; every problem found is listed."""
-        hosts = [_host_array(one) for one in arguments]
-        seen = [one if host is None else _described(host) for one, host in zip(arguments, hosts, strict=True)]
+        hosts = [_host_array(one.array if isinstance(one, BoundTensorMap) else one) for one in arguments]
+        seen = [one if host is None else _seen(one, host) for one, host in zip(arguments, hosts, strict=True)]
         bound = self._binder.bind(seen, stream)
         if bound.problems:
             return bound
@@ -135,7 +99,7 @@ class SimulatedBinder:
             if isinstance(parameter.type, Pointer):
                 bound.values.append(host)
             elif isinstance(parameter.type, TensorMap):
-                bound.values.append(BoundMap(value.plan, ELEMENT_TYPE_OF[parameter.type.element.name], host))
+                bound.values.append(parameter.type.bind(host))
             else:
                 bound.values.append(bytes(value))
         return bound
@@ -156,6 +120,12 @@ def _host_array(argument: Any) -> Any:
     if hasattr(argument, "data_ptr") and str(getattr(argument, "device", "")) == "cpu":
         return argument.detach().numpy()
     return None
+
+
+def _seen(argument: object, host: Any) -> object:
+    """What the checks are made of, for an argument that is an array or a map over one."""
+    described = _described(host)
+    return BoundTensorMap(argument.parameter, described) if isinstance(argument, BoundTensorMap) else described
 
 
 def _described(array: Any) -> DeviceArray:

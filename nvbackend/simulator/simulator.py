@@ -61,6 +61,9 @@ class Simulator:
     def __init__(self, target: str | None = None) -> None:
         self.target = target
 
+    def __repr__(self) -> str:
+        return f"<simulator of {self.target or 'the chip that a text is for'}>"
+
     def load(self, ptx: str, *, source: str = "<ptx>") -> SimulatedModule:
         """Read and compile a PTX text. Raises ptx.* and simulator.unknown, for all of its lines together."""
         return SimulatedModule(parse(ptx, source), Known())
@@ -81,6 +84,9 @@ class SimulatedModule:
             self._programs[name] = assembler.program(module.kernels[name])
 
         raise_all(gather(*(lambda name=name: compile_kernel(name) for name in module.kernels)))
+
+    def __repr__(self) -> str:
+        return f"<module of {', '.join(self._programs) or 'no kernel'} for {self._module.target[0]}>"
 
     @property
     def kernels(self) -> tuple[str, ...]:

@@ -52,6 +52,9 @@ def things_of_the_runtime() -> Iterator[Any]:
     yield from (loaded, loaded.prepare(1, array), nvb.runtime.read_array(array), nvb.runtime.DriverError("CUDA_ERROR"))
     yield from (nvb.runtime.Timing((1.0, 2.0) * 500), nvb.codegen.find_ptxas(), nvb.Cache.default())
     yield nvb.TensorMap(f16, box=(64, 64)).bind(np.zeros((64, 64), np.float16))
+    simulator = nvb.simulator.Simulator()
+    module = simulator.load(".version 9.0 .target sm_90a .address_size 64 .entry k() { ret; }")
+    yield from (simulator, module, module.launch("k"))
 
 
 def things_in_a_hopper_kernel() -> Iterator[Any]:

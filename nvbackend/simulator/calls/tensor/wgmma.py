@@ -151,15 +151,22 @@ class _Operation(Pending):
     accumulator: list[Bits] | None = field(default=None, init=False)
     """The arrays of A's and D's registers that must still be there; None of D while another wgmma will write it."""
     following: list[_Operation] = field(default_factory=list, init=False)
+    preceding: list[_Operation] = field(default_factory=list, init=False)
+    """The nearest operations in flight that write registers of D too: after it, and before it."""
 
     def watch(self, before: tuple[_Operation, ...]) -> None:
         """Remember the registers as they are now; those of D as the operations before leave them."""
         registers = self.wave.registers
         self.fragment = [registers[slot] for slot in self.form.a_slots]
-        same = [one for one in before if set(one.form.d_slots) & set(self.form.d_slots)]
-        for one in same:
-            one.following.append(self)
-        if not same:
+        todo = [one for one in before if not one.done]
+        while todo:
+            one = todo.pop()
+            if set(one.form.d_slots) & set(self.form.d_slots):
+                one.following.append(self)
+                self.preceding.append(one)
+            else:
+                todo += [other for other in one.after if isinstance(other, _Operation) and not other.done]
+        if not self.preceding:
             self.accumulator = [registers[slot] for slot in self.form.d_slots]
 
     def complete(self) -> None:
@@ -173,7 +180,7 @@ class _Operation(Pending):
                 self._multiply(chosen, adds=adds)
         for one in self.following:
             one.accumulator = None
-            if one.form.d_slots == self.form.d_slots and all(other.done or other is self for other in one.after):
+            if one.form.d_slots == self.form.d_slots and all(other.done or other is self for other in one.preceding):
                 one.accumulator = [self.wave.registers[slot] for slot in one.form.d_slots]
 
     def _check(self, operand: str, slots: tuple[int, ...], kept: list[Bits]) -> None:
