@@ -15,6 +15,7 @@ from nvbackend.simulator.events import By, Mask, Pending
 from nvbackend.simulator.machine.compiling import Compile, Compiling
 from nvbackend.simulator.machine.lanes import WARP, Lanes, one_lane
 from nvbackend.simulator.machine.wave import Step, Waiting, Wave
+from nvbackend.simulator.memory import windows
 from nvbackend.simulator.sync.mbarriers import Mbarriers
 
 
@@ -101,7 +102,9 @@ class _Commit(Pending):
     def complete(self) -> None:
         """Arrive at each."""
         by = By(self.site, self.threads, operation=self, proxy="async")
-        places = self.wave.locate(by, self.space, np.array(self.addresses, np.uint64))
+        # Without a state space it is generic, and yet Triton gives an address of shared memory: the chip takes it.
+        shared = max(self.addresses) < windows.SHARED_BYTES
+        places = self.wave.locate(by, "shared::cluster" if shared else self.space, np.array(self.addresses, np.uint64))
         self.wave.part(Mbarriers).arrive(by, places)
 
 
