@@ -45,12 +45,14 @@ class Shadow:
 
         `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources).
         """
-        written, writers = self._written[bytes], self._writer[bytes]
+        written, writers = _of(self._written, bytes), _of(self._writer, bytes)
+        if _is_even(written) and _is_even(writers):
+            written, writers = written[:, :1], writers[:, :1]
         unseen = (written > clocks[rows, writers]) & (writers != sources)
         if not unseen.any():
             return None
         place = int(np.flatnonzero(unseen.any(axis=1))[0])
-        byte = bytes[place][unseen[place]][0]
+        byte = bytes[place, int(np.flatnonzero(unseen[place])[0])]
         return Conflict(place, int(self._write_site[byte]), int(self._written[byte]), False)
 
     def unseen_read(
@@ -73,14 +75,20 @@ class Shadow:
         return Conflict(piece // shape[0], int(site), int(time), True)
 
     def writes_of(self, bytes: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-        """Time, source and site number of the last write of each byte."""
-        return self._written[bytes], self._writer[bytes], self._write_site[bytes]
+        """Time, source and site number of the last write of each byte, or of one for all bytes of an access."""
+        written, writers, sites = (_of(each, bytes) for each in (self._written, self._writer, self._write_site))
+        if _is_even(written) and _is_even(writers) and _is_even(sites):
+            return written[:, :1], writers[:, :1], sites[:, :1]
+        return written, writers, sites
 
     def write(self, bytes: NDArray[np.int64], sources: NDArray[np.int64], time: int, site: int) -> None:
         """The bytes are written now."""
-        self._written[bytes] = time
-        self._writer[bytes] = sources
-        self._write_site[bytes] = site
+        for array, values in ((self._written, time), (self._writer, sources), (self._write_site, site)):
+            if bytes.shape[1] % GRANULE:
+                array[bytes] = values
+            else:
+                granules = bytes[:, ::GRANULE] // GRANULE
+                array.reshape(-1, GRANULE)[granules] = values if isinstance(values, int) else values[:, None]
 
     def read(self, bytes: NDArray[np.int64], sources: NDArray[np.int64], time: int, site: int) -> None:
         """The bytes are read now."""
@@ -94,6 +102,18 @@ class Shadow:
         else:
             self._read_bytes[at] = masks
         self._read[at], self._reader[at], self._read_site[at] = time, each, site
+
+
+def _of(array: NDArray[np.int32], bytes: NDArray[np.int64]) -> NDArray[np.int32]:
+    """What an array has for each byte; whole granules are taken as rows, which is faster."""
+    if bytes.shape[1] % GRANULE:
+        return array[bytes]
+    return array.reshape(-1, GRANULE)[bytes[:, ::GRANULE] // GRANULE].reshape(bytes.shape)
+
+
+def _is_even(values: NDArray[np.int32]) -> bool:
+    """Whether each access has one value for all of its bytes."""
+    return values.shape[1] > 1 and bool((values == values[:, :1]).all())
 
 
 def _granules(bytes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint16]]:
