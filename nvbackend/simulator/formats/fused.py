@@ -39,7 +39,8 @@ def fused_f64(a: Array, b: Array, c: Array) -> Array:
     Numbers for which an error could not be held are summed as integers.
     """
     high = a * b
-    found = high + c
+    finite = np.isfinite(a) & np.isfinite(b)
+    found = np.where(finite & np.isinf(c), c, high + c)  # where the product would be the other infinity too
     sizes = np.abs(np.stack((a, b, c)))
     safe = ((sizes > _SMALL) & (sizes < _LARGE)).all(axis=0)
     plain = (a == 0) | (b == 0) | ((c == 0) & (high != 0))  # found is right there
@@ -48,7 +49,7 @@ def fused_f64(a: Array, b: Array, c: Array) -> Array:
     top = high + least
     rest = odd_sum(sum_error(high, least, top), sum_error(c, low, least))
     found = np.where(safe, top + rest, found)
-    left = ~safe & ~plain & np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    left = ~safe & ~plain & finite & np.isfinite(c)
     for lane in zip(*np.nonzero(left), strict=True):
         found[lane] = fused_exactly(float(a[lane]), float(b[lane]), float(c[lane]))
     return found

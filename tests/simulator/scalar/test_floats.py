@@ -117,6 +117,15 @@ def test_fma_of_subnormal_results(kind):
     assert differences(f"fma.rn.{kind}", kind, lambda codes: combined("fma", grid, "rn", codes), [a, b, c]) == []
 
 
+@pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
+def test_fma_of_large_numbers_and_an_infinity(kind):
+    """A product beyond the largest number is still finite."""
+    grid = GRIDS[kind]
+    codes = [grid.largest, grid.largest | grid.sign, grid.largest + 1, grid.largest + 1 | grid.sign]
+    given = [np.array(one, f"uint{grid.bits}") for one in zip(*itertools.product(codes, repeat=3), strict=True)]
+    assert differences(f"fma.rn.{kind}", kind, lambda codes: combined("fma", grid, "rn", codes), given) == []
+
+
 @pytest.mark.parametrize("scale", [24, -127])
 def test_fma_next_to_the_middle_of_two_numbers(scale):
     """The product is 1 + 2^-33 or 1 - 2^-33, times half of the last place of c: float64 does not hold the sum."""
