@@ -36,13 +36,13 @@ def add_to(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> Iterator[str]:
     """The command's output. Raises cli.simulate, and what reading and running the kernel raises."""
-    from nvbackend.simulator import Simulator
+    import nvbackend as nvb
 
     try:
         text = Path(arguments.file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         rules.SIMULATE.fail(problem=f"{arguments.file} cannot be read: {error}")
-    module = Simulator().load(text, source=arguments.file)
+    module = nvb.simulator.Simulator().load(text, source=arguments.file)
     if not module.kernels:
         rules.SIMULATE.fail(problem=f"{arguments.file} has no kernel")
     values = [_value(one) for one in arguments.arg]
