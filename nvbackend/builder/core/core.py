@@ -325,7 +325,8 @@ class Core:
             if end is not None and len(machine.successors) > 1 and isinstance(end, ir.ConditionalBranch):
                 machine.sides = self.execution.sides(end.operands[0])
                 machine.ranks = self.execution.ranks(end.operands[0])
-            if end is not None and not targets and not _returns(machine):
+            returns = machine.instructions[-1:] and machine.instructions[-1].semantics.exits
+            if end is not None and not targets and not returns:
                 machine.instructions.append(MachineInstr(RETURN))
         self._note_branches()
         replaced = unshare_parted(self.machine, self.indices)
@@ -397,7 +398,3 @@ class Core:
     def _store(self, storage: Storage, values: Sequence[ir.Value]) -> None:
         for slot, value in zip(storage.slots, values, strict=True):
             self.llvm.store(value, slot)
-
-
-def _returns(block: MachineBlock) -> bool:
-    return bool(block.instructions) and block.instructions[-1].semantics.exits

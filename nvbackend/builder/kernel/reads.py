@@ -377,12 +377,8 @@ def _nothing(_walk: _Walk, _value: object) -> None:
 
 
 _TAKERS: dict[type, Callable[[_Walk, Any], None]] = {
-    tuple: _Walk.items,
-    list: _Walk.items,
-    set: _Walk.items,
-    frozenset: _Walk.items,
-    dict: _Walk.mapping,
-    types.MappingProxyType: _Walk.mapping,
+    **dict.fromkeys((tuple, list, set, frozenset), _Walk.items),
+    **dict.fromkeys((dict, types.MappingProxyType), _Walk.mapping),
     range: lambda walk, value: walk.items((value.start, value.stop, value.step)),
     slice: lambda walk, value: walk.items((value.start, value.stop, value.step)),
     types.FunctionType: _Walk.function,
