@@ -68,14 +68,14 @@ NOT_COMMITTED = Rule(
     message="{thread} ends with {operation} in a bulk group that it never committed",
     fix="commit the group and wait for it: cp.async.bulk.commit_group, then wait_group",
     why="No wait covers the operation: the CTA's shared memory may be given away before it is read.",
-    reference="PTX ISA 9.7.9.25.4 (cp.async.bulk.commit_group)",
+    reference="PTX ISA 9.7.9.27.2.1 (cp.async.bulk.commit_group)",
 )
 NOT_WAITED = Rule(
     id="proxy.store-not-waited",
     message="{thread} ends while {operation} may still read its shared memory",
     fix="wait before the end: cp.async.bulk.wait_group.read 0",
     why="The CTA's shared memory may be given away before it is read.",
-    reference="PTX ISA 9.7.9.25.4 (cp.async.bulk.wait_group)",
+    reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
 )
 ENDED_EARLY = Rule(
     id="cluster.exit-before-access",
