@@ -38,6 +38,9 @@ def test_all_lanes_have_what_one_lane_sends_to_all(lane: str, mode: str, width: 
     unknown = k.warp.shuffle(p[k.thread_id()], mode, other, width=width, members=named)
     one = mode == "idx" and width == 32 and is_one and members == ALL
     assert (k.core.execution.known(unknown.ir).certain >= Scope.WARP) == one
+    of_warp = k.warp.shuffle(p[k.thread_id()], "idx", 0)  # which lanes exchange in vain
+    again = k.warp.shuffle(of_warp, mode, other, width=width, members=named)
+    assert k.core.execution.known(again.ir).certain == Scope.WARP
     same = k.warp.shuffle(n, mode, other, width=width, members=named)
     assert k.core.execution.known(same.ir).certain == k.core.execution.known(n.ir).certain >= Scope.CTA
 
