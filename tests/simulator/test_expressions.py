@@ -36,6 +36,13 @@ def test_expressions_for_other_targets(target):
     assert drawn.differences(simulated(drawn)) == []
 
 
+@pytest.mark.parametrize("seed", [1345, 1359, 1440])
+def test_large_shift_amounts_and_sums_with_infinity(seed):
+    """Where LLVM folded a shift by 64 bits into one by 32, and where products overflow next to infinity."""
+    drawn = batch(seed, 200, 5 + seed % 3, ("sm_90a", *TARGETS)[seed % 4])
+    assert drawn.differences(simulated(drawn)) == []
+
+
 @pytest.mark.exhaustive(seconds=5)
 @pytest.mark.parametrize("seed", range(1000, 1500))
 def test_a_hundred_thousand_expressions(seed):

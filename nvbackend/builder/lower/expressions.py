@@ -206,8 +206,8 @@ def negated(builder: ir.IRBuilder, element: ElementType, a: ir.Value) -> ir.Valu
 def _shifted(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.Value, b: ir.Value) -> ir.Value:
     """A shift by a run-time amount, which is unsigned. As in PTX, an amount past the bits shifts all of them out.
 
-    LLVM's shifts are undefined there. LLVM selects one instruction, shl or shr, for this pattern if the amount has
-    32 bits.
+    LLVM's shifts are undefined there. LLVM selects one instruction, shl or shr, for the select if the amount has 32
+    bits. Of a wider amount it would look at the low 32 bits alone, so that is shifted in two halves, with no select.
     """
     bits, arithmetic = width(element), operation == ">>" and element.is_signed
     kind = a.type
@@ -217,13 +217,14 @@ def _shifted(builder: ir.IRBuilder, operation: str, element: ElementType, a: ir.
         kind, bits = ir.IntType(_LEAST_SHIFT), _LEAST_SHIFT
         extend = builder.sext if arithmetic else builder.zext
         a, b = extend(a, kind), builder.zext(b, kind)
-    elif bits > _AMOUNT:
-        # LLVM's pattern for the instruction looks at the low 32 bits of the amount alone.
-        b = _least(builder, b, bits)
+    shift = builder.shl if operation == "<<" else builder.lshr
     if arithmetic:
         moved = builder.ashr(a, _least(builder, b, bits - 1))
+    elif bits > _AMOUNT:
+        amount = _least(builder, b, bits)
+        half = builder.lshr(amount, ir.Constant(kind, 1))
+        moved = shift(shift(a, half), builder.sub(amount, half))
     else:
-        shift = builder.shl if operation == "<<" else builder.lshr
         is_within = builder.icmp_unsigned("<", b, ir.Constant(kind, bits))
         moved = builder.select(is_within, shift(a, b), ir.Constant(kind, 0))
     own = llvm_type(element)
