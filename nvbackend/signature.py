@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nvbackend.diagnostics import user_facing
 from nvbackend.diagnostics.brief import short_repr
 from nvbackend.intrinsics.row.types import ElementType
 
@@ -81,6 +82,7 @@ class TensorMap:
         return BoundTensorMap(self, array)
 
 
+@user_facing
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoundTensorMap:
     """A tensor map over an array. On a GPU the array is one of the device's, in the simulator NumPy's."""

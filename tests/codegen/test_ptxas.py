@@ -253,7 +253,7 @@ def test_a_ptxas_that_ends_well_without_a_cubin_is_told(tmp_path: Path, script: 
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [-1, 0, 23, 256, 2**32 + 24, 2**64, 2**70, True, 32.0, "32"])
+@pytest.mark.parametrize("given", [-1, 0, 23, 256, 2**32 + 24, 2**64, 2**70, 32.0, "32"])
 def test_a_register_limit_that_ptxas_would_change_is_refused(given: object) -> None:
     """ptxas makes 24 of 2^32 + 24, and of 23, and nothing of 256."""
     with pytest.raises(DiagnosticError) as caught:
@@ -261,11 +261,18 @@ def test_a_register_limit_that_ptxas_would_change_is_refused(given: object) -> N
     assert rules_of(caught) == ["ptxas.register-limit-range"]
 
 
-@pytest.mark.parametrize("given", [3.0, True, "3", None, -1, 4, 2**70])
+@pytest.mark.parametrize("given", [3.0, "3", None, -1, 4, 2**70])
 def test_a_level_is_one_of_four_integers(given: object) -> None:
     with pytest.raises(DiagnosticError) as caught:
         assemble(CLEAN, HOPPER, opt_level=given)  # type: ignore[arg-type]
     assert rules_of(caught) == ["ptxas.opt-level"]
+
+
+@pytest.mark.parametrize("name", ["register_limit", "opt_level"])
+def test_a_truth_value_is_no_number(name: str) -> None:
+    with pytest.raises(DiagnosticError) as caught:
+        assemble(CLEAN, HOPPER, **{name: True})
+    assert rules_of(caught) == ["call.argument"]
 
 
 def test_the_default_target_of_an_old_chip_is_assembled_by_the_ptxas_that_knows_it() -> None:

@@ -80,6 +80,8 @@ def test_tests_that_are_named_are_there() -> None:
 
 
 def _read_by(place: Path) -> list[Path]:
-    """The modules of tests.support that a test file takes its cases from."""
-    names = re.findall(r"^from tests\.support\.(\w+) import", place.read_text(encoding="utf-8"), re.MULTILINE)
-    return [ROOT / "tests" / "support" / f"{name}.py" for name in names]
+    """The modules of tests.support, or the registry's programs, that a test file takes its cases from."""
+    text = place.read_text(encoding="utf-8")
+    names = re.findall(r"^from tests\.support\.(\w+) import", text, re.MULTILINE)
+    programs = (ROOT / "tests/rules/programs").glob("*.py") if "from tests.rules.registry import" in text else ()
+    return [*(ROOT / "tests" / "support" / f"{name}.py" for name in names), *sorted(programs)]

@@ -40,11 +40,12 @@ def in_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("kernel", cases.RINGS, ids=lambda one: one.__name__)
 @pytest.mark.parametrize("steps", [1, 5])
 def test_rings(kernel, steps):
-    cases.test_rings(kernel, steps)
+    assert_numpys = cases.test_rings
+    assert_numpys(kernel, steps)
 
 
 @pytest.mark.parametrize(
-    "case",
+    "assert_numpys",
     [
         cases.test_six_steps_unrolled,
         lambda: cases.test_rounds_of_stages(2),
@@ -71,8 +72,8 @@ def test_rings(kernel, steps):
     ],
     ids=_name,
 )
-def test_the_numbers_are_numpys(case):
-    case()
+def test_the_numbers_are_numpys(assert_numpys):
+    assert_numpys()
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

@@ -1,6 +1,6 @@
 """Tensor memory: which cell is which register of tcgen05.ld and .st, and which element of a tcgen05.mma.
 
-PTX ISA 9.7.16.2.3.1 (fragments), 9.7.16.10.5 (data paths), 9.7.16.10.7 (scale factors), 9.7.16.10.8 (metadata). Where
+PTX ISA 9.7.16.2.3.1 (fragments), 9.7.16.10.5 (data paths), 9.7.16.10.7 (block scaling), 9.7.16.10.8 (metadata). Where
 it has figures alone, the formulas are those of CUTLASS's tmem_frg, tmem_sf_frg and tmem_e_frg. A cell is a lane and a
 column of 32 bits, counted from an address, whose upper half is the lane.
 """

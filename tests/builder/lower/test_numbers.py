@@ -96,9 +96,8 @@ def test_a_definition_takes_numpy_threads_and_leaves_constants_alone() -> None:
 
 @pytest.mark.parametrize("given", [np.True_, True])
 def test_truth_values_are_no_integers(given) -> None:
-    with pytest.raises(nvb.DiagnosticError, match=r"kernel\.bounds") as caught:
+    with pytest.raises(nvb.DiagnosticError, match=r"call\.argument.*threads is (np\.)?True"):
         builder(threads=given)
-    assert "pass 1" not in str(caught.value)
 
 
 @pytest.mark.parametrize("number", [0.1, 65519.0, -65519.0, 2.0**-25, 3 * 2.0**-25, 1e-30, -0.0, 2049.0, math.pi])

@@ -231,9 +231,15 @@ def test_an_unknown_name_is_refused_with_the_nearest(given: str, nearest: str) -
     assert diagnostic.fix.partition("; the nearest is ")[2] == nearest
 
 
-@pytest.mark.parametrize("given", [None, 90, ["sm_90a"], {}, b"sm_90a", 9.0])
-def test_what_is_no_name_at_all_is_refused_the_same_way(given: object) -> None:
-    assert _broken(given).rule_id == "target.unknown"
+@pytest.mark.parametrize(
+    ("given", "rule"),
+    [
+        *((one, "target.unknown") for one in (None, 90, 9.0)),
+        *((one, "call.argument") for one in (["sm_90a"], {}, b"sm_90a")),
+    ],
+)
+def test_what_is_no_name_at_all_is_refused(given: object, rule: str) -> None:
+    assert _broken(given).rule_id == rule
 
 
 @pytest.mark.parametrize("given", ["8.6", 8.6, 86, (8,), (8, 6, 0), ("8", "6"), (8.0, 6), (9, False), (8, None)])

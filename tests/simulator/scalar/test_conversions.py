@@ -32,10 +32,10 @@ def limits(kind):
 @pytest.mark.parametrize("source", FLOATS)
 def test_floats_to_integers(source, mode):
     for to in INTEGERS:
-        to_integer(to, source, mode)
+        assert_to_integer(to, source, mode)
 
 
-def to_integer(to, source, mode):
+def assert_to_integer(to, source, mode):
     grid, bits = GRIDS[source], int(to[1:])
     (a,) = random_operands(f"cvt.{mode}.{to}.{source}")
     (found,) = computed(f"cvt.{mode}.{to}.{source}", a)
@@ -55,10 +55,10 @@ def to_integer(to, source, mode):
 @pytest.mark.parametrize("to", FLOATS)
 def test_integers_to_floats(to, mode):
     for source in INTEGERS:
-        from_integer(to, source, mode)
+        assert_from_integer(to, source, mode)
 
 
-def from_integer(to, source, mode):
+def assert_from_integer(to, source, mode):
     grid, bits = GRIDS[to], int(source[1:])
     (a,) = random_operands(f"cvt.{mode}.{to}.{source}")
     (found,) = computed(f"cvt.{mode}.{to}.{source}", a)

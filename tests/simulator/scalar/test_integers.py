@@ -68,10 +68,10 @@ _OF_UNSIGNED = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 def test_setp_and_set(kind):
     names = {"u": _COMPARED | _OF_UNSIGNED, "s": _COMPARED, "b": {"eq": "==", "ne": "!="}}[kind[0]]
     for (name, symbol), boolean in itertools.product(names.items(), ("", "and", "or", "xor")):
-        compare(name, boolean, kind, symbol)
+        assert_comparison(name, boolean, kind, symbol)
 
 
-def compare(name, boolean, kind, symbol):
+def assert_comparison(name, boolean, kind, symbol):
     middle = f"{name}.{boolean}" if boolean else name
     given = random_operands(f"setp.{middle}.{kind}")
     given[1][::3] = given[0][::3]
@@ -100,12 +100,12 @@ KINDS = [f"{sign}{bits}" for sign in "us" for bits in (8, 16, 32, 64)]
 @pytest.mark.parametrize("to", KINDS)
 def test_conversions_of_integers(to):
     for source in KINDS:
-        convert(to, source, sat=False)
+        assert_conversion(to, source, sat=False)
         if limits(to)[0] > limits(source)[0] or limits(to)[1] < limits(source)[1]:
-            convert(to, source, sat=True)
+            assert_conversion(to, source, sat=True)
 
 
-def convert(to, source, *, sat):
+def assert_conversion(to, source, *, sat):
     opcode = f"cvt.{'sat.' * sat}{to}.{source}"
     (a,) = random_operands(opcode)
     (found,) = computed(opcode, a)

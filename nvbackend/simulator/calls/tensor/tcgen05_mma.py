@@ -90,7 +90,7 @@ class _Operation(Pending):
         ctas = ctas_of(self.wave, self.threads, self.form.ctas)
         shape = accumulator(found.m, found.n, len(ctas), stationary=self.form.stationary, sparse=self.form.sparse)
         if shape is None or found.n < 8:
-            memory.refuse(by, f"M = {found.m} with N = {found.n} in {len(ctas)} CTAs is no shape")
+            memory.refuse(by, f"M = {found.m} with N = {found.n} in {len(ctas)} CTAs is not a shape of tcgen05.mma")
         _Multiplication(self, memory, by, found, shape, ctas).run()
 
 
