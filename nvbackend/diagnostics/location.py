@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
@@ -20,8 +20,8 @@ _LLVMLITE = "llvmlite"
 MARK_OF_ENTRANCE = "RUNS_THE_USERS_FUNCTION"
 """The global of a module of this package that runs a user's function: callers of that module do not matter."""
 
-_Call = tuple[CodeType, int, dict[str, Any]]
-"""What runs, the line that it is at, and the globals of its module."""
+_Call = tuple[FrameType, TracebackType | None]
+"""A frame, and the entry of a traceback that says where it is, None for one that runs. To ask for a line is slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,11 @@ def caller_location() -> Location | None:
 def caller_frame() -> FrameType | None:
     """The frame of the user's innermost line, for code that runs too often to collect callers."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and (is_plumbing(frame) or _is_pythons(frame.f_code.co_filename)):
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        passed = type(name) is str and _is_passed_name(name)  # not is_plumbing: a call a frame would double the time
+        if not passed and not _is_pythons(frame.f_code.co_filename):
+            break
         frame = frame.f_back
     return frame
 
@@ -63,14 +67,14 @@ def error_location(error: BaseException) -> Location | None:
     calls: list[_Call] = []
     trace = error.__traceback__
     while trace is not None:
-        calls.append((trace.tb_frame.f_code, trace.tb_lineno, trace.tb_frame.f_globals))
+        calls.append((trace.tb_frame, trace))
         trace = trace.tb_next
-    return _located(reversed(calls)) if calls and not _is_ours(calls[-1][2]) else None
+    return _located(reversed(calls)) if calls and not _is_ours(calls[-1][0].f_globals) else None
 
 
 def _calls_from(frame: FrameType | None) -> Iterator[_Call]:
     while frame is not None:
-        yield frame.f_code, frame.f_lineno, frame.f_globals
+        yield frame, None
         frame = frame.f_back
 
 
@@ -81,13 +85,15 @@ def _located(calls: Iterable[_Call]) -> Location | None:
     """
     lines: list[Location] = []
     in_users_program = False
-    for code, line, module in calls:
+    for frame, trace in calls:
+        code, module = frame.f_code, frame.f_globals
         ours, installed = _is_passed_by(module), _is_installed(code.co_filename)
         if (ours and lines and MARK_OF_ENTRANCE in module) or (installed and in_users_program):
             break
         if ours or (not lines and _is_pythons(code.co_filename)):
             continue
         in_users_program = not installed
+        line = frame.f_lineno if trace is None else trace.tb_lineno
         lines.append(Location(code.co_filename, line, code.co_name))
     return replace(lines[0], callers=tuple(lines[1:])) if lines else None
 
@@ -118,14 +124,14 @@ def is_plumbing(frame: FrameType) -> bool:
 
 def _is_passed_by(module: dict[str, Any]) -> bool:
     name = module.get("__name__")
-    return _is_ours(module) or (isinstance(name, str) and name.partition(".")[0] == _LLVMLITE)
+    return type(name) is str and _is_passed_name(name)
 
 
 def _is_ours(module: dict[str, Any]) -> bool:
     name = module.get("__name__")
-    return isinstance(name, str) and _is_our_name(name)
+    return type(name) is str and name.partition(".")[0] != _LLVMLITE and _is_passed_name(name)
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_our_name(module: str) -> bool:
-    return module in _GO_BETWEENS or module.partition(".")[0] == _PACKAGE
+def _is_passed_name(module: str) -> bool:
+    return module in _GO_BETWEENS or module.partition(".")[0] in (_PACKAGE, _LLVMLITE)

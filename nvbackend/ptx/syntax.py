@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from nvbackend.diagnostics.ascii_paths import plain_path
 from nvbackend.diagnostics.brief import short_repr
 
 
@@ -296,4 +297,4 @@ class Module:
     @property
     def files(self) -> dict[int, str]:
         """The source files by the numbers that `.loc` gives."""
-        return {item.index: item.name for item in self.items if isinstance(item, File)}
+        return {item.index: plain_path(item.name) for item in self.items if isinstance(item, File)}

@@ -174,9 +174,10 @@ class Control:
             advice = "return a value in blocks of your own, with the IRBuilder's ret"
             rules.ATTACH_BLOCK.fail(block=self._k.llvm.block.name, problem=problem, advice=advice)
         self._check_held("return_", None)
-        self._k.flush()
-        self._k.pseudo(RETURN, place=place)
-        self._k.llvm.ret_void()
+        with self._k.llvm.of_line(place):
+            self._k.flush()
+            self._k.pseudo(RETURN, place=place)
+            self._k.llvm.ret_void()
         for region in self._k.regions:
             region.left = True
         self._k.execution.leave(self._k.regions[0])

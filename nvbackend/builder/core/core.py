@@ -63,7 +63,7 @@ class Core:
         self.cluster_size = cluster_size
         self.machine = MachineFunction(name, target)
         self.machine.attributes.update(threads=threads, cluster=cluster_size)
-        self.llvm: ir.IRBuilder = LiveBuilder(self.check_live)
+        self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function)
         self.regions: list[Region] = [Region("kernel", None)]
         self.shared_counters: set[ir.Value] = set()
         """Slots of loop counters that have the same value in all threads of the CTA in each iteration."""
@@ -139,7 +139,9 @@ class Core:
         self._numbers.check(row, operands)
         of_cluster = self.execution.of_cluster
         reach = None if of_cluster is None else self.peer_ranks.reach(of_cluster, row, operands)
-        results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
+        location = caller_location()
+        with self.llvm.of_line(location):
+            results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
         registers = dict(registers_of(row, operands, results))
         known = self.execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
@@ -163,7 +165,7 @@ class Core:
                 },
                 sources=sources(row, operands),
                 reach=reach,
-                location=caller_location(),
+                location=location,
             )
         )
         return results

@@ -51,8 +51,8 @@ class AttachedBuilder(Operations):
     """The builder's calls on somebody else's function.
 
     Instructions go to the position of the llvmlite IRBuilder at each call, so blocks and branches may be its owner's.
-    Values come in through `value` and go out through `Value.ir`. `verify` checks the machine form of what was emitted
-    here, along the function's control flow.
+    They get its `debug_metadata`: lines are those of the owner's program. Values come in through `value` and go out
+    through `Value.ir`. `verify` checks the machine form of what was emitted here, along the function's control flow.
     """
 
     def __init__(

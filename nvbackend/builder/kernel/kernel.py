@@ -170,7 +170,7 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
     text = str(module)
     start = text.index("define ptx_kernel void ")
     end = text.index("\n{", start)  # a name may have a brace, and has no line break
-    header = text[start:end].rstrip()
+    header, debug, subprogram = text[start:end].rstrip().partition(" !dbg ")
     for parameter, argument in zip(kernel.signature.parameters, kernel.function.args, strict=True):
         if isinstance(parameter.type, TensorMap):
             attributes = f'ptr byval([{TENSOR_MAP_BYTES} x i8]) align {TENSOR_MAP_ALIGNMENT} "nvvm.grid_constant"'
@@ -184,7 +184,7 @@ def kernel_text(module: ir.Module, kernel: KernelBuilder) -> str:
         notes.append(f'"nvvm.maxnreg"="{kernel.max_registers}"')
     if bounds.cluster > 1:
         notes.append(f'"nvvm.cluster_dim"="{bounds.cluster},1,1"')
-    return f"{text[:start]}{header} {' '.join(notes)}\n{text[end:]}"
+    return f"{text[:start]}{header} {' '.join(notes)}{debug}{subprogram}\n{text[end:]}"
 
 
 def _parameter_type(parameter: Parameter) -> ir.Type:

@@ -7,13 +7,14 @@ what its builder recorded is all that matters to the protocols.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
 from nvbackend.builder.values.values import GLOBAL_SPACE
-from nvbackend.diagnostics import Diagnostic
+from nvbackend.diagnostics import Diagnostic, Location
 
 _PRIVATE_SPACES = (GLOBAL_SPACE, 4, 5)
 """Address spaces that are never shared memory: global, constant and local."""
@@ -65,6 +66,10 @@ class FollowingBuilder(ir.IRBuilder):  # type: ignore[misc]
     @debug_metadata.setter
     def debug_metadata(self, given: Any) -> None:
         self.owner.debug_metadata = given
+
+    def of_line(self, _place: Location | None) -> AbstractContextManager[None]:
+        """What a kernel's builder does with the user's lines: here they are the owner's, of its `debug_metadata`."""
+        return nullcontext()
 
     def _insert(self, instr: ir.Instruction) -> None:
         block = self.block

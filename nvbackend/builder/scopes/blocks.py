@@ -15,6 +15,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 from llvmlite import ir
 
 from nvbackend.builder.scopes import rules
+from nvbackend.builder.scopes.lines import Lines, vanishes
 from nvbackend.builder.scopes.python_exits import python_exit
 from nvbackend.builder.thread_tables.tables import ThreadSet
 from nvbackend.diagnostics import Diagnostic, DiagnosticError, Location, caller_location
@@ -88,19 +89,33 @@ Yielded = TypeVar("Yielded")
 
 
 class LiveBuilder(ir.IRBuilder):  # type: ignore[misc]
-    """An IRBuilder that asks `check_live` before it would add an instruction after the end of a block.
+    """An IRBuilder that gives each instruction the user's line that it comes from.
 
-    A caller may catch the diagnostic of a call after an exit; nothing of that call may be left in the block.
+    It asks `check_live` before it would add an instruction after the end of a block. A caller may catch the diagnostic
+    of a call after an exit; nothing of that call may be left in the block.
     """
 
-    def __init__(self, check_live: Callable[[], None]) -> None:
+    def __init__(self, check_live: Callable[[], None], function: ir.Function) -> None:
         super().__init__()
         self._check_live = check_live
+        self._lines = Lines(function)
+        self._line: Any = None
 
     def _insert(self, instr: ir.Instruction) -> None:
         if self.block.is_terminated and self._anchor == len(self.block.instructions):
             self._check_live()
+        if not vanishes(instr) and (line := self._line or self._lines.here()) is not None:
+            instr.metadata["dbg"] = line
         super()._insert(instr)
+
+    @contextmanager
+    def of_line(self, place: Location | None) -> Iterator[None]:
+        """Around instructions that all come from `place`, where it is known."""
+        self._line = None if place is None else self._lines.at(place.file, place.line)
+        try:
+            yield
+        finally:
+            self._line = None
 
 
 class PendingBlocks:

@@ -1,0 +1,96 @@
+"""The lines of the user's Python as LLVM's debug metadata, which become `.file` and `.loc` of the PTX."""
+
+from __future__ import annotations
+
+from types import CodeType
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.diagnostics.ascii_paths import ascii_path
+from nvbackend.diagnostics.location import caller_frame
+
+_KIND = "DebugDirectivesOnly"
+"""Of which LLVM makes `.loc` alone. With LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
+_FLAG = "Debug Info Version"
+_VERSION = 3
+
+
+_PARTS = (ir.AllocaInstr, ir.ExtractValue)
+_OF_SLOTS = (ir.LoadInstr, ir.StoreInstr)
+
+
+def vanishes(instr: ir.Instruction) -> bool:
+    """Whether LLVM's first passes take it away: it is of a stack slot, or takes a result apart. It needs no line."""
+    return isinstance(instr, _PARTS) or (
+        isinstance(instr, _OF_SLOTS) and isinstance(instr.operands[-1], ir.AllocaInstr)
+    )
+
+
+class Lines:
+    """Debug locations in one function: the user's innermost line of each instruction, one node for each line.
+
+    A helper of the user's own counts as that line; who called it is not in the PTX, where LLVM 22.1 prints no
+    `inlined_at`. The first line makes the function's subprogram, so a function without any has no metadata.
+    """
+
+    def __init__(self, function: ir.Function) -> None:
+        self._function = function
+        self._subprogram: Any = None
+        self._scopes: dict[str, Any] = {}
+        self._lines: dict[tuple[str, int], Any] = {}
+        self._steps: dict[tuple[int, int], tuple[CodeType, Any]] = {}
+
+    def here(self) -> Any:
+        """The location of the user's line that runs, None where there is none."""
+        frame = caller_frame()
+        if frame is None:
+            return None
+        code = frame.f_code
+        step = id(code), frame.f_lasti  # to ask a frame for its line is slow
+        known = self._steps.get(step)
+        if known is None:
+            known = self._steps[step] = code, self.at(code.co_filename, frame.f_lineno or 0)
+        return known[1]
+
+    def at(self, file: str, line: int) -> Any:
+        """The location of a line."""
+        found = self._lines.get((file, line))
+        if found is None:
+            scope = self._scopes.get(file) or self._scope(file)
+            found = self._node("DILocation", line=line, column=0, scope=scope)
+            self._lines[file, line] = found
+        return found
+
+    def _scope(self, file: str) -> Any:
+        """The function, as far as it is written in `file`."""
+        node = self._node("DIFile", filename=ascii_path(file), directory="")
+        if self._subprogram is None:
+            scope = self._subprogram = self._begin(node)
+        else:
+            scope = self._node("DILexicalBlockFile", scope=self._subprogram, file=node, discriminator=0)
+        self._scopes[file] = scope
+        return scope
+
+    def _begin(self, file: Any) -> Any:
+        """Make the function one with debug information, written in `file`."""
+        module = self._function.module
+        unit = self._node(
+            "DICompileUnit", distinct=True, language=_bare("DW_LANG_Python"), file=file, emissionKind=_bare(_KIND)
+        )
+        module.add_named_metadata("llvm.dbg.cu", unit)
+        warning, version = (ir.Constant(ir.IntType(32), number) for number in (2, _VERSION))
+        module.add_named_metadata("llvm.module.flags", [warning, _FLAG, version])
+        definition = _bare("DISPFlagDefinition")
+        subprogram = self._node(
+            "DISubprogram", distinct=True, name=self._function.name, file=file, unit=unit, spFlags=definition
+        )
+        self._function.set_metadata("dbg", subprogram)
+        return subprogram
+
+    def _node(self, kind: str, *, distinct: bool = False, **operands: Any) -> Any:
+        return self._function.module.add_debug_info(kind, operands, is_distinct=distinct)
+
+
+def _bare(word: str) -> Any:
+    return ir.DIToken(word)
