@@ -18,10 +18,9 @@ from nvbackend.codegen.toolchain import find_disassembler
 from nvbackend.diagnostics.ascii_paths import ascii_path, plain_path
 from nvbackend.ptx.syntax import Block, Instruction, Loc
 from samples import ada_gemm, ampere_gemm, blackwell_gemm, consumer_blackwell_gemm, hopper_gemm, turing_gemm
+from tests.support.lines import without_lines
 
 SAMPLES = (turing_gemm, ampere_gemm, ada_gemm, hopper_gemm, blackwell_gemm, consumer_blackwell_gemm)
-_DBG = re.compile(r",? !dbg !\d+")
-_METADATA = re.compile(r"^!(?:llvm\.|\d+ = (?:distinct )?!DI).*\n?", re.MULTILINE)
 _OF_LINES = re.compile(r"\s*(?:\.loc|\.file|\.section|\$L__(?:func|tmp)|$)")
 
 
@@ -247,7 +246,7 @@ def test_an_owner_without_lines_is_left_alone(subprogram):
 def test_lines_leave_the_code_of_samples_as_it_is(sample):
     """As if there were none: the same PTX but for lines, the same SASS, and no line of the user's is lost."""
     finished = sample.gemm.build()
-    plain = compile_ir(_METADATA.sub("", _DBG.sub("", finished.ir)), finished.target).ptx
+    plain = compile_ir(without_lines(finished.ir), finished.target).ptx
     compiled = finished.compile(cache=nvb.Cache.disabled())
     assert ".loc" not in plain and "debug" not in plain
     assert f".target {finished.target.name}\n" in compiled.ptx  # `debug` there would make ptxas spill

@@ -9,6 +9,7 @@ from nvbackend.builder.kernel.kernel import KernelBuilder
 from nvbackend.layout import Layout, gmma_atom, tile_to_shape
 from nvbackend.signature import Im2col, Parameter
 from nvbackend.tiled import make_tiled_copy, make_tma_copy, tma_partition, universal_copy
+from tests.support.lines import without_lines
 from tests.support.said import said
 
 GLOBAL = {Major.K: Layout((256, 128), (128, 1)), Major.MN: Layout((256, 128), (1, 256))}
@@ -38,7 +39,7 @@ class Scene:
             self.k.mbarrier.arrive(self.full, expect_tx=self.copy.bytes)
             load()
         self.k.mbarrier.wait(self.full, 0)
-        return self.k.finish().ir
+        return without_lines(self.k.finish().ir)
 
 
 def loads(text):

@@ -41,7 +41,7 @@ def k():
 
 
 def words(ptx):
-    return re.findall(r"tcgen05\.\S+", ptx)
+    return re.findall(r"\btcgen05\.\S+", ptx)
 
 
 @pytest.mark.parametrize("group", [1, 2])

@@ -44,7 +44,7 @@ class Scene:
 
 
 def names(ptx):
-    return re.findall(r"wmma\.\S+", ptx)
+    return re.findall(r"\bwmma\.\S+", ptx)
 
 
 def test_load_multiply_store():
