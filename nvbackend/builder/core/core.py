@@ -36,7 +36,7 @@ from nvbackend.intrinsics.row.row import Effect, Role, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
 from nvbackend.isel.machine.facts import THREADS
-from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Touch
+from nvbackend.isel.machine.function import MachineBlock, MachineFunction, MachineInstr, MemoryTouch, Reach, Touch
 from nvbackend.isel.machine.pseudo import RETURN
 from nvbackend.isel.protocols.convergence.convergence import needed_of
 from nvbackend.isel.select.rows import check_row
@@ -137,10 +137,8 @@ class Core:
             self.check_scope(value)
         self.peers.check(row, operands, in_cluster=self.in_cluster)
         self._numbers.check(row, operands)
-        of_cluster = self.execution.of_cluster
-        reach = None if of_cluster is None else self.peer_ranks.reach(of_cluster, row, operands)
-        location = caller_location()
-        with self.llvm.of_line(location):
+        reach = self._reach(row, operands)
+        with self.llvm.of_line(location := caller_location()):
             results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
         registers = dict(registers_of(row, operands, results))
         known = self.execution.facts(row, operands)
@@ -169,6 +167,11 @@ class Core:
             )
         )
         return results
+
+    def _reach(self, row: Row, operands: Operands) -> Reach | None:
+        """Whose mbarriers it reaches, where the CTAs of the cluster are known."""
+        of_cluster = self.execution.of_cluster
+        return None if of_cluster is None else self.peer_ranks.reach(of_cluster, row, operands)
 
     def _peer_facts(self, destination: object) -> dict[str, int]:
         """Which CTA of the cluster an instruction writes to."""
