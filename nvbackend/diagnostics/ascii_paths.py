@@ -1,4 +1,4 @@
-"""Names of source files where only plain ASCII may stand, as in the `.file` of a PTX text."""
+"""Names of source files in plain ASCII, as the `.file` of a PTX text needs them."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Lines:
         self._steps: dict[tuple[int, int], tuple[CodeType, Any]] = {}
 
     def here(self) -> Any:
-        """The location of the user's line that runs, None where there is none."""
+        """The location of the user's line that runs; None if only this package runs."""
         frame = caller_frame()
         if frame is None:
             return None
