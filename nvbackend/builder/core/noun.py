@@ -99,11 +99,8 @@ def missing(owner: object, name: str, place: str, nouns: Mapping[str, Noun]) -> 
         for written in (f"{noun}_{call}", f"{noun}_{call}s")
     }
     alone = [f"k.{noun}.{name}" for noun, found in nouns.items() if name in _public(found)]
-    near = (
-        [_OF_CUDA[name]]
-        if name in _OF_CUDA
-        else alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
-    )
+    exact = {**of_nouns, **_OF_CUDA}.get(name)
+    near = [exact] if exact else alone or _nearest(name, {**of_nouns, **own, **{noun: f"k.{noun}" for noun in nouns}})
     advice = f"use {' or '.join(near[:_MOST])}" if near else f"use a call that {place} has: {', '.join(own.values())}"
     return MissingAttribute([UNKNOWN.diagnose(call=f"{place}.{name}", advice=advice)])
 

@@ -32,6 +32,8 @@ def k() -> nvb.KernelBuilder:
         ("", "mbarier", "k.mbarrier"),
         ("", "selct", "k.select"),
         ("", "syncthreads", "k.barrier.sync"),
+        ("", "mbarrier_arrive", "k.mbarrier.arrive"),
+        ("", "mbarrier_init", "k.mbarrier.init"),
         ("", "syncwarp", "k.warp.sync"),
         ("", "threadfence", "k.fence.thread"),
         ("", "shfl_sync", "k.warp.shuffle"),
