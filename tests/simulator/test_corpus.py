@@ -140,6 +140,17 @@ def test_a_gemm_of_triton_with_wgmma_and_tma(seed):
     assert np.array_equal(c, cases.product(a, b))
 
 
+def test_a_gemm_of_triton_with_cp_async_and_wgmma():
+    """It has no proxy fence between the two, as all that Triton makes of this kind, and is right on a GPU."""
+    text = (FOREIGN / "triton_gemm_cp_async.ptx").read_text(encoding="utf-8")
+    (m, n, k), random = (96, 96, 80), np.random.default_rng(2)
+    a, b = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    c = np.zeros((m, n), np.float16)
+    given = [a, b, c, m, n, k, k, n, n, 0, 0]
+    Simulator().load(text).launch("matmul", grid=(2, 2), block=(128,), shared=24576, args=given)
+    assert np.array_equal(c, cases.product(a, b.T))
+
+
 def test_functions_by_address_and_one_that_calls_itself():
     module = Simulator().load((FOREIGN / "nvrtc_function_pointers.ptx").read_text(encoding="utf-8"))
     for index, expected in enumerate((2 * 5, 5 + 1 + 5)):

@@ -193,6 +193,17 @@ def test_without_one_line_its_rule_names_both_lines(name):
             assert int(other) != found.location.line
 
 
+def test_a_loop_of_cas_begins_with_an_ordinary_read():
+    """The read may be old: then atom.cas fails, and the loop goes on with what it has read."""
+    body = """ld.global.u32 %r3, [%rd0];
+L: mov.u32 %r4, %r3; max.u32 %r5, %r4, %r0;
+atom.global.cas.b32 %r3, [%rd0], %r4, %r5; setp.ne.u32 %p1, %r3, %r4; @%p1 bra L;"""
+    for seed in range(3):
+        out, source = np.zeros(512, np.uint32), np.arange(512, dtype=np.uint32)
+        run(body, out, source, threads=64, seed=seed)
+        assert out[0] == 63
+
+
 def test_an_ordinary_store_to_an_mbarrier():
     with pytest.raises(DiagnosticError) as caught:
         launch("@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;\nst.shared.u16 [%r2+6], %h1;", 0)
