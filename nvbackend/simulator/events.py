@@ -1,4 +1,4 @@
-"""What the machine tells those who watch a run: accesses, synchronisation, operations in flight.
+"""The events of a run, for observers: accesses, synchronisation, operations in flight.
 
 A thread is an integer: its place among the threads of the wave (`machine.wave.Wave`), where each CTA begins at a whole
 warp. `Site` is the instruction in the PTX, `By` who does something and where, `Pending` an operation in flight.

@@ -179,7 +179,7 @@ class SimulatedModule:
 
 
 def _run(scheduler: Scheduler, failures: Failures) -> None:
-    """Run a wave to its end. A read of what nothing wrote is told last: a mistake of order may say why it was."""
+    """Run a wave to its end. A read of unwritten memory is reported last: a mistake of order may explain it."""
     try:
         with np.errstate(all="ignore"):
             scheduler.run()

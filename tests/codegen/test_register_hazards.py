@@ -104,7 +104,7 @@ def test_code_that_cannot_be_followed(lines: tuple[str, ...]) -> None:
 
 
 def old_ptxas() -> list[Tool]:
-    """The programs of CUDA 12 that are installed."""
+    """The programs in the installed packages of CUDA 12."""
     places = [directory / "ptxas" for directory in wheel_directories() if directory.parent.name == "cuda_nvcc"]
     return [Tool.at(place) for place in places if place.exists()]
 
@@ -113,7 +113,7 @@ def old_ptxas() -> list[Tool]:
 def test_a_ptxas_of_cuda_12_is_taken_where_its_code_is_right(kernel: object) -> None:
     tools = old_ptxas()
     if not tools:
-        pytest.skip("no ptxas of CUDA 12 is installed")
+        pytest.skip("no package with the ptxas of CUDA 12 is installed")
     target = Target.parse("sm_90a", (8, 8))
     for tool in tools:
         compiled = kernel.compile(target=target, tool=tool)  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ def life_ranges(sass: str) -> list[tuple[str, set[int]]]:
 def test_what_is_written_is_what_nvdisasm_says(name: str, tmp_path: Path) -> None:
     tool = find_disassembler()
     if not tool.path.name.startswith("nvdisasm"):
-        pytest.skip("cuobjdump prints no life ranges")
+        pytest.skip(f"no nvdisasm: {tool.path.name}, the disassembler here, prints no life ranges")
     if name == "attention":
         kernel = attention.the_next_scores_while_the_last_weights_multiply
     else:

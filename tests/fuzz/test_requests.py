@@ -116,7 +116,7 @@ class Fuzz(Attempts):
             self.attempt(blocks.pop().__exit__, None, None, None)
         finished = self.attempt(k.finish)
         if finished is not None:
-            # LLVM would end this process on what it can not select, so nothing of the kind may come out of a builder.
+            # LLVM would end this process on what it cannot select, so nothing of the kind may come out of a builder.
             compiled = self.attempt(finished.compile, assemble=False)
             self.compiled += compiled is not None
 

@@ -19,7 +19,7 @@ class Mutation(KernelBuilder):
     A call of `k` is overridden by its name, one of a noun by both: `def elect` makes the mistake in `k.elect`,
     `def tma_load` in `k.tma.load`, whoever calls it; `self.right.elect` and `self.right.tma.load` are without it.
     `found_by` are the rules that may find it, one of them in each kernel that has what is changed; `unseen` are the
-    kernels where it can not be seen before the kernel runs, `because` says why; `pending` those where the analysis is
+    kernels where it cannot be seen before the kernel runs, `because` says why; `pending` those where the analysis is
     still to come. A call that is changed says so with `self.change()`.
     """
 

@@ -36,7 +36,7 @@ class Example:
     """The two programs of a rule.
 
     `target` and `bounds` are those of `nvb.kernel` where the function builds a kernel, None and nothing where it is a
-    program of the host; `also` are rules that the breaking program can not help breaking as well; `located` is False
+    program of the host; `also` are rules that the breaking program cannot help breaking as well; `located` is False
     where there is no line of Python to point at (a message of ptxas, a launch that the driver refuses).
     """
 

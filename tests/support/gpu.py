@@ -32,7 +32,7 @@ def first_gpu() -> tuple[tuple[int, int] | None, str]:
 
 
 def why_not(capability: tuple[int, int]) -> str:
-    """Why a test that needs at least `capability` can not run here; empty where it can."""
+    """Why a test that needs at least `capability` cannot run here; empty where it can."""
     found, reason = first_gpu()
     if found is None:
         return reason

@@ -40,13 +40,13 @@ _QUOTED = re.compile(r"'[^']*'")
 
 @functools.cache
 def ptxas(target_name: str) -> str:
-    """The ptxas that knows this chip: the newest wheel's, or the one on PATH, or 12.9; skips where that is missing."""
+    """The ptxas that knows this chip: of old chips 12.9 from its package, else the newest; skips without 12.9."""
     if Target.parse(target_name).number not in OLD_CHIPS:
         return str(find_ptxas().path)
     for folder in wheel_directories():
         if (folder / "ptxas").is_file() and Tool.at(folder / "ptxas").version[:2] == OLD_RELEASE:
             return str(folder / "ptxas")
-    pytest.skip(f"no ptxas 12.9, which alone knows {target_name}")
+    pytest.skip(f"no package with ptxas 12.9 is installed; newer ones do not know {target_name}")
 
 
 def witnessed() -> list[Target]:

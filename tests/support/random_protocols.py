@@ -66,7 +66,7 @@ class Kernel:
             with self.k.range(self._one_of(2, 4, self.a.to(i32))):
                 self._block(depth + 1)
         else:
-            with suppress(nvb.DiagnosticError):  # what a thread alone can not do is left out
+            with suppress(nvb.DiagnosticError):  # what a thread alone cannot do is left out
                 self.random.choice(_STATEMENTS)(self)
 
     def _one_of(self, *given: Any) -> Any:

@@ -29,7 +29,7 @@ Case = tuple[Row, str, PtxVersion]
 
 
 def spelling_faults(rows: Iterable[Row]) -> list[str]:
-    """Rows that LLVM can not compile for their lowest or newest target, or whose PTX does not hold their spelling."""
+    """Rows that LLVM cannot compile for their lowest or newest target, or whose PTX does not hold their spelling."""
     cases = [(row, target) for row in rows for target in (lowest_target(row), newest_target(row))]
     faults = []
     for (row, target), compiled in zip(cases, compile_rows(cases), strict=True):

@@ -2,7 +2,7 @@
 
 A kernel reads every operand of its row from global memory, executes the instruction, and writes every output back, each
 in the order of the row at SLOT_BYTES from the one before, so nothing can be folded or dropped. LLVM ends its process
-where it can not select; the batch goes on after that row.
+where it cannot select; the batch goes on after that row.
 """
 
 from __future__ import annotations

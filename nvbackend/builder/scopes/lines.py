@@ -11,7 +11,7 @@ from nvbackend.diagnostics.ascii_paths import ascii_path
 from nvbackend.diagnostics.location import caller_frame
 
 _KIND = "DebugDirectivesOnly"
-"""Of which LLVM makes `.loc` alone. With LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
+"""LLVM prints only `.loc` for it. For LineTablesOnly it writes `.target ..., debug`, and ptxas spills."""
 _FLAG = "Debug Info Version"
 _VERSION = 3
 
@@ -21,7 +21,7 @@ _OF_SLOTS = (ir.LoadInstr, ir.StoreInstr)
 
 
 def vanishes(instr: ir.Instruction) -> bool:
-    """Whether LLVM's first passes take it away: it is of a stack slot, or takes a result apart. It needs no line."""
+    """Whether LLVM's first passes remove it: it uses a stack slot, or takes a result apart. It needs no line."""
     return isinstance(instr, _PARTS) or (
         isinstance(instr, _OF_SLOTS) and isinstance(instr.operands[-1], ir.AllocaInstr)
     )
@@ -30,8 +30,8 @@ def vanishes(instr: ir.Instruction) -> bool:
 class Lines:
     """Debug locations in one function: the user's innermost line of each instruction, one node for each line.
 
-    A helper of the user's own counts as that line; who called it is not in the PTX, where LLVM 22.1 prints no
-    `inlined_at`. The first line makes the function's subprogram, so a function without any has no metadata.
+    In a helper of the user's own it is the helper's line; its caller is not in the PTX, since LLVM 22.1 does not print
+    `inlined_at`. The first line makes the function's subprogram, so a function without lines has no metadata.
     """
 
     def __init__(self, function: ir.Function) -> None:
@@ -42,7 +42,7 @@ class Lines:
         self._steps: dict[tuple[int, int], tuple[CodeType, Any]] = {}
 
     def here(self) -> Any:
-        """The location of the user's line that runs; None if only this package runs."""
+        """The location of the line of the user's code that is running; None if only this package is."""
         frame = caller_frame()
         if frame is None:
             return None

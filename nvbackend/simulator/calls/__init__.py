@@ -6,9 +6,9 @@ starts something that goes on by itself. A module has
     def compile(instruction: Instruction, place: Compiling) -> Step
 
 and a line in `families`, which says for which opcodes. It is called once for each instruction when a kernel is loaded.
-It looks at the opcode and operands, says what it does not know by `place.unknown(...)` (a Diagnostic with the line),
-and returns a closure `step(wave, lanes)`. A step runs for all of `lanes` at once: any number of threads, of any number
-of warps and CTAs of the wave, in ascending order; arrays have one element for each of them.
+It reads the opcode and the operands, rejects what it does not know by `place.unknown(...)` (a Diagnostic with the
+line), and returns a closure `step(wave, lanes)`. A step runs for all of `lanes` at once: any number of threads, of any
+number of warps and CTAs of the wave, in ascending order; arrays have one element for each of them.
 
 - **Operands.** `place.read(operand, type)` gives a `Reader`: `reader(wave, lanes)` is an array of raw bits, uint32 for
   b32 and so on. Registers, immediates, special registers and addresses of variables read alike. `place.write(operand,
@@ -27,5 +27,6 @@ of warps and CTAs of the wave, in ascending order; arrays have one element for e
   has come to the same instruction meanwhile: so `*.sync` gathers its lanes (`wave.missing(lanes, members)`).
 - **Asynchrony.** `wave.start(pending)` puts a `Pending` in flight. The scheduler completes it.
 - **State.** `wave.part(Barriers)` is the one `Barriers(wave)` of this wave, made at its first use.
-- **Events.** Memory tells of its accesses itself; synchronisation is told to `wave.observers` (`events.Observer`).
+- **Events.** `wave.observers` (`events.Observer`) hear of every access from the memory itself. A step that
+  synchronises threads calls them.
 """

@@ -19,7 +19,7 @@ class BarrierBytes(Watching):
         self._wave = wave
 
     def access(self, access: Access) -> None:
-        """Instructions on mbarriers are no accesses, so any access to one is a mistake."""
+        """Instructions on mbarriers do not count as accesses, so any access to an mbarrier is a mistake."""
         if access.space != "shared" or access.owners is None or not len(access.addresses):
             return
         barriers = self._wave.part(Mbarriers)

@@ -192,7 +192,7 @@ def problem_of(tensor_map: TensorMap) -> str:
         (tensor_map.address % 16 != 0, f"its address {tensor_map.address:#x} is not a multiple of 16"),
         (any(stride % 16 for stride in tensor_map.strides), f"strides {tensor_map.strides} are not multiples of 16"),
         (tensor_map.interleave == 0 and row % 16 != 0, f"a row of its box takes {row} bytes, not a multiple of 16"),
-        (not has_swizzle(tensor_map.swizzle, tensor_map.atomicity), f"there is no {pattern}"),
+        (not has_swizzle(tensor_map.swizzle, tensor_map.atomicity), f"{pattern} does not exist"),
         (
             0 < tensor_map.swizzle < tensor_map.box[0] // kind.count * kind.shared_pitch and tensor_map.interleave == 0,
             f"a row of its box is wider than its swizzle of {tensor_map.swizzle} bytes",

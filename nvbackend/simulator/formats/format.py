@@ -89,7 +89,7 @@ class Format:
 
     @cached_property
     def last(self) -> int:
-        """The last code that is no NaN."""
+        """The last code that is not a NaN."""
         return self.largest if self.infinity is None else self.infinity
 
     def encode(

@@ -190,7 +190,7 @@ def _shared(wave: Wave, address: int, dtype: Any) -> Bits:
 
 
 def _float_bits(value: Float, type: str) -> int:
-    """The bits of a constant as a value of `type`: one that is written in decimal has 64 bits and is rounded."""
+    """The bits of a constant as a value of `type`: a decimal one has 64 bits and is rounded."""
     width = bits(type)
     if value.width == width:
         return value.bits

@@ -117,7 +117,7 @@ class Wave:
     def read(self, by: By, space: str, addresses: Addresses, size: int) -> NDArray[np.uint8]:
         """The bytes at each address: shape (..., size) for addresses of shape (...).
 
-        A size that is no power of two is read byte by byte, for which `by.threads` is one thread.
+        A size that is not a power of two is read byte by byte; then `by.threads` is one thread.
         """
         if size & size - 1:
             each: Addresses = addresses[..., None] + np.arange(size).astype(np.uint64)

@@ -35,7 +35,7 @@ class Failures:
         BOUNDS.fail(at=by.site.location, does=does, problem=misfit.problem, **values)
 
     def unwritten(self, by: By, space: str, addresses: Addresses, size: int, wrong: NDArray[np.bool_]) -> None:
-        """A read of what nothing wrote: it gets zeros, and is told when the run ends, if nothing says why."""
+        """A read of unwritten memory: it gives zeros. The run's end reports it unless another mistake explains it."""
         if self.held is None:
             self.held = UNWRITTEN.diagnose(at=by.site.location, **self._values(by, space, addresses, size, wrong))
 

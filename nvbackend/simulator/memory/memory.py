@@ -1,4 +1,4 @@
-"""The memory that a wave sees: loads and stores of every space, checked, and told to those who watch.
+"""The memory that a wave sees: loads and stores of every space, checked, and reported to observers.
 
 A load is of words: (n,) unsigned integers for 1 to 8 bytes, (n, k) uint64 beyond. See PTX ISA 5.1 (State Spaces).
 """

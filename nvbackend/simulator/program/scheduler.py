@@ -248,7 +248,7 @@ class Scheduler:
             observer.completed(operation)
 
     def _stuck(self, spinning: list[tuple[int, Threads, str]]) -> NoReturn:
-        """Raise simulator.deadlock: who waits for what."""
+        """Raise simulator.deadlock, with what each thread waits for."""
         waits = [(one.place - 1, one.waiting.lanes.threads, one.waiting.reason()) for one in self._waiters]
         waits += [(place, lanes.threads, waiting.reason()) for place, (lanes, waiting, _) in self._gathering.items()]
         texts, sites = [], []

@@ -43,7 +43,7 @@ def _leading_zeros(spelling: Spelling) -> Pure:
 
 
 def _find(spelling: Spelling) -> Pure:
-    """bfind: the highest bit that is no sign, or how far it is from the top."""
+    """bfind: the highest bit that differs from the sign, or its distance from the top."""
     from_top = spelling.has("shiftamt")
     kind = spelling.must(*_WORDS)
     bits = INTEGERS[kind]

@@ -101,7 +101,7 @@ def _root(kind: str, rounding: str) -> Function:
 
 
 def quotient(kind: str, rounding: str) -> Function:
-    """a / b on bits, rounded once. A quotient of two f32 is no f32, nor in the middle of two, if its float64 is not."""
+    """a / b on bits, rounded once. A quotient of two f32 is an f32, or halfway between two, only if its float64 is."""
     if kind == "f64":
         return lambda a, b: canonical(
             directed(np.divide, EXACT["div"], rounding, a.view(np.float64), b.view(np.float64))

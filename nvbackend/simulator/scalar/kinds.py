@@ -11,7 +11,7 @@ from nvbackend.simulator.formats import FORMATS
 from nvbackend.simulator.scalar.pure import UNSIGNED, Bits, Call
 
 NAN: dict[int, Any] = {16: np.uint16(0x7FFF), 32: np.uint32(0x7FFFFFFF), 64: np.uint64(0x7FF8000000000000)}
-"""What a result that is no number has for bits."""
+"""The bits of a result that is not a number."""
 _EXPONENT = {name: FORMATS[name].dtype.type(FORMATS[name].infinity) for name in ("f16", "bf16", "f32", "f64")}
 _SIGN = {name: FORMATS[name].dtype.type(FORMATS[name].sign) for name in _EXPONENT}
 _ONE = {name: FORMATS[name].dtype.type(FORMATS[name].bias << FORMATS[name].mantissa) for name in _EXPONENT}

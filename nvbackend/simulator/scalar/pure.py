@@ -24,7 +24,7 @@ class Pure:
     register is extended by its type's sign. The last `optional` operands may be missing, as the third of min.
 
     `call` takes an array for each operand, all of one shape and contiguous, and makes new ones. Floats draw NumPy's
-    warnings: whoever calls it does so under `np.errstate(all="ignore")`, entered once.
+    warnings: the caller does so under `np.errstate(all="ignore")`, entered once.
     """
 
     results: tuple[str, ...]

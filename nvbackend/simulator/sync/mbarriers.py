@@ -117,7 +117,7 @@ class Mbarriers:
                 self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
 
     def must_exist(self, by: By, places: Places) -> None:
-        """Each place has an mbarrier, which an operation will be told to. Raises mbarrier.uninitialised."""
+        """Each place has an mbarrier, on which an operation will complete. Raises mbarrier.uninitialised."""
         for place, here in _groups(places):
             self._at(by, int(here[0]), place)
 

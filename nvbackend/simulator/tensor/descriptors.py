@@ -75,7 +75,7 @@ class SharedMatrix:
         return found
 
     def _swizzled(self, address: Array) -> Array:
-        """The pattern repeats from a multiple of its size on, or `base` * 128 bytes behind one."""
+        """The pattern repeats from a multiple of its size on, or `base` * 128 bytes after one."""
         period, place = (3, 5) if self.wide_atom else (self._wide - 1, 4)
         found: Array = address ^ ((((address >> 7) - self.base) & period) << place)
         return found
@@ -91,7 +91,7 @@ def codes_of(data: Array, bits: int) -> Array:
 
 
 def in_bytes(data: Array, bits: int) -> Array:
-    """Pieces of 16 bytes with 16 elements of 8 bits; of 6 or 4 bits packed, with padding behind them, they get the low
+    """Pieces of 16 bytes with 16 elements of 8 bits; of 6 or 4 bits packed, with padding after them, they get the low
     bits of a byte each."""
     if bits == 8:
         return data

@@ -57,7 +57,7 @@ class Numbers:
     """A matrix of float64 values with the exponents that they are aligned by, of 16 bits.
 
     `narrow`: a product of two of them fits float32, in range and in precision. `present` says which elements of a
-    sparse matrix are there: the others are no factors of anything, not even of infinity.
+    sparse matrix are there: nothing is multiplied by the others, not even infinity.
     """
 
     values: Array

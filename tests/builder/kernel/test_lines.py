@@ -128,8 +128,8 @@ def made(k, out: nvb.Pointer[u32]):
     out[0] = 1
 """
 ODD = (
-    "<ipython-input-3-abc>",
-    "/tmp/ipykernel_1/2.py",
+    "<input-3-abc>",
+    "/a folder/cell 1/2.py",
     "<string>",
     "",
     'a"b.py',

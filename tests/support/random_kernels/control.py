@@ -110,7 +110,7 @@ def barrier(w: Writer) -> None:
 
 
 def torn(w: Writer) -> None:
-    """A block that an exception leaves; the kernel can not be finished any more."""
+    """A block that an exception leaves; the kernel cannot be finished any more."""
     block = w.call(w.k.if_, w.value(pred))
     if block is None or not hasattr(block, "__enter__"):
         return

@@ -189,7 +189,7 @@ class Writer:
         return self.value(element)
 
     def number(self, element: ElementType = s32) -> Any:
-        """A number that `element` can have, or now and then one that it can not."""
+        """A number that `element` can have, or now and then one that it cannot."""
         if self.odd():
             return self.rng.choice(HOSTILE_NUMBERS)
         if element is pred:

@@ -1,4 +1,4 @@
-"""st.async, red.async and st.bulk: stores that are done later, told to an mbarrier; and zeros. PTX ISA 9.7.9.12-14."""
+"""st.async, red.async and st.bulk: stores that complete later, on an mbarrier; and zeros. PTX ISA 9.7.9.12-14."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VECTORS = {"v2": 2, "v4": 4}
 class Sending(Engine):
     """The values of some threads on their way to the shared memory of a CTA of the cluster.
 
-    The mbarrier of each thread's value is in the same CTA. It is told when the value is there.
+    The mbarrier of each thread's value is in the same CTA. The store completes on it once the value is in memory.
     """
 
     target: Side

@@ -39,7 +39,7 @@ class Copy(Pending):
         data = np.zeros((len(self.source), self.size), np.uint8)
         for count in np.unique(self.read[self.read > 0]).tolist():
             here = np.flatnonzero(self.read == count)
-            # A count that is no power of two is read byte by byte, for one thread at a time.
+            # A count that is not a power of two is read byte by byte, one thread at a time.
             for part in here[:, None] if count & count - 1 else [here]:
                 data[part, :count] = self.wave.read(self._by(part), self.source_space, self.source[part], count)
         self.wave.write(self._by(np.arange(len(self.source))), self.target_space, self.target, data)
@@ -61,7 +61,7 @@ class Arrival(Pending):
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """The step of any cp.async instruction that is no bulk copy."""
+    """The step of any cp.async instruction other than a bulk copy."""
     parts = instruction.parts
     if parts[2] == "commit_group":
         return groups.commit(CpAsyncGroups)

@@ -78,7 +78,7 @@ class Engine(Pending):
 class Load(Engine):
     """Into the shared memory of one CTA or several: `data` gives the bytes of all pieces when it completes.
 
-    `targets` are the addresses of the pieces and of the mbarrier in each CTA; `bytes` is what each mbarrier is told.
+    `targets` are the addresses of the pieces and of the mbarrier in each CTA; each mbarrier counts `bytes` bytes.
     """
 
     source: Side | None

@@ -52,7 +52,14 @@ CASES = {
     ),
 }
 WIDTH = operator.attrgetter("bytes")
-LAYOUTS = [(major, swizzle) for major in Major for swizzle in SwizzleMode]
+LAYOUTS = [
+    (name, major, swizzle)
+    for name in CASES
+    for major in Major
+    for swizzle in SwizzleMode
+    # A permutation by eights would cut the swizzled rows of an MN-major tile, which are longer.
+    if name != "N in another order" or major is Major.K or swizzle is SwizzleMode.NONE
+]
 
 
 def read(k: KernelBuilder, word, thread: int, major: Major, shape: tuple[int, int], image: np.ndarray) -> np.ndarray:
@@ -64,12 +71,9 @@ def read(k: KernelBuilder, word, thread: int, major: Major, shape: tuple[int, in
     )
 
 
-@pytest.mark.parametrize(("major", "swizzle"), LAYOUTS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "major", "swizzle"), LAYOUTS)
 def test_each_instruction_reads_its_rows_and_columns(name, major, swizzle):
     how, rows_of, columns_of = CASES[name]
-    if name == "N in another order" and major is Major.MN and swizzle is not SwizzleMode.NONE:
-        pytest.skip("eight rows of an MN-major atom are a part of a swizzled row")
     k = KernelBuilder("tiled", "sm_90a", threads=128 * int(np.prod(how.get("warpgroups", (1, 1)))))
     mma = k.tiled_mma(REQUEST, **how)
     one = k.thread_id() // 128
