@@ -22,8 +22,13 @@ OUTSIDE_OF_THE_REST = frozenset({"numpy", "llvmlite", "numba", "cuda", "nvidia",
 HEAVY = frozenset({"numba", "cuda", "ml_dtypes"})
 """Never imported at the top level of a module; of the others see below."""
 USERS = {
-    "llvmlite": ("nvbackend.builder", "nvbackend.codegen"),
-    "numpy": ("nvbackend.builder.thread_tables", "nvbackend.builder.value_tracking", "nvbackend.simulator"),
+    "llvmlite": ("nvbackend.builder", "nvbackend.codegen", "nvbackend.dry_run"),
+    "numpy": (
+        "nvbackend.builder.thread_tables",
+        "nvbackend.builder.value_tracking",
+        "nvbackend.dry_run",
+        "nvbackend.simulator",
+    ),
 }
 """The modules that import a heavy package at their top level, which themselves are imported on use."""
 

@@ -1,0 +1,114 @@
+"""What the machine of a dry run and the protocols say to each other: a step, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.isel.machine.function import MachineInstr
+from nvbackend.isel.target.target import Target
+
+if TYPE_CHECKING:
+    import numpy as np
+
+RANK_SHIFT = 24
+"""Where an address of shared memory holds the rank of its CTA in the cluster, as on the hardware."""
+ALL_LANES = 0xFFFF_FFFF
+"""Every lane of a warp, a bit each."""
+
+
+class Unknown:
+    """A value that follows from data. The same object is the same value in a warp; others may be equal all the same."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+
+UNKNOWN: Final = Unknown()
+"""A value of which nothing is known."""
+
+Value: TypeAlias = "int | np.ndarray[Any, Any] | Unknown"
+"""A register of a warp: a number that is the same in all lanes, 32 numbers, or unknown. Numbers are not negative:
+they are the register's bits. Inactive lanes of an array mean nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What runs: so many CTAs of so many threads, `cluster` of them in a cluster; whole clusters.
+
+    An address of shared memory is `rank << RANK_SHIFT | offset`, of the own CTA and of its peers alike; the memory that
+    the kernel allocates lies in `shared`, by offset.
+    """
+
+    target: Target
+    threads: int
+    cluster: int
+    ctas: int
+    shared: range
+    registers: int | None = None
+    """The registers of a thread at launch, where that is known."""
+
+    @property
+    def warps(self) -> int:
+        """The warps of a CTA."""
+        return -(-self.threads // 32)
+
+
+@dataclass(slots=True)
+class Step:
+    """A warp, or the warps of a warpgroup, execute one instruction.
+
+    `cta` is the rank in the cluster, or of several clusters `cluster * size + rank`; `warps` are those of this CTA;
+    `lanes` are the active ones of each warp after the guard, a bit each. `value` gives an operand by its name in the
+    row, and the nth register of it; of several warps what all have in common. Immediates are there too. `rounds` says
+    in which rounds of the loops around it the instruction runs ("in step 3"), "" outside of loops.
+    """
+
+    instr: MachineInstr
+    cta: int
+    warps: tuple[int, ...]
+    lanes: int
+    value: Callable[..., Value]
+    rounds: Callable[[], str]
+
+
+class Done:
+    """The step is executed; its outputs are unknown."""
+
+    __slots__ = ()
+
+
+class Blocked:
+    """The warp waits: the same step is executed again when something has changed."""
+
+    __slots__ = ()
+
+
+DONE: Final = Done()
+BLOCKED: Final = Blocked()
+Results: TypeAlias = Mapping[str, Value]
+"""The step is executed, and these are its outputs by their names in the row (of the first register)."""
+Outcome: TypeAlias = Done | Blocked | Results
+
+
+class Protocols(Protocol):
+    """What judges the steps of one run."""
+
+    def execute(self, step: Step) -> Outcome:
+        """The step happens now, if it can."""
+
+    def ended(self, cta: int, warp: int) -> None:
+        """All threads of a warp have left the kernel."""
+
+    def deadlock(self, waiting: Sequence[Step]) -> None:
+        """No warp can go on; these are the steps that wait."""
+
+    def finish(self) -> list[Diagnostic]:
+        """What was found, when all warps have ended or none can go on."""
+
+
+MakeProtocols: TypeAlias = Callable[[Launch], Protocols]
