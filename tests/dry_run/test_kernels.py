@@ -1,0 +1,79 @@
+"""What `build()` and the simulator say about the kernels that the dry run is held to.
+
+goldens/build.txt and goldens/simulator.txt have today's verdict of each. A wrong kernel that is refused is refused by a
+rule of its kind (`KINDS`); that the same kernel without the mistake is right, NumPy and the simulator say.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.dry_run.kinds import KINDS
+from tests.dry_run.measure import SILENT, Built, Simulated, build, simulator_verdict
+from tests.dry_run.registry import Case, cases, scenes
+from tests.dry_run.verdicts import Verdicts
+from tests.support.rule_catalogue import declared_rules
+
+CASES = {case.name: case for case in cases()}
+RIGHT = [name for name, case in CASES.items() if not case.wrong]
+WRONG = [name for name, case in CASES.items() if case.wrong]
+SAMPLE = [scene.name for number, scene in enumerate(scenes()) if number % 5 == 0]
+FALSE_ALARMS: dict[str, str] = {}
+"""Right kernels that are refused today, and by which rule."""
+OTHER_CAUSES: dict[str, str] = {}
+"""Wrong kernels that are refused today by a rule which names another cause."""
+
+
+@pytest.fixture(scope="module")
+def built() -> dict[str, Built]:
+    """What `build()` says about each case."""
+    return {name: build(case) for name, case in CASES.items()}
+
+
+def test_build_says_what_is_noted(built: dict[str, Built], request: pytest.FixtureRequest) -> None:
+    measured = {name: one.verdict for name, one in built.items()}
+    Verdicts("build.txt", request.config.getoption("--update-golden")).check(measured)
+
+
+def test_nothing_is_said_about_a_right_kernel(built: dict[str, Built]) -> None:
+    assert {name: built[name].verdict for name in RIGHT if built[name].verdict != SILENT} == FALSE_ALARMS
+
+
+def test_a_wrong_kernel_is_refused_for_its_own_cause(built: dict[str, Built]) -> None:
+    others = {
+        name: built[name].verdict for name in WRONG if not built[name].rules <= KINDS[CASES[name].wrong.kind].rules
+    }
+    assert others == OTHER_CAUSES
+
+
+def test_every_rule_of_a_kind_is_one() -> None:
+    known = {declared.rule.id for declared in declared_rules()}
+    assert {rule for kind in KINDS.values() for rule in kind.rules} <= known
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_right_kernel_is_right_in_the_simulator(name: str) -> None:
+    assert Simulated(CASES[name]).run(CASES[name].scene.launches()[0]) == SILENT
+
+
+@pytest.mark.exhaustive(seconds=40)
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_kernel_is_right_whatever_the_order(name: str) -> None:
+    assert simulator_verdict(CASES[name], range(20)) == SILENT
+
+
+@pytest.mark.exhaustive(seconds=10)
+@pytest.mark.parametrize("scene", scenes(), ids=lambda scene: scene.name)
+def test_the_simulator_says_what_is_noted(scene, request: pytest.FixtureRequest) -> None:
+    wrong = [Case(scene, mistake) for mistake in scene.mistakes]
+    measured = {case.name: simulator_verdict(case, range(3)) for case in wrong}
+    assert SILENT not in measured.values(), measured
+    Verdicts("simulator.txt", request.config.getoption("--update-golden")).check(measured)
+
+
+def test_a_mistake_changes_the_kernel(built: dict[str, Built]) -> None:
+    """A name that the kernel does not ask for would leave it right."""
+    for scene in scenes():
+        right = built[scene.name].ir
+        same = [name for name in scene.mistakes if built[f"{scene.name}[{name}]"].ir == right]
+        assert right is None or not same, f"{scene.name} is the same with {same}"
