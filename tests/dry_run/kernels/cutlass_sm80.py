@@ -173,23 +173,25 @@ def fragments_ahead(k, a: F16, b: F16, c: OUT, steps: COUNT, *, mistake=None):
         sums.multiply(*second)
         for word, value in zip(words, fresh, strict=True):
             word.set(value)
-    lane, warp = tiles.lane, tiles.warp
-    staged = tiles.tiles[0].cast(f32)
     k.cp_async.wait_group(0)
     if not wrong("epilogue_in_the_ring"):
         k.barrier.sync()
-    for turn in range(2):  # two warps at a time, 16 rows of 64 f32 each
+    _store_in_halves(k, tiles, sums, c, tiles.warp ^ 1 if wrong("reads_the_neighbours_rows") else tiles.warp)
+
+
+def _store_in_halves(k, tiles, sums, c, read):
+    """C by way of the ring of A: two warps at a time stage their 16 rows of 64 f32, and copy those of warp `read`."""
+    lane, warp, staged = tiles.lane, tiles.warp, tiles.tiles[0].cast(f32)
+    for turn in range(2):
         with k.if_(warp // 2 == turn):
-            half = staged + warp % 2 * 1024
+            mine, source = staged + warp % 2 * 1024, staged + read % 2 * 1024
             for n, cells in enumerate(sums.cells):
                 for lower in range(2):
                     place = (lane // 4 + 8 * lower) * 64 + n * 8 + lane % 4 * 2
-                    (half + place).store(*[cell.value for cell in cells[2 * lower : 2 * lower + 2]])
+                    (mine + place).store(*[cell.value for cell in cells[2 * lower : 2 * lower + 2]])
             k.warp.sync()
-            source = staged + (warp % 2 ^ 1) * 1024 if wrong("reads_the_neighbours_rows") else half
-            owner = warp ^ 1 if wrong("reads_the_neighbours_rows") else warp
             with k.range(16) as row:
-                (c + ((owner * 16 + row) * 64 + lane * 2)).store(*(source + (row * 64 + lane * 2)).load(2))
+                (c + ((read * 16 + row) * 64 + lane * 2)).store(*(source + (row * 64 + lane * 2)).load(2))
         k.barrier.sync()
 
 

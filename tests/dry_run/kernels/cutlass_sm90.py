@@ -49,21 +49,14 @@ def cooperative_persistent(k, a: TALL_MATRIX, b: MATRIX, c: OUT, tiles: COUNT, s
     full = k.mbarrier.array(stages, arrivals=1, name="full")
     empty = k.mbarrier.array(stages, arrivals=1 if wrong("empty_counts_one_consumer") else 2, name="empty")
     k.mbarrier.ready()
-    mine = lambda end=tiles: k.range(k.block_id(), end, k.block_count(), name="tile")  # noqa: E731
-
-    def state(phase=0):
-        made = State(k, stages, phase, wraps_at=2 if wrong("consumers_wrap_one_stage_early") and not phase else None)
-        if wrong("index_by_mask"):
-            made.advance = lambda: made.count_by_mask(stages)
-        return made
-
     with k.if_(k.warpgroup_id() == 0):
         k.setmaxnreg.dec(40)
         with k.one_thread():
-            write = state(1)
-            with mine(tiles - 1 if wrong("producer_a_tile_short") else tiles) as tile:
+            write = _state(k, wrong, stages, 1)
+            end = tiles - 1 if wrong("producer_a_tile_short") else tiles
+            with k.range(k.block_id(), end, k.block_count(), name="tile") as tile:
                 if wrong("producer_begins_anew"):
-                    write = state(1)
+                    write = _state(k, wrong, stages, 1)
                 with k.range(steps) as step:
                     k.mbarrier.wait(empty + write.index, write.phase)
                     here = full + write.index
@@ -73,43 +66,57 @@ def cooperative_persistent(k, a: TALL_MATRIX, b: MATRIX, c: OUT, tiles: COUNT, s
                     write.advance()
     with k.else_():
         k.setmaxnreg.inc(232)
-        me, first = k.warpgroup_id() - 1, k.thread_id() % 128 == 0
-        acc = k.wgmma.accumulator(64)
-        read, release = state(), state()
+        _cooperate(k, wrong, stages, (ta, tb, full, empty), c, tiles, steps)
 
-        def begin():
-            if wrong("one_consumer_does_not_wait"):
-                with k.if_(me == 0):
-                    k.mbarrier.wait(full + read.index, read.phase)
-            else:
+
+def _state(k, wrong, stages, phase=0):
+    """A producer's state begins with phase 1."""
+    made = State(k, stages, phase, wraps_at=2 if wrong("consumers_wrap_one_stage_early") and not phase else None)
+    if wrong("index_by_mask"):
+        made.advance = lambda: made.count_by_mask(stages)
+    return made
+
+
+def _cooperate(k, wrong, stages, ring, c, tiles, steps):
+    """A consumer: 64 rows of each tile, the stage before is given back while a group is in flight."""
+    ta, tb, full, empty = ring
+    me, first = k.warpgroup_id() - 1, k.thread_id() % 128 == 0
+    acc = k.wgmma.accumulator(64)
+    read, release = (_state(k, wrong, stages) for _ in range(2))
+
+    def begin():
+        if wrong("one_consumer_does_not_wait"):
+            with k.if_(me == 0):
                 k.mbarrier.wait(full + read.index, read.phase)
-            k.wgmma.fence()
-            multiply(k, acc, ta.at(read.index).rows_from(me, 64), tb.at(read.index))
-            k.wgmma.commit_group()
+        else:
+            k.mbarrier.wait(full + read.index, read.phase)
+        k.wgmma.fence()
+        multiply(k, acc, ta.at(read.index).rows_from(me, 64), tb.at(read.index))
+        k.wgmma.commit_group()
 
-        with mine() as tile:
-            if wrong("consumer_begins_anew"):
-                read, release = state(), state()
-            early = wrong("releases_what_it_multiplies")
-            if wrong("releases_early_in_the_last_tile"):
-                early = (me == 1) & (tile + k.block_count() >= tiles)
-            acc.clear()
+    with k.range(k.block_id(), tiles, k.block_count(), name="tile") as tile:
+        if wrong("consumer_begins_anew"):
+            read, release = (_state(k, wrong, stages) for _ in range(2))
+        early = wrong("releases_what_it_multiplies")
+        if wrong("releases_early_in_the_last_tile"):
+            early = (me == 1) & (tile + k.block_count() >= tiles)
+        acc.clear()
+        begin()
+        if early is not False:
+            k.mbarrier.arrive(empty + read.index, when=first & early)
+        read.advance()
+        with k.range(steps - 1):
             begin()
-            if early is not False:
-                k.mbarrier.arrive(empty + read.index, when=first & early)
+            k.wgmma.wait_group(2 if wrong("leaves_two_in_flight") else 1)
+            given = release.index if early is False else k.select(early, read.index, release.index)
+            k.mbarrier.arrive(empty + given, when=first)
             read.advance()
-            with k.range(steps - 1):
-                begin()
-                k.wgmma.wait_group(2 if wrong("leaves_two_in_flight") else 1)
-                given = release.index if early is False else k.select(early, read.index, release.index)
-                k.mbarrier.arrive(empty + given, when=first)
-                read.advance()
-                release.advance()
-            k.wgmma.wait_group(0)
-            if early is not True and not wrong("keeps_the_last_stage"):
-                k.mbarrier.arrive(empty + release.index, when=first if early is False else first & ~early)
             release.advance()
-            k.store_accumulator(acc, c + (tile * 128 + me * 64) * 64, 64)
+        k.wgmma.wait_group(0)
+        if early is not True and not wrong("keeps_the_last_stage"):
+            k.mbarrier.arrive(empty + release.index, when=first if early is False else first & ~early)
+        release.advance()
+        k.store_accumulator(acc, c + (tile * 128 + me * 64) * 64, 64)
 
 
 @scene(
@@ -146,44 +153,49 @@ def ordered_turns(k, a: MATRIX, b: MATRIX, c: MATRIX, tiles: COUNT, steps: COUNT
             k.tma.load(tb.at(write.index), b, (0, step * 64), full + write.index)
             write.advance()
     with k.else_():
-        me = k.warpgroup_id() - 1
-        signals = k.thread_id() % 128 == 0
-        acc = k.wgmma.accumulator(64)
-        read = State(k, stages)
+        _in_turns(k, wrong, (ta, tb, full, empty), (order, store_order), (staging, c), tiles, steps)
 
-        def skip(count):
-            with k.range(count):
-                read.advance()
 
-        with k.if_(me == 1):
-            skip(steps)
-        turn = k.var(0 if wrong("both_begin_with_phase_0") else 1 - me)
-        other = me if wrong("passes_the_turn_to_itself") else 1 - me
-        with k.range(k.block_id() + me * k.block_count(), tiles, 2 * k.block_count()) as tile:
-            k.mbarrier.wait(order + me, turn)
-            acc.clear()
-            with k.range(steps):
-                k.mbarrier.wait(full + read.index, read.phase)
-                with k.wgmma.group():
-                    multiply(k, acc, ta.at(read.index), tb.at(read.index))
-                k.mbarrier.arrive(empty + read.index, when=signals)
-                read.advance()
-            k.mbarrier.arrive(order + other)
-            k.mbarrier.wait(store_order + me, turn)
-            store_chunks(k, staging, acc)
-            if not wrong("no_fence_before_the_store"):
-                k.fence.proxy_async()
-            if not wrong("no_barrier_before_the_store"):
-                k.barrier.sync(1 + me, 128)
-            with k.if_(signals):
-                k.tma.store(c, (tile * 64, 0), staging)
-                k.tma.commit_group()
-                if not wrong("passes_the_buffer_on_before_it_is_read"):
-                    k.tma.wait_group(reading=True)
+def _in_turns(k, wrong, ring, orders, output, tiles, steps):
+    """A consumer: every second tile of the CTA, whole."""
+    (ta, tb, full, empty), (order, store_order), (staging, c) = ring, orders, output
+    me, first = k.warpgroup_id() - 1, k.thread_id() % 128 == 0
+    acc = k.wgmma.accumulator(64)
+    read = State(k, 4)
+
+    def skip(count):
+        with k.range(count):
+            read.advance()
+
+    with k.if_(me == 1):
+        skip(steps)
+    turn = k.var(0 if wrong("both_begin_with_phase_0") else 1 - me)
+    other = me if wrong("passes_the_turn_to_itself") else 1 - me
+    with k.range(k.block_id() + me * k.block_count(), tiles, 2 * k.block_count()) as tile:
+        k.mbarrier.wait(order + me, turn)
+        acc.clear()
+        with k.range(steps):
+            k.mbarrier.wait(full + read.index, read.phase)
+            with k.wgmma.group():
+                multiply(k, acc, ta.at(read.index), tb.at(read.index))
+            k.mbarrier.arrive(empty + read.index, when=first)
+            read.advance()
+        k.mbarrier.arrive(order + other)
+        k.mbarrier.wait(store_order + me, turn)
+        store_chunks(k, staging, acc)
+        if not wrong("no_fence_before_the_store"):
+            k.fence.proxy_async()
+        if not wrong("no_barrier_before_the_store"):
             k.barrier.sync(1 + me, 128)
-            k.mbarrier.arrive(store_order + (1 - me))
-            turn ^= 1
-            if not wrong("forgets_the_others_tile"):
-                skip(steps - 1 if wrong("skips_one_step_of_the_other") else steps)
-        with k.if_(signals):
-            k.tma.wait_group()
+        with k.if_(first):
+            k.tma.store(c, (tile * 64, 0), staging)
+            k.tma.commit_group()
+            if not wrong("passes_the_buffer_on_before_it_is_read"):
+                k.tma.wait_group(reading=True)
+        k.barrier.sync(1 + me, 128)
+        k.mbarrier.arrive(store_order + (1 - me))
+        turn ^= 1
+        if not wrong("forgets_the_others_tile"):
+            skip(steps - 1 if wrong("skips_one_step_of_the_other") else steps)
+    with k.if_(first):
+        k.tma.wait_group()
