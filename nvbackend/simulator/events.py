@@ -97,6 +97,10 @@ class Access:
     addresses: Addresses
     size: int
     owners: NDArray[np.int64] | None = None
+    changed: Mask | None = None
+    """Of a write: which addresses had another value before it."""
+    lost: Mask | None = None
+    """Of a write: which addresses another thread of the same step has given another value; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)

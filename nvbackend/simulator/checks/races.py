@@ -11,12 +11,12 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.diagnostics import Rule
+from nvbackend.diagnostics import Location, Rule
 from nvbackend.simulator.checks import rules
 from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.shadow import Conflict, Shadow
 from nvbackend.simulator.checks.watching import Watching
-from nvbackend.simulator.events import Access, By, Pending, Site, Sync
+from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync
 from nvbackend.simulator.machine.wave import Wave
 
 _SHARED_READERS = 48
@@ -73,6 +73,8 @@ class Races(Watching):
             self._look(access, shadow, bytes, here)
         if strong:
             self._meet(access, acquires=False)
+        elif access.lost is not None and len(access.by.threads) > 1:
+            self._fail_within(access, access.lost)
 
     def _meet(self, access: Access, *, acquires: bool) -> None:
         """Strong accesses of one memory are ordered as they come."""
@@ -144,8 +146,9 @@ class Races(Watching):
             sources, rows = (np.broadcast_to(each, (len(bytes),)) for each in (sources, rows))
         sources, rows = sources[:, None], rows[:, None]
         seen, number = clocks[:, SEEN], self._number(by)
-        conflict = shadow.unseen_write(bytes, sources, rows, seen)
-        if conflict is not None and not _is_alike(access, conflict, number):
+        alike = None if access.changed is None else (number, ~access.changed[here])
+        conflict = shadow.unseen_write(bytes, sources, rows, seen, alike)
+        if conflict is not None:
             self._report(access, conflict, here)
         if access.kind == "read":
             if by.proxy == _ASYNC:
@@ -223,8 +226,27 @@ class Races(Watching):
         return self._clocks.of(operation).issued <= conflict.time
 
     def _fail(self, rule: Rule, access: Access, conflict: Conflict, here: Which) -> NoReturn:
-        by = access.by
         place = conflict.place if isinstance(here, slice) else int(here[conflict.place])
+        site, _, engine = self._sites[conflict.site]
+        did = "the read" if conflict.was_read else "the write"
+        earlier = f"{did} by {engine or 'another warp'} at PTX {site}"
+        self._raise(rule, access, place, earlier, (f"{did} is here (PTX {site})", site.origin))
+
+    def _fail_within(self, access: Access, lost: Mask) -> NoReturn:
+        """Two threads write different values to one address in one step."""
+        place = int(np.flatnonzero(lost)[0])
+        same = access.addresses == access.addresses[place]
+        if access.owners is not None:
+            owners = np.broadcast_to(access.owners, same.shape)
+            same &= owners == owners[place]
+        last = self._wave.thread_name(int(access.by.threads[np.flatnonzero(same)[-1]]))
+        site = access.by.site
+        self._raise(rules.RACE, access, place, f"the write of another value by {last} there", (f"PTX {site}", None))
+
+    def _raise(
+        self, rule: Rule, access: Access, place: int, earlier: str, note: tuple[str, Location | None]
+    ) -> NoReturn:
+        by = access.by
         thread = self._wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else place]))
         who = thread if by.operation is None else f"the {by.operation.engine} of {thread}"
         does = {"read": "reads", "write": "writes", "atomic": "changes"}[access.kind]
@@ -232,10 +254,7 @@ class Races(Watching):
         where = f"{access.space} address {address:#x}"
         if access.owners is not None:
             where += f" of CTA {int(np.broadcast_to(access.owners, access.addresses.shape)[place])}"
-        site, _, engine = self._sites[conflict.site]
-        did = "the read" if conflict.was_read else "the write"
-        earlier = f"{did} by {engine or 'another warp'} at PTX {site}"
-        notes = ((f"PTX {by.site}", None), (f"{did} is here (PTX {site})", site.origin))
+        notes = ((f"PTX {by.site}", None), note)
         rule.fail(
             at=by.site.location, notes=notes, now=f"{who} {does} {access.size} bytes at", memory=where, earlier=earlier
         )
@@ -244,8 +263,3 @@ class Races(Watching):
 def _compares_and_swaps(access: Access) -> bool:
     """A loop of atom.cas begins with an ordinary read of the word: where that is old, the swap fails."""
     return access.kind == "atomic" and ".cas." in access.by.site.text
-
-
-def _is_alike(access: Access, conflict: Conflict, number: int) -> bool:
-    """The same store of several threads to one place: they write the same, or it does not matter which."""
-    return access.kind != "read" and conflict.site == number

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.simulator.events import Mask
+
 GRANULE = 16
 """Bytes whose readers are kept together."""
 
@@ -39,11 +41,17 @@ class Shadow:
         self._read_site: NDArray[np.int32] = np.zeros((granules, readers), np.int32)
 
     def unseen_write(
-        self, bytes: NDArray[np.int64], sources: NDArray[np.int64], rows: NDArray[np.int64], clocks: NDArray[np.int32]
+        self,
+        bytes: NDArray[np.int64],
+        sources: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        clocks: NDArray[np.int32],
+        alike: tuple[int, Mask] | None = None,
     ) -> Conflict | None:
         """A write of one of the bytes, (n, size), that its accessor has not seen.
 
-        `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources).
+        `sources` (n, 1) are the accessors, `rows` (n, 1) their clocks in `clocks`, (clocks, sources). `alike` is the
+        site of a write now, and which of its addresses keep their value: writes of that site are no conflict there.
         """
         written, writers = _of(self._written, bytes), _of(self._writer, bytes)
         if _is_even(written) and _is_even(writers):
@@ -51,6 +59,11 @@ class Shadow:
         unseen = (written > clocks[rows, writers]) & (writers != sources)
         if not unseen.any():
             return None
+        if alike is not None:
+            site, keep = alike
+            unseen &= ~(keep[:, None] & (self._write_site[bytes[:, : unseen.shape[1]]] == site))
+            if not unseen.any():
+                return None
         place = int(np.flatnonzero(unseen.any(axis=1))[0])
         byte = bytes[place, int(np.flatnonzero(unseen[place])[0])]
         return Conflict(place, int(self._write_site[byte]), int(self._written[byte]), False)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.simulator.events import Access, Addresses, By, Kind, Observer
+from nvbackend.simulator.events import Access, Addresses, By, Kind, Mask, Observer
 from nvbackend.simulator.memory import windows
 from nvbackend.simulator.memory.allocations import Allocation, Heap, Misfit
 from nvbackend.simulator.memory.failures import Failures
@@ -19,6 +19,8 @@ from nvbackend.simulator.memory.private import Located, Private
 
 Words = NDArray[Any]
 Change = Callable[[Words, NDArray[np.int64]], Words]
+Changes = tuple[Mask, Mask | None]
+"""Of the words of a write: which are new, and which another one of them has overwritten."""
 _HEAPS = ("global", "const", "param")
 _OWN = ("shared", "shared::cta", "local")
 
@@ -73,10 +75,22 @@ class Memory:
                 places = private.words(by.threads, addresses, size, own=space in _OWN)
             except Misfit as misfit:
                 self.failures.access(by, "writes", space, addresses, size, misfit)
-            private.store.words(size)[places] = words
+            changes = self._put(private.store.words(size), places, words)
             private.mark(places, size)
             if self._observers:
-                self._tell_private(by, kind, space, addresses, size)
+                self._tell_private(by, kind, space, addresses, size, changes)
+
+    def _put(self, target: Words, places: NDArray[np.int64], words: Words) -> Changes | None:
+        """Set words; which of them changed, and which another one of them has overwritten, where somebody watches."""
+        if not self._observers:
+            target[places] = words
+            return None
+        changed = target.take(places, axis=0) != words
+        target[places] = words
+        lost = target.take(places, axis=0) != words
+        if words.ndim > 1:
+            changed, lost = changed.any(axis=1), lost.any(axis=1)
+        return changed, lost if lost.any() else None
 
     def update(self, by: By, space: str, addresses: Addresses, size: int, change: Change) -> Words:
         """Atomic: at each address, in order, `change(old words, which of the addresses)`; the old words."""
@@ -156,9 +170,9 @@ class Memory:
             return
         if not allocation.is_writable:
             self.failures.read_only(by, space or "global", addresses, size, allocation.name)
-        target[index] = words
+        changes = self._put(target, index, words)
         if self._observers:
-            self._tell(by, kind, space or "global", addresses, size, None)
+            self._tell(by, kind, space or "global", addresses, size, None, changes)
 
     def _split(self, by: By, does: str, space: str, addresses: Addresses, size: int) -> list[NDArray[np.int64]]:
         """Which of the addresses are in which allocation. All must be in one."""
@@ -225,15 +239,24 @@ class Memory:
         self._last = max(below, key=lambda allocation: allocation.base, default=None)
         return self._last
 
-    def _tell_private(self, by: By, kind: Kind, space: str, addresses: Addresses, size: int) -> None:
+    def _tell_private(
+        self, by: By, kind: Kind, space: str, addresses: Addresses, size: int, changes: Changes | None = None
+    ) -> None:
         private = self._private(space)
         located = private.locate(by.threads, addresses, own=space in _OWN)
-        self._tell(by, kind, private.name, located.offsets, size, located.owners)
+        self._tell(by, kind, private.name, located.offsets, size, located.owners, changes)
 
     def _tell(
-        self, by: By, kind: Kind, space: str, addresses: Addresses, size: int, owners: NDArray[np.int64] | None
+        self,
+        by: By,
+        kind: Kind,
+        space: str,
+        addresses: Addresses,
+        size: int,
+        owners: NDArray[np.int64] | None,
+        changes: Changes | None = None,
     ) -> None:
-        access = Access(by, kind, space, addresses, size, owners)
+        access = Access(by, kind, space, addresses, size, owners, *(changes or ()))
         for observer in self._observers:
             observer.access(access)
 

@@ -122,7 +122,7 @@ COPIED_WITHOUT_BARRIER = COPIED.replace(" // drop: async-copy.read-before-wait",
     "bar.sync 0;", "bar.sync 0; // drop: async-copy.read-before-wait"
 )
 
-SUMMED = """mov.u32 %r9, %r0;
+SUMMED = """mov.u32 %r9, 7;
 setp.lt.u32 %p1, %r0, 32;
 @%p1 st.global.u32 [%rd0], %r9;
 bar.sync 0; // drop: simulator.race
@@ -204,6 +204,28 @@ atom.global.cas.b32 %r3, [%rd0], %r4, %r5; setp.ne.u32 %p1, %r3, %r4; @%p1 bra L
         assert out[0] == 63
 
 
+TILES = "shr.u32 %r3, %r0, 5; mul.lo.u32 %r3, %r3, {stride}; mad.lo.u32 %r3, %r7, 4, %r3; add.u32 %r3, %r3, %r1;"
+LANE = "and.b32 %r7, %r0, 31;"
+
+
+@pytest.mark.parametrize(
+    ("stride", "value", "expected"), [(128, "%r0", []), (64, "%r0", ["simulator.race"]), (0, "%r7", [])]
+)
+@pytest.mark.parametrize("apart", [False, True], ids=["together", "apart"])
+def test_warps_whose_tiles_overlap(stride, value, expected, apart):
+    """Two warps write to one place by one instruction, in one step or in two: that they write the same is no race."""
+    later = "setp.ge.u32 %p2, %r0, 32; @%p2 nanosleep.u32 100;" if apart else ""
+    body = f"{LANE}{TILES.format(stride=stride)}{later}\nst.shared.u32 [%r3], {value};"
+    for seed in range(3):
+        assert [rule for rule, _ in bodies.rules(body, threads=64, seed=seed)] == expected
+
+
+def test_lanes_of_one_store_write_different_values():
+    same, different = (bodies.rules(f"st.shared.u32 [%r1], {value};") for value in ("%r1", "%r0"))
+    assert same == []
+    assert [rule for rule, _ in different] == ["simulator.race"]
+
+
 def test_an_ordinary_store_to_an_mbarrier():
     with pytest.raises(DiagnosticError) as caught:
         launch("@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;\nst.shared.u16 [%r2+6], %h1;", 0)
@@ -216,7 +238,7 @@ setp.eq.u32 %p1, %r3, 0;
 barrier.cluster.arrive; barrier.cluster.wait;
 @%p1 ret;
 mov.u32 %r6, 0; L: add.u32 %r6, %r6, 1; setp.lt.u32 %p2, %r6, 600; @%p2 bra L;
-st.shared::cluster.u32 [%r5], %r0;"""
+st.shared::cluster.u32 [%r5], %r3;"""
     with pytest.raises(DiagnosticError) as caught:
         run(body, threads=32, cluster=2)
     assert [one.rule_id for one in caught.value.diagnostics] == ["cluster.exit-before-access"]
