@@ -10,6 +10,7 @@ import numpy as np
 
 from nvbackend.diagnostics import DiagnosticError, gather, raise_all, user_facing
 from nvbackend.ptx import Module, parse, resolve
+from nvbackend.ptx.syntax import Function
 from nvbackend.simulator import scalar
 from nvbackend.simulator.arguments import Binder
 from nvbackend.simulator.calls import families
@@ -24,6 +25,7 @@ from nvbackend.simulator.program.image import image
 from nvbackend.simulator.program.pure import Domain, PureInstruction
 from nvbackend.simulator.program.scheduler import Scheduler
 from nvbackend.simulator.rules import LAUNCH
+from nvbackend.simulator.sync.registers import share
 
 _MOST_THREADS = 8192
 """Threads of a wave: their registers should stay in the caches of the machine that this runs on."""
@@ -171,6 +173,7 @@ class SimulatedModule:
             names=tuple(variable.name for variable in variables),
             parameters=values,
             seed=seed,
+            registers=_registers(function, threads),
         )
         return launch, [heap, self._image.globals, self._image.constants, parameters]
 
@@ -196,6 +199,12 @@ def _dim(given: Sequence[int] | int) -> Dim:
     return int(x), int(y), int(z)
 
 
+def _registers(function: Function, threads: int) -> int:
+    """Of a thread, by .maxnreg, or by .minnctapersm."""
+    (most, *_), (ctas, *_) = (function.directive(name) or (0,) for name in ("maxnreg", "minnctapersm"))
+    return int(most) or share(threads, int(ctas) or 1)
+
+
 def _clusters_of_a_wave(program: Program, launch: Launch) -> int:
     threads = -(-launch.block_threads // 32) * 32
     of_a_cta = launch.shared_bytes * 2 + threads * (8 * len(program.slots.initial) + 2 * program.frame_bytes)
@@ -216,7 +225,7 @@ def _wave(
     local = Private("local", Shape(ctas * threads, program.frame_bytes), watches_writes=checks)
     failures = Failures()
     memory = Memory(heaps, shared, local, failures, observers)
-    wave = Wave(launch, clusters, memory, observers)
+    wave = Wave(launch, clusters, memory, observers, program.shared)
     if checks:
         observers += watchers(wave)
     failures.named = wave.thread_name

@@ -101,6 +101,7 @@ class _Named:
             lambda here: self._passed(wave, here),
             lambda here: self._leave(wave, here),
             lambda here: self._reason(wave, here),
+            causes=lambda here: [barriers.cause(key, each.threads) for key, each, _ in self._keys(wave, here)],
         )
 
     def _staying(self, wave: Wave, lanes: Lanes) -> Lanes:

@@ -1,4 +1,4 @@
-"""Fences, register budgets, sleep and traps. PTX ISA 9.7.13 (membar, fence), 9.7.12, 9.7.19."""
+"""Fences, sleep and traps. PTX ISA 9.7.13 (membar, fence), 9.7.12, 9.7.19."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEVELS = {"cta": "cta", "gl": "gpu", "sys": "sys"}
 
 
 def compile(instruction: Instruction, place: Compiling) -> Step:
-    """membar, fence; griddepcontrol, setmaxnreg, pmevent, which change nothing here; nanosleep; trap, brkpt."""
+    """membar, fence; griddepcontrol, pmevent, which change nothing here; nanosleep; trap, brkpt."""
     opcode = instruction.parts[0]
     if opcode in ("membar", "fence"):
         return _fence(instruction, place)

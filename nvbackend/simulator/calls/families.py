@@ -23,7 +23,8 @@ _MODULES = {
     "copies.launch_control": ("clusterlaunchcontrol",),
     "copies.tensor_maps": ("tensormap",),
     "warp": ("shfl", "vote", "match", "redux", "elect", "activemask", "bar.warp"),
-    "control": ("membar", "fence", "griddepcontrol", "setmaxnreg", "pmevent", "nanosleep", "trap", "brkpt"),
+    "registers": ("setmaxnreg",),
+    "control": ("membar", "fence", "griddepcontrol", "pmevent", "nanosleep", "trap", "brkpt"),
 }
 """The modules of this package and the opcodes that each compiles."""
 _OF_OPCODE = {opcode: module for module, opcodes in _MODULES.items() for opcode in opcodes}

@@ -8,7 +8,7 @@ import numpy as np
 
 from nvbackend.simulator.events import Mask
 from nvbackend.simulator.machine.lanes import Lanes
-from nvbackend.simulator.machine.wave import Waiting
+from nvbackend.simulator.machine.wave import Cause, Waiting
 
 
 def held(
@@ -17,11 +17,12 @@ def held(
     leave: Callable[[Lanes], None],
     reason: Callable[[Lanes], str],
     give_up: Callable[[Lanes], None] | None = None,
+    causes: Callable[[Lanes], list[Cause]] | None = None,
 ) -> Waiting | None:
     """Let those of the lanes go on for which `passed` holds, and hold the others until it does.
 
     `leave` is called with lanes that go on, now or later; `give_up` with lanes that go on without, where they may.
-    `reason` is for the report of a deadlock.
+    `reason` and `causes` are for the report of a deadlock.
     """
     rest = _released(lanes, passed, leave)
     if not rest.count:
@@ -36,6 +37,8 @@ def held(
     waiting = Waiting(rest, ready, lambda: reason(waiting.lanes))
     if give_up is not None:
         waiting.give_up = lambda: give_up(waiting.lanes)
+    if causes is not None:
+        waiting.causes = lambda: causes(waiting.lanes)
     return waiting
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nvbackend.ptx.syntax import Instruction
 from nvbackend.simulator.calls.holding import held
@@ -112,6 +113,11 @@ def _wait(instruction: Instruction, place: Compiling) -> Step:
     def at(wave: Wave, lanes: Lanes) -> Places:
         return wave.locate(place.by(lanes), space, address(wave, lanes))
 
+    def parity(wave: Wave, lanes: Lanes) -> NDArray[np.int64]:
+        """The parity of the phase that each lane waits for."""
+        phases = phase(wave, lanes)
+        return (phases if by_parity else phases & np.uint64(1)).astype(np.int64)
+
     def passed(wave: Wave, lanes: Lanes) -> Mask:
         barriers, phases = wave.part(Mbarriers), phase(wave, lanes)
         asked = barriers.passed if by_parity else barriers.passed_state
@@ -139,6 +145,7 @@ def _wait(instruction: Instruction, place: Compiling) -> Step:
             lambda here: leave(wave, here),
             lambda here: barriers.text(at(wave, here)),
             lambda here: give_up(wave, here),
+            lambda here: barriers.causes(here.threads, at(wave, here), parity(wave, here)),
         )
         if waiting is not None:
             barriers.hold(waiting.lanes.threads, at(wave, waiting.lanes))

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nvbackend.diagnostics import Location
 from nvbackend.simulator.events import Addresses, Bits, By, Mask, Observer, Pending, Threads
 from nvbackend.simulator.machine.lanes import WARP, Lanes
 from nvbackend.simulator.memory import Memory
 
 _Part = TypeVar("_Part")
+_SHOWN = 4
+"""CTAs that messages name."""
 Dim = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What some threads wait for, for the report of a deadlock. `text` names no CTA: equal causes are told once."""
+
+    threads: Threads
+    text: str
+    notes: tuple[tuple[str, Location | None], ...] = ()
 
 
 @dataclass(eq=False)
 class Waiting:
-    """Lanes that cannot go on. `ready()` says for each of them whether it can now; `reason()` is for the report of a
-    deadlock: what waits for what, such as `bar.sync 1: 32 of 128 threads have arrived`."""
+    """Lanes that cannot go on. `ready()` says for each of them whether it can now; `reason()` is what they wait for,
+    such as `barrier 1 of CTA 0: 32 of 128 threads have arrived`; `causes()` tell more, where there is more to tell."""
 
     lanes: Lanes
     ready: Callable[[], Mask | bool]
@@ -28,6 +40,15 @@ class Waiting:
     again: bool = False
     give_up: Callable[[], None] | None = None
     """Makes the lanes go on all the same, where the instruction may wait for a limited time only."""
+    causes: Callable[[], list[Cause]] | None = None
+
+
+class Shared(NamedTuple):
+    """A variable in shared memory: its name, the offset of its first byte, and its bytes, 0 for an open extent."""
+
+    name: str
+    offset: int
+    size: int
 
 
 Step = Callable[["Wave", Lanes], Waiting | None]
@@ -54,6 +75,8 @@ class Launch:
     tensor_maps: dict[int, object] = field(default_factory=dict)
     """Tensor maps by the address of the parameter, or of the global memory, that holds them."""
     seed: int = 0
+    registers: int = 0
+    """Registers that ptxas may give a thread, by the directives of the kernel."""
 
     @property
     def block_threads(self) -> int:
@@ -79,11 +102,20 @@ class Wave:
     `cta_threads` places for threads, a whole number of warps, of which the first `block_threads` exist.
     """
 
-    def __init__(self, launch: Launch, clusters: range, memory: Memory, observers: list[Observer]) -> None:
+    def __init__(
+        self,
+        launch: Launch,
+        clusters: range,
+        memory: Memory,
+        observers: list[Observer],
+        variables: tuple[Shared, ...] = (),
+    ) -> None:
         self.launch = launch
         self.clusters = clusters
         self.memory = memory
         self.observers = observers
+        self.variables = variables
+        """In shared memory, by their addresses."""
         self.cluster_size = launch.cluster_size
         self.cta_count = len(clusters) * self.cluster_size
         self.block_threads = launch.block_threads
@@ -176,6 +208,30 @@ class Wave:
         inner = _coordinates(cta % self.cluster_size, self.launch.cluster)
         x, y, z = (a * each + b for a, each, b in zip(cluster, self.launch.cluster, inner, strict=True))
         return x, y, z
+
+    def shared_name(self, offset: int) -> str:
+        """What messages call a place in shared memory: `full+8 (shared address 0x408)`."""
+        inside = [
+            one for one in self.variables if one.offset <= offset and (offset < one.offset + one.size or not one.size)
+        ]
+        address = f"shared address {offset:#x}"
+        if not inside:
+            return address
+        start = offset - inside[-1].offset
+        return f"{inside[-1].name}{f'+{start}' if start else ''} ({address})"
+
+    def threads_name(self, threads: Threads) -> str:
+        """What messages call some threads: the first of them, and how many others there are in which CTAs."""
+        first = self.thread_name(int(threads[0]))
+        if len(threads) == 1:
+            return first
+        ctas = [_shown(self.cta_id(cta)) for cta in np.unique(self.cta(threads)).tolist()]
+        where = (
+            ""
+            if len(ctas) == 1
+            else f" of {len(ctas)} CTAs ({', '.join(ctas[:_SHOWN])}{', ...'[: 5 * (len(ctas) > _SHOWN)]})"
+        )
+        return f"{first} and {len(threads) - 1} more{where}"
 
     def thread_name(self, thread: int) -> str:
         """What messages call a thread."""

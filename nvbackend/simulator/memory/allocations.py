@@ -99,6 +99,11 @@ class Heap:
         self._bases.append(base)
         return allocation
 
+    def after(self, address: int) -> Allocation | None:
+        """The first allocation that begins after an address."""
+        place = bisect.bisect_right(self._bases, address)
+        return self.allocations[place] if place < len(self.allocations) else None
+
     def at(self, address: int) -> Allocation | None:
         """The allocation that an address is in, or the last one below it; None below all."""
         place = bisect.bisect_right(self._bases, address) - 1

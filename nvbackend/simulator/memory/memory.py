@@ -183,7 +183,7 @@ class Memory:
             allocation = self._at(address)
             if allocation is None or address < allocation.base or address + size > allocation.end:
                 wrong[place] = True
-                problem = problem or _outside(allocation, address)
+                problem = problem or self._outside(allocation, address)
             elif address % size:
                 wrong[place] = True
                 problem = problem or Misfit.MISALIGNED
@@ -192,6 +192,18 @@ class Memory:
         if wrong.any() or not len(addresses):
             self.failures.access(by, does, space or "generic", addresses, size, Misfit(wrong, problem))
         return [np.array(part, np.int64) for part in by_allocation.values()]
+
+    def _outside(self, below: Allocation | None, address: int) -> str:
+        """Where an address is, as seen from the nearest allocation: arrays have wide gaps between them."""
+        later = [found for heap in self.heaps if (found := heap.after(address)) is not None]
+        above = min(later, key=lambda allocation: allocation.base, default=None)
+        if above is not None and (below is None or above.base - address < address - below.end):
+            return f"it is {above.base - address} bytes before the start of {above.name} ({len(above.data)} bytes)"
+        if below is None:
+            return "nothing is allocated there"
+        size, after = len(below.data), address - below.base
+        where = "inside, and its end is not" if after < size else f"{after - size} bytes after the end"
+        return f"it is {where} of {below.name} ({size} bytes)"
 
     def _load_generic(self, by: By, addresses: Addresses, size: int) -> Words:
         found: Words | None = None
@@ -280,12 +292,3 @@ def _one_by_one(
 def _part_of(by: By, part: NDArray[np.int64]) -> By:
     threads = by.threads if len(by.threads) == 1 else by.threads[part]
     return By(by.site, threads, by.operation, by.proxy, by.order, by.scope)
-
-
-def _outside(allocation: Allocation | None, address: int) -> str:
-    if allocation is None:
-        return "nothing is allocated there"
-    size = len(allocation.data)
-    after = address - allocation.base
-    where = "inside, and its end is not" if after < size else f"{after - size} bytes after the end"
-    return f"it is {where} of {allocation.name} ({size} bytes)"

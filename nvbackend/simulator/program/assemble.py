@@ -113,6 +113,7 @@ class Assembler:
         program = Program(kernel.name, slots, static_shared=layout.static_shared)
         program.frame_bytes = sum(layout.frames.values())
         program.parameters = layout.parameters
+        program.shared = tuple(layout.shared)
         drafts = self._drafts(linkage, symbols)
         places = starts([len(draft.steps) for draft in drafts])
         place_of = {(draft.function, draft.number): place for draft, place in zip(drafts, places, strict=True)}

@@ -10,7 +10,7 @@ from nvbackend.ptx.syntax import Variable
 from nvbackend.simulator.events import Site
 from nvbackend.simulator.machine.lanes import Lanes
 from nvbackend.simulator.machine.slots import Slots
-from nvbackend.simulator.machine.wave import Step, Wave
+from nvbackend.simulator.machine.wave import Shared, Step, Wave
 
 Going = list[tuple[int, Lanes]]
 
@@ -65,6 +65,8 @@ class Program:
     """Where the dynamic shared memory begins: the bytes before it, the driver's own too."""
     parameters: tuple[tuple[Variable, int], ...] = ()
     """The kernel's parameters with their addresses."""
+    shared: tuple[Shared, ...] = ()
+    """The variables in shared memory, by their addresses."""
 
     def tables(self) -> tuple[list[Code], list[int]]:
         """The block that each place is in, and how far into it."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from nvbackend.ptx.names import Names, names_in
 from nvbackend.ptx.syntax import Function, Module, Name, Position, Variable
 from nvbackend.simulator.machine.symbols import Place, alignment_of, size_of
+from nvbackend.simulator.machine.wave import Shared
 from nvbackend.simulator.memory import windows
 from nvbackend.simulator.program.listing import Listing, listing
 
@@ -26,6 +27,8 @@ class Layout:
     """The bytes of local memory of each function."""
     parameters: tuple[tuple[Variable, int], ...] = ()
     """The kernel's parameters with their addresses."""
+    shared: list[Shared] = field(default_factory=list)
+    """The variables in shared memory, by their addresses."""
 
 
 def lay_out(module: Module, names: Names, listings: Iterable[Listing], fixed: Mapping[Position, Place]) -> Layout:
@@ -46,12 +49,14 @@ def lay_out(module: Module, names: Names, listings: Iterable[Listing], fixed: Ma
         offset = _aligned(found.static_shared, alignment_of(variable))
         found.places[variable.position] = Place("shared", offset)
         found.static_shared = offset + size_of(variable)
+        found.shared.append(Shared(variable.name, offset, size_of(variable)))
     dynamic = [one for one in shared if not size_of(one)]
     if dynamic:
         most = max(_DYNAMIC_ALIGNMENT, *(alignment_of(one) for one in dynamic))
         found.static_shared = _aligned(found.static_shared, most)
     for variable in dynamic:
         found.places[variable.position] = Place("shared", found.static_shared)
+        found.shared.append(Shared(variable.name, found.static_shared, 0))
     return found
 
 

@@ -13,11 +13,11 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.simulator.events import Bits, By, Pending, Threads
+from nvbackend.simulator.events import Bits, By, Pending, Site, Threads
 from nvbackend.simulator.machine.lanes import Lanes
-from nvbackend.simulator.machine.wave import Waiting, Wave
+from nvbackend.simulator.machine.wave import Cause, Waiting, Wave
+from nvbackend.simulator.program import stuck
 from nvbackend.simulator.program.blocks import Code, Program
-from nvbackend.simulator.rules import DEADLOCK
 
 PATIENCE = 256
 """How often a group may jump back before another one has its turn."""
@@ -249,15 +249,12 @@ class Scheduler:
 
     def _stuck(self, spinning: list[tuple[int, Threads, str]]) -> NoReturn:
         """Raise simulator.deadlock, with what each thread waits for."""
-        waits = [(one.place - 1, one.waiting.lanes.threads, one.waiting.reason()) for one in self._waiters]
-        waits += [(place, lanes.threads, waiting.reason()) for place, (lanes, waiting, _) in self._gathering.items()]
-        texts, sites = [], []
-        for place, threads, reason in waits + spinning:
-            code, inside = self._blocks[place], self._inside[place]
-            site = code.sites[inside] if inside < len(code.sites) else code.end_site
-            name = self._wave.thread_name(int(threads[0]))
-            who = name if len(threads) == 1 else f"{name} and {len(threads) - 1} more"
-            texts.append(f"{who} at PTX {site}: {reason}")
-            sites.append(site)
-        notes = tuple((f"PTX {site}", site.location) for site in sites[1:])
-        DEADLOCK.fail(at=sites[0].location, notes=notes, kernel=self._program.kernel, waits="; ".join(texts))
+        waits = [(one.place - 1, cause) for one in self._waiters for cause in stuck.causes_of(one.waiting)]
+        for place, (_, waiting, _alive) in self._gathering.items():
+            waits += [(place, cause) for cause in stuck.causes_of(waiting)]
+        waits += [(place, Cause(threads, reason)) for place, threads, reason in spinning]
+        stuck.fail(self._wave, [(self._site(place), cause) for place, cause in waits])
+
+    def _site(self, place: int) -> Site:
+        code, inside = self._blocks[place], self._inside[place]
+        return code.sites[inside] if inside < len(code.sites) else code.end_site

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from nvbackend.simulator.events import By, Mask, Sync, Threads
-from nvbackend.simulator.machine.wave import Wave
+from nvbackend.simulator.machine.wave import Cause, Wave
 from nvbackend.simulator.sync import rules
 from nvbackend.simulator.sync.faults import fail, opcode
 
@@ -122,10 +122,17 @@ class Barriers:
         return self._barriers[key].results[phase]
 
     def text(self, key: Key) -> str:
-        """The state, for the report of a deadlock."""
+        """The state of a barrier."""
+        return f"barrier {key[1]} of CTA {key[0]}: {self._came(key)}"
+
+    def cause(self, key: Key, threads: Threads) -> Cause:
+        """Why threads wait there, for the report of a deadlock."""
+        return Cause(threads, f"waits at barrier {key[1]} of its CTA, where {self._came(key)}")
+
+    def _came(self, key: Key) -> str:
         at = self._barriers.get(key, _Barrier())
         count = at.count if at.count is not None else self._everybody(key[0])
-        return f"barrier {key[1]} of CTA {key[0]}: {at.arrived} of {count} threads have arrived"
+        return f"{at.arrived} of {count} threads have arrived"
 
     def _tell(self, method: str, by: By, key: Key, phase: int, threads: Threads) -> None:
         if self._wave.observers:

@@ -102,6 +102,13 @@ class Mbarrier:
         due = f", {self.bytes} bytes still to come" if self.bytes else ""
         return f"phase {self.phase}: {came} of {self.expected} arrivals have come{due}"
 
+    def pending_text(self) -> str:
+        """The phase with its parity, and what it still waits for: arrivals and bytes."""
+        due = f"{self.pending} of {self.expected} arrivals and {max(self.bytes, 0)} bytes are pending"
+        if self.bytes < 0:
+            due += f", and {-self.bytes} bytes have come that nobody expects"
+        return f"phase {self.phase} (parity {self.phase & 1}): {due}"
+
 
 def made(count: int) -> Mbarrier:
     """A new mbarrier of `count` arrivals a phase. Raises MbarrierFault."""

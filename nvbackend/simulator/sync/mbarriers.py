@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from nvbackend.simulator.events import By, Mask, Sync, Threads
-from nvbackend.simulator.machine.wave import Wave
+from nvbackend.simulator.events import By, Mask, Site, Sync, Threads
+from nvbackend.simulator.machine.wave import Cause, Wave
 from nvbackend.simulator.sync import rules
-from nvbackend.simulator.sync.faults import fail
+from nvbackend.simulator.sync.faults import fail, opcode
 from nvbackend.simulator.sync.mbarrier import MBARRIER_BYTES, Mbarrier, MbarrierFault, made, phase_of
 
 Places = tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -39,6 +39,9 @@ class Mbarriers:
         self._objects: dict[tuple[int, int], Mbarrier] = {}
         self._words = np.zeros((wave.cta_count, (wave.memory.shared.shape.size >> 3) + 2), bool)
         self._ended: set[tuple[int, int]] = set()
+        self._made: dict[tuple[int, int], Site] = {}
+        self._last: dict[tuple[int, int], By] = {}
+        """Where each object was initialised, and who arrived there last or brought bytes."""
         self._waits: NDArray[np.int64] = np.full(wave.size, -1, np.int64)
         """The place that each thread waits at, as CTA times 2^32 plus offset."""
 
@@ -56,6 +59,8 @@ class Mbarriers:
                 self._fail(rules.MBARRIER_DOUBLE_INIT, by, lane, place, state=known)
             try:
                 self._objects[place] = made(count)
+                self._made[place] = by.site
+                self._last.pop(place, None)
                 self._words[place[0], place[1] >> 3] = True
             except MbarrierFault as fault:
                 self._fail(_RULES[fault.rule], by, lane, place, problem=fault.problem)
@@ -89,6 +94,7 @@ class Mbarriers:
         states = np.zeros(len(places[0]), np.uint64)
         for place, here in _groups(places):
             known = self._at(by, int(here[0]), place)
+            self._last[place] = by
             if publishes:
                 self._tell("release", _of(by, here), place, known.phase)
             if counts is None and expect is None and not drop and completes and len(here) <= known.pending:
@@ -109,6 +115,7 @@ class Mbarriers:
         """Bytes to come at each place, or bytes that have come. Raises mbarrier.uninitialised, mbarrier.expect-tx."""
         for lane, (place, count) in enumerate(zip(_each(places), counts.tolist(), strict=True)):
             known = self._at(by, lane, place)
+            self._last[place] = by
             if completed:
                 self._tell("release", _of(by, np.array([lane])), place, known.phase)
             try:
@@ -166,8 +173,25 @@ class Mbarriers:
                 self._tell("acquire", _of(by, here), place, known.phase - 1)
 
     def text(self, places: Places) -> str:
-        """The states of the places, for the report of a deadlock."""
+        """The states of the places."""
         return "; ".join(f"{self.name(place)}: {self._objects.get(place)}" for place, _ in _groups(places))
+
+    def causes(self, threads: Threads, places: Places, parities: NDArray[np.int64]) -> list[Cause]:
+        """Why threads wait at their places for the phase of a parity, for the report of a deadlock."""
+        found = []
+        for place, here in _groups(places):
+            for parity in np.unique(parities[here]).tolist():
+                known = self._objects[place]
+                who, site = self._last.get(place), self._made[place]
+                last = "nothing has arrived there yet" if who is None else _last(who)
+                name = self._wave.shared_name(place[1])
+                notes = [(f"the mbarrier {name} is initialised here", site.origin)] if site.origin else []
+                if who is not None and who.site.origin:
+                    notes.append((f"the last that came to the mbarrier {name} is this", who.site.origin))
+                text = f"waits for the end of the phase of parity {parity} of the mbarrier {name}, "
+                text += f"which is in {known.pending_text()}; {last}; a wait for parity {parity ^ 1} would pass"
+                found.append(Cause(threads[here][parities[here] == parity], text, tuple(notes)))
+        return found
 
     def words(self) -> NDArray[np.bool_] | None:
         """Which 8 bytes of each CTA's shared memory are an mbarrier, (CTAs, words); None where none is."""
@@ -179,7 +203,7 @@ class Mbarriers:
 
     def name(self, place: tuple[int, int]) -> str:
         """What messages call a place."""
-        return f"the mbarrier at shared address {place[1]:#x} of CTA {place[0]}"
+        return f"the mbarrier {self._wave.shared_name(place[1])} of CTA {place[0]}"
 
     def _at(self, by: By, lane: int, place: tuple[int, int]) -> Mbarrier:
         known = self._objects.get(place)
@@ -218,6 +242,11 @@ def _groups(places: Places) -> Iterator[tuple[tuple[int, int], NDArray[np.int64]
         return
     for key in np.unique(keys).tolist():
         yield (key >> 32, key & 0xFFFFFFFF), np.flatnonzero(keys == key)
+
+
+def _last(by: By) -> str:
+    what = f"the {by.operation.engine}" if by.operation is not None else opcode(by.site.text)
+    return f"{what} of PTX line {by.site.line} came there last"
 
 
 def _of(by: By, here: NDArray[np.int64]) -> By:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nvbackend import DiagnosticError
 from tests.simulator.calls.bodies import rules, run
 
 READY = "@%p0 mbarrier.init.shared.b64 [%r2], {count}; bar.sync 0;"
@@ -158,3 +159,29 @@ MISUSES = {
 def test_a_misuse_has_its_rule_and_line(case):
     body, rule, line = MISUSES[case]
     assert rules(body) == [(rule, line)]
+
+
+def test_a_wait_for_the_wrong_parity_says_what_it_waits_for():
+    """Four CTAs whose threads all wait: one text, with the barrier, its phase, and what is pending."""
+    body = """@%p0 mbarrier.init.shared.b64 [%r2+8], 2; bar.sync 0;
+@!%p0 bra W;
+mbarrier.arrive.shared.b64 _, [%r2+8]; mbarrier.arrive.shared.b64 _, [%r2+8];
+mbarrier.arrive.expect_tx.shared.b64 _, [%r2+8], 64;
+W: mbarrier.try_wait.parity.shared.b64 %p1, [%r2+8], 1; @!%p1 bra W;"""
+    with pytest.raises(DiagnosticError) as caught:
+        run(body, threads=128, cluster=4)
+    text = str(caught.value)
+    assert text.count("waits for") == 1
+    assert "thread 0 of CTA 0 and 511 more of 4 CTAs (0, 1, 2, 3)" in text
+    assert "the phase of parity 1 of the mbarrier bar+8 (shared address 0x2408)" in text
+    assert "phase 1 (parity 1): 1 of 2 arrivals and 64 bytes are pending" in text
+    assert "mbarrier.arrive.expect_tx.shared.b64 of PTX line 14 came there last" in text
+    assert "a wait for parity 0 would pass" in text
+
+
+def test_bytes_that_nobody_expects_are_told():
+    body = """@%p0 mbarrier.init.shared.b64 [%r2], 1; bar.sync 0;
+@%p0 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd0], 64, [%r2];
+W: mbarrier.try_wait.parity.shared.b64 %p1, [%r2], 0; @!%p1 bra W;"""
+    with pytest.raises(DiagnosticError, match="64 bytes have come that nobody expects"):
+        run(body, out())

@@ -9,6 +9,7 @@ import pytest
 
 from nvbackend import DiagnosticError
 from nvbackend.simulator import Simulator
+from tests.simulator.calls import bodies
 
 HEAD = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -146,6 +147,16 @@ def test_threads_that_spin_let_the_others_run(seed: int) -> None:
 
 
 def test_threads_that_spin_for_nothing() -> None:
-    with pytest.raises(DiagnosticError, match=r"thread 0 of CTA 0 and 62 more at .* jumps back") as caught:
+    with pytest.raises(DiagnosticError, match=r"thread 0 of CTA 0 and 62 more: jumps back") as caught:
         Simulator().load(HEAD + SPINS).launch("k", block=(64,), args=[np.zeros(1, np.uint32), 0])
     assert [one.rule_id for one in caught.value.diagnostics] == ["simulator.deadlock"]
+
+
+@pytest.mark.parametrize("offset", [-4, -4096, 64, 4096])
+def test_an_index_outside_names_the_array_that_it_is_nearest_to(offset):
+    """Two arrays: an index before the second one is not one after the first one."""
+    side = f"{-offset} bytes before the start" if offset < 0 else f"{offset - 64} bytes after the end"
+    for number in (0, 1):
+        arrays = [np.zeros(16, np.uint32), np.zeros(16, np.uint32)]
+        with pytest.raises(DiagnosticError, match=f"{side} of a{number} "):
+            bodies.run(f"ld.global.u32 %r3, [%rd{number}+{offset}];", *arrays)
