@@ -85,19 +85,25 @@ def _reverse(spelling: Spelling) -> Pure:
     return Pure((kind,), (kind,), lambda a: (_REVERSED[a.byteswap().view(np.uint8)].view(a.dtype),))
 
 
+def _counted(bits: int) -> np.uint32:
+    """The bits of a start or a length that count: of 64-bit fields all, though PTX says eight (docs/divergences.md)."""
+    return _BYTE_MASK if bits == _WHOLE else _ALL
+
+
 def _extract(spelling: Spelling) -> Pure:
     kind = spelling.must(*_WORDS)
     narrow = UNSIGNED[INTEGERS[kind]]
     wide = SIGNED[64] if kind[0] == "s" else UNSIGNED[64]
+    mask = _counted(INTEGERS[kind])
 
     def call(a: Bits, b: Bits, c: Bits) -> tuple[Bits]:
-        start, count = (one & _BYTE_MASK for one in (b, c))
+        start, count = (one & mask for one in (b, c))
         moved = np.right_shift(numbers(a, kind).astype(wide), start.astype(wide))
         cut = (64 - np.minimum(count, np.uint32(64))).astype(wide)
         return (np.right_shift(np.left_shift(moved, cut), cut).astype(narrow),)
 
     def signed(a: Bits, b: Bits, c: Bits) -> tuple[Bits]:
-        return (np.where(c & _BYTE_MASK, call(a, b, c)[0], narrow(0)),)
+        return (np.where(c & mask, call(a, b, c)[0], narrow(0)),)
 
     return Pure((kind,), (kind, "u32", "u32"), signed if kind[0] == "s" else call)
 
@@ -105,9 +111,10 @@ def _extract(spelling: Spelling) -> Pure:
 def _insert(spelling: Spelling) -> Pure:
     kind = spelling.must(*_SIZES)
     dtype = UNSIGNED[_SIZES[kind]]
+    counted = _counted(_SIZES[kind])
 
     def call(a: Bits, b: Bits, c: Bits, d: Bits) -> tuple[Bits]:
-        start, count = ((one & _BYTE_MASK).astype(dtype) for one in (c, d))
+        start, count = ((one & counted).astype(dtype) for one in (c, d))
         mask = np.left_shift(np.left_shift(dtype(1), count) - dtype(1), start)
         return ((b & ~mask) | (np.left_shift(a, start) & mask),)
 

@@ -170,7 +170,9 @@ def _slct(spelling: Spelling) -> Pure:
     chooser = spelling.must(*(("f32",) if ftz else ("s32", "f32")))
 
     def call(a: Bits, b: Bits, c: Bits) -> tuple[Bits]:
-        return (np.where(values(c, "f32") >= 0 if chooser == "f32" else c.view(np.int32) >= 0, a, b),)
+        if chooser == "s32":
+            return (np.where(c.view(np.int32) >= 0, a, b),)
+        return (np.where(values(flushed(c, "f32") if ftz else c, "f32") >= 0, a, b),)
 
     return Pure((kind,), (kind, kind, chooser), call)
 

@@ -29,7 +29,7 @@ def _cvt(spelling: Spelling) -> Pure:
         raise Unknown
     function = _function(rounding, to, source, sat=sat)
     if ftz:
-        function = _flushing(function, to, source)
+        function = _flushing(function, to, source, rounding)
     return Pure((to,), (source,), lambda a: (function(a),))
 
 
@@ -59,13 +59,41 @@ def _function(rounding: str, to: str, source: str, *, sat: bool) -> Function:
     return (lambda a: saturated(function(a), to)) if sat else function
 
 
-def _flushing(function: Function, to: str, source: str) -> Function:
+def _flushing(function: Function, to: str, source: str, rounding: str) -> Function:
+    """With .ftz, which chips do nothing for where an f32 becomes an f16 (docs/divergences.md)."""
     if "f32" not in (to, source):
         raise Unknown
+    if (to, source) == ("f16", "f32"):
+        return function
+    if (to, source) == ("f32", "f64"):
+        return _flushing_doubles(function, rounding)
 
     def call(a: Bits) -> Bits:
         found = function(flushed(a, source) if source == "f32" else a)
-        return flushed(found, to) if to == "f32" else found
+        return _canonical(flushed(found, to), to) if to == "f32" else found
+
+    return call
+
+
+def _canonical(bits: Bits, kind: str) -> Bits:
+    return np.where(np.isnan(wide_values(bits, kind)), NAN[WIDTHS[kind]], bits)
+
+
+_LEAST = 2.0**-126
+_NEAR_LEAST = {"rn": _LEAST - 2.0**-151, "rp": _LEAST - 2.0**-150, "rm": _LEAST - 2.0**-150, "rz": _LEAST}
+"""The least f64 that is not flushed: what 24 bits round to 2^-126, rm if it is negative, rp if it is positive."""
+
+
+def _flushing_doubles(function: Function, rounding: str) -> Function:
+    """Instructions that ptxas makes of it, on every chip, compare the f64."""
+    other = {"rp": 1.0, "rm": -1.0}.get(rounding)
+
+    def call(a: Bits) -> Bits:
+        given = a.view(np.float64)
+        least = _NEAR_LEAST[rounding]
+        limit = least if other is None else np.where(given * other > 0, least, _LEAST)
+        found = function(a)
+        return np.where(np.abs(given) < limit, found & np.uint32(1 << 31), found)
 
     return call
 
@@ -154,17 +182,33 @@ def floats_to_floats(rounding: str, to: str, source: str) -> Function:
     narrows = FORMATS[to].mantissa < FORMATS[source].mantissa
     if bool(rounding) != narrows and (to, source) not in _ROUNDED_OR_NOT:
         raise Unknown
-    if (to, source, rounding) == ("f32", "f64", "rn"):
-        return _narrowed
-    encode = FORMATS[to].encode
     if to == source:
-        return lambda a: np.where(np.isnan(wide_values(a, to)), NAN[WIDTHS[to]], a)
+        return lambda a: a.copy() if to in ("f32", "f64") else _canonical(a, to)
+    if (to, source) == ("f32", "bf16"):
+        return lambda a: a.astype(np.uint32) << np.uint32(16)
+    encode = FORMATS[to].encode
+    if source == "f64":
+        return _with_payload(lambda a: encode(a.view(np.float64), rounding), to)
     return lambda a: encode(wide_values(a, source), rounding or "rn")
 
 
-def _narrowed(a: Bits) -> Bits:
-    found = a.view(np.float64).astype(np.float32)
-    return np.where(np.isnan(found), NAN[32], found.view(np.uint32))
+def _with_payload(function: Function, to: str) -> Function:
+    """A NaN of f64 keeps its sign and the highest bits of its mantissa, the first of them set."""
+    form = FORMATS[to]
+    infinity, quiet = form.dtype.type(form.infinity), form.dtype.type(1 << (form.mantissa - 1))
+    sign, size = np.uint64(63 - form.storage + 1), np.uint64((1 << form.mantissa) - 1)
+    cut = np.uint64(FORMATS["f64"].mantissa - form.mantissa)
+
+    def call(a: Bits) -> Bits:
+        found = function(a)
+        is_nan = np.isnan(a.view(np.float64))
+        if not np.count_nonzero(is_nan):
+            return found
+        signs = (a >> sign).astype(form.dtype) & form.dtype.type(form.sign)
+        payload = ((a >> cut) & size).astype(form.dtype)
+        return np.where(is_nan, signs | infinity | quiet | payload, found)
+
+    return call
 
 
 MAKERS = {"cvt": _cvt}

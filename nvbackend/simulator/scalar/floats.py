@@ -27,7 +27,7 @@ from nvbackend.simulator.scalar.pure import Bits, Pure, Spelling, Unknown
 
 Function = Callable[..., Bits]
 OUT_OF_BOUNDS = np.uint16(0x7FF7)
-"""The bits of f16 and bf16 that stand for an element out of bounds: PTX ISA does not give them."""
+"""The bits of f16 and bf16 that stand for an element out of bounds: PTX ISA does not give them, an H100 did."""
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 KINDS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2", "f32x2")
 _PLAIN: dict[str, Function] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
@@ -73,20 +73,49 @@ def _plain(operation: Function, dtype: Any) -> Function:
     return lambda a, b: canonical(operation(a.view(dtype), b.view(dtype)))
 
 
+def unrounded(name: str, kind: str) -> Function:
+    """What an operation on bits of `kind` is before it is rounded, float64 that is rounded to odd."""
+    return lambda *given: _ODD[name](*(wide_values(one, kind) for one in given))
+
+
 def with_modifiers(
-    function: Function, kind: str, *, ftz: bool = False, sat: bool = False, relu: bool = False
+    function: Function,
+    kind: str,
+    *,
+    ftz: bool = False,
+    sat: bool = False,
+    relu: bool = False,
+    exact: Function | None = None,
 ) -> Function:
-    """The function with its operands and results flushed, its result clamped."""
-    if not (ftz or sat or relu):
+    """The function with its operands and results flushed, its result clamped.
+
+    A result is flushed if it is subnormal before it is rounded, by `exact`, if that may round to a normal number.
+    """
+    if ftz:
+        function = _flushing(function, kind, exact)
+    if not (sat or relu):
         return function
 
     def call(*given: Bits) -> Bits:
-        found = function(*(flushed(one, kind) for one in given)) if ftz else function(*given)
+        found = function(*given)
         if sat:
             found = saturated(found, kind)
-        if relu:
-            found = rectified(found, kind)
-        return flushed(found, kind) if ftz else found
+        return rectified(found, kind) if relu else found
+
+    return call
+
+
+def _flushing(function: Function, kind: str, exact: Function | None) -> Function:
+    form = FORMATS[kind]
+    least, size = form.dtype.type(1 << form.mantissa), form.dtype.type(form.sign - 1)
+
+    def call(*given: Bits) -> Bits:
+        given = tuple(flushed(one, kind) for one in given)
+        found = flushed(function(*given), kind)
+        if exact is None or not np.count_nonzero(edge := (found & size) == least):
+            return found
+        rounded_up = edge & (np.abs(exact(*given)) < wide_values(least, kind))
+        return np.where(rounded_up, found & ~size, found)
 
     return call
 
@@ -104,14 +133,15 @@ def _arithmetic(spelling: Spelling) -> Pure:
     kind = spelling.must(*(("f32", "f64") if spelling.name == "mad" else KINDS))
     element = PACKED.get(kind, kind)
     is_half = WIDTHS[element] == WIDTHS["f16"]
-    directed = rounding not in ("", "rn") and (name, element) != ("fma", "bf16")
-    if (is_half and directed) or ((oob or relu) and not is_half):
+    if (is_half and rounding not in ("", "rn")) or ((oob or relu) and not is_half):
         raise Unknown
     if (ftz and element not in ("f32", "f16")) or (sat and kind not in ("f32", "f16", "f16x2")):
         raise Unknown
     if kind == "f32" and (source := spelling.take("f16", "bf16")):
         return _mixed(name, rounding or "rn", source, sat=sat)
-    function = with_modifiers(rounded(name, element, rounding or "rn"), element, ftz=ftz, sat=sat, relu=relu)
+    operation = rounded(name, element, rounding or "rn")
+    exact = unrounded(name, element) if ftz else None
+    function = with_modifiers(operation, element, ftz=ftz, sat=sat, relu=relu, exact=exact)
     if oob:
         function = _zero_out_of_bounds(function)
     return Pure((kind,), (kind,) * (3 if name == "fma" else 2), on_elements(kind, function))
@@ -128,11 +158,11 @@ def _mixed(name: str, rounding: str, source: str, *, sat: bool) -> Pure:
 
 
 def _zero_out_of_bounds(function: Function) -> Function:
-    """+0 where an operand is the NaN that a tensor copy writes for what lies outside."""
+    """+0 where a factor is the NaN that a tensor copy writes for what lies outside; as an addend it is any NaN."""
 
-    def call(*given: Bits) -> Bits:
-        outside = np.logical_or.reduce([one == OUT_OF_BOUNDS for one in given])
-        return np.where(outside, np.uint16(0), function(*given))
+    def call(a: Bits, b: Bits, c: Bits) -> Bits:
+        outside = (a == OUT_OF_BOUNDS) | (b == OUT_OF_BOUNDS)
+        return np.where(outside, np.uint16(0), function(a, b, c))
 
     return call
 

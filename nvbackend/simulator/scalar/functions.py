@@ -88,7 +88,10 @@ def _rounded(spelling: Spelling, name: str, rounding: str) -> Pure:
         return Pure((kind,), (kind,), on_elements(kind, with_modifiers(_root(kind, rounding), kind, ftz=ftz)))
     divide = quotient(kind, rounding)
     one = FORMATS[kind].dtype.type(FORMATS[kind].bias << FORMATS[kind].mantissa)
-    call = with_modifiers(lambda a: divide(np.full_like(a, one), a), kind, ftz=ftz)
+    reciprocal = _APPROXIMATE["rcp"]
+    call = with_modifiers(
+        lambda a: divide(np.full_like(a, one), a), kind, ftz=ftz, exact=lambda a: reciprocal(wide_values(a, kind))
+    )
     return Pure((kind,), (kind,), on_elements(kind, call))
 
 
@@ -118,13 +121,16 @@ def _divide(spelling: Spelling) -> Pure:
     kind = spelling.must(*(("f32", "f64") if form in ROUNDINGS and not ftz else ("f32",)))
     call = quotient(kind, form if form in ROUNDINGS else "rn")
     if form == "approx":
-        exact = call
+        rounded_once = call
 
         def call(a: Bits, b: Bits) -> Bits:
             size = np.abs(b.view(np.float32))
-            return np.where((size > _LARGE) & (size < np.inf), _by_a_large_one(a, b), exact(a, b))
+            return np.where((size > _LARGE) & (size < np.inf), _by_a_large_one(a, b), rounded_once(a, b))
 
-    return Pure((kind,), (kind, kind), on_elements(kind, with_modifiers(call, kind, ftz=ftz)))
+    def exact(a: Bits, b: Bits) -> Bits:
+        return wide_values(a, kind) / wide_values(b, kind)
+
+    return Pure((kind,), (kind, kind), on_elements(kind, with_modifiers(call, kind, ftz=ftz, exact=exact)))
 
 
 def _by_a_large_one(a: Bits, b: Bits) -> Bits:

@@ -16,6 +16,8 @@ _NARROW = {**_BYTES, "e2m1x2": "e2m1"}
 _FOURS = {f"{name}x4": name for name in ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")}
 _SCALED = "scaled::n2::ue8m0"
 _FIXED = "s2f6x2"
+_TF32, _HALF_OF_TF32 = np.uint32(1 << 13), np.uint32(1 << 12)
+"""The last bit of a tf32, and half of it."""
 _FRACTION = 64.0
 """The numbers of s2f6 are whole multiples of 1 / 64."""
 Encode = Callable[[Bits, "Bits | None"], Bits]
@@ -74,8 +76,19 @@ def _single(modifiers: _Modifiers, to: str, source: str) -> Pure:
     if source != "f32":
         raise Unknown
     modifiers.allow(("rn", "rz", "rna") if to == "tf32" else ("rn", "rz"), relu=modifiers.rounding != "rna")
+    if modifiers.rounding == "rna":
+        return Pure((to,), ("f32",), lambda a: (_away_from_zero(a, satfinite=modifiers.satfinite),))
     encode = modifiers.encoder(to)
     return Pure((to,), ("f32",), lambda a: (encode(wide_values(a, "f32"), None),))
+
+
+def _away_from_zero(a: Bits, *, satfinite: bool) -> Bits:
+    """cvt.rna.tf32 as ptxas makes it on every chip: half of the last bit added, and cut. A NaN may become infinity."""
+    finite = np.abs(a.view(np.float32)) < np.inf
+    found = (a + finite * _HALF_OF_TF32) & ~(_TF32 - np.uint32(1))
+    if satfinite:
+        found -= ~(np.abs(found.view(np.float32)) < np.inf) * _TF32
+    return found
 
 
 def _two(modifiers: _Modifiers, to: str, source: str) -> Pure:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nvbackend.simulator.scalar.pure import INTEGERS, SIGNED, UNSIGNED, Bits, Pure, Spelling, Unknown, limits, numbers
+from nvbackend.simulator.scalar.pure import SIGNED, UNSIGNED, Bits, Pure, Spelling, limits, numbers
 
 _PACKED = {f"{kind}{bits}": bits for kind in "us" for bits in (2, 4, 8, 16)}
 _WHOLE = 16
@@ -72,32 +72,65 @@ _VIDEO: dict[str, Callable[[Bits, Bits], Bits]] = {
     "vmin": np.minimum,
     "vmax": np.maximum,
 }
-_SECOND: dict[str, Callable[[Bits, Bits], Bits]] = {"add": np.add, "min": np.minimum, "max": np.maximum}
+
+
+def _video_of_parts(spelling: Spelling) -> Pure:
+    """vadd4 and its kin, of four bytes or two halves (vadd2), without selectors."""
+    function = _VIDEO[spelling.name.rstrip("24")]
+    bits = {"4": 8, "2": 16}[spelling.name[-1]]
+    to, first, second = (spelling.must("u32", "s32") for _ in range(3))
+    saturates = spelling.has("sat")
+    adds = not saturates and spelling.has("add")
+    low, high = limits(f"{to[0]}{bits}")
+
+    def call(a: Bits, b: Bits, c: Bits) -> tuple[Bits]:
+        found = function(_parts(a, first, bits), _parts(b, second, bits))
+        if adds:
+            return ((found.sum(axis=-1) + c).astype(np.uint32),)
+        found = np.clip(found, low, high) if saturates else found
+        return (found.astype(UNSIGNED[bits]).view(np.uint32)[..., 0],)
+
+    return Pure((to,), (first, second, to), call)
 
 
 def _video(spelling: Spelling) -> Pure:
-    """vadd4 and its kin, of four bytes, two halves (vadd2) or whole words, without selectors."""
-    function = _VIDEO[spelling.name.rstrip("24")]
-    bits = {"4": 8, "2": 16}.get(spelling.name[-1], 32)
+    """vadd and its kin, of whole words, without selectors.
+
+    No chip since sm_50 has them: ptxas makes them of 64-bit arithmetic, on every chip alike. That is not what PTX ISA
+    says (docs/divergences.md): a saturated u32 is not clamped from above, and the sums that min and max take have lost
+    what is above 32 bits.
+    """
+    name = spelling.name
+    function = _VIDEO[name]
     to, first, second = (spelling.must("u32", "s32") for _ in range(3))
     saturates = spelling.has("sat")
-    then = spelling.take(*(("add",) if bits < INTEGERS["u32"] else tuple(_SECOND)))
-    if (then and saturates and bits < INTEGERS["u32"]) or (spelling.name == "vavrg"):
-        raise Unknown
-    low, high = limits(f"{to[0]}{bits}")
+    then = spelling.take("add", "min", "max")
+    is_cut = name in ("vadd", "vsub") or (saturates and to == "s32")
 
     def call(a: Bits, b: Bits, *c: Bits) -> tuple[Bits]:
-        found = function(_parts(a, first, bits), _parts(b, second, bits))
-        found = np.clip(found, low, high) if saturates else found
-        if not then:
-            return (found.astype(UNSIGNED[bits]).view(np.uint32)[..., 0],)
-        if bits < INTEGERS["u32"]:
-            return ((found.sum(axis=-1) + c[0]).astype(np.uint32),)
-        return (_SECOND[then](numbers(found[..., 0].astype(np.uint32), to), numbers(c[0], to)).view(np.uint32),)
+        found = function(numbers(a, first).astype(np.int64), numbers(b, second).astype(np.int64))
+        if saturates:
+            found = np.maximum(found, 0) if to == "u32" else np.clip(found, *limits(to))
+        if then == "add":
+            return (found.astype(np.uint32) + c[0],)
+        if then:
+            wide = found.astype(np.int32).astype(np.int64) if is_cut else found
+            third = numbers(c[0], to).astype(np.int64)
+            if to == "u32":
+                wide, third = wide.view(np.uint64), third.view(np.uint64)
+            found = np.where(wide > third if then == "max" else wide < third, wide, third)
+        return (found.astype(np.uint32),)
 
-    takes_third = bits < INTEGERS["u32"] or then
-    return Pure((to,), (first, second, *((to,) if takes_third else ())), call)
+    return Pure((to,), (first, second, *((to,) if then else ())), call)
 
 
-_OF_VIDEO = [f"{name}{parts}" for name in _VIDEO for parts in ("", "2", "4")]
-MAKERS = dict.fromkeys(_OF_VIDEO, _video) | {"dp4a": _dot, "dp2a": _dot, "add": _pairs, "cvt": _pack}
+_PARTED = [f"{name}{parts}" for name in _VIDEO for parts in "24"]
+_WORDS = [name for name in _VIDEO if name != "vavrg"]
+MAKERS = {
+    **dict.fromkeys(_PARTED, _video_of_parts),
+    **dict.fromkeys(_WORDS, _video),
+    "dp4a": _dot,
+    "dp2a": _dot,
+    "add": _pairs,
+    "cvt": _pack,
+}

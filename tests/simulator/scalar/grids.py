@@ -23,14 +23,16 @@ _DTYPES: dict[str, tuple[Any, int, int, int]] = {
     "e2m3": (ml_dtypes.float6_e2m3fn, 8, 0x1F, 0x1F),
     "e2m1": (ml_dtypes.float4_e2m1fn, 8, 0x07, 0x07),
 }
+_SMALLEST = {"f16": 1 << 10, "bf16": 1 << 7, "f32": 1 << 23, "f64": 1 << 52}
+"""The codes of the least numbers that are not subnormal."""
 _SIGNS = {"e3m2": 0x20, "e2m3": 0x20, "e2m1": 0x08}
 
 
 class Grid:
-    """The numbers of one format. Codes are integers."""
+    """The numbers of one format. Codes are integers. With `flushes`, what is subnormal unrounded is rounded to 0."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, *, flushes: bool = False) -> None:
+        self.name, self.flushes = name, flushes
         self.dtype, self.bits, self.largest, self.nan = _DTYPES[name]
         self.sign = _SIGNS.get(name, 1 << (self.bits - 1))
         self.has_infinity = name in ("f64", "f32", "f16", "bf16", "e5m2")
@@ -69,6 +71,8 @@ class Grid:
         is_negative = number < 0 if number else bool(negative)
         sign = self.sign if is_negative else 0
         size = abs(number)
+        if self.flushes and size < Fraction(self.value(_SMALLEST[self.name])):
+            return sign
         low = self._below(size)
         down = Fraction(self.value(low))
         step = Fraction(self.value(self.largest)) - Fraction(self.value(self.largest - 1))
@@ -95,11 +99,11 @@ class Grid:
 
     def flushed(self, code: int) -> int:
         """A subnormal number as zero."""
-        smallest = {"f16": 1 << 10, "bf16": 1 << 7, "f32": 1 << 23, "f64": 1 << 52}[self.name]
-        return code & self.sign if (code & ~self.sign) < smallest else code
+        return code & self.sign if (code & ~self.sign) < _SMALLEST[self.name] else code
 
 
 GRIDS = {name: Grid(name) for name in _DTYPES}
+FLUSHING = {name: Grid(name, flushes=True) for name in ("f16", "f32")}
 
 
 def combined(operation: str, grid: Grid, mode: str, codes: list[int]) -> int:

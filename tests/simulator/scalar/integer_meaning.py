@@ -83,10 +83,15 @@ def _of_words(kind: str, bits: int) -> dict[str, Meaning]:
         f"madc.lo.cc.{kind}": lambda a, b, c, cc: carried(low(a, b) + c + cc),
         f"madc.hi.cc.{kind}": lambda a, b, c, cc: carried(high(a, b) + c + cc),
         f"madc.hi.{kind}": lambda a, b, c, cc: high(a, b) + c + cc,
-        f"bfe.{kind}": lambda a, b, c: _extracted(a, b & 255, c & 255, kind),
+        f"bfe.{kind}": lambda a, b, c: _extracted(a, _counted(b, bits), _counted(c, bits), kind),
         f"bfind.{kind}": lambda a: _found(a, kind),
         f"bfind.shiftamt.{kind}": lambda a: bits - 1 - _found(a, kind) if _found(a, kind) >= 0 else -1,
     }
+
+
+def _counted(number: int, bits: int) -> int:
+    """A start or a length: of 64-bit fields the chips do not take the lowest eight bits alone, as PTX ISA says."""
+    return number & 255 if bits == 32 else min(number, 255)
 
 
 def _extracted(a: int, start: int, count: int, kind: str) -> int:
@@ -106,8 +111,8 @@ def _found(a: int, kind: str) -> int:
 
 
 def _inserted(a: int, b: int, start: int, count: int, bits: int) -> int:
-    for place in range(count & 255):
-        target = (start & 255) + place
+    for place in range(_counted(count, bits)):
+        target = _counted(start, bits) + place
         if target < bits:
             b = b & ~(1 << target) | (a >> place & 1) << target
     return b
@@ -297,6 +302,37 @@ def _video() -> dict[str, Meaning]:
     return found
 
 
+def _video_of_words() -> dict[str, Meaning]:
+    """As ptxas makes them of other instructions: on two words, of which saturation and comparisons see more or less."""
+    found: dict[str, Meaning] = {}
+    names = (name for name in _VIDEO if name != "vavrg")
+    for name, sat, then, *kinds in itertools.product(
+        names, ("", ".sat"), ("", ".add", ".min", ".max"), *[("u32", "s32")] * 3
+    ):
+        opcode = f"{name}.{'.'.join(kinds)}{sat}{then}"
+        found[opcode] = lambda a, b, c=0, name=name, sat=sat, then=then, kinds=kinds: _of_two_words(
+            name, bool(sat), then[1:], kinds, (a, b, c)
+        )
+    return found
+
+
+def _of_two_words(name: str, sat: bool, then: str, kinds: list[str], given: tuple[int, int, int]) -> int:
+    to, first, second = kinds
+    a, b, c = given
+    wide = _VIDEO[name](_number(a, first), _number(b, second))
+    if sat and to == "s32":
+        wide = _clamped(wide, to)
+    elif sat and wide < 0:
+        wide = 0
+    if then == "add" or not then:
+        return wide + c
+    if name in ("vadd", "vsub"):
+        wide = signed(wide & 0xFFFFFFFF, 32)
+    if to == "u32":
+        wide &= 0xFFFFFFFFFFFFFFFF  # compared as unsigned
+    return {"min": min, "max": max}[then](wide, _number(c, to))
+
+
 def meanings() -> dict[str, Meaning]:
     """Opcodes and what they mean: operands as unsigned integers to a result, or to several."""
     found: dict[str, Meaning] = {}
@@ -325,4 +361,4 @@ def meanings() -> dict[str, Meaning]:
     for name in ("and", "or", "xor"):
         found[f"{name}.pred"] = found[f"{name}.b32"]
     found["not.pred"] = lambda a: 1 - a
-    return found | _dots() | _packed() | _video()
+    return found | _dots() | _packed() | _video() | _video_of_words()

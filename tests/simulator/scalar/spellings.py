@@ -179,8 +179,9 @@ def _mixed() -> Iterator[Spelling]:
 def _video() -> Iterator[Spelling]:
     kinds = ("u32", "s32")
     for name, parts in itertools.product(("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax"), ("", "2", "4")):
-        for to, a, b, last in itertools.product(kinds, kinds, kinds, ("", "sat", "add", "sat.add", "max")):
-            third = (to,) if parts or last in ("add", "sat.add", "max") else ()
+        lasts = ("", "sat", *(f"{sat}{last}" for sat in ("", "sat.") for last in ("add", "min", "max")))
+        for to, a, b, last in itertools.product(kinds, kinds, kinds, lasts):
+            third = (to,) if parts or last not in ("", "sat") else ()
             yield _joined(f"{name}{parts}", to, a, b, last), (to,), (a, b, *third)
     for name, kind in itertools.product(("min", "max"), ("s16x2", "s32", "u32", "u16x2")):
         yield f"{name}.{kind}.relu", (kind,), (kind, kind)

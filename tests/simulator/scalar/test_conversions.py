@@ -67,11 +67,25 @@ def assert_from_integer(to, source, mode):
         assert got == grid.rounded(Fraction(number), mode), (number, hex(got))
 
 
+KEEP_PAYLOADS = {("f32", "bf16"), ("f32", "f64"), ("f16", "f64"), ("bf16", "f64")}
+FIELDS = {"f64": (63, 52), "f32": (31, 23), "f16": (15, 10), "bf16": (15, 7)}
+"""The places of a sign, and how many bits a mantissa has."""
+
+
+def with_payload(to, source, code):
+    """The same NaN in another format; one of f64 is made quiet."""
+    (sign, digits), (new_sign, new_digits) = FIELDS[source], FIELDS[to]
+    payload = code & ((1 << digits) - 1)
+    payload = payload << (new_digits - digits) if new_digits > digits else payload >> (digits - new_digits)
+    quiet = 1 << (new_digits - 1) if source == "f64" else 0
+    return (code >> sign) << new_sign | (GRIDS[to].largest + 1) | payload | quiet
+
+
 def converted(to, source, mode, code, *, saturate=False):
     value = GRIDS[source].value(code)
     grid = GRIDS[to]
     if math.isnan(value):
-        return grid.nan
+        return with_payload(to, source, code) if (to, source) in KEEP_PAYLOADS else grid.nan
     if math.isinf(value):
         return grid.largest | (grid.sign if value < 0 else 0) if saturate else grid.special(value)
     return grid.rounded(Fraction(value), mode, negative=math.copysign(1, value) < 0, saturate=saturate)
@@ -120,15 +134,34 @@ def test_flushing_and_clamping():
     assert computed("cvt.rpi.ftz.s32.f32", tiny)[0].tolist() == [0, 0, 2, 0xFFFFFFFF, 0]
     small = np.array([2.0**-130, -(2.0**-130), 3.0], np.float64).view(np.uint64)
     assert computed("cvt.rn.ftz.f32.f64", small)[0].tolist() == [0, 0x80000000, 0x40400000]
+    assert computed("cvt.rp.ftz.f16.f32", tiny)[0].tolist() == [1, 0x8000, 0x3C01, 0xBC00, 0x7FFF]
     assert computed("cvt.rn.ftz.sat.f16.f32", tiny)[0].tolist() == [0, 0, 0x3C00, 0, 0]
+    bf16 = np.array([1, 0x8001, 0x7F81], np.uint16)
+    assert computed("cvt.ftz.f32.bf16", bf16)[0].tolist() == [0, 0x80000000, 0x7FFFFFFF]
+
+
+@pytest.mark.parametrize("mode", TO_FLOAT)
+def test_an_f64_is_flushed_if_24_bits_of_it_are_less_than_the_least_f32(mode):
+    least, step = Fraction(1, 2**126), Fraction(1, 2**152)
+    numbers = [least - count * step for count in (0, 1, 2, 3, 5, 6, 2**10)]
+    numbers += [-one for one in numbers]
+    a = np.array([float(one) for one in numbers]).view(np.uint64)
+    (found,) = computed(f"cvt.{mode}.ftz.f32.f64", a)
+    for number, got in zip(numbers, found.tolist(), strict=True):
+        away = {"rn": None, "rz": False, "rm": number < 0, "rp": number > 0}[mode]
+        near = abs(number) + (2 * step if away is None else 4 * step * away)  # what rounding may add to 24 bits
+        sign = 0x80000000 if number < 0 else 0
+        is_kept = abs(number) >= least or (near >= least and away is not False)
+        assert got == (sign | 0x00800000 if is_kept else sign), (float(number), hex(got))
 
 
 def tf32(code, mode, *, saturate=False):
     """By the integer of an f32's bits: 13 of them go."""
-    value = GRIDS["f32"].value(code)
-    if math.isnan(value):
-        return 0x7FFFFFFF
     size, sign = code & 0x7FFFFFFF, code & 0x80000000
+    if size > 0x7F800000 and mode != "rna":
+        return 0x7FFFFFFF
+    if size > 0x7F800000:  # its lower digits are cut off; satfinite takes the number below
+        return (code & ~0x1FFF) - (0x2000 if saturate else 0)
     rest = size & 0x1FFF
     up = {"rna": rest >= 0x1000, "rn": rest + (size >> 13 & 1) > 0x1000, "rz": False}[mode]
     found = (size & ~0x1FFF) + (0x2000 if up else 0)

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.simulator.scalar.grids import GRIDS, combined
+from tests.simulator.scalar.grids import FLUSHING, GRIDS, combined
 from tests.simulator.scalar.operands import computed, random_operands
 
 MODES = ("rn", "rz", "rm", "rp")
@@ -54,7 +54,7 @@ def arithmetic():
 
 @pytest.mark.parametrize(("operation", "mode", "kind", "modifier"), list(arithmetic()))
 def test_it_is_rounded_once(operation, mode, kind, modifier):
-    grid = GRIDS[ELEMENTS.get(kind, (kind, 1))[0]]
+    grid = (FLUSHING if modifier == "ftz" else GRIDS)[ELEMENTS.get(kind, (kind, 1))[0]]
     opcode = ".".join(part for part in (operation, mode, modifier, kind) if part)
 
     def expected(codes):
@@ -71,8 +71,6 @@ def test_it_is_rounded_once(operation, mode, kind, modifier):
 
 
 def modified(code, modifier, grid):
-    if modifier == "ftz":
-        return grid.flushed(code)
     value = grid.value(code)
     if modifier == "sat":
         return 0 if not value > 0 else min(code, grid.rounded(1, "rn"))
@@ -256,10 +254,37 @@ def test_properties(kind):
         assert computed(f"testp.{name}.{kind}", a)[0].tolist() == [holds(size) for size in sizes]
 
 
-def test_an_element_out_of_bounds_makes_zero():
-    given = [np.array(one, np.uint16) for one in ([0x7FF7, 0x7FFF], [0x3C00, 0x3C00], [0x3C00, 0x3C00])]
-    assert computed("fma.rn.oob.f16", *given)[0].tolist() == [0, 0x7FFF]
-    assert computed("fma.rn.f16", *given)[0].tolist() == [0x7FFF, 0x7FFF]
+def test_a_factor_out_of_bounds_makes_zero():
+    outside, nan, one = 0x7FF7, 0x7FFF, 0x3C00
+    rows = [(outside, one, one), (one, outside, one), (one, one, outside), (nan, one, one)]
+    given = [np.array(column, np.uint16) for column in zip(*rows, strict=True)]
+    assert computed("fma.rn.oob.f16", *given)[0].tolist() == [0, 0, nan, nan]
+    assert computed("fma.rn.f16", *given)[0].tolist() == [nan] * 4
+
+
+TINY = [
+    ("mul", [0x3F7FFFFF, 0x00800000]),  # 2^-126 - 2^-150, half way to 2^-126: the tie goes there
+    ("mul", [0x3F7FFFFF, 0x80800000]),
+    ("mul", [0x3F7FF001, 0x00800800]),  # below 2^-126 by less than half of the last bit
+    ("fma", [0x3F7FFFFF, 0x00800000, 0x00000000]),
+    ("fma", [0x3F800001, 0x00800001, 0x80000001]),
+    ("fma", [0x33800000, 0x80800000, 0x00800000]),
+    ("rcp", [0x7E800001]),
+    ("div", [0x00FFFFFF, 0x40000000]),
+]
+"""Next to 2^-126."""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_result_that_is_subnormal_before_it_is_rounded_is_flushed(mode):
+    """Not measured but for mul.rp of the first row: a chip might also decide after rounding to 24 bits."""
+    grid = FLUSHING["f32"]
+    for operation, codes in TINY:
+        flushed = [grid.flushed(one) for one in codes]
+        factors = [0x3F800000, *flushed] if operation == "rcp" else flushed
+        want = combined("div" if operation == "rcp" else operation, grid, mode, factors)
+        (found,) = computed(f"{operation}.{mode}.ftz.f32", *(np.array([one], np.uint32) for one in codes))
+        assert int(found[0]) == want, (operation, mode, codes)
 
 
 _COMPARED = {
