@@ -7,29 +7,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
 from nvbackend.isel.machine.function import MachineInstr
 from nvbackend.isel.target.target import Target
 
 if TYPE_CHECKING:
     import numpy as np
 
+__all__ = [
+    "ALL_LANES",
+    "BLOCKED",
+    "DONE",
+    "RANK_SHIFT",
+    "UNKNOWN",
+    "Blocked",
+    "Done",
+    "Launch",
+    "MakeProtocols",
+    "Outcome",
+    "Protocols",
+    "Results",
+    "Step",
+    "Unknown",
+    "Value",
+]
+
 RANK_SHIFT = 24
 """Where an address of shared memory holds the rank of its CTA in the cluster, as on the hardware."""
 ALL_LANES = 0xFFFF_FFFF
 """Every lane of a warp, a bit each."""
 
-
-class Unknown:
-    """A value that follows from data. The same object is the same value in a warp; others may be equal all the same."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return "UNKNOWN"
-
-
-UNKNOWN: Final = Unknown()
-"""A value of which nothing is known."""
 
 Value: TypeAlias = "int | np.ndarray[Any, Any] | Unknown"
 """A register of a warp: a number that is the same in all lanes, 32 numbers, or unknown. Numbers are not negative:

@@ -32,6 +32,7 @@ from nvbackend.builder.value_tracking.warp_indices import SharedIndex, unshare_p
 from nvbackend.builder.values.accumulator import Accumulator
 from nvbackend.builder.values.values import Value
 from nvbackend.diagnostics import Location, caller_location, raise_all
+from nvbackend.dry_run.anchors import Anchors
 from nvbackend.intrinsics.row.row import Effect, Role, Row
 from nvbackend.intrinsics.row.semantics import BARRIER, Scope
 from nvbackend.intrinsics.row.types import ElementType
@@ -63,6 +64,7 @@ class Core:
         self.cluster_size = cluster_size
         self.machine = MachineFunction(name, target)
         self.machine.attributes.update(threads=threads, cluster=cluster_size)
+        self.anchors = Anchors()
         self.llvm: ir.IRBuilder = LiveBuilder(self.check_live, function)
         self.regions: list[Region] = [Region("kernel", None)]
         self.shared_counters: set[ir.Value] = set()
@@ -140,7 +142,7 @@ class Core:
         reach = self._reach(row, operands)
         with self.llvm.of_line(location := caller_location()):
             results = lower(self.llvm, row, self._numbers.in_registers(self.llvm, row, operands), name)
-        registers = dict(registers_of(row, operands, results))
+        registers = self.anchors.registers = dict(registers_of(row, operands, results))
         known = self.execution.facts(row, operands)
         if known.get(THREADS, 0) > 1 and isinstance(barrier := operands.get(BARRIER), ir.Instruction):
             self._shared_barriers[barrier] = Scope.GRID
@@ -224,6 +226,7 @@ class Core:
         if not self._cached_storage:
             self._check_order()
         self.machine.block(self.llvm.block.name).instructions.append(instruction)
+        self.anchors.record(self.llvm.block, instruction)
 
     def intrinsic(self, name: str, element: ElementType | None, arguments: Sequence[ir.Value]) -> ir.Value:
         """Call an LLVM intrinsic that has no machine row (arithmetic, conversion)."""

@@ -1,0 +1,38 @@
+"""Where in the LLVM function each instruction of the machine form is, and with which registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nvbackend.isel.machine.function import MachineInstr
+
+if TYPE_CHECKING:
+    from llvmlite import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """An instruction of the machine form, and the LLVM instruction after which it comes, None at a block's start.
+
+    `registers` are the LLVM values of its operands, inputs and outputs, by their names in the row; a number is itself.
+    """
+
+    instr: MachineInstr
+    after: ir.Instruction | None
+    registers: Mapping[str, Sequence[ir.Value | int]]
+
+
+class Anchors:
+    """The instructions of a function as they are recorded, by block. `registers` are those of the next one."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[str, list[Anchor]] = {}
+        self.registers: Mapping[str, Sequence[ir.Value | int]] = {}
+
+    def record(self, block: ir.Block, instr: MachineInstr) -> None:
+        """`instr` is emitted at the end of `block`."""
+        after = block.instructions[-1] if block.instructions else None
+        self.blocks.setdefault(block.name, []).append(Anchor(instr, after, self.registers))
+        self.registers = {}

@@ -1,0 +1,79 @@
+"""The lanes of a warp that go one way together, and where they wait for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from nvbackend.dry_run.program.code import SELF
+from nvbackend.dry_run.values.lanes import merge
+from nvbackend.dry_run.values.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nvbackend.dry_run.machine.memory import SharedNumbers
+
+
+@dataclass(slots=True, eq=False)
+class Warp:
+    """A warp of a CTA; `alive` are the lanes that have not left the kernel."""
+
+    cta: int
+    index: int
+    alive: int
+
+
+@dataclass(slots=True, eq=False)
+class Meeting:
+    """Lanes that parted meet before block `at`: `expected` are those that come, `there` those that came."""
+
+    at: int
+    expected: int
+    parent: list[Any]
+    there: int = 0
+    came: list[tuple[int, list[Any]]] = field(default_factory=list)
+
+    def merged(self, variables: int) -> list[Any]:
+        """The registers after it: those from before, with the variables as each lane has them."""
+        registers = list(self.parent)
+        _, first = self.came[0]
+        registers[1 : variables + 1] = first[1 : variables + 1]
+        for mask, other in self.came[1:]:
+            for slot in range(1, variables + 1):
+                if other[slot] is not registers[slot]:
+                    registers[slot] = merge(mask, other[slot], registers[slot])
+        return registers
+
+
+@dataclass(slots=True, eq=False)
+class Fiber:
+    """Lanes `mask` of a warp, before the recorded instruction of part `part` of a block, or before its closures."""
+
+    warp: Warp
+    mask: int
+    block: int
+    registers: list[Any]
+    numbers: SharedNumbers
+    meetings: tuple[Meeting, ...] = ()
+    part: int = 0
+    rounds: dict[int, int] = field(default_factory=dict)
+
+    def split(self, mask: int, block: int, meetings: tuple[Meeting, ...]) -> Fiber:
+        """Lanes `mask` on their own, at the start of `block`."""
+        registers = list(self.registers)
+        if mask & (mask - 1) == 0:
+            lane = mask.bit_length() - 1
+            registers = [
+                one if type(one) is int or isinstance(one, (Unknown, Fiber)) or one is None else int(one[lane])
+                for one in registers
+            ]
+        other = Fiber(self.warp, mask, block, registers, self.numbers, meetings, rounds=dict(self.rounds))
+        registers[SELF] = other
+        return other
+
+    def load(self, address: Any, size: int) -> Any:
+        """The number that lies in shared memory."""
+        return self.numbers.load(address, size, self.warp.cta, self.mask)
+
+    def store(self, address: Any, value: Any, size: int) -> None:
+        """Put a number into shared memory."""
+        self.numbers.store(address, value, size, self.warp.cta, self.mask)

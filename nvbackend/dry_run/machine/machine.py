@@ -1,0 +1,398 @@
+"""Runs all warps of the launch until they end, or none can go on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nvbackend.dry_run.machine.fiber import Fiber, Meeting, Warp
+from nvbackend.dry_run.machine.memory import SharedNumbers
+from nvbackend.dry_run.program.code import SELF, CodeBlock, Part, Program, Recorded
+from nvbackend.dry_run.seam import (
+    BLOCKED,
+    RANK_SHIFT,
+    Launch,
+    Outcome,
+    Protocols,
+    Step,
+    Value,
+)
+from nvbackend.dry_run.values.lanes import ALL, LANES, among, bits
+from nvbackend.dry_run.values.unknown import UNKNOWN, Expression, Unknown, leaf
+from nvbackend.intrinsics.row.semantics import TensorMemory
+
+_WARPS = 4
+"""Warps of a warpgroup."""
+UNKNOWN_ROUNDS = 2
+"""Rounds of a loop that data decides about."""
+
+
+class OverBudget(Exception):
+    """The run takes more steps than it may."""
+
+
+class Machine:
+    """One run of `program` with `scalars`, judged by `protocols`; `steps` may be executed."""
+
+    def __init__(
+        self,
+        program: Program,
+        launch: Launch,
+        protocols: Protocols,
+        scalars: Mapping[str, int],
+        steps: int,
+        *,
+        latest_first: bool = False,
+    ) -> None:
+        self._program = program
+        self._launch = launch
+        self._protocols = protocols
+        self._left = steps
+        self._table: dict[Any, Expression] = {}
+        self._numbers = SharedNumbers(launch.cluster)
+        self._scalars = scalars
+        self._ready: deque[Fiber] = deque()
+        self._blocked: list[tuple[Fiber, ...]] = []
+        self._parked: list[tuple[Fiber, Meeting]] = []
+        self._gathered: dict[tuple[int, int], list[Fiber]] = {}
+        self._chosen: dict[Unknown, bool] = {}
+        self._latest_first = latest_first
+        self._columns: dict[int, int] = {}
+        self.guessed = False
+        """Whether a branch was taken that another thread may take in another way."""
+        self.steps = 0
+        self.deadlocked = False
+
+    # -- the whole ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run to the end, or until nothing can go on. Raises OverBudget."""
+        for cta in range(self._launch.ctas):
+            self._start(cta)
+        while True:
+            while self._ready:
+                self._run(self._ready.pop() if self._latest_first else self._ready.popleft())
+            if not self._blocked and not self._parked and not self._waits_for_others():
+                return
+            if not self._try_blocked() and not self._part_meeting():
+                self.deadlocked = True
+                self._protocols.deadlock([self._step(group, self._recorded(group[0])) for group in self._stuck()])
+                return
+
+    def _start(self, cta: int) -> None:
+        registers = list(self._program.registers)
+        for slot in self._program.addresses:
+            registers[slot] |= cta % self._launch.cluster << RANK_SHIFT
+        for name, slot in self._program.scalars.items():
+            registers[slot] = self._scalars[name] if name in self._scalars else leaf(self._table, "parameter", name)
+        for index in range(self._launch.warps):
+            alive = (1 << min(LANES, self._launch.threads - index * LANES)) - 1
+            fiber = Fiber(Warp(cta, index, alive), alive, 0, list(registers), self._numbers)
+            fiber.registers[SELF] = fiber
+            self._ready.append(fiber)
+
+    def _try_blocked(self) -> bool:
+        """Try all warps that wait again; whether one could go on."""
+        waiting, self._blocked = self._blocked, []
+        went = False
+        for group in waiting:
+            if self._execute(group, self._recorded(group[0])):
+                went = True
+                self._pass(group)
+            else:
+                self._blocked.append(group)
+        return went
+
+    def _stuck(self) -> list[tuple[Fiber, ...]]:
+        return [*self._blocked, *(tuple(group) for group in self._gathered.values() if group)]
+
+    def _waits_for_others(self) -> bool:
+        return any(self._gathered.values())
+
+    # -- one fiber ----------------------------------------------------------------------------------------------------
+
+    def _recorded(self, fiber: Fiber) -> Recorded:
+        found = self._part(fiber).recorded
+        assert found is not None
+        return found
+
+    def _part(self, fiber: Fiber) -> Part:
+        return self._program.blocks[fiber.block].parts[fiber.part]
+
+    def _run(self, fiber: Fiber) -> None:
+        """Run one fiber until it blocks, ends, parts or waits for its warpgroup."""
+        blocks = self._program.blocks
+        while True:
+            code = blocks[fiber.block]
+            registers = fiber.registers
+            while fiber.part < len(code.parts):
+                part = code.parts[fiber.part]
+                for operation in part.operations:
+                    operation(registers)
+                recorded = part.recorded
+                if recorded is not None and not self._reach(fiber, recorded):
+                    return
+                fiber.part += 1
+            self._left -= 1 + sum(len(part.operations) for part in code.parts)
+            if self._left < 0:
+                raise OverBudget
+            if not self._leave(fiber):
+                return
+
+    def _reach(self, fiber: Fiber, recorded: Recorded) -> bool:
+        """Whether `fiber` has executed the instruction and goes on at once."""
+        if recorded.own is not None:
+            outputs = recorded.own(fiber, self._launch, partial(_input, fiber, recorded), fiber.mask)
+            _give(fiber, recorded, outputs)
+            return True
+        if not recorded.together:
+            if self._execute((fiber,), recorded):
+                return True
+            self._blocked.append((fiber,))
+            return False
+        key = (fiber.warp.cta, fiber.warp.index // _WARPS)
+        group = self._gathered.setdefault(key, [])
+        group.append(fiber)
+        at = [one for one in group if one.block == fiber.block and one.part == fiber.part]
+        if len({one.warp.index for one in at}) < _WARPS:
+            return False
+        self._gathered[key] = [one for one in group if one not in at]
+        together = tuple(sorted(at, key=lambda one: one.warp.index))
+        if self._execute(together, recorded):
+            self._pass(together)
+        else:
+            self._blocked.append(together)
+        return False
+
+    def _pass(self, group: tuple[Fiber, ...]) -> None:
+        """The fibers go on after the instruction that they have executed."""
+        for one in group:
+            one.part += 1
+        self._ready.extend(group)
+
+    def _execute(self, group: tuple[Fiber, ...], recorded: Recorded) -> bool:
+        """Whether the instruction could be executed."""
+        self.steps += 1
+        self._left -= 10
+        step = self._step(group, recorded)
+        if step is None:
+            return True
+        outcome = self._protocols.execute(step)
+        if outcome is BLOCKED:
+            return False
+        self._note_writes(group[0], recorded, outcome)
+        if recorded.outputs:
+            given = outcome if isinstance(outcome, Mapping) else {}
+            for fiber in group:
+                _give(fiber, recorded, given)
+        return True
+
+    def _step(self, group: tuple[Fiber, ...], recorded: Recorded) -> Any:
+        """The step; None where the guard leaves no lane."""
+        first = group[0]
+        lanes = first.mask
+        if recorded.guard is not None:
+            guard = first.registers[recorded.guard]
+            if isinstance(guard, Unknown):
+                lanes = lanes if self._choose(guard) else 0
+            else:
+                lanes &= (ALL if guard else 0) if type(guard) is int else bits(guard)
+            if not lanes:
+                return None
+        return Step(
+            recorded.instr,
+            first.warp.cta,
+            tuple(one.warp.index for one in group),
+            lanes,
+            partial(_value, group, recorded, lanes),
+            partial(self._rounds, first),
+        )
+
+    def _note_writes(self, fiber: Fiber, recorded: Recorded, outcome: Outcome) -> None:
+        """What the instruction writes to shared memory is not known any more, but for allocated columns."""
+        for operand in recorded.instr.semantics.memory:
+            if operand.writes and operand.name in recorded.inputs:
+                address = fiber.registers[recorded.inputs[operand.name][0]]
+                size = operand.extent if isinstance(operand.extent, int) else None
+                if recorded.instr.row is not None:
+                    self._numbers.forget(among(address, fiber.mask), size, fiber.warp.cta)
+        if recorded.instr.semantics.tensor_memory is TensorMemory.ALLOCATE:
+            self._allocate(fiber, recorded, outcome)
+
+    def _allocate(self, fiber: Fiber, recorded: Recorded, outcome: Outcome) -> None:
+        given = outcome.get("columns") if isinstance(outcome, Mapping) else None
+        cta = fiber.warp.cta
+        column = self._columns.get(cta, 0) if given is None else given
+        count = _input(fiber, recorded, "columns")
+        self._columns[cta] = self._columns.get(cta, 0) + (count if type(count) is int else 0)
+        address = next(
+            (_input(fiber, recorded, name) for name in ("destination", "address") if name in recorded.inputs), UNKNOWN
+        )
+        self._numbers.store(address, column, 4, cta, fiber.mask)
+
+    # -- control flow -------------------------------------------------------------------------------------------------
+
+    def _leave(self, fiber: Fiber) -> bool:
+        """Go to the next block; whether the fiber goes on."""
+        code = self._program.blocks[fiber.block]
+        if code.condition is None:
+            if not code.targets:
+                self._exit(fiber)
+                return False
+            return self._enter(fiber, code.targets[0])
+        value = among(fiber.registers[code.condition], fiber.mask)
+        if code.cases is not None:
+            return self._enter(fiber, self._case(code, value))
+        yes, no = code.targets
+        if isinstance(value, Unknown):
+            value = int(self._decide(fiber, value, yes, no))
+        if type(value) is int:
+            return self._enter(fiber, yes if value else no)
+        taken = bits(value) & fiber.mask
+        self._part_lanes(fiber, code.meeting, ((taken, yes), (fiber.mask & ~taken, no)))
+        return False
+
+    def _case(self, code: CodeBlock, value: Any) -> int:
+        """Where a switch goes; all lanes alike."""
+        if type(value) is not int or code.cases is None:
+            self.guessed = True
+            return code.targets[0]
+        return code.cases.get(value, code.targets[0])
+
+    def _part_lanes(self, fiber: Fiber, at: int | None, ways: tuple[tuple[int, int], ...]) -> None:
+        meetings = fiber.meetings
+        if at is not None and not (meetings and meetings[-1].at == at):
+            meetings = (*meetings, Meeting(at, fiber.mask, fiber.registers))
+        for mask, target in ways:
+            other = fiber.split(mask, fiber.block, meetings)
+            if self._enter(other, target):
+                self._ready.append(other)
+
+    def _enter(self, fiber: Fiber, target: int) -> bool:
+        """Whether the fiber goes on with the block `target`."""
+        phis = self._program.blocks[target].phis
+        if phis:
+            moved = [(to, fiber.registers[source]) for to, source in phis.get(fiber.block, ())]
+            for to, value in moved:
+                fiber.registers[to] = value
+        self._count(fiber, target)
+        fiber.block, fiber.part = target, 0
+        return self._meet(fiber)
+
+    def _count(self, fiber: Fiber, target: int) -> None:
+        around = self._program.around[target]
+        if around:
+            loop = around[-1]
+            if self._program.loops[loop].header == target:
+                again = fiber.block in self._program.loops[loop].blocks
+                fiber.rounds[loop] = fiber.rounds.get(loop, 0) + 1 if again else 0
+
+    def _meet(self, fiber: Fiber) -> bool:
+        while fiber.meetings and fiber.meetings[-1].at == fiber.block:
+            meeting = fiber.meetings[-1]
+            meeting.there |= fiber.mask
+            meeting.came.append((fiber.mask, fiber.registers))
+            if meeting.there & fiber.warp.alive != meeting.expected & fiber.warp.alive:
+                self._parked.append((fiber, meeting))
+                return False
+            self._parked = [one for one in self._parked if one[1] is not meeting]
+            self._join(fiber, meeting)
+        return True
+
+    def _join(self, fiber: Fiber, meeting: Meeting) -> None:
+        fiber.registers = meeting.merged(self._program.variables)
+        fiber.registers[SELF] = fiber
+        fiber.mask = meeting.there & fiber.warp.alive
+        fiber.meetings = fiber.meetings[:-1]
+
+    def _exit(self, fiber: Fiber) -> None:
+        warp = fiber.warp
+        warp.alive &= ~fiber.mask
+        for meeting in reversed(fiber.meetings):
+            waiting = [one for one, at in self._parked if at is meeting]
+            if waiting and meeting.there & warp.alive == meeting.expected & warp.alive:
+                self._parked = [one for one in self._parked if one[1] is not meeting]
+                self._join(waiting[0], meeting)
+                if self._meet(waiting[0]):
+                    self._ready.append(waiting[0])
+        if not warp.alive:
+            self._protocols.ended(warp.cta, warp.index)
+
+    def _part_meeting(self) -> bool:
+        """Let lanes that wait for others of their warp go on alone; whether there were such."""
+        if not self._parked:
+            return False
+        self.guessed = True
+        _, meeting = self._parked[0]
+        waiting = [one for one, at in self._parked if at is meeting]
+        self._parked = [one for one in self._parked if one[1] is not meeting]
+        first = waiting[0]
+        meeting.expected &= ~meeting.there
+        self._join(first, meeting)
+        meeting.there, meeting.came = 0, []
+        if self._meet(first):
+            self._ready.append(first)
+        return True
+
+    # -- what data decides --------------------------------------------------------------------------------------------
+
+    def _decide(self, fiber: Fiber, condition: Unknown, yes: int, no: int) -> bool:
+        """Which way to go: loops end after some rounds."""
+        for loop in reversed(self._program.around[fiber.block]):
+            inside = self._program.loops[loop].blocks
+            if (yes in inside) != (no in inside):
+                self.guessed = True
+                goes_on = fiber.rounds.get(loop, 0) < UNKNOWN_ROUNDS
+                return (yes in inside) == goes_on
+        return self._choose(condition)
+
+    def _choose(self, condition: Unknown) -> bool:
+        if condition is UNKNOWN:
+            self.guessed = True
+            return True
+        return self._chosen.setdefault(condition, True)
+
+    def _rounds(self, fiber: Fiber) -> str:
+        said = [
+            f"{self._program.loops[loop].name or 'round'} {fiber.rounds.get(loop, 0)}"
+            for loop in self._program.around[fiber.block]
+        ]
+        return f"in {', '.join(said)}" if said else ""
+
+
+# -- operands ---------------------------------------------------------------------------------------------------------
+
+
+def _input(fiber: Fiber, recorded: Recorded, name: str, index: int = 0) -> Any:
+    if name in recorded.inputs:
+        return among(fiber.registers[recorded.inputs[name][index]], fiber.mask)
+    return recorded.instr.immediates.get(name, UNKNOWN)
+
+
+def _value(group: tuple[Fiber, ...], recorded: Recorded, lanes: int, name: str, index: int = 0) -> Value:
+    slots = recorded.inputs.get(name)
+    if slots is None:
+        return recorded.instr.immediates.get(name, UNKNOWN)
+    slot = slots[index]
+    first: Value = among(group[0].registers[slot], lanes)
+    for other in group[1:]:
+        value = among(other.registers[slot], lanes)
+        if value is not first and not _same(first, value):
+            return UNKNOWN
+    return first
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return False
+    return bool(np.all(one == other))
+
+
+def _give(fiber: Fiber, recorded: Recorded, outputs: Mapping[str, Any]) -> None:
+    for name, slots in recorded.outputs.items():
+        for index, slot in enumerate(slots):
+            fiber.registers[slot] = outputs.get(name, UNKNOWN) if index == 0 else UNKNOWN

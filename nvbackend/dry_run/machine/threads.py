@@ -1,0 +1,224 @@
+"""Instructions of threads: special registers, and what the lanes of a warp tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from nvbackend.dry_run.seam import RANK_SHIFT, Launch
+from nvbackend.dry_run.values.lanes import ALL, LANE, LANES, among, bits, tidy
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown
+from nvbackend.isel.machine.function import MachineInstr
+
+if TYPE_CHECKING:
+    from nvbackend.dry_run.machine.fiber import Fiber
+
+Inputs: TypeAlias = Callable[[str], Any]
+Own: TypeAlias = "Callable[[Fiber, Launch, Inputs, int], dict[str, Any]]"
+"""Executes an instruction in the lanes of a mask: its outputs by name."""
+_OFFSET = (1 << RANK_SHIFT) - 1
+
+
+def own(instr: MachineInstr) -> Own | None:
+    """What executes an instruction here; None where it is one of a protocol."""
+    row = instr.row
+    if row is None:
+        return None
+    if row.family == "special_registers":
+        return _special(str(row.axes["register"]))
+    name = row.opcode.split(".")[0]
+    made = _MADE.get(name)
+    return None if made is None else made(dict(row.axes))
+
+
+# -- special registers ------------------------------------------------------------------------------------------------
+
+
+def _special(name: str) -> Own:
+    register, _, axis = name.partition(".")
+    if axis in ("y", "z"):
+        number = 1 if register in ("ntid", "nctaid", "nclusterid", "cluster_nctaid") else 0
+        return lambda _fiber, _launch, _inputs, _mask: {"value": number}
+    known = _REGISTERS.get(register)
+    if known is None:
+        return lambda _fiber, _launch, _inputs, _mask: {"value": UNKNOWN}
+    return lambda fiber, launch, _inputs, _mask: {"value": known(fiber, launch)}
+
+
+def _lane_mask(which: Callable[[int, int], bool]) -> Any:
+    return np.array(
+        [sum(1 << other for other in range(LANES) if which(other, lane)) for lane in range(LANES)], np.uint64
+    )
+
+
+def _rank(fiber: Fiber, launch: Launch) -> int:
+    return fiber.warp.cta % launch.cluster
+
+
+_REGISTERS: dict[str, Callable[[Fiber, Launch], Any]] = {
+    "tid": lambda fiber, _: LANE + np.uint64(fiber.warp.index * LANES),
+    "ntid": lambda _, launch: launch.threads,
+    "ctaid": lambda fiber, _: fiber.warp.cta,
+    "nctaid": lambda _, launch: launch.ctas,
+    "clusterid": lambda fiber, launch: fiber.warp.cta // launch.cluster,
+    "nclusterid": lambda _, launch: launch.ctas // launch.cluster,
+    "cluster_ctaid": _rank,
+    "cluster_ctarank": _rank,
+    "cluster_nctaid": lambda _, launch: launch.cluster,
+    "cluster_nctarank": lambda _, launch: launch.cluster,
+    "is_explicit_cluster": lambda _, launch: int(launch.cluster > 1),
+    "laneid": lambda _fiber, _launch: LANE,
+    "warpid": lambda fiber, _: fiber.warp.index,
+    "lanemask_eq": lambda _fiber, _launch: _lane_mask(lambda other, lane: other == lane),
+    "lanemask_le": lambda _fiber, _launch: _lane_mask(lambda other, lane: other <= lane),
+    "lanemask_lt": lambda _fiber, _launch: _lane_mask(lambda other, lane: other < lane),
+    "lanemask_ge": lambda _fiber, _launch: _lane_mask(lambda other, lane: other >= lane),
+    "lanemask_gt": lambda _fiber, _launch: _lane_mask(lambda other, lane: other > lane),
+}
+
+
+# -- what lanes tell each other ---------------------------------------------------------------------------------------
+
+
+def _spread(value: Any) -> Any:
+    return np.full(LANES, value, np.uint64) if type(value) is int else value
+
+
+def _elect(_axes: dict[str, object]) -> Own:
+    def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
+        members = inputs("mask")
+        there = members & mask if type(members) is int and members & mask else mask
+        leader = (there & -there).bit_length() - 1
+        return {"leader": leader, "elected": np.equal(LANE, leader).astype(np.uint64)}
+
+    return run
+
+
+def _shuffle(axes: dict[str, object]) -> Own:
+    mode = axes["mode"]
+
+    def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
+        value, lane, clamp = inputs("value"), inputs("lane"), inputs("clamp")
+        if isinstance(value, Unknown) or isinstance(lane, Unknown) or isinstance(clamp, Unknown):
+            same = mode == "idx" and type(lane) is int and type(clamp) is int
+            return {"result": value if same else UNKNOWN, "in_range": UNKNOWN}
+        by, bound = _spread(lane) & np.uint64(31), _spread(clamp)
+        segment = bound >> np.uint64(8) & np.uint64(31)
+        first = LANE & segment
+        last = first | (bound & ~segment & np.uint64(31))
+        if mode == "up":
+            within, other = by + last <= LANE, LANE - by
+        else:
+            inside = first | (by & ~segment & np.uint64(31))
+            other = {"down": LANE + by, "bfly": LANE ^ by, "idx": inside}[str(mode)]
+            within = other <= last
+        source = np.where(within, other, LANE).astype(np.int64)
+        asked = int(np.bitwise_or.reduce(np.left_shift(np.uint64(1), source.astype(np.uint64))[_lanes(mask)]))
+        if asked & ~mask:
+            return {"result": UNKNOWN, "in_range": UNKNOWN}
+        return {"result": tidy(_spread(value)[source]), "in_range": tidy(within.astype(np.uint64))}
+
+    return run
+
+
+def _lanes(mask: int) -> list[int]:
+    return [lane for lane in range(LANES) if mask >> lane & 1]
+
+
+def _vote(axes: dict[str, object]) -> Own:
+    mode = axes["mode"]
+
+    def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
+        members, predicate = inputs("members"), inputs("predicate")
+        if type(members) is not int or isinstance(predicate, Unknown):
+            return {"result": predicate if isinstance(predicate, Unknown) and mode in ("all", "any") else UNKNOWN}
+        there = members & mask
+        holding = (ALL if predicate else 0) if type(predicate) is int else bits(predicate)
+        holding &= there
+        result = {
+            "all": int(holding == there),
+            "any": int(holding != 0),
+            "uni": int(holding in (0, there)),
+            "ballot": holding,
+        }
+        return {"result": result[str(mode)]}
+
+    return run
+
+
+def _match(axes: dict[str, object]) -> Own:
+    def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
+        members, value = inputs("members"), inputs("value")
+        if type(members) is not int or isinstance(value, Unknown):
+            return {"lanes": UNKNOWN, "equal": UNKNOWN}
+        there, numbers = members & mask, _spread(value)
+        if axes["mode"] == "all":
+            equal = type(among(value, there)) is int
+            return {"lanes": there if equal else 0, "equal": int(equal)}
+        return {"lanes": tidy(np.array([bits(numbers == one) & there for one in numbers], np.uint64))}
+
+    return run
+
+
+_REDUCED: dict[str, Callable[[list[int]], int]] = {
+    "add": lambda given: sum(given) & ALL,
+    "min": min,
+    "max": max,
+    "and": lambda given: int(np.bitwise_and.reduce(given)),
+    "or": lambda given: int(np.bitwise_or.reduce(given)),
+    "xor": lambda given: int(np.bitwise_xor.reduce(given)),
+}
+
+
+def _reduce(axes: dict[str, object]) -> Own:
+    operation, element = str(axes.get("operation")), str(axes.get("element"))
+
+    def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, mask: int) -> dict[str, Any]:
+        members, value = inputs("members"), inputs("value")
+        if type(members) is not int or isinstance(value, Unknown) or element == "f32" or operation not in _REDUCED:
+            return {"result": UNKNOWN}
+        given = [int(one) for one in _spread(value)[_lanes(members & mask)]]
+        if operation in ("min", "max") and element == "s32":
+            given = [(one ^ 1 << 31) - (1 << 31) for one in given]
+        return {"result": _REDUCED[operation](given) & ALL}
+
+    return run
+
+
+def _active(_axes: dict[str, object]) -> Own:
+    return lambda _fiber, _launch, _inputs, mask: {"lanes": mask}
+
+
+def _mapa(_axes: dict[str, object]) -> Own:
+    def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, _mask: int) -> dict[str, Any]:
+        address, rank = inputs("address"), inputs("rank")
+        if isinstance(address, Unknown) or isinstance(rank, Unknown):
+            return {"mapped": UNKNOWN}
+        mapped = (address & _OFFSET) | (rank << RANK_SHIFT if type(rank) is int else rank << np.uint64(RANK_SHIFT))
+        return {"mapped": mapped if type(mapped) is int else tidy(mapped)}
+
+    return run
+
+
+def _rank_of(_axes: dict[str, object]) -> Own:
+    def run(_fiber: Fiber, _launch: Launch, inputs: Inputs, _mask: int) -> dict[str, Any]:
+        address = inputs("address")
+        if isinstance(address, Unknown):
+            return {"rank": UNKNOWN}
+        return {"rank": address >> RANK_SHIFT if type(address) is int else tidy(address >> np.uint64(RANK_SHIFT))}
+
+    return run
+
+
+_MADE: dict[str, Callable[[dict[str, object]], Own]] = {
+    "elect": _elect,
+    "shfl": _shuffle,
+    "vote": _vote,
+    "match": _match,
+    "redux": _reduce,
+    "activemask": _active,
+    "mapa": _mapa,
+    "getctarank": _rank_of,
+}

@@ -1,0 +1,1 @@
+"""The finished function as what a dry run executes: the slice that branches and recorded instructions need."""

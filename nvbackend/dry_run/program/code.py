@@ -1,0 +1,81 @@
+"""Compiled code: blocks of closures and of recorded instructions, over numbered registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nvbackend.dry_run.values.arithmetic import Operation
+from nvbackend.isel.machine.function import MachineInstr
+
+SELF = 0
+"""The register that holds who executes: the fiber."""
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A recorded instruction: the registers of its operands by name, of its outputs, and of its guard."""
+
+    instr: MachineInstr
+    inputs: Mapping[str, tuple[int, ...]]
+    outputs: Mapping[str, tuple[int, ...]]
+    guard: int | None
+    together: bool
+    """Whether the warps of a warpgroup execute it as one."""
+    own: Any = None
+    """What executes it, where it is an instruction of threads and not of a protocol."""
+
+
+@dataclass(slots=True)
+class Part:
+    """Closures, and the recorded instruction after them."""
+
+    operations: list[Operation]
+    recorded: Recorded | None
+
+
+@dataclass(slots=True)
+class CodeBlock:
+    """A block: its parts, and how it ends: the register of the condition, and the blocks that follow by number."""
+
+    name: str
+    parts: list[Part] = field(default_factory=list)
+    condition: int | None = None
+    targets: tuple[int, ...] = ()
+    cases: Mapping[int, int] | None = None
+    """Of a switch: the target of each number; the first of `targets` is that of all others."""
+    meeting: int | None = None
+    """Where lanes that part at its end meet again; None where they do not."""
+    phis: Mapping[int, list[tuple[int, int]]] = field(default_factory=dict)
+    """By the block before: which register each phi's register takes its value from."""
+
+
+@dataclass(slots=True)
+class LoopOf:
+    """A loop: its number of rounds is counted for texts, and limited where it depends on data."""
+
+    header: int
+    blocks: frozenset[int]
+    name: str
+
+
+@dataclass(slots=True)
+class Program:
+    """Blocks by number, the first is the entry; `registers` are the values at the start, `variables` those that merge.
+
+    Registers 1 to `variables` are variables; `scalars` the registers of the parameters, by name.
+    """
+
+    blocks: list[CodeBlock]
+    registers: list[Any]
+    variables: int
+    scalars: Mapping[str, int]
+    loops: list[LoopOf]
+    around: list[tuple[int, ...]]
+    """The loops around each block, outermost first."""
+    shared: range
+    addresses: list[int]
+    """The registers that hold addresses of the own CTA's shared memory at the start."""
+    opaque: bool
+    """Whether it has code of others, of which nothing is known."""

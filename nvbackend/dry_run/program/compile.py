@@ -1,0 +1,253 @@
+"""Compiles a finished function: its slice to closures, its control flow to numbered blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.program.code import CodeBlock, LoopOf, Part, Program, Recorded
+from nvbackend.dry_run.program.flow import meetings
+from nvbackend.dry_run.program.layout import constant, lay_out
+from nvbackend.dry_run.program.needed import is_of_protocols, needed, pointers, results
+from nvbackend.dry_run.program.operations import operation_of
+from nvbackend.dry_run.values.arithmetic import Operation
+from nvbackend.dry_run.values.unknown import UNKNOWN
+from nvbackend.intrinsics.row.row import GUARD
+from nvbackend.intrinsics.row.semantics import Scope
+from nvbackend.isel.flow.loops import loops_of
+from nvbackend.isel.machine.function import MachineFunction, MachineInstr
+
+ADDRESS = "address"
+"""What the operand of an ordinary access is called that a pseudo-instruction records."""
+_PROTOCOLS = ("barrier", "async", "wgmma", "tcgen05", "fence", "setmaxnreg", "exit")
+
+
+def compile_program(
+    function: ir.Function,
+    machine: MachineFunction,
+    anchors: Mapping[str, Sequence[Anchor]],
+    dynamic_bytes: int,
+    own: Callable[[MachineInstr], Any],
+) -> Program:
+    """`own` says what executes a recorded instruction that is one of threads, and not of a protocol."""
+    return _Compiler(function, machine, anchors, dynamic_bytes, own).program()
+
+
+class _Compiler:
+    def __init__(
+        self,
+        function: ir.Function,
+        machine: MachineFunction,
+        anchors: Mapping[str, Sequence[Anchor]],
+        dynamic_bytes: int,
+        own: Callable[[MachineInstr], Any],
+    ) -> None:
+        self._function = function
+        self._machine = machine
+        self._own = own
+        kept = {name: {id(one) for one in block.instructions} for name, block in machine.blocks.items()}
+        self._anchors = {
+            name: [one for one in several if id(one.instr) in kept.get(name, ()) and self._is_executed(one.instr)]
+            for name, several in anchors.items()
+        }
+        self._covered = _covered(anchors)
+        self._computed = {
+            value.name: one for several in self._anchors.values() for one in several for value in results(one)
+        }
+        self._needed = needed(function, self._anchors, self._computed)
+        self._places, self._shared = lay_out(function.module, dynamic_bytes)
+        self._number = {block.name: index for index, block in enumerate(function.blocks)}
+        self._registers: list[Any] = [None]
+        self._register_of: dict[str, int] = {}
+        self._constants: dict[tuple[int | None, bool], int] = {}
+        self._addresses: list[int] = []
+        self._opaque = False
+
+    def _is_executed(self, instr: MachineInstr) -> bool:
+        return is_of_protocols(instr) or self._own(instr) is not None
+
+    def program(self) -> Program:
+        variables = [
+            one
+            for block in self._function.blocks
+            for one in block.instructions
+            if isinstance(one, ir.AllocaInstr) and one in self._needed
+        ]
+        for one in variables:
+            self._new(one)
+        scalars = {one.name: self._new(one) for one in self._function.args}
+        blocks = [self._block(block) for block in self._function.blocks]
+        for block, meeting in zip(blocks, meetings(self._machine, [one.name for one in blocks]), strict=True):
+            block.meeting = None if meeting is None else self._number[meeting]
+        loops, around = self._loops()
+        return Program(
+            blocks, self._registers, len(variables), scalars, loops, around, self._shared, self._addresses, self._opaque
+        )
+
+    # -- registers ----------------------------------------------------------------------------------------------------
+
+    def _new(self, value: ir.Value) -> int:
+        self._registers.append(UNKNOWN)
+        self._register_of[value.name] = number = len(self._registers) - 1
+        return number
+
+    def register(self, value: ir.Value | int) -> int:
+        """The number of the register that holds `value`."""
+        if isinstance(value, (ir.Instruction, ir.Argument)):
+            found = self._register_of.get(value.name)
+            return self._new(value) if found is None else found
+        number = value if isinstance(value, int) else constant(value, self._places)
+        is_place = isinstance(value, (ir.GlobalVariable, ir.FormattedConstant)) and number is not None
+        found = self._constants.get((number, is_place))
+        if found is None:
+            self._registers.append(UNKNOWN if number is None else number)
+            self._constants[number, is_place] = found = len(self._registers) - 1
+            if is_place:
+                self._addresses.append(found)
+        return found
+
+    # -- blocks -------------------------------------------------------------------------------------------------------
+
+    def _block(self, block: ir.Block) -> CodeBlock:
+        code = CodeBlock(block.name)
+        at = _by_place(block, self._anchors.get(block.name, ()))
+        operations: list[Operation] = []
+
+        def record(anchor: Anchor) -> None:
+            if not is_of_protocols(anchor.instr) and self._needed.isdisjoint(results(anchor)):
+                return
+            code.parts.append(Part(list(operations), self._recorded(anchor)))
+            operations.clear()
+
+        for anchor in at.get(-1, ()):
+            record(anchor)
+        for index, one in enumerate(block.instructions):
+            operation = self._operation(one, code)
+            if operation is not None:
+                operations.append(operation)
+            for anchor in at.get(index, ()):
+                record(anchor)
+        if operations:
+            code.parts.append(Part(operations, None))
+        self._end(block, code)
+        return code
+
+    def _operation(self, one: ir.Instruction, code: CodeBlock) -> Operation | None:
+        if one.opname == "call" and id(one) not in self._covered and _is_protocol(one):
+            self._opaque = True
+        if one.opname == "store":
+            if isinstance(one.operands[1], ir.AllocaInstr):
+                if one.operands[1] not in self._needed:
+                    return None
+            elif one not in self._needed:
+                return None
+        elif one not in self._needed or one.name in self._computed or isinstance(one, ir.AllocaInstr):
+            return None
+        if one.opname == "phi":
+            for value, before in one.incomings:
+                pair = (self.register(one), self.register(value))
+                code.phis = {**code.phis}
+                code.phis.setdefault(self._number[before.name], []).append(pair)
+            return None
+        return operation_of(one, self.register)
+
+    def _end(self, block: ir.Block, code: CodeBlock) -> None:
+        end = block.terminator
+        if end is None or end.opname in ("ret", "unreachable"):
+            return
+        if end.opname == "switch":
+            code.condition = self.register(end.operands[0])
+            code.targets = (self._number[end.default.name], *(self._number[to.name] for _, to in end.cases))
+            code.cases = {int(value.constant): self._number[to.name] for value, to in end.cases}
+            return
+        targets = [self._number[one.name] for one in end.operands if isinstance(one, ir.Block)]
+        code.targets = tuple(targets)
+        if len(targets) > 1:
+            code.condition = self.register(end.operands[0])
+
+    def _recorded(self, anchor: Anchor) -> Recorded:
+        instr = anchor.instr
+        outputs = {one.name for one in instr.row.outputs} if instr.row is not None else set()
+        inputs = {
+            name: tuple(self.register(one) for one in registers)
+            for name, registers in anchor.registers.items()
+            if name not in outputs
+        }
+        given = {
+            name: tuple(self.register(one) for one in registers)
+            for name, registers in anchor.registers.items()
+            if name in outputs
+        }
+        for pointer in pointers(anchor):
+            inputs[ADDRESS] = (self.register(pointer),)
+        guard = inputs.pop(GUARD, (None,))[0]
+        of_warpgroup = instr.semantics.together is Scope.WARPGROUP
+        return Recorded(instr, inputs, given, guard, of_warpgroup, self._own(instr))
+
+    # -- loops --------------------------------------------------------------------------------------------------------
+
+    def _loops(self) -> tuple[list[LoopOf], list[tuple[int, ...]]]:
+        known = loops_of(self._machine)
+        found = {}
+        for name in self._number:
+            if known.is_reachable(name) and (loop := known.innermost(name)) is not None:
+                found[loop.header] = loop
+        ordered = sorted(found.values(), key=lambda one: -len(one.blocks))
+        loops = [
+            LoopOf(
+                self._number[one.header],
+                frozenset(self._number[name] for name in one.blocks),
+                self._counter(one.header),
+            )
+            for one in ordered
+        ]
+        around = [
+            tuple(index for index, one in enumerate(loops) if number in one.blocks)
+            for number in range(len(self._number))
+        ]
+        return loops, around
+
+    def _counter(self, header: str) -> str:
+        block = next(one for one in self._function.blocks if one.name == header)
+        for one in block.instructions:
+            if one.opname == "load" and isinstance(one.operands[0], ir.AllocaInstr):
+                return str(one.operands[0].name).split(".")[0]
+        return ""
+
+
+def _by_place(block: ir.Block, anchors: Sequence[Anchor]) -> dict[int, list[Anchor]]:
+    """The recorded instructions of a block by the index of the LLVM instruction that they come after."""
+    index = {id(one): place for place, one in enumerate(block.instructions)}
+    names = {one.name: place for place, one in enumerate(block.instructions) if one.name}
+    found: dict[int, list[Anchor]] = {}
+    latest = -1
+    for anchor in anchors:
+        after = anchor.after
+        if after is not None:
+            latest = max(latest, index.get(id(after), names.get(after.name, latest)))
+        found.setdefault(latest, []).append(anchor)
+    return found
+
+
+def _covered(anchors: Mapping[str, Sequence[Anchor]]) -> set[int]:
+    """The calls of recorded instructions."""
+    found: set[int] = set()
+    for several in anchors.values():
+        for anchor in several:
+            one = anchor.after
+            while isinstance(one, ir.Instruction) and one.opname != "call":
+                one = next((each for each in one.operands if isinstance(each, ir.Instruction)), None)
+            if one is not None:
+                found.add(id(one))
+    return found
+
+
+def _is_protocol(call: ir.CallInstr) -> bool:
+    """Whether a call that nobody recorded may be part of a protocol."""
+    callee = call.callee
+    if isinstance(callee, ir.InlineAsm):
+        return bool(callee.side_effect)
+    return any(word in callee.name for word in _PROTOCOLS)

@@ -1,0 +1,101 @@
+"""The slice: which LLVM instructions control flow and recorded instructions need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from llvmlite import ir
+
+from nvbackend.dry_run.anchors import Anchor
+from nvbackend.isel.machine.function import MachineInstr
+
+SHARED_SPACES = (3, 7)
+"""The address spaces of the own CTA's shared memory, and of the cluster's."""
+
+
+def is_of_protocols(instr: MachineInstr) -> bool:
+    """Whether the instruction has a part in some protocol."""
+    said = instr.semantics
+    if said.exits and instr.row is None:
+        return False
+    return bool(instr.touches or instr.memory or next(said.said(), None))
+
+
+def results(anchor: Anchor) -> list[ir.Instruction]:
+    """The LLVM values that a recorded instruction gives."""
+    row = anchor.instr.row
+    names = [] if row is None else [one.name for one in row.outputs]
+    return [one for name in names for one in anchor.registers.get(name, ()) if isinstance(one, ir.Instruction)]
+
+
+def needed(
+    function: ir.Function, anchors: Mapping[str, Sequence[Anchor]], computed: Mapping[str, Anchor]
+) -> set[ir.Value]:
+    """The instructions whose values decide about branches, or are operands of recorded instructions.
+
+    `computed` are the recorded instructions that give values, by the names of their results: in place of the LLVM
+    instructions that define them.
+    """
+    stores: dict[ir.Value, list[ir.Instruction]] = {}
+    roots: list[ir.Value] = []
+    for block in function.blocks:
+        for one in block.instructions:
+            if one.opname == "store":
+                pointer = one.operands[1]
+                if isinstance(pointer, ir.AllocaInstr):
+                    stores.setdefault(pointer, []).append(one)
+                elif _is_shared(pointer) and isinstance(one.operands[0].type, ir.IntType):
+                    roots += [one, pointer]
+        if block.terminator is not None:
+            roots += block.terminator.operands
+    for anchor in (one for several in anchors.values() for one in several if is_of_protocols(one.instr)):
+        roots += _inputs(anchor)
+        roots += pointers(anchor)
+    return _closure(roots, stores, computed)
+
+
+def pointers(anchor: Anchor) -> list[ir.Value]:
+    """Where the ordinary access is that a pseudo-instruction records."""
+    after = anchor.after
+    if anchor.instr.row is not None or after is None:
+        return []
+    if after.opname == "store":
+        return [after.operands[1]]
+    return [after.operands[0]] if after.opname in ("load", "atomicrmw", "cmpxchg") else []
+
+
+def _inputs(anchor: Anchor) -> Iterable[ir.Value]:
+    row = anchor.instr.row
+    outputs = {one.name for one in row.outputs} if row is not None else ()
+    for name, registers in anchor.registers.items():
+        if name not in outputs:
+            yield from (one for one in registers if isinstance(one, ir.Value) and not _is_data(one))
+
+
+def _is_data(value: ir.Value) -> bool:
+    return not isinstance(value.type, (ir.IntType, ir.PointerType))
+
+
+def _is_shared(pointer: ir.Value) -> bool:
+    return isinstance(pointer.type, ir.PointerType) and pointer.type.addrspace in SHARED_SPACES
+
+
+def _closure(
+    roots: Iterable[ir.Value], stores: Mapping[ir.Value, Sequence[ir.Instruction]], computed: Mapping[str, Anchor]
+) -> set[ir.Value]:
+    found: set[ir.Value] = set()
+    waiting = [one for one in roots if isinstance(one, ir.Instruction)]
+    while waiting:
+        value = waiting.pop()
+        if value in found:
+            continue
+        found.add(value)
+        if value.name in computed:
+            waiting += [one for one in _inputs(computed[value.name]) if isinstance(one, ir.Instruction)]
+        elif isinstance(value, ir.AllocaInstr):
+            waiting += stores.get(value, ())
+        elif value.opname == "phi":
+            waiting += [one for one, _ in value.incomings if isinstance(one, ir.Instruction)]
+        else:
+            waiting += [one for one in value.operands if isinstance(one, ir.Instruction)]
+    return found

@@ -1,0 +1,148 @@
+"""One LLVM instruction as a closure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from nvbackend.dry_run.program.code import SELF
+from nvbackend.dry_run.program.needed import SHARED_SPACES
+from nvbackend.dry_run.values import arithmetic
+from nvbackend.dry_run.values.arithmetic import Operation, Registers
+from nvbackend.dry_run.values.unknown import UNKNOWN, combine
+
+RegisterOf: TypeAlias = Callable[["ir.Value | int"], int]
+_CASTS = ("ptrtoint", "inttoptr", "addrspacecast", "bitcast", "zext", "sext", "trunc")
+
+
+def operation_of(one: ir.Instruction, register: RegisterOf) -> Operation:
+    """What `one` does to the registers."""
+    if one.opname == "store":
+        return _store(one, register)
+    d = register(one)
+    if one.opname == "load":
+        return _load(one, d, register)
+    return _value(one, d, register) if _is_followed(one.type) else arithmetic.unknown(d)
+
+
+def _value(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
+    bits, kind = _bits(one.type), one.opname
+    if kind in arithmetic.BINARY:
+        return arithmetic.BINARY[kind](d, register(one.operands[0]), register(one.operands[1]), bits)
+    made = _MADE.get(kind)
+    return arithmetic.unknown(d) if made is None else made(one, d, register, bits)
+
+
+def _compare(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
+    del bits
+    left, right = one.operands
+    if not _is_followed(left.type):
+        return arithmetic.unknown(d)
+    return arithmetic.compare(d, register(left), register(right), str(one.op), _bits(left.type))
+
+
+def _select(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
+    del bits
+    return arithmetic.select(d, *(register(each) for each in one.operands))
+
+
+def _is_followed(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.PointerType) or (isinstance(kind, ir.IntType) and kind.width <= 64)
+
+
+def _bits(kind: ir.Type) -> int:
+    return int(kind.width) if isinstance(kind, ir.IntType) else 64
+
+
+def _cast(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
+    source = one.operands[0].type
+    a = register(one.operands[0])
+    if not _is_followed(source):
+        return arithmetic.unknown(d)
+    if one.opname == "sext":
+        return arithmetic.sext(d, a, _bits(source), bits)
+    if bits < _bits(source):
+        return arithmetic.trunc(d, a, bits)
+    return arithmetic.copy(d, a)
+
+
+def _gep(one: ir.Instruction, d: int, register: RegisterOf, bits: int) -> Operation:
+    del bits
+    base, *indices = one.operands
+    kind = getattr(one, "source_etype", None)
+    if len(indices) != 1 or not isinstance(kind, ir.IntType) or kind.width != 8:
+        return arithmetic.unknown(d)
+    a, b = register(base), register(indices[0])
+    source, mask = _bits(indices[0].type), (1 << 64) - 1
+    widen = arithmetic.sext(d, b, source, 64)
+
+    def run(r: Registers) -> None:
+        widen(r)
+        r[d] = (r[a] + r[d]) & mask
+
+    return run
+
+
+def _call(one: ir.CallInstr, d: int, register: RegisterOf, bits: int) -> Operation:
+    name = str(getattr(one.callee, "name", ""))
+    if name.startswith("llvm.") and not name.startswith("llvm.nvvm."):
+        kind = name.split(".")[1]
+        given = [register(each) for each in one.operands if not isinstance(each, ir.Function)]
+        if kind in ("umin", "umax", "smin", "smax"):
+            return arithmetic.BINARY[kind](d, given[0], given[1], bits)
+        if kind in ("fshl", "fshr"):
+            return arithmetic.funnel(d, given[0], given[1], given[2], bits, left=kind == "fshl")
+    return arithmetic.unknown(d)
+
+
+def _load(one: ir.Instruction, d: int, register: RegisterOf) -> Operation:
+    pointer = one.operands[0]
+    a = register(pointer)
+    if isinstance(pointer, ir.AllocaInstr):
+        return arithmetic.copy(d, a)
+    if not isinstance(one.type, ir.IntType):
+        return arithmetic.unknown(d)
+    if pointer.type.addrspace in SHARED_SPACES:
+        size = one.type.width // 8
+
+        def run(r: Registers) -> None:
+            r[d] = r[SELF].load(r[a], size)
+
+        return run
+    kind = str(one.type)
+
+    def run_global(r: Registers) -> None:
+        address = r[a]
+        r[d] = combine(f"load {kind}", address) if not isinstance(address, int) else UNKNOWN
+
+    return run_global
+
+
+def _nothing(r: Registers) -> None:
+    del r
+
+
+def _store(one: ir.Instruction, register: RegisterOf) -> Operation:
+    value, pointer = one.operands
+    a, b = register(value), register(pointer)
+    if isinstance(pointer, ir.AllocaInstr):
+        return arithmetic.copy(b, a)
+    if pointer.type.addrspace not in SHARED_SPACES:
+        return _nothing
+    size = value.type.width // 8
+
+    def run(r: Registers) -> None:
+        r[SELF].store(r[b], r[a], size)
+
+    return run
+
+
+_MADE: dict[str, Callable[[ir.Instruction, int, RegisterOf, int], Operation]] = {
+    "icmp": _compare,
+    "select": _select,
+    "getelementptr": _gep,
+    "call": _call,
+    **dict.fromkeys(_CASTS, _cast),
+}

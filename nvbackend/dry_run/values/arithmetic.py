@@ -1,0 +1,324 @@
+"""LLVM's integer instructions as closures over a list of registers: `operation(registers)` sets one from others.
+
+Numbers are the register's bits, without a sign. What LLVM leaves undefined is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from nvbackend.dry_run.values.lanes import tidy
+from nvbackend.dry_run.values.unknown import UNKNOWN, Unknown, combine
+
+Registers: TypeAlias = list[Any]
+Operation: TypeAlias = Callable[[Registers], None]
+
+
+def signed(value: Any, bits: int) -> Any:
+    """The number with its sign; arrays become those of signed integers."""
+    sign = 1 << bits - 1
+    if type(value) is int:
+        return (value ^ sign) - sign
+    return ((value ^ np.uint64(sign)) - np.uint64(sign)).view(np.int64)
+
+
+def _back(value: Any, bits: int) -> Any:
+    mask = (1 << bits) - 1
+    return value & mask if type(value) is int else value.astype(np.uint64) & np.uint64(mask)
+
+
+# -- what is the same for numbers, arrays and unknown values ----------------------------------------------------------
+
+
+def _add(d: int, a: int, b: int, bits: int) -> Operation:
+    mask = (1 << bits) - 1
+
+    def run(r: Registers) -> None:
+        r[d] = (r[a] + r[b]) & mask
+
+    return run
+
+
+def _sub(d: int, a: int, b: int, bits: int) -> Operation:
+    mask = (1 << bits) - 1
+
+    def run(r: Registers) -> None:
+        r[d] = (r[a] - r[b]) & mask
+
+    return run
+
+
+def _mul(d: int, a: int, b: int, bits: int) -> Operation:
+    mask = (1 << bits) - 1
+
+    def run(r: Registers) -> None:
+        r[d] = (r[a] * r[b]) & mask
+
+    return run
+
+
+def _and(d: int, a: int, b: int, bits: int) -> Operation:
+    del bits
+
+    def run(r: Registers) -> None:
+        value = r[a] & r[b]
+        r[d] = value if type(value) is int or isinstance(value, Unknown) else tidy(value)
+
+    return run
+
+
+def _or(d: int, a: int, b: int, bits: int) -> Operation:
+    del bits
+
+    def run(r: Registers) -> None:
+        r[d] = r[a] | r[b]
+
+    return run
+
+
+def _xor(d: int, a: int, b: int, bits: int) -> Operation:
+    del bits
+
+    def run(r: Registers) -> None:
+        r[d] = r[a] ^ r[b]
+
+    return run
+
+
+def copy(d: int, a: int) -> Operation:
+    """Bits that stay what they are."""
+
+    def run(r: Registers) -> None:
+        r[d] = r[a]
+
+    return run
+
+
+def trunc(d: int, a: int, bits: int) -> Operation:
+    """The low bits."""
+    mask = (1 << bits) - 1
+
+    def run(r: Registers) -> None:
+        value = r[a]
+        r[d] = combine("trunc", value, bits) if isinstance(value, Unknown) else value & mask
+
+    return run
+
+
+def sext(d: int, a: int, source: int, bits: int) -> Operation:
+    """The sign repeated."""
+    sign, mask = 1 << source - 1, (1 << bits) - 1
+
+    def run(r: Registers) -> None:
+        value = r[a]
+        r[d] = combine("sext", value, bits) if isinstance(value, Unknown) else ((value ^ sign) - sign) & mask
+
+    return run
+
+
+# -- what needs to know which -----------------------------------------------------------------------------------------
+
+
+_Rule = Callable[[Any, Any, int], Any]
+_Maker = Callable[[int, int, int, int], Operation]
+
+
+def _with(name: str, number: _Rule, array: _Rule) -> _Maker:
+    def make(d: int, a: int, b: int, bits: int) -> Operation:
+        def run(r: Registers) -> None:
+            x, y = r[a], r[b]
+            if type(x) is int and type(y) is int:
+                r[d] = number(x, y, bits)
+            elif isinstance(x, Unknown) or isinstance(y, Unknown):
+                r[d] = combine(name, x, y)
+            else:
+                r[d] = array(x, y, bits)
+
+        return run
+
+    return make
+
+
+def _udiv(x: int, y: int, bits: int) -> Any:
+    del bits
+    return x // y if y else UNKNOWN
+
+
+def _urem(x: int, y: int, bits: int) -> Any:
+    del bits
+    return x % y if y else UNKNOWN
+
+
+def _sdiv(x: int, y: int, bits: int) -> Any:
+    if not y:
+        return UNKNOWN
+    left, right = signed(x, bits), signed(y, bits)
+    quotient = abs(left) // abs(right)
+    return (quotient if (left < 0) == (right < 0) else -quotient) & (1 << bits) - 1
+
+
+def _srem(x: int, y: int, bits: int) -> Any:
+    if not y:
+        return UNKNOWN
+    left, right = signed(x, bits), signed(y, bits)
+    rest = abs(left) % abs(right)
+    return (-rest if left < 0 else rest) & (1 << bits) - 1
+
+
+def _shl(x: int, y: int, bits: int) -> Any:
+    return x << y & (1 << bits) - 1 if y < bits else UNKNOWN
+
+
+def _lshr(x: int, y: int, bits: int) -> Any:
+    return x >> y if y < bits else UNKNOWN
+
+
+def _ashr(x: int, y: int, bits: int) -> Any:
+    return signed(x, bits) >> y & (1 << bits) - 1 if y < bits else UNKNOWN
+
+
+def _pairwise(number: Callable[[int, int, int], Any]) -> Callable[[Any, Any, int], Any]:
+    """The rare ones, lane by lane."""
+
+    def run(x: Any, y: Any, bits: int) -> Any:
+        pairs = zip(np.broadcast_to(x, 32).tolist(), np.broadcast_to(y, 32).tolist(), strict=True)
+        found = [number(left, right, bits) for left, right in pairs]
+        return UNKNOWN if UNKNOWN in found else tidy(np.array(found, np.uint64))
+
+    return run
+
+
+def _shift_right(x: Any, y: Any, bits: int) -> Any:
+    if type(y) is not int:
+        return _pairwise(_lshr)(x, y, bits)
+    return tidy(x >> np.uint64(y)) if y < bits else UNKNOWN
+
+
+def _shift_arithmetic(x: Any, y: Any, bits: int) -> Any:
+    if type(y) is not int:
+        return _pairwise(_ashr)(x, y, bits)
+    return tidy(_back(signed(x, bits) >> np.int64(y), bits)) if y < bits else UNKNOWN
+
+
+def _shift_left(x: Any, y: Any, bits: int) -> Any:
+    if type(y) is not int:
+        return _pairwise(_shl)(x, y, bits)
+    return (x << np.uint64(y)) & np.uint64((1 << bits) - 1) if y < bits else UNKNOWN
+
+
+def _divide(x: Any, y: Any, bits: int) -> Any:
+    return tidy(x // np.uint64(y)) if type(y) is int and y else _pairwise(_udiv)(x, y, bits)
+
+
+def _remain(x: Any, y: Any, bits: int) -> Any:
+    return tidy(x % np.uint64(y)) if type(y) is int and y else _pairwise(_urem)(x, y, bits)
+
+
+BINARY: dict[str, _Maker] = {
+    "add": _add,
+    "sub": _sub,
+    "mul": _mul,
+    "and": _and,
+    "or": _or,
+    "xor": _xor,
+    "udiv": _with("udiv", _udiv, _divide),
+    "urem": _with("urem", _urem, _remain),
+    "sdiv": _with("sdiv", _sdiv, _pairwise(_sdiv)),
+    "srem": _with("srem", _srem, _pairwise(_srem)),
+    "shl": _with("shl", _shl, _shift_left),
+    "lshr": _with("lshr", _lshr, _shift_right),
+    "ashr": _with("ashr", _ashr, _shift_arithmetic),
+    "umin": _with("umin", lambda x, y, _: min(x, y), lambda x, y, _: tidy(np.minimum(np.uint64(x), np.uint64(y)))),
+    "umax": _with("umax", lambda x, y, _: max(x, y), lambda x, y, _: tidy(np.maximum(np.uint64(x), np.uint64(y)))),
+    "smin": _with(
+        "smin",
+        lambda x, y, bits: x if signed(x, bits) < signed(y, bits) else y,
+        _pairwise(lambda x, y, bits: x if signed(x, bits) < signed(y, bits) else y),
+    ),
+    "smax": _with(
+        "smax",
+        lambda x, y, bits: x if signed(x, bits) > signed(y, bits) else y,
+        _pairwise(lambda x, y, bits: x if signed(x, bits) > signed(y, bits) else y),
+    ),
+}
+"""Instructions and intrinsics of two operands, by name: `(destination, left, right, bits)`."""
+
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+}
+_OF_SAME = {"eq": 1, "ne": 0, "lt": 0, "le": 1, "gt": 0, "ge": 1}
+
+
+def compare(d: int, a: int, b: int, predicate: str, bits: int) -> Operation:
+    """icmp; `predicate` as LLVM spells it: eq, ne, slt, ult, ..."""
+    with_sign = predicate[0] == "s"
+    kind = predicate if predicate in ("eq", "ne") else predicate[1:]
+    holds = _COMPARED[kind]
+    sign = 1 << bits - 1 if with_sign else 0
+
+    def run(r: Registers) -> None:
+        x, y = r[a], r[b]
+        if type(x) is int and type(y) is int:
+            r[d] = 1 if holds(x ^ sign, y ^ sign) else 0
+        elif isinstance(x, Unknown) or isinstance(y, Unknown):
+            if x is y and x is not UNKNOWN:
+                r[d] = _OF_SAME[kind]
+            else:
+                r[d] = combine(f"icmp {predicate}", x, y)
+        else:
+            r[d] = tidy(holds(x ^ sign, y ^ sign).astype(np.uint64))
+
+    return run
+
+
+def select(d: int, condition: int, yes: int, no: int) -> Operation:
+    """select."""
+
+    def run(r: Registers) -> None:
+        c = r[condition]
+        if type(c) is int:
+            r[d] = r[yes] if c else r[no]
+            return
+        x, y = r[yes], r[no]
+        if x is y or (type(x) is int and type(y) is int and x == y):
+            r[d] = x
+        elif isinstance(c, Unknown):
+            r[d] = combine("select", c, x, y)
+        elif isinstance(x, Unknown) or isinstance(y, Unknown):
+            r[d] = UNKNOWN
+        else:
+            r[d] = tidy(np.where(c != 0, np.uint64(x), np.uint64(y)))
+
+    return run
+
+
+def funnel(d: int, high: int, low: int, amount: int, bits: int, *, left: bool) -> Operation:
+    """fshl and fshr."""
+    mask = (1 << bits) - 1
+
+    def run(r: Registers) -> None:
+        x, y, n = r[high], r[low], r[amount]
+        if type(x) is int and type(y) is int and type(n) is int:
+            both, n = x << bits | y, n % bits
+            r[d] = (both << n >> bits if left else both >> n) & mask
+        else:
+            r[d] = UNKNOWN
+
+    return run
+
+
+def unknown(d: int) -> Operation:
+    """What is not followed."""
+
+    def run(r: Registers) -> None:
+        r[d] = UNKNOWN
+
+    return run

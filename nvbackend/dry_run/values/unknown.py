@@ -1,0 +1,94 @@
+"""Unknown values, which spread through arithmetic; equal expressions of equal unknown values are one object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+
+class Unknown:
+    """A value that follows from data. The same object is the same value; others may be equal all the same."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # NumPy leaves arithmetic with it to the methods below
+    key: tuple[Any, ...] = ()
+    """The operation and its operands, where it is an expression."""
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __and__(self, other: object) -> Any:
+        return 0 if type(other) is int and other == 0 else combine("and", self, other)
+
+    __rand__ = __and__
+
+    def __mul__(self, other: object) -> Any:
+        return 0 if type(other) is int and other == 0 else combine("mul", self, other)
+
+    __rmul__ = __mul__
+
+    def __add__(self, other: object) -> Any:
+        return self if type(other) is int and other == 0 else combine("add", self, other)
+
+    __radd__ = __add__
+
+    def __or__(self, other: object) -> Any:
+        return self if type(other) is int and other == 0 else combine("or", self, other)
+
+    __ror__ = __or__
+
+    def __xor__(self, other: object) -> Any:
+        if self is other and self is not UNKNOWN:
+            return 0
+        return self if type(other) is int and other == 0 else combine("xor", self, other)
+
+    __rxor__ = __xor__
+
+    def __sub__(self, other: object) -> Any:
+        if self is other and self is not UNKNOWN:
+            return 0
+        return self if type(other) is int and other == 0 else combine("sub", self, other)
+
+    def __rsub__(self, other: object) -> Any:
+        return combine("sub", other, self)
+
+
+UNKNOWN: Final = Unknown()
+"""A value of which nothing is known."""
+
+
+class Expression(Unknown):
+    """An unknown value with an identity: what it is computed from. `table` holds all expressions of one run."""
+
+    __slots__ = ("key", "table")
+
+    def __init__(self, table: dict[Hashable, Expression], key: tuple[Any, ...]) -> None:
+        self.table = table
+        self.key = key
+
+
+def leaf(table: dict[Hashable, Expression], *key: Hashable) -> Expression:
+    """The unknown value called `key`."""
+    found = table.get(key)
+    if found is None:
+        found = table[key] = Expression(table, key)
+    return found
+
+
+def combine(operation: str, *operands: Any) -> Unknown:
+    """What `operation` gives of `operands`, some of which are unknown."""
+    table = None
+    for one in operands:
+        if isinstance(one, Unknown):
+            if type(one) is Unknown:
+                return UNKNOWN
+            table = one.table  # type: ignore[attr-defined]
+    if table is None:
+        return UNKNOWN
+    key = (operation, *[one if type(one) is int or isinstance(one, Unknown) else _of_array(one) for one in operands])
+    return leaf(table, *key)
+
+
+def _of_array(array: Any) -> Hashable:
+    text: Callable[[], bytes] = array.tobytes
+    return text()
