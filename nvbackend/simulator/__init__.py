@@ -1,6 +1,7 @@
 """Runs PTX text without a GPU: the same launch, the same arrays, and checks that the hardware does not make."""
 
 from nvbackend.simulator.machine.specials import multiprocessors
-from nvbackend.simulator.simulator import Report, SimulatedModule, Simulator
+from nvbackend.simulator.report.report import Report
+from nvbackend.simulator.simulator import SimulatedModule, Simulator
 
 __all__ = ["Report", "SimulatedModule", "Simulator", "multiprocessors"]

@@ -62,3 +62,10 @@ LAUNCH = Rule(
     why="The driver refuses the launch, or the kernel reads arguments that are not there.",
     reference="CUDA driver API, cuLaunchKernelEx",
 )
+REPORT = Rule(
+    id="simulator.report",
+    message="no timeline of {kernel}: {problem}",
+    fix="launch it with report=True, and name a CTA of the first cluster",
+    why="Watching a run takes time, so it is done where it is asked for, and only of the first cluster.",
+    reference="nvbackend.simulator.Report.timeline",
+)

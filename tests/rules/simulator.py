@@ -75,3 +75,11 @@ def an_argument_too_few():
     given = (np.zeros(4, np.uint32),)  # keeps
     text = f"{HEAD}.entry k(.param .u64 p) {{ ret; }}"
     Simulator().load(text).launch("k", block=(32,), args=given)
+
+
+@program("simulator.report", located=False)
+def a_timeline_that_was_not_kept():
+    watched = {}  # breaks
+    watched = {"report": True}  # keeps
+    module = Simulator().load(f"{HEAD}.entry k() {{ ret; }}")
+    module.launch("k", block=(32,), **watched).timeline()

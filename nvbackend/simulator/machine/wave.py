@@ -146,6 +146,10 @@ class Wave:
             found = self._parts[kind] = kind(self)
         return cast("_Part", found)
 
+    def made(self, kind: Callable[[Wave], _Part]) -> _Part | None:
+        """The same object, None where nobody has used it."""
+        return cast("_Part | None", self._parts.get(kind))
+
     def read(self, by: By, space: str, addresses: Addresses, size: int) -> NDArray[np.uint8]:
         """The bytes at each address: shape (..., size) for addresses of shape (...).
 

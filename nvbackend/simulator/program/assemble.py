@@ -147,7 +147,7 @@ class Assembler:
             call_site = text.lines[blocks[number - 1].last][1]
             self._try(draft, call_site, "call", lambda: compile_after(before, linkage))
         for instruction, each in text.lines[block.first : block.last]:
-            self._try(draft, each, instruction.parts[0], lambda i=instruction, s=each: self._step(i, s, symbols))  # type: ignore[misc]
+            self._try(draft, each, instruction.opcode, lambda i=instruction, s=each: self._step(i, s, symbols))  # type: ignore[misc]
         if block.end is not None and block.end.parts[0] == "call":
             end = block.end
             self._try(draft, site, "call", lambda: compile_arguments(end, linkage))
@@ -191,7 +191,9 @@ class Assembler:
             end = self._end(draft, place_of, linkage, symbols)
         except DiagnosticError as error:
             self._problems += error.diagnostics
-        return Code(place, tuple(draft.steps), sites, end, draft.site, opcodes)
+        last = draft.block.end
+        leaves = last is not None and last.parts[0] not in opcodes
+        return Code(place, tuple(draft.steps), sites, end, draft.site, opcodes, last.opcode if last and leaves else "")
 
     def _end(self, draft: _Draft, place_of: Mapping[tuple[str, int], int], linkage: Linkage, symbols: Symbols) -> End:
         instruction, site = draft.block.end, draft.site

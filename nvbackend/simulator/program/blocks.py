@@ -43,7 +43,9 @@ class Code:
     end: End
     end_site: Site
     opcodes: tuple[str, ...]
-    """The first piece of each instruction's opcode, for the report."""
+    """Each instruction's opcode, for the report."""
+    end_opcode: str = ""
+    """That of the branch or exit that ends it; empty where it goes on, or a step has its opcode."""
 
     @property
     def last(self) -> int:

@@ -34,6 +34,8 @@ class TensorMemory:
         self._written: NDArray[np.bool_] = np.zeros(self._cells.shape, bool)
         self._owner: NDArray[np.int64] = np.full((wave.cta_count, COLUMNS), -1)
         """The first column of the allocation that each column is in."""
+        self.most = 0
+        """The most columns that a CTA has had at a time."""
         self.relinquished: set[int] = set()
         self.last: dict[int, Pending] = {}
         """The last mma, cp or shift of each CTA: they complete in order."""
@@ -53,6 +55,7 @@ class TensorMemory:
         start = self.room(cta, columns)
         assert start is not None
         self._owner[cta, start : start + columns] = start
+        self.most = max(self.most, int((self._owner[cta] >= 0).sum()))
         self._written[cta, :, start : start + columns] = False
         return start
 

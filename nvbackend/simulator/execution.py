@@ -1,0 +1,156 @@
+"""A launch that runs: its waves of CTAs one after another, what watches them, and its report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nvbackend.diagnostics import DiagnosticError
+from nvbackend.simulator.calls.tensor.tmem import TensorMemory
+from nvbackend.simulator.checks import ORDER, watchers
+from nvbackend.simulator.events import Observer
+from nvbackend.simulator.machine.wave import Launch, Wave
+from nvbackend.simulator.memory import Failures, Heap, Memory, Private, Shape, windows
+from nvbackend.simulator.program.blocks import Program
+from nvbackend.simulator.program.scheduler import Scheduler
+from nvbackend.simulator.report import overlap
+from nvbackend.simulator.report.classes import class_of
+from nvbackend.simulator.report.record import Recorder, RecordingScheduler
+from nvbackend.simulator.report.report import Report
+
+_MOST_THREADS = 8192
+"""Threads of a wave: their registers should stay in the caches of the machine that this runs on."""
+_MOST_BYTES = 1 << 29
+"""Registers, shared and local memory of a wave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What watches a launch: the checks, the report, and others."""
+
+    checks: bool = True
+    report: bool = False
+    observers: Sequence[Observer] = ()
+
+
+class Execution:
+    """One launch of a program."""
+
+    def __init__(self, program: Program, launch: Launch, heaps: list[Heap], watch: Watch) -> None:
+        self.program = program
+        self.launch = launch
+        self._heaps = heaps
+        self._watch = watch
+        self.report = Report(
+            launch.kernel,
+            launch.grid,
+            launch.block,
+            launch.cluster,
+            launch.seed,
+            shared_bytes=launch.shared_bytes - windows.SHARED_START,
+            is_whole=watch.report,
+        )
+        self.done = 0
+        """CTAs of the waves that have ended."""
+        self.wave: Wave | None = None
+        """The wave that runs, or ran last."""
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of the grid."""
+        x, y, z = self.launch.grid
+        return x * y * z
+
+    def run(self) -> Report:
+        """To its end."""
+        for scheduler, recorder in self.waves():
+            self.run_wave(scheduler, recorder)
+        return self.report
+
+    def waves(self) -> Iterator[tuple[Scheduler, Recorder | None]]:
+        """The scheduler of each wave, which is to be run to its end by `run_wave` before the next."""
+        x, y, z = self.launch.clusters
+        total, each = x * y * z, _clusters_of_a_wave(self.program, self.launch)
+        for first in range(0, total, each):
+            wave = self.wave = self._wave(range(first, min(first + each, total)))
+            if not self._watch.report:
+                yield Scheduler(self.program, wave), None
+                continue
+            recorder = Recorder(self.report.record, wave, keeps=not first)
+            wave.observers.append(recorder)
+            yield RecordingScheduler(self.program, wave, recorder), recorder
+
+    def run_wave(self, scheduler: Scheduler, recorder: Recorder | None) -> None:
+        """Run a wave to its end. A read of unwritten memory is reported last: a mistake of order may explain it."""
+        wave = self.wave
+        assert wave is not None
+        failures = wave.memory.failures
+        try:
+            with np.errstate(all="ignore"):
+                scheduler.run()
+        except DiagnosticError as error:
+            if not all(one.rule in ORDER for one in error.diagnostics):
+                failures.raise_held(error)
+            raise
+        failures.raise_held()
+        self.done += wave.cta_count
+        self._count(scheduler, wave)
+        if recorder is not None:
+            self._add(recorder)
+
+    def _count(self, scheduler: Scheduler, wave: Wave) -> None:
+        """The instructions of a wave: it is known how many threads ran each block."""
+        report = self.report
+        report.steps += wave.steps
+        for code in self.program.codes:
+            threads = scheduler.runs.get(code.start, 0)
+            if not threads:
+                continue
+            every = list(zip(code.opcodes, code.sites, strict=True))
+            if code.end_opcode:
+                every.append((code.end_opcode, code.end_site))
+            for opcode, site in every:
+                name = opcode.partition(".")[0]
+                report.instructions[name] += threads
+                report.classes.setdefault(class_of(opcode), Counter())[name] += threads
+                report.record.use(site).threads += threads
+
+    def _add(self, recorder: Recorder) -> None:
+        """What the recorder of a wave has seen."""
+        report, record = self.report, self.report.record
+        recorder.finish()
+        report.warp_steps, report.waits, report.engines = record.steps, record.waits, record.engines
+        tensor_memory = recorder.wave.made(TensorMemory)
+        if tensor_memory is not None:
+            report.tensor_columns = max(report.tensor_columns, tensor_memory.most)
+        report.total = record.total()
+        overlap.fill(record)
+
+    def _wave(self, clusters: range) -> Wave:
+        launch, program, checks = self.launch, self.program, self._watch.checks
+        ctas = len(clusters) * launch.cluster_size
+        threads = -(-launch.block_threads // 32) * 32
+        shared = Private(
+            "shared",
+            Shape(ctas, launch.shared_bytes, windows.SHARED_START, threads, launch.cluster_size),
+            watches_writes=checks,
+        )
+        local = Private("local", Shape(ctas * threads, program.frame_bytes), watches_writes=checks)
+        failures, observers = Failures(), list(self._watch.observers)
+        memory = Memory(self._heaps, shared, local, failures, observers)
+        wave = Wave(launch, clusters, memory, observers, program.shared)
+        if checks:
+            observers += watchers(wave)
+        failures.named = wave.thread_name
+        wave.registers = [initial(wave) for initial in program.slots.initial]
+        return wave
+
+
+def _clusters_of_a_wave(program: Program, launch: Launch) -> int:
+    threads = -(-launch.block_threads // 32) * 32
+    of_a_cta = launch.shared_bytes * 2 + threads * (8 * len(program.slots.initial) + 2 * program.frame_bytes)
+    ctas = min(max(_MOST_THREADS // threads, 1), max(_MOST_BYTES // max(of_a_cta, 1), 1))
+    return max(ctas // launch.cluster_size, 1)

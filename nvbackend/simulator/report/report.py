@@ -1,0 +1,33 @@
+"""The report of a launch."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import user_facing
+from nvbackend.layout.drawing.svg import Picture
+from nvbackend.simulator.report import lines, text, timeline
+from nvbackend.simulator.report.facts import Facts
+
+
+@user_facing
+class Report(Facts):
+    """What a launch did. `str(report)` shows it on a screen.
+
+    Instructions are always counted; the rest is there where the launch was asked for it (`report=True`), which takes
+    longer. A *step* is one instruction of a warp, on a clock of its own: warps run side by side, a copy is in flight
+    for 512 steps and a product of the tensor cores for 64 (`report.clock` says how). Steps compare waits with each
+    other and launches of one kernel, not with cycles of a chip.
+    """
+
+    def __str__(self) -> str:
+        return text.screen(self)
+
+    def by_line(self) -> lines.LineTable:
+        """What each line of the user's program did (of the PTX, where it has no `.loc`); `str` of it is a table."""
+        return lines.by_line(self.kernel, self.record.uses.values())
+
+    def timeline(self, *, first: int = 0, last: int | None = None, cta: int = 0) -> Picture:
+        """Who waits for whom from step `first` to step `last` (None: as much as a picture holds), as an SVG document.
+
+        `cta` is the rank of a CTA in the first cluster. Raises simulator.report where the launch was asked for none.
+        """
+        return timeline.draw(self, first, last, cta)

@@ -1,0 +1,1 @@
+"""What a report says, held against counts made by hand, and against the layout room's own model of banks."""
