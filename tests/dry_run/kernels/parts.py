@@ -12,8 +12,8 @@ from tests.corpus.parts import EXTENT, MATRIX, TILE, multiply, store_chunks, war
 from tests.dry_run.registry import Launch, Out
 
 __all__ = [
-    "COUNT", "EXTENT", "MATRIX", "OUT", "TALL", "TALL_MATRIX", "TILE", "State", "gemm", "multiply", "named", "product",
-    "small", "store_chunks", "warp_sum",
+    "COUNT", "EXTENT", "MATRIX", "OUT", "TALL", "TALL_MATRIX", "TILE", "State", "chunk_of", "gemm", "multiply", "named",
+    "product", "small", "store_chunks", "warp_sum",
 ]  # fmt: skip
 OUT = nvb.Pointer[f32]
 COUNT = i32
@@ -39,6 +39,11 @@ def gemm(
     a, b = small(rows, tile * rows, 64 * steps), small(steps + 7, columns, 64 * steps)
     c = product(a, b)
     return Launch(grid, (a, b, Out(c.astype(np.float16) if half else c), *counts))
+
+
+def chunk_of(tile: nvb.SharedTile, row: Any, chunk: Any) -> nvb.Address:
+    """The eight f16 of a row of 64 from column 8 * chunk on, which the swizzle leaves together."""
+    return tile.address.cast(f16).byte_offset(row * 128 + (chunk ^ (row % 8)) * 16, align=16)
 
 
 def named(mistake: str | None):
