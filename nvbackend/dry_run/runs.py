@@ -13,6 +13,7 @@ from nvbackend.dry_run.machine.machine import Machine, OverBudget
 from nvbackend.dry_run.machine.threads import own
 from nvbackend.dry_run.program.code import Program
 from nvbackend.dry_run.program.compile import compile_program
+from nvbackend.dry_run.scenario.choose import choose, rounds_of, wanted
 from nvbackend.dry_run.seam import Launch, MakeProtocols
 from nvbackend.isel.machine.function import MachineFunction
 
@@ -48,7 +49,6 @@ def run(
     make: MakeProtocols,
     scalars: Mapping[str, int],
     *,
-    clusters: int = 1,
     steps: int = STEPS,
     latest_first: bool = False,
 ) -> tuple[list[Diagnostic], Machine]:
@@ -57,7 +57,7 @@ def run(
         subject.machine.target,
         subject.threads,
         subject.cluster,
-        clusters * subject.cluster,
+        subject.cluster,
         program.shared,
         subject.registers,
     )
@@ -68,3 +68,14 @@ def run(
     except OverBudget:
         return [], machine
     return ([] if machine.guessed else protocols.finish()), machine
+
+
+def check(subject: Subject, make: MakeProtocols) -> list[Diagnostic]:
+    """What runs of the kernel with parameters of its own choice show."""
+    program = compiled(subject)
+    if program.opaque:
+        return []
+    rounds = rounds_of(subject.function, program)
+    scalars = choose(rounds, subject.scalars, wanted(subject.function, program))
+    found, _ = run(subject, program, make, scalars)
+    return found

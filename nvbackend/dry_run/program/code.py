@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nvbackend.dry_run.anchors import Anchor
 from nvbackend.dry_run.values.arithmetic import Operation
 from nvbackend.isel.machine.function import MachineInstr
 
@@ -77,5 +78,9 @@ class Program:
     shared: range
     addresses: list[int]
     """The registers that hold addresses of the own CTA's shared memory at the start."""
+    places: Mapping[str, int]
+    """The offset of each variable in shared memory, by its name."""
+    computed: Mapping[str, Anchor]
+    """The recorded instructions that give values, by the names of these."""
     opaque: bool
     """Whether it has code of others, of which nothing is known."""

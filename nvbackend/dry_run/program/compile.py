@@ -82,9 +82,17 @@ class _Compiler:
         blocks = [self._block(block) for block in self._function.blocks]
         for block, meeting in zip(blocks, meetings(self._machine, [one.name for one in blocks]), strict=True):
             block.meeting = None if meeting is None else self._number[meeting]
-        loops, around = self._loops()
         return Program(
-            blocks, self._registers, len(variables), scalars, loops, around, self._shared, self._addresses, self._opaque
+            blocks,
+            self._registers,
+            len(variables),
+            scalars,
+            *self._loops(),
+            self._shared,
+            self._addresses,
+            self._places,
+            self._computed,
+            self._opaque,
         )
 
     # -- registers ----------------------------------------------------------------------------------------------------

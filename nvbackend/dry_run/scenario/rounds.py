@@ -1,0 +1,181 @@
+"""How many rounds counted loops make, for given parameters of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from nvbackend.dry_run.anchors import Anchor
+from nvbackend.dry_run.program.operations import operation_of
+from nvbackend.dry_run.values.arithmetic import Operation, copy, signed
+from nvbackend.dry_run.values.unknown import UNKNOWN
+
+_PREDICATES = {"slt": False, "ult": False, "sle": True, "ule": True, "ne": False}
+"""By the comparison under which a loop goes on: whether the bound itself has a round."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A loop that goes on while its counter compares with `bound`: registers of its start, bound and step."""
+
+    header: str
+    start: int
+    bound: int
+    step: int
+    bits: int
+    has_sign: bool
+    inclusive: bool
+
+
+class Rounds:
+    """The counted loops of `function` whose rounds the parameters and the launch decide.
+
+    `registers_of` gives the numbers of special registers by their names, in the CTA and the thread that is looked at.
+    """
+
+    def __init__(
+        self,
+        function: ir.Function,
+        headers: Sequence[str],
+        special: Mapping[str, int],
+        computed: Mapping[str, Anchor],
+        places: Callable[[Any], int | None],
+    ) -> None:
+        self._special = special
+        self._computed = computed
+        self._places = places
+        self._registers: list[Any] = [None]
+        self._slots: dict[ir.Value, int] = {}
+        self._operations: list[Operation] = []
+        self._stores: dict[ir.Value, list[ir.Instruction]] = {}
+        self._parameters: dict[str, int] = {}
+        self.used: dict[str, set[str]] = {}
+        """By header, the parameters that decide about the loop's rounds."""
+        for block in function.blocks:
+            for one in block.instructions:
+                if one.opname == "store" and isinstance(one.operands[1], ir.AllocaInstr):
+                    self._stores.setdefault(one.operands[1], []).append(one)
+        blocks = {block.name: block for block in function.blocks}
+        self._found: list[Counted] = []
+        for header in headers:
+            self._named: set[str] = set()
+            counted = self._counted(header, blocks[header])
+            if counted is not None and self._named:
+                self._found.append(counted)
+                self.used[header] = self._named
+
+    @property
+    def parameters(self) -> set[str]:
+        """The parameters that decide about some loop."""
+        return {name for names in self.used.values() for name in names}
+
+    def of(self, parameters: Mapping[str, int]) -> dict[str, int]:
+        """The rounds of each loop, by its header; those that are not known are left out."""
+        registers = list(self._registers)
+        for name, slot in self._parameters.items():
+            registers[slot] = parameters.get(name, UNKNOWN)
+        for operation in self._operations:
+            operation(registers)
+        rounds = {}
+        for one in self._found:
+            start, bound, step = registers[one.start], registers[one.bound], registers[one.step]
+            if type(start) is int and type(bound) is int and type(step) is int:
+                rounds[one.header] = _count(one, start, bound, step)
+        return rounds
+
+    # -- what a loop is -----------------------------------------------------------------------------------------------
+
+    def _counted(self, header: str, block: ir.Block) -> Counted | None:
+        end = block.terminator
+        if end is None or not isinstance(end, ir.ConditionalBranch):
+            return None
+        test = end.operands[0]
+        if getattr(test, "opname", "") != "icmp" or str(test.op) not in _PREDICATES:
+            return None
+        counter, bound = test.operands
+        if getattr(counter, "opname", "") != "load" or not isinstance(counter.operands[0], ir.AllocaInstr):
+            return None
+        stores = self._stores.get(counter.operands[0], [])
+        steps = [one for one in stores if _adds(one.operands[0], counter.operands[0])]
+        starts = [one for one in stores if one not in steps]
+        if len(steps) != 1 or len(starts) != 1:
+            return None
+        step = steps[0].operands[0].operands[1]
+        parts = (starts[0].operands[0], bound, step)
+        for one in parts:
+            self._decided_by(one, set())
+        start, limit, by = (self._slot(one) for one in parts)
+        predicate = str(test.op)
+        has_sign, inclusive = predicate[0] == "s", _PREDICATES[predicate]
+        return Counted(header, start, limit, by, int(bound.type.width), has_sign, inclusive)
+
+    def _slot(self, value: Any) -> int:
+        """The register of a value, which is computed from the parameters where that is possible."""
+        found = self._slots.get(value) if isinstance(value, ir.Value) else None
+        if found is not None:
+            return found
+        self._registers.append(UNKNOWN)
+        slot = len(self._registers) - 1
+        if isinstance(value, ir.Value):
+            self._slots[value] = slot
+        self._fill(value, slot)
+        return slot
+
+    def _decided_by(self, value: Any, seen: set[Any]) -> None:
+        """Note the parameters that `value` is computed from."""
+        if isinstance(value, ir.Argument):
+            self._named.add(str(value.name))
+        if not isinstance(value, ir.Instruction) or value in seen:
+            return
+        seen.add(value)
+        anchor = self._computed.get(value.name)
+        given: list[Any] = list(value.operands)
+        if anchor is not None:
+            given = [*anchor.registers.get("value", ())] if anchor.registers.get("value") != [value] else []
+        elif value.opname == "load":
+            given = [one.operands[0] for one in self._stores.get(value.operands[0], [])[:1]]
+        for one in given:
+            self._decided_by(one, seen)
+
+    def _fill(self, value: Any, slot: int) -> None:
+        if isinstance(value, ir.Argument):
+            self._parameters[str(value.name)] = slot
+        elif not isinstance(value, ir.Instruction):
+            number = value if isinstance(value, int) else self._places(value)
+            self._registers[slot] = UNKNOWN if number is None else number
+        elif value.name in self._computed:
+            self._of_row(self._computed[value.name], slot)
+        elif value.opname == "load":
+            stores = self._stores.get(value.operands[0], [])
+            if stores:
+                first = self._slot(stores[0].operands[0])
+                self._operations.append(copy(slot, first))
+        elif value.opname != "phi":
+            self._operations.append(operation_of(value, lambda one: slot if one is value else self._slot(one)))
+
+    def _of_row(self, anchor: Anchor, slot: int) -> None:
+        row = anchor.instr.row
+        if row is not None and row.family == "special_registers":
+            self._registers[slot] = self._special.get(str(row.axes["register"]), UNKNOWN)
+        elif row is not None and row.opcode.startswith("shfl"):
+            self._operations.append(copy(slot, self._slot(anchor.registers["value"][0])))
+
+
+def _adds(value: Any, variable: ir.Value) -> bool:
+    return (
+        getattr(value, "opname", "") == "add"
+        and getattr(value.operands[0], "opname", "") == "load"
+        and value.operands[0].operands[0] is variable
+    )
+
+
+def _count(loop: Counted, start: int, bound: int, step: int) -> int:
+    if loop.has_sign:
+        start, bound = signed(start, loop.bits), signed(bound, loop.bits)
+    step = signed(step, loop.bits)
+    if step <= 0:
+        return 0
+    return max(0, -(-(bound + loop.inclusive - start) // step))
