@@ -34,17 +34,17 @@ def compile(instruction: Instruction, place: Compiling) -> Step:
 
 def _cluster(instruction: Instruction, place: Compiling) -> Step:
     only(place, ("cluster", "arrive", "wait", "release", "acquire", "relaxed", "aligned"))
-    orders = "relaxed" not in instruction.parts
+    order = "relaxed" if "relaxed" in instruction.parts else "weak"
 
     def arrive(wave: Wave, lanes: Lanes) -> None:
-        wave.part(ClusterBarrier).arrive(place.by(lanes), lanes.threads, publishes=orders)
+        wave.part(ClusterBarrier).arrive(place.by(lanes, order=order), lanes.threads)
 
     def wait(wave: Wave, lanes: Lanes) -> Waiting | None:
         barrier = wave.part(ClusterBarrier)
         return held(
             lanes,
             lambda here: barrier.passed(place.by(here), here.threads),
-            lambda here: barrier.leave(place.by(here), here.threads, acquires=orders),
+            lambda here: barrier.leave(place.by(here), here.threads),
             lambda here: barrier.text(here.threads),
         )
 

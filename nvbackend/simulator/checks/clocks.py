@@ -30,6 +30,8 @@ COPIES_OF_THREADS = "cp.async"
 NUMBERS = 64
 """The numbers of a CTA that operations take in turn."""
 ALWAYS = np.iinfo(np.int32).max
+STARTED = 1
+"""What is seen of a warp of which no more than its start is known."""
 PARTS = 3
 """A clock: what was seen, and what of it was published to the async proxy in shared and in global memory."""
 SEEN, SHARED, GLOBAL = range(PARTS)
@@ -58,7 +60,7 @@ class Clocks:
         self.rows: NDArray[np.int32] = np.zeros((self.warps, PARTS, self.sources), np.int32)
         each = np.arange(self.warps)
         self.rows[each, SEEN, each] = ALWAYS
-        self.now = 1
+        self.now = STARTED + 1
         self._cta_threads = wave.cta_threads
         self._issued = np.zeros(wave.cta_count, np.int64)
         self._tokens: dict[Hashable, Times] = {}
@@ -119,6 +121,13 @@ class Clocks:
         if by.operation is None:
             return warps
         return np.minimum(np.searchsorted(self.of(by.operation).warps, warps), len(self.of(by.operation).warps) - 1)
+
+    def release_start(self, by: By, token: Hashable) -> None:
+        """Publish that the threads' warps have started, and nothing that they did."""
+        row = np.zeros((PARTS, self.sources), np.int32)
+        row[SEEN, by.threads // WARP] = STARTED
+        known = self._tokens.get(token)
+        self._tokens[token] = row if known is None else np.maximum(known, row)
 
     def release(self, by: By, token: Hashable) -> None:
         """Publish what the threads or the operation have done and seen."""

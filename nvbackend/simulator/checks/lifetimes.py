@@ -1,12 +1,19 @@
-"""What outlives a CTA: bulk stores that nobody waited for, and copies into the memory of a CTA that has ended."""
+"""Lives of CTAs: bulk stores that nobody waited for, and what reaches into a CTA that has ended or not started."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Hashable
+from typing import NoReturn
 
+import numpy as np
+from numpy.typing import NDArray
+
+from nvbackend.diagnostics import Rule
 from nvbackend.simulator.checks import rules
+from nvbackend.simulator.checks.clocks import SEEN, Clocks
 from nvbackend.simulator.checks.watching import Watching
-from nvbackend.simulator.events import Access, By
+from nvbackend.simulator.events import Access, By, Sync, Threads
+from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
 from nvbackend.simulator.sync.groups import BulkGroups
 
@@ -16,6 +23,13 @@ class Lifetimes(Watching):
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
+        self._clocks = wave.part(Clocks)
+        self._reached: dict[tuple[int, int], tuple[int, By, int, str]] = {}
+        """Of each CTA and source that has reached into its memory: when it did so last, who it was, and what it did."""
+        self._arrived: dict[Hashable, NDArray[np.int32]] = {}
+        """When each warp arrived in a phase of a cluster's barrier."""
+        self._outlived: dict[int, NDArray[np.int32]] = {}
+        """Of each CTA: when the warps arrived at the barriers of its cluster that it has waited at."""
 
     def exited(self, by: By) -> None:
         """A thread that ends has waited until its bulk stores have read their sources."""
@@ -27,21 +41,85 @@ class Lifetimes(Watching):
             rule = rules.NOT_WAITED if committed else rules.NOT_COMMITTED
             text = f"the {reading.engine} of PTX {reading.site}"
             rule.fail(at=reading.site.location, notes=((f"PTX {reading.site}", None),), thread=thread, operation=text)
+        if self._wave.cluster_size > 1:
+            alive = self._wave.alive.reshape(self._wave.cta_count, -1)
+            for cta in np.unique(self._wave.cta(by.threads)).tolist():
+                if not alive[cta].any():
+                    self._ended(cta)
 
     def access(self, access: Access) -> None:
-        """Shared memory that is accessed belongs to a CTA that has a thread alive, unless it is the accessor's own."""
-        if access.owners is None or access.space != "shared" or not len(access.addresses):
+        """Shared memory of another CTA is accessed."""
+        if access.owners is None or access.space != "shared" or self._wave.cluster_size == 1:
             return
-        wave, by = self._wave, access.by
-        if wave.alive_count == int(wave.exists.sum()):
+        threads, owners = np.broadcast_arrays(access.by.threads, access.owners)
+        if len(access.addresses):
+            self._reach(access.by, threads, owners, "reads" if access.kind == "read" else "writes")
+
+    def release(self, sync: Sync) -> None:
+        """An arrival at an mbarrier of another CTA, or at the barrier of a cluster."""
+        if self._wave.cluster_size == 1 or not isinstance(sync.token, tuple):
             return
-        ended = ~np.logical_or.reduce(wave.alive.reshape(wave.cta_count, -1), axis=1)
-        wrong = np.flatnonzero(np.broadcast_to(ended[access.owners], access.addresses.shape))
-        if not len(wrong):
+        kind, place, *rest = sync.token
+        if kind == "mbarrier":
+            self._reach(sync.by, sync.by.threads, np.full(len(sync.by.threads), place), "arrives at an mbarrier in")
+        elif kind == "cluster":
+            arrived = self._arrived.setdefault((place, *rest), np.zeros(self._clocks.sources, np.int32))
+            arrived[sync.by.threads // WARP] = self._clocks.now
+
+    def acquire(self, sync: Sync) -> None:
+        """Threads go on after the barrier of their cluster: their CTA outlives what came before the arrivals."""
+        if isinstance(sync.token, tuple) and sync.token[0] == "cluster":
+            arrived = self._arrived[tuple(sync.token[1:])]
+            for cta in np.unique(self._wave.cta(sync.by.threads)).tolist():
+                self._outlived[cta] = np.maximum(self._outlived.get(cta, arrived), arrived)
+
+    def _reach(self, by: By, threads: Threads, owners: NDArray[np.int64], does: str) -> None:
+        """Threads, or an operation of theirs, touch the memory of CTAs: such as have started and not ended."""
+        wave = self._wave
+        remote = np.flatnonzero(threads // wave.cta_threads != owners)
+        if not len(remote):
             return
-        cta = int(np.broadcast_to(access.owners, access.addresses.shape)[wrong[0]])
-        thread = wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else int(wrong[0])]))
+        sources, clocks = self._clocks.source_of(by)
+        rows = self._clocks.places(by)
+        for place in _firsts(threads[remote] // WARP, owners[remote]):
+            lane = int(remote[place])
+            cta, at = int(owners[lane]), lane if len(by.threads) > 1 else 0
+            warps = self._warps(cta)
+            if not wave.alive.reshape(wave.cta_count, -1)[cta].any():
+                self._fail(_late(does), by, lane, cta, does, "and every thread of that CTA has ended")
+            if not clocks[rows[at], SEEN, warps].any():
+                self._fail(rules.NOT_STARTED, by, lane, cta, does, "and nothing before it waits for that CTA")
+            self._reached[cta, int(sources[at])] = self._clocks.now, by, lane, does
+
+    def _warps(self, cta: int) -> slice:
+        each = self._wave.cta_threads // WARP
+        return slice(cta * each, (cta + 1) * each)
+
+    def _ended(self, cta: int) -> None:
+        """Every thread of a CTA has ended: what reached into its memory came before, or is a mistake."""
+        seen = self._clocks.rows[self._warps(cta), SEEN].max(axis=0)
+        outlived = self._outlived.get(cta, seen)
+        for source in [source for target, source in self._reached if target == cta]:
+            time, by, lane, does = self._reached.pop((cta, source))
+            if seen[source] < time and outlived[self._warp_of(by, lane)] < time:
+                self._fail(_late(does), by, lane, cta, does, "which ends without waiting for that")
+
+    def _warp_of(self, by: By, lane: int) -> int:
+        return int(by.threads[0 if len(by.threads) == 1 else lane]) // WARP
+
+    def _fail(self, rule: Rule, by: By, lane: int, cta: int, does: str, reason: str) -> NoReturn:
+        thread = self._wave.thread_name(int(by.threads[0 if len(by.threads) == 1 else lane]))
         who = thread if by.operation is None else f"the {by.operation.engine} of {thread}"
-        does = "reads" if access.kind == "read" else "writes"
-        note = (f"PTX {by.site}", None)
-        rules.ENDED_EARLY.fail(at=by.site.location, notes=(note,), operation=who, does=does, cta=cta)
+        rule.fail(
+            at=by.site.location, notes=((f"PTX {by.site}", None),), operation=who, does=does, cta=cta, reason=reason
+        )
+
+
+def _late(does: str) -> Rule:
+    return rules.EXIT_BEFORE_PEERS if "mbarrier" in does else rules.EXIT_BEFORE_ACCESS
+
+
+def _firsts(warps: NDArray[np.int64], owners: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The first place of each pair of a warp and a CTA."""
+    found: NDArray[np.int64] = np.unique((warps << 32) + owners, return_index=True)[1]
+    return found

@@ -17,12 +17,15 @@ from nvbackend.simulator.checks.clocks import GLOBAL, SEEN, SHARED, Clocks
 from nvbackend.simulator.checks.shadow import Conflict, Shadow
 from nvbackend.simulator.checks.watching import Watching
 from nvbackend.simulator.events import Access, By, Mask, Pending, Site, Sync
+from nvbackend.simulator.machine.lanes import WARP
 from nvbackend.simulator.machine.wave import Wave
+from nvbackend.simulator.sync.mbarriers import MADE
 
 _SHARED_READERS = 48
 _GLOBAL_READERS = 4
 _LARGEST = 1 << 26
 """Bytes of the largest allocation of global memory that is watched."""
+_RELEASES = ("mbarrier_init", "acq_rel", "sc", "release")
 _ASYNC, _CP_ASYNC = "async", "cp.async"
 Which = NDArray[np.int64] | slice
 """Which addresses of an access."""
@@ -33,7 +36,11 @@ class Races(Watching):
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
-        self._clocks = Clocks(wave)
+        self._clocks = wave.part(Clocks)
+        self._fenced: Mask = np.zeros(wave.size // WARP, bool)
+        """Which warps have executed a fence: their relaxed arrivals at a cluster's barrier publish what they did."""
+        self._made: dict[tuple[int, int], tuple[int, int, Site]] = {}
+        """Of each mbarrier: the warp that initialised it, when, and where."""
         self._shared: dict[int, Shadow] = {}
         self._global: dict[int, Shadow] = {}
         self._sites: list[tuple[Site, str, str]] = []
@@ -42,14 +49,45 @@ class Races(Watching):
 
     def release(self, sync: Sync) -> None:
         """Publish."""
-        self._clocks.release(sync.by, sync.token)
+        self._check_made(sync)
+        if sync.by.order != "relaxed" or not isinstance(sync.token, tuple) or sync.token[0] != "cluster":
+            self._clocks.release(sync.by, sync.token)
+            return
+        fenced = self._fenced[sync.by.threads // WARP]
+        self._clocks.release_start(sync.by, sync.token)
+        if fenced.any():
+            by = sync.by
+            self._clocks.release(By(by.site, by.threads[fenced], None, by.proxy, by.order, by.scope), sync.token)
 
     def acquire(self, sync: Sync) -> None:
         """See what was published."""
+        self._check_made(sync)
         self._clocks.acquire(sync.by.threads, sync.token)
+
+    def _check_made(self, sync: Sync) -> None:
+        """Whether who uses an mbarrier comes after its initialisation."""
+        if not isinstance(sync.token, tuple) or sync.token[0] not in ("mbarrier", MADE):
+            return
+        place, by = (int(sync.token[1]), int(sync.token[2])), sync.by
+        if sync.token[0] == MADE:
+            self._made[place] = int(by.threads[0]) // WARP, self._clocks.now, by.site
+            return
+        warp, time, site = self._made[place]
+        _, clocks = self._clocks.source_of(by)
+        rows = self._clocks.places(by)
+        early = (clocks[rows, SEEN, warp] < time) & (by.threads // WARP != warp)
+        if early.any():
+            lane = int(np.argmax(early))
+            thread = self._wave.thread_name(int(by.threads[lane]))
+            name = f"the mbarrier {self._wave.shared_name(place[1])} of CTA {place[0]}"
+            notes = ((f"PTX {by.site}", None), (f"it is initialised here (PTX {site})", site.origin))
+            made = f"PTX {site}"
+            rules.NOT_READY.fail(at=by.site.location, notes=notes, thread=thread, place=name, made=made)
 
     def fence(self, by: By, kind: str) -> None:
         """A fence of the async proxy publishes to it; other fences are covered by the strong accesses around them."""
+        if kind.startswith(_RELEASES):
+            self._fenced[by.threads // WARP] = True
         if kind.startswith("proxy.async"):
             parts = (GLOBAL,) if kind == "proxy.async.global" else (SHARED,)
             self._clocks.fence_proxy(by.threads, parts if "." in kind[len("proxy.async") :] else (SHARED, GLOBAL))

@@ -77,12 +77,34 @@ NOT_WAITED = Rule(
     why="The CTA's shared memory may be given away before it is read.",
     reference="PTX ISA 9.7.9.27.2.2 (cp.async.bulk.wait_group)",
 )
-ENDED_EARLY = Rule(
+EXIT_BEFORE_ACCESS = Rule(
     id="cluster.exit-before-access",
-    message="{operation} {does} the shared memory of CTA {cta}, and every thread of that CTA has ended",
+    message="{operation} {does} the shared memory of CTA {cta}, {reason}",
     fix="let no CTA of a cluster end before its peers are done with its memory: a barrier of the cluster at the end",
     why="Memory of a CTA that has ended belongs to nobody, or to another kernel.",
     reference="PTX ISA 5.1.8 (shared state space), 9.7.13.3 (barrier.cluster)",
+)
+NOT_STARTED = Rule(
+    id="cluster.access-before-start",
+    message="{operation} {does} the shared memory of CTA {cta}, {reason}",
+    fix="put a barrier of the cluster before the first access: k.cluster.sync()",
+    why="The other CTA may not have started: what is there is not its memory yet.",
+    reference="PTX ISA 5.1.8 (shared state space), 9.7.13.3 (barrier.cluster)",
+)
+EXIT_BEFORE_PEERS = Rule(
+    id="cluster.exit-before-peers",
+    message="{operation} {does} the shared memory of CTA {cta}, {reason}",
+    fix="let each CTA wait for the last arrivals of its peers: ring.finish() in the producer's thread, or "
+    "k.cluster.sync() in all threads",
+    why="Memory of a CTA that has ended belongs to nobody, or to another kernel: a late arrival faults.",
+    reference="PTX ISA 5.1.8 (shared state space), 9.7.13.3 (barrier.cluster)",
+)
+NOT_READY = Rule(
+    id="mbarrier.not-ready",
+    message="{thread} uses {place}, and nothing orders that after the initialisation at {made}",
+    fix="put a barrier between the initialisation and the first use: k.mbarrier.ready(), or k.cluster.sync() for peers",
+    why="A warp that comes early finds no mbarrier there: what it does is lost, or it waits forever.",
+    reference="PTX ISA 9.7.13.15.9 (mbarrier.init)",
 )
 ORDER = frozenset(
     {MISSING_BARRIER, OVERWRITTEN_EARLY, RACE, READ_BEFORE_WAIT, ASYNC_COPY_READ, REFILL, WRITE_IN_FLIGHT}

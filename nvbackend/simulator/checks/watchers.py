@@ -5,10 +5,12 @@ from __future__ import annotations
 from nvbackend.simulator.checks.barrier_bytes import BarrierBytes
 from nvbackend.simulator.checks.lifetimes import Lifetimes
 from nvbackend.simulator.checks.races import Races
+from nvbackend.simulator.checks.tensor_order import TensorOrder
 from nvbackend.simulator.events import Observer
 from nvbackend.simulator.machine.wave import Wave
 
 
 def watchers(wave: Wave) -> list[Observer]:
     """New observers for one wave."""
-    return [BarrierBytes(wave), Races(wave), Lifetimes(wave)]
+    # Lifetimes looks at the clocks before the races move them on.
+    return [BarrierBytes(wave), Lifetimes(wave), Races(wave), TensorOrder(wave)]

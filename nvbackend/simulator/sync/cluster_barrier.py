@@ -21,14 +21,13 @@ class ClusterBarrier:
         self._arrived = np.full(wave.size, -1, np.int64)
         """The phase that each thread has arrived in and not waited for, or -1."""
 
-    def arrive(self, by: By, threads: Threads, *, publishes: bool) -> None:
-        """Raises cluster.arrived-twice."""
+    def arrive(self, by: By, threads: Threads) -> None:
+        """A relaxed arrival is told too: it orders no memory. Raises cluster.arrived-twice."""
         twice = np.flatnonzero(self._arrived[threads] >= 0)
         if len(twice):
             fail(rules.CLUSTER_ARRIVED_TWICE, self._wave, by, int(twice[0]))
         self._arrived[threads] = self._phase[threads // self._cluster_threads]
-        if publishes:
-            self._tell("release", by, threads)
+        self._tell("release", by, threads)
 
     def passed(self, by: By, threads: Threads) -> Mask:
         """Which threads need not wait any more. Raises cluster.wait-alone."""
@@ -47,10 +46,9 @@ class ClusterBarrier:
         if (self._arrived[mine][self._wave.alive[mine]] == self._phase[cluster]).all():
             self._phase[cluster] += 1
 
-    def leave(self, by: By, threads: Threads, *, acquires: bool) -> None:
+    def leave(self, by: By, threads: Threads) -> None:
         """Threads go on after their wait."""
-        if acquires:
-            self._tell("acquire", by, threads)
+        self._tell("acquire", by, threads)
         self._arrived[threads] = -1
 
     def text(self, threads: Threads) -> str:

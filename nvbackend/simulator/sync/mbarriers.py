@@ -23,6 +23,10 @@ _RULES = {
 }
 
 
+MADE = "mbarrier made"
+"""The first piece of the token that a new mbarrier is told with."""
+
+
 def token(cta: int, offset: int, phase: int) -> tuple[str, int, int, int]:
     """What orders the arrivals of a phase before the waits for it."""
     return "mbarrier", cta, offset, phase
@@ -60,6 +64,7 @@ class Mbarriers:
             try:
                 self._objects[place] = made(count)
                 self._made[place] = by.site
+                self._announce(by, lane, place)
                 self._last.pop(place, None)
                 self._words[place[0], place[1] >> 3] = True
             except MbarrierFault as fault:
@@ -169,7 +174,7 @@ class Mbarriers:
         self._waits[by.threads] = -1
         for place, here in _groups(places) if acquires and self._wave.observers else ():
             known = self._objects.get(place)
-            if known is not None and known.phase:
+            if known is not None:
                 self._tell("acquire", _of(by, here), place, known.phase - 1)
 
     def text(self, places: Places) -> str:
@@ -213,6 +218,11 @@ class Mbarriers:
             reason = "which was invalidated" if place in self._ended else "which no mbarrier.init has made one"
             self._fail(rules.MBARRIER_UNINITIALISED, by, lane, place, reason=reason)
         return known
+
+    def _announce(self, by: By, lane: int, place: tuple[int, int]) -> None:
+        """A new object: whoever uses it must come after this."""
+        for observer in self._wave.observers:
+            observer.release(Sync(_of(by, np.array([lane])), (MADE, *place)))
 
     def _tell(self, method: str, by: By, place: tuple[int, int], phase: int) -> None:
         if self._wave.observers:

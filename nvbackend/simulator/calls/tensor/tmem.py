@@ -64,6 +64,8 @@ class TensorMemory:
         owner = self._owner[cta]
         if address >= COLUMNS or columns < 1 or int((owner == address).sum()) != columns:
             self.refuse(by, f"no allocation of {columns} columns is at address {address:#x}")
+        lane, column = np.arange(LANES)[:, None], np.flatnonzero(owner == address)[None]
+        self._tell(by, "write", cta, lane, column)
         owner[owner == address] = -1
 
     def read(self, by: By, cta: int, lane: Array, column: Array) -> Array:
