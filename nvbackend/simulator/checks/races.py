@@ -184,7 +184,9 @@ class Races(Watching):
             sources, rows = (np.broadcast_to(each, (len(bytes),)) for each in (sources, rows))
         sources, rows = sources[:, None], rows[:, None]
         seen, number = clocks[:, SEEN], self._number(by)
-        alike = None if access.changed is None else (number, ~access.changed[here])
+        alike = None
+        if access.kind != "read":
+            alike = number, np.ones(len(bytes), bool) if access.changed is None else ~access.changed[here]
         conflict = shadow.unseen_write(bytes, sources, rows, seen, alike)
         if conflict is not None:
             self._report(access, conflict, here)
