@@ -1,0 +1,1 @@
+"""What the steps of a dry run do to barriers, groups, proxies and memory, and which of them nothing orders."""

@@ -1,0 +1,68 @@
+"""Named barriers of a CTA and the barrier of a cluster: who has arrived, and what those know who go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nvbackend.dry_run.protocols.order import Known, Warp
+from nvbackend.isel.machine.function import MachineInstr
+
+
+@dataclass(slots=True)
+class Comer:
+    """Who came to a barrier of threads: by which instruction, counting how many, in which rounds."""
+
+    instr: MachineInstr
+    warp: int
+    cta: int
+    rounds: str
+    count: int | None
+    waits: bool
+
+
+@dataclass(slots=True, eq=False)
+class Barrier:
+    """A barrier of threads. `count` is None where all warps that have not ended take part."""
+
+    number: int
+    cta: int
+    phase: int = 0
+    count: int | None = None
+    arrived: int = 0
+    seen: int = 0
+    fenced: int = 0
+    came: int = 0
+    before: int = 0
+    ends: list[int] = field(default_factory=list)
+    known: list[Known] = field(default_factory=list)
+    comers: list[Comer] = field(default_factory=list)
+    last: list[Comer] = field(default_factory=list)
+
+    def arrive(self, warp: Warp, comer: Comer, known: Known, threads: int) -> None:
+        """A warp comes."""
+        event = warp.mark()
+        if not self.comers:
+            self.count = comer.count
+        self.comers.append(comer)
+        self.arrived += threads
+        self.seen |= known[0] | event
+        self.fenced |= known[1]
+        self.came |= event
+
+    def knows_last(self, warp: Warp) -> bool:
+        """Whether the warp certainly comes after the end of the last phase."""
+        return not self.phase or bool(warp.seen & self.ends[-1]) or not self.before & ~warp.seen
+
+    def advance(self, warp: Warp, needed: int) -> bool:
+        """End the phase if so many threads have arrived."""
+        if not self.comers or self.arrived < needed:
+            return False
+        end = 1 << warp.events.new()
+        self.seen |= end
+        self.ends.append(end)
+        self.known.append((self.seen, self.fenced))
+        self.before, self.came = self.came, 0
+        self.last, self.comers = self.comers, []
+        self.phase += 1
+        self.arrived = 0
+        return True

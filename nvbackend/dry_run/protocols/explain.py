@@ -1,0 +1,122 @@
+"""Why two accesses have no order: which rule says so, and which wait passed that should not have."""
+
+from __future__ import annotations
+
+from nvbackend.diagnostics import Rule
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.protocols import memory
+from nvbackend.dry_run.protocols.findings import ORDER, PARITY, Findings
+from nvbackend.dry_run.protocols.findings import UNWRITTEN as NOBODY
+from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Wait
+from nvbackend.dry_run.protocols.record import Part, Record
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.protocols.words import access, after_rounds, in_rounds, instruction
+
+_COPY = "cp.async"
+
+
+class Explain:
+    """Turns conflicts into findings."""
+
+    def __init__(self) -> None:
+        self.state: State | None = None
+
+    @property
+    def _findings(self) -> Findings:
+        assert self.state is not None
+        return self.state.findings
+
+    def conflict(self, first: Record | None, second: Record, part: Part, cta: int, address: int, why: str) -> None:
+        """Two accesses without an order, or one of bytes that nothing has written."""
+        state = self.state
+        if state is None or state.findings.lost:
+            return
+        name = state.memory.where(part, address)
+        where = name if state.launch.ctas == 1 else f"{name} of CTA {cta}"
+        said = {"now": in_rounds(second.rounds), "second": _who(second, part), "memory": where}
+        if first is None:
+            self._alone(part, cta, address, why, said)
+            return
+        earlier = first.part_at(address, 1 << state.memory.shift(cta))
+        notes = ((f"{access(first, earlier)}", earlier.instr.location),)
+        if why == memory.UNFENCED:
+            self._findings.add(
+                ORDER, name, rules.MISSING_FENCE, part.instr, notes, first=_who(first, earlier, True), **said
+            )
+            return
+        if self._passed_early(first, second, part):
+            return
+        rule = _rule(first, second, earlier)
+        reason = self._reason(first, second)
+        self._findings.add(
+            ORDER, name, rule, part.instr, notes, first=_who(first, earlier, True), reason=reason, **said
+        )
+
+    def _alone(self, part: Part, cta: int, address: int, why: str, said: dict[str, str]) -> None:
+        assert self.state is not None
+        if why == memory.BEYOND:
+            end = self.state.launch.shared.stop
+            del said["memory"]
+            self._findings.add(ORDER, "", rules.BEYOND, part.instr, (), byte=address, end=end, **said)
+        else:
+            self._findings.add(NOBODY, "", rules.UNWRITTEN, part.instr, (), byte=address, cta=cta, **said)
+
+    def _passed_early(self, first: Record, second: Record, part: Part) -> bool:
+        """Whether the last wait of who comes second, or of what it waits for, returned at once: that is the cause."""
+        assert self.state is not None
+        waits = self.state.waits[second.cta, second.warp]
+        if isinstance(first.barrier, Mbarrier) and not second.writes:
+            wait = waits.get(first.barrier.place)
+            if wait is not None and not wait.learnt and wait.guaranteed <= first.phase:
+                self._early(first.barrier, wait, first.phase, part)
+                return True
+        if second.writes and second.engine and waits:
+            place, wait = max(waits.items(), key=lambda one: one[1].at)
+            barrier = self.state.mbarriers.get(place)
+            if barrier is not None and not wait.learnt and barrier.phase > wait.guaranteed:
+                self._early(barrier, wait, wait.guaranteed, part)
+                return True
+        return False
+
+    def _early(self, barrier: Mbarrier, wait: Wait, phase: int, part: Part) -> None:
+        over = "before its first phase" if not wait.guaranteed else f"phase {wait.guaranteed - 1} is over already"
+        reason = f"{over}, and phase {phase} is still to come; {instruction(part.instr)} relies on it"
+        self._findings.add(
+            *(PARITY, barrier.name, rules.PARITY, wait.instr),
+            ((f"what relies on it: {instruction(part.instr)}", part.instr.location),),
+            now=in_rounds(wait.rounds), wanted=wait.wanted, barrier=barrier.name, reason=reason,
+        )  # fmt: skip
+
+    def _reason(self, first: Record, second: Record) -> str:
+        if isinstance(first.barrier, Mbarrier):
+            return (
+                f"warp {second.warp} does not come after the end of phase {first.phase} of {first.barrier.name}, "
+                "which the copy completes"
+            )
+        if first.engine:
+            return f"nothing that {_him(first, second)} waited for says that it is done"
+        return f"no barrier or mbarrier that {_him(first, second)} waited for comes after it"
+
+
+def _him(first: Record, second: Record) -> str:
+    return "it" if (first.cta, first.warp) == (second.cta, second.warp) else f"warp {second.warp} of CTA {second.cta}"
+
+
+def _who(record: Record, part: Part, with_rounds: bool = False) -> str:
+    rounds = after_rounds(record.rounds) if with_rounds else ""
+    return f"{instruction(part.instr)} of warp {record.warp}{rounds}"
+
+
+def _rule(first: Record, second: Record, earlier: Part) -> Rule:
+    copies = instruction(earlier.instr).startswith(_COPY) and not first.proxy
+    if first.writes and not second.writes:
+        if not first.engine:
+            return rules.MISSING_BARRIER
+        return rules.COPY_READ_BEFORE_WAIT if copies else rules.READ_BEFORE_WAIT
+    if second.engine:
+        if not second.proxy:
+            return rules.OVERWRITTEN_EARLY
+        return rules.REFILL_IN_FLIGHT if first.engine and not first.writes else rules.REFILL
+    if first.engine:
+        return rules.WRITE_IN_FLIGHT
+    return rules.TWO_WRITERS if first.writes else rules.OVERWRITTEN_EARLY

@@ -1,0 +1,192 @@
+"""Which bytes of shared memory an instruction accesses, of which CTAs: from the values of its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nvbackend.dry_run.protocols.words import touch_of
+from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown, Value
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.semantics import Matrix, MemoryOperand
+from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, MachineInstr, instruction_descriptor
+from nvbackend.simulator.tensor.descriptors import CHUNK, SharedMatrix, of_tcgen05, of_wgmma
+
+_OFFSETS = (1 << RANK_SHIFT) - 1
+_SHARED = (RegisterClass.SHARED, RegisterClass.SHARED_CLUSTER)
+_ROW_BYTES = 32
+"""Bytes of K that one multiplication takes of each row of A and B, where neither is sparse."""
+_PATTERN = 0x7FF
+"""The bits of an address within two rows of the longest swizzle's pattern."""
+
+
+@dataclass(slots=True)
+class Access:
+    """Bytes of a CTA of the cluster: `size` at each of the `addresses`, a number or an array."""
+
+    operand: str
+    writes: bool
+    rank: int
+    addresses: Any
+    size: int
+
+
+def lanes_of(value: Value, lanes: int, first: int = 32) -> Any:
+    """The value in the active lanes among the first ones: a number where it is one, else an array."""
+    if isinstance(value, (int, Unknown)):
+        return value
+    every = np.asarray(value)
+    if lanes == 0xFFFF_FFFF:
+        return every[:first].astype(np.int64)
+    active = [lane for lane in range(first) if lanes >> lane & 1]
+    return every[active].astype(np.int64)
+
+
+def number(value: Value, lanes: int) -> int | None:
+    """The value where all active lanes have the same, else None."""
+    if isinstance(value, int):
+        return value
+    if isinstance(value, Unknown):
+        return None
+    here = lanes_of(value, lanes)
+    return int(here[0]) if len(here) and (here == here[0]).all() else None
+
+
+class Footprints:
+    """The accesses of steps. `bytes` of descriptors are kept: they come again and again."""
+
+    def __init__(self) -> None:
+        self._matrices: dict[tuple[int, int, int, int, bool, bool, int], Any] = {}
+        self.unknown = False
+        """Whether a write went to a place that is not known."""
+
+    def of(self, step: Step) -> Iterator[Access]:
+        """The accesses of shared memory at the step's operands, as far as they are known."""
+        instr = step.instr
+        for said in instr.semantics.memory:
+            if instr.row is None:
+                yield from self._plain(step, said)
+                continue
+            register = instr.row.operand(said.name).register
+            if register is RegisterClass.B64:
+                yield from self._descriptor(step, said)
+            elif register in _SHARED:
+                yield from self._plain(step, said)
+            elif register is RegisterClass.GENERIC and said.writes and touch_of(instr, said.name) is not None:
+                self.unknown = True
+
+    def _plain(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
+        value = lanes_of(step.value(said.name), step.lanes, said.lanes or 32)
+        extent = self._extent(step, said)
+        if isinstance(value, Unknown) or extent is None:
+            self.unknown |= said.writes
+            return
+        addresses, size = value, extent
+        if isinstance(said.extent, Matrix):
+            lines = self._lines(step, said.extent, value)
+            if lines is None:
+                self.unknown |= said.writes
+                return
+            addresses, size = lines
+        yield from _split(said, addresses, size)
+
+    def _extent(self, step: Step, said: MemoryOperand) -> int | None:
+        extent = said.extent
+        if isinstance(extent, int):
+            return extent
+        if isinstance(extent, str):
+            return number(step.value(extent), step.lanes)
+        if isinstance(extent, Matrix):
+            return extent.bytes
+        touch = touch_of(step.instr, said.name)
+        return None if touch is None else touch.bytes
+
+    def _lines(self, step: Step, matrix: Matrix, value: Any) -> tuple[Any, int] | None:
+        """The lines of a matrix: their addresses, and bytes of each."""
+        stride = number(step.value("stride"), step.lanes) if _has(step.instr, "stride") else matrix.line
+        if stride is None or not isinstance(value, int) or matrix.line * matrix.bits % 8:
+            return None
+        return value + np.arange(matrix.lines) * (stride * matrix.bits // 8), matrix.line * matrix.bits // 8
+
+    def _descriptor(self, step: Step, said: MemoryOperand) -> Iterator[Access]:
+        word = number(step.value(said.name), step.lanes)
+        if word is None:
+            return
+        instr = step.instr
+        if instr.semantics.multiplies and "shape" in instr.row.axes:  # type: ignore[union-attr]
+            found = self._of_wgmma(instr, said, word)
+        elif instr.semantics.multiplies:
+            found = self._of_tcgen05(instr, said, word)
+        else:
+            found = (word & 0x3FFF) * CHUNK
+        if found is not None:
+            yield Access(said.name, said.writes, -1, found, CHUNK)
+
+    def _of_wgmma(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
+        assert instr.row is not None
+        axes = instr.row.axes
+        if axes.get("sparse") or not isinstance(said.extent, int):
+            return (word & 0x3FFF) * CHUNK
+        bits = axes[said.name[0]].bits  # type: ignore[attr-defined]
+        transposed = bool(instr.immediates.get(f"trans_{said.name[0]}", 0))
+        return self._chunks(of_wgmma(word), said.extent // _ROW_BYTES, not transposed, bits)
+
+    def _of_tcgen05(self, instr: MachineInstr, said: MemoryOperand, word: int) -> Any:
+        assert instr.row is not None
+        axes, packed = instr.row.axes, instr.words.get(INSTRUCTION_DESCRIPTOR)
+        start = (word & 0x3FFF) * CHUNK
+        matrix = of_tcgen05(word)
+        if packed is None or matrix is None or matrix.absolute or axes.get("sparse") or axes.get("weight_stationary"):
+            return start
+        kind = str(axes["kind"])
+        if kind not in ("f16", "tf32", "i8"):
+            return start
+        said_of = instruction_descriptor(packed, kind=kind)
+        first = said.name[0]
+        rows = (said_of.m if first == "a" else said_of.n) // (instr.semantics.cta_group or 1)
+        if getattr(said_of, f"transpose_{first}", None) is None:
+            return start
+        bits = {"f16": 16, "tf32": 32, "i8": 8}[kind]
+        return self._chunks(matrix, rows, not getattr(said_of, f"transpose_{first}"), bits)
+
+    def _chunks(self, matrix: SharedMatrix, rows: int, k_major: bool, bits: int) -> Any:
+        """The addresses of the chunks, by those of the same matrix near the start of the memory."""
+        low = matrix.start & _PATTERN
+        key = (
+            low,
+            matrix.leading,
+            matrix.stride,
+            matrix.swizzle << 3 | matrix.base,
+            matrix.wide_atom,
+            k_major,
+            rows << 8 | bits,
+        )
+        near = self._matrices.get(key)
+        if near is None:
+            moved = SharedMatrix(low, matrix.leading, matrix.stride, matrix.swizzle, matrix.base, matrix.wide_atom)
+            made = moved.chunks(rows, _ROW_BYTES, k_major=k_major, bits=bits)
+            near = self._matrices[key] = np.unique(made.astype(np.int64))
+        return near + (matrix.start - low)
+
+
+def _has(instr: MachineInstr, operand: str) -> bool:
+    return instr.row is not None and instr.row.has_operand(operand)
+
+
+def _split(said: MemoryOperand, addresses: Any, size: int) -> Iterator[Access]:
+    """One access for each CTA that is accessed."""
+    if isinstance(addresses, int):
+        yield Access(said.name, said.writes, addresses >> RANK_SHIFT, addresses & _OFFSETS, size)
+        return
+    if not len(addresses):
+        return
+    ranks = addresses >> RANK_SHIFT
+    first = int(ranks[0])
+    if (ranks == first).all():
+        yield Access(said.name, said.writes, first, addresses & _OFFSETS, size)
+        return
+    for rank in sorted(set(ranks.tolist())):
+        yield Access(said.name, said.writes, rank, addresses[ranks == rank] & _OFFSETS, size)

@@ -1,0 +1,89 @@
+"""Groups of asynchronous operations of a warp's lanes: what is committed, and what a wait is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nvbackend.isel.machine.function import MachineInstr
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """An operation that is waited for by groups: its event, its lanes, and the group of each, or of all.
+
+    `waited` are the lanes that have waited for it.
+    """
+
+    bit: int
+    instr: MachineInstr
+    lanes: int
+    rounds: str
+    group: dict[int, int] | int
+    waited: int = 0
+
+    def group_of(self, lane: int) -> int:
+        """The group of a lane."""
+        return self.group if isinstance(self.group, int) else self.group[lane]
+
+
+@dataclass(slots=True)
+class Groups:
+    """One kind of groups of one warp: `commits` of all its lanes, or where they differ, `uneven` of each."""
+
+    commits: int = 0
+    uneven: list[int] | None = None
+    operations: list[Operation] = field(default_factory=list)
+
+    def add(self, bit: int, instr: MachineInstr, lanes: int, rounds: str) -> Operation:
+        """The operation joins the group that each of its lanes has not committed yet."""
+        group: dict[int, int] | int = self.commits
+        if self.uneven is not None:
+            group = {lane: self.uneven[lane] for lane in range(32) if lanes >> lane & 1}
+        operation = Operation(bit, instr, lanes, rounds, group)
+        self.operations.append(operation)
+        return operation
+
+    def commit(self, lanes: int) -> None:
+        """What each of the lanes has added since its last commit is a group."""
+        if lanes == 0xFFFF_FFFF and self.uneven is None:
+            self.commits += 1
+            return
+        if self.uneven is None:
+            self.uneven = [self.commits] * 32
+        self.uneven = [count + (lanes >> lane & 1) for lane, count in enumerate(self.uneven)]
+
+    def committed(self, lane: int) -> int:
+        """How many groups a lane has committed."""
+        return self.commits if self.uneven is None else self.uneven[lane]
+
+    def wait(self, lanes: int, leave: int) -> int:
+        """The events that the warp knows to be over when these lanes leave so many of their last groups in flight."""
+        known, left = 0, []
+        for operation in self.operations:
+            if self.uneven is None and isinstance(operation.group, int):
+                if operation.group < self.commits - leave:
+                    operation.waited |= lanes
+            else:
+                for lane in range(32):
+                    mine = lanes & operation.lanes & 1 << lane
+                    if mine and operation.group_of(lane) < self.committed(lane) - leave:
+                        operation.waited |= mine
+            if operation.lanes & ~operation.waited:
+                left.append(operation)
+            else:
+                known |= operation.bit
+        self.operations = left
+        return known
+
+    def tracked(self, lanes: int) -> int:
+        """The events of all operations of these lanes that nobody has waited for."""
+        found = 0
+        for operation in self.operations:
+            if not operation.lanes & ~lanes:
+                found |= operation.bit
+        return found
+
+    def is_committed(self, operation: Operation) -> bool:
+        """Whether every lane has committed it."""
+        lanes = (lane for lane in range(32) if operation.lanes >> lane & 1)
+        return all(operation.group_of(lane) < self.committed(lane) for lane in lanes)

@@ -1,0 +1,87 @@
+"""The lives of CTAs: what accesses a peer's shared memory comes after its start and before its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.protocols.findings import ORDER
+from nvbackend.dry_run.protocols.footprints import lanes_of
+from nvbackend.dry_run.protocols.groups import Operation
+from nvbackend.dry_run.protocols.order import Warp
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.protocols.words import after_rounds, in_rounds, instruction
+from nvbackend.dry_run.seam import RANK_SHIFT, Step, Unknown
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion
+from nvbackend.isel.machine.function import MachineInstr
+
+
+@dataclass(slots=True)
+class _Reach:
+    """An access of a peer's memory: its event, or that of the warp then."""
+
+    bit: int
+    instr: MachineInstr
+    rounds: str
+    cta: int
+    peer: int
+
+
+class Lifetimes:
+    """What outlives what."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._reached: dict[tuple[int, int, int], _Reach] = {}
+        """The last access by each warp of each peer."""
+
+    def reach(self, step: Step) -> None:
+        """A step on an mbarrier, or with one, that may be a peer's."""
+        if self._state.launch.cluster == 1:
+            return
+        row = step.instr.row
+        if row is None or not row.has_operand(BARRIER):
+            return
+        value = lanes_of(step.value(BARRIER), step.lanes)
+        if isinstance(value, Unknown):
+            return
+        ranks = {value >> RANK_SHIFT} if isinstance(value, int) else set((value >> RANK_SHIFT).tolist())
+        for rank in ranks:
+            self.touch(step, self._state.cluster_of(step.cta) + rank)
+
+    def touch(self, step: Step, peer: int) -> None:
+        """A step accesses the memory of a CTA."""
+        if peer == step.cta:
+            return
+        state, warp = self._state, self._state.warp(step)
+        if not warp.seen >> peer & 1:
+            state.findings.add(
+                *(ORDER, f"CTA {peer}", rules.ACCESS_EARLY, step.instr, ()),
+                now=in_rounds(step.rounds()), instruction=instruction(step.instr), cta=step.cta, peer=peer,
+            )  # fmt: skip
+        reach = _Reach(warp.mark(), step.instr, step.rounds(), step.cta, peer)
+        self._reached[step.cta, warp.index, peer] = reach
+
+    def ended(self, warp: Warp) -> None:
+        """A warp ends: what it knows, and what of its stores still reads shared memory."""
+        warp.close()
+        warp.ended = True
+        self._state.exits[warp.cta] |= warp.seen
+        groups = self._state.groups.get((warp.cta, warp.index, Completion.BULK_GROUP))
+        for operation in groups.operations if groups is not None else ():
+            committed = groups is not None and groups.is_committed(operation)
+            self._outlives(warp, operation, committed)
+
+    def _outlives(self, warp: Warp, operation: Operation, committed: bool) -> None:
+        rule = rules.STORE_NOT_WAITED if committed else rules.STORE_NOT_COMMITTED
+        first = f"{instruction(operation.instr)}{after_rounds(operation.rounds)}"
+        self._state.findings.add(ORDER, "bulk group", rule, operation.instr, (), warp=warp.index, first=first)
+
+    def finish(self) -> None:
+        """Every access of a peer's memory came before the peer's end."""
+        for reach in self._reached.values():
+            if not self._state.exits[reach.peer] & reach.bit:
+                self._state.findings.add(
+                    *(ORDER, f"CTA {reach.peer}", rules.ACCESS_LATE, reach.instr, ()),
+                    now=in_rounds(reach.rounds), instruction=instruction(reach.instr), cta=reach.cta, peer=reach.peer,
+                )  # fmt: skip

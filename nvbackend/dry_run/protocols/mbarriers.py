@@ -1,0 +1,109 @@
+"""mbarriers: arrivals, bytes, phases, and what those know who wait for a phase. PTX ISA 9.7.13.15.
+
+A wait is for what it guarantees in every order of the warps, not for what this run happened to reach: a thread that
+knows that n phases are over goes on when n or n + 1 are, whichever has the parity that it waits for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nvbackend.dry_run.protocols.order import Known, Warp
+from nvbackend.isel.machine.function import MachineInstr
+
+Place = tuple[int, int]
+"""A CTA and an offset in its shared memory."""
+
+
+@dataclass(slots=True)
+class Arrival:
+    """What came to a phase: the instruction, the rounds it ran in, who, how many arrivals and bytes."""
+
+    instr: MachineInstr
+    rounds: str
+    cta: int
+    warp: int
+    arrivals: int = 0
+    expected: int = 0
+    brought: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Mbarrier:
+    """The object at a place. `pending` arrivals and `bytes` are still to come in `phase`, the current one's number.
+
+    `came` are the events of this phase's arrivals and copies, `total` of all before; `ends` are, for each phase that is
+    over, the event of its end and the total then, and `known` what those know who wait for it.
+    """
+
+    place: Place
+    name: str
+    count: int
+    init: int
+    instr: MachineInstr
+    pending: int = 0
+    bytes: int = 0
+    phase: int = 0
+    seen: int = 0
+    fenced: int = 0
+    came: int = 0
+    total: int = 0
+    ends: list[tuple[int, int]] = field(default_factory=list)
+    known: list[Known] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
+    last: list[Arrival] = field(default_factory=list)
+    waited: bool = False
+
+    def tell(self, known: Known, event: int) -> None:
+        """Whoever waits for this phase or a later one goes on after this."""
+        self.seen |= known[0] | event
+        self.fenced |= known[1]
+        self.came |= event
+
+    def advance(self, warp: Warp) -> bool:
+        """End the phase if all has come."""
+        if self.pending or self.bytes:
+            return False
+        end = 1 << warp.events.new()
+        self.total |= self.came
+        self.seen |= end
+        self.ends.append((end, self.total))
+        self.known.append((self.seen, self.fenced))
+        self.came = 0
+        self.last, self.arrivals = self.arrivals, []
+        self.phase += 1
+        self.pending = self.count
+        return True
+
+    def knows(self, warp: Warp, phase: int) -> bool:
+        """Whether the warp certainly comes after the end of a phase: it waited, or all that came to it is known."""
+        end, total = self.ends[phase]
+        return bool(warp.seen & end) or not total & ~warp.seen
+
+    def knows_last(self, warp: Warp) -> bool:
+        """Whether the warp certainly comes after the end of the last phase."""
+        return not self.phase or self.knows(warp, self.phase - 1)
+
+    def over(self, warp: Warp) -> int:
+        """How many phases are over for certain, as far as the warp knows."""
+        for phase in range(self.phase - 1, -1, -1):
+            if self.knows(warp, phase):
+                return phase + 1
+        return 0
+
+    def has_passed(self, parity: int) -> bool:
+        """Whether a wait for the phase of this parity goes on now."""
+        return (self.phase & 1) != parity
+
+
+@dataclass(slots=True)
+class Wait:
+    """A wait of a warp: the parity or phase, how many phases it guarantees, and whether that is more than was known."""
+
+    instr: MachineInstr
+    rounds: str
+    wanted: str
+    guaranteed: int
+    learnt: bool
+    at: int
+    """The event of the warp when it went on."""

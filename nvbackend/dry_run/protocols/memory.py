@@ -1,0 +1,133 @@
+"""The shared memory of all CTAs of a run: accesses in the order of the steps, and those that nothing orders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from nvbackend.dry_run.protocols.footprints import Access
+from nvbackend.dry_run.protocols.order import Warp
+from nvbackend.dry_run.protocols.record import Part, Record
+from nvbackend.dry_run.protocols.shadow import Records, Shadow
+from nvbackend.dry_run.protocols.words import Names, touch_of
+from nvbackend.isel.machine.function import MachineInstr
+
+Conflict = Callable[[Record | None, Record, Part, int, int, str], None]
+"""What is told of two accesses: the earlier (None: nothing wrote there), the later and its part, CTA, address, why."""
+UNORDERED, UNFENCED, UNWRITTEN, BEYOND = "unordered", "unfenced", "unwritten", "beyond"
+
+
+class Memory:
+    """All shadows. Accesses of a warp are looked at when it tells or learns something: until then nothing changes."""
+
+    def __init__(self, ctas: int, window: range, conflict: Conflict) -> None:
+        self.records = Records()
+        self.names = Names()
+        self.window = window
+        self.complete = True
+        """Whether all writes were seen, so that what nobody wrote is known to be unwritten."""
+        self._shadows = [Shadow(max(window.stop, 16), self.records) for _ in range(ctas)]
+        self._conflict = conflict
+        self._open: dict[int, dict[tuple[int, bool, bool], Record]] = {}
+
+    def access(self, warp: Warp, instr: MachineInstr, rounds: Callable[[], str], cta: int, access: Access) -> None:
+        """A warp reads or writes."""
+        shadow = self._shadows[cta]
+        part = Part(instr, access.addresses, access.size, access.operand)
+        atomic = instr.semantics.atomic
+        mine = self._open.setdefault(id(warp), {})
+        record = mine.get((cta, access.writes, atomic))
+        if record is None:
+            record = Record(warp.event, warp.cta, warp.index, access.writes, rounds(), atomic=atomic)
+            mine[cta, access.writes, atomic] = record
+            warp.used = True
+        if not shadow.fits(access.addresses, access.size):
+            self._conflict(None, record, part, cta, _first(access.addresses), BEYOND)
+            return
+        self._learn(part)
+        record.parts.append(part)
+
+    def flush(self, warp: Warp) -> None:
+        """Look at what the warp has accessed."""
+        mine = self._open.pop(id(warp), None)
+        known = warp.seen | 1 << warp.event
+        for (cta, writes, _), record in sorted(mine.items(), key=lambda one: one[0][1]) if mine else ():
+            if not record.parts:
+                continue
+            if writes:
+                self._write(record, cta, known)
+            else:
+                self._read(record, cta, known, None)
+
+    def issue(self, record: Record, known: int, fenced: int, touched: Iterable[tuple[int, Part]]) -> None:
+        """An asynchronous operation that has seen `known` accesses memory of these CTAs."""
+        for cta, part in touched:
+            if not self._shadows[cta].fits(part.addresses, part.size):
+                self._conflict(None, record, part, cta, _first(part.addresses), BEYOND)
+                continue
+            self._learn(part)
+            here = Record(
+                record.event, record.cta, record.warp, record.writes, record.rounds, record.engine, record.atomic,
+                record.proxy, record.barrier, record.phase, [part],
+            )  # fmt: skip
+            if record.writes:
+                self._write(here, cta, known)
+            else:
+                self._read(here, cta, known, fenced if record.proxy else None)
+
+    def _learn(self, part: Part) -> None:
+        touch = touch_of(part.instr, part.operand)
+        if touch is not None:
+            self.names.learn(touch, _first(part.addresses))
+
+    def _read(self, record: Record, cta: int, known: int, fenced: int | None) -> None:
+        shadow, number = self._shadows[cta], self.records.add(record)
+        for part in record.parts:
+            shadow.refine(part.addresses, part.size)
+        for part in record.parts:
+            places = shadow.places(part.addresses, part.size)
+            for writer, address in shadow.read(places, number, known | 1 << record.event):
+                if writer:
+                    earlier = self.records.records[writer]
+                    if earlier is not None and not (earlier.atomic and record.atomic):
+                        self._conflict(earlier, record, part, cta, address, UNORDERED)
+                elif self.complete:
+                    self._conflict(None, record, part, cta, address, UNWRITTEN)
+            if fenced is not None:
+                self._unfenced(record, part, cta, places, known & ~fenced)
+
+    def _unfenced(self, record: Record, part: Part, cta: int, places: Any, hidden: int) -> None:
+        """Generic writes that come before, and that no proxy fence shows to the async proxy."""
+        for writer, address in self._shadows[cta].writers(places):
+            earlier = self.records.records[writer]
+            if earlier is not None and not earlier.engine and hidden >> earlier.event & 1:
+                self._conflict(earlier, record, part, cta, address, UNFENCED)
+
+    def _write(self, record: Record, cta: int, known: int) -> None:
+        shadow, number = self._shadows[cta], self.records.add(record)
+        for part in record.parts:
+            shadow.refine(part.addresses, part.size)
+        for part in record.parts:
+            places = shadow.places(part.addresses, part.size)
+            for one, address in shadow.write(places, number, known | 1 << record.event):
+                earlier = self.records.records[one]
+                if earlier is None or (earlier.atomic and record.atomic) or _alike(earlier, part):
+                    continue
+                self._conflict(earlier, record, part, cta, address, UNORDERED)
+
+    def shift(self, cta: int) -> int:
+        """The logarithm of the bytes of a granule of a CTA."""
+        return self._shadows[cta].shift
+
+    def where(self, part: Part, address: int) -> str:
+        """What the program calls the memory there."""
+        return self.names.name(touch_of(part.instr, part.operand), address)
+
+
+def _alike(earlier: Record, part: Part) -> bool:
+    """The same store of several threads to one place: they write the same, or it does not matter which."""
+    return earlier.writes and not earlier.engine and any(one.instr is part.instr for one in earlier.parts)
+
+
+def _first(addresses: Any) -> int:
+    return addresses if isinstance(addresses, int) else int(addresses.min())

@@ -1,0 +1,155 @@
+"""Steps that issue asynchronous operations, and those by which threads wait for groups of them.
+
+An operation is done at once as far as barriers and groups are concerned. But it is an event of its own, which others
+know only when they have waited for what it completes.
+"""
+
+from __future__ import annotations
+
+from nvbackend.dry_run.protocols.footprints import Access, number
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier
+from nvbackend.dry_run.protocols.order import Known, Warp
+from nvbackend.dry_run.protocols.record import Part, Record
+from nvbackend.dry_run.protocols.signals import Signals
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.protocols.words import instruction
+from nvbackend.dry_run.seam import DONE, Outcome, Step
+from nvbackend.intrinsics.row.semantics import Completion, MbarrierUse, Proxy
+
+_GROUPS = (
+    Completion.MMA_GROUP,
+    Completion.COPY_GROUP,
+    Completion.BULK_GROUP,
+    Completion.LOAD_WAIT,
+    Completion.STORE_WAIT,
+)
+
+
+class Operations:
+    """The asynchronous operations of a run."""
+
+    def __init__(self, state: State, signals: Signals) -> None:
+        self._state = state
+        self._signals = signals
+
+    def issue(self, step: Step) -> tuple[Outcome, int, Known]:
+        """One more operation: its event, and what it knows."""
+        state, said = self._state, step.instr.semantics
+        warp = state.warp(step)
+        known = self._known(step)
+        event = state.events.new()
+        bit = 1 << event
+        mask = self._mask(step)
+        if said.mbarrier is not None and said.mbarrier & MbarrierUse.COMPLETE:
+            self._brings(step, warp, bit, known, mask, event)
+        else:
+            self._access(step, event, known, mask, None)
+        if said.issues in _GROUPS:
+            for each in state.warps_of(step):
+                state.groups_of(each, said.issues).add(bit, step.instr, step.lanes, step.rounds())
+        elif said.issues is Completion.COMMIT:
+            state.tensor_issued[warp.cta, warp.index] |= bit
+        return DONE, event, known
+
+    def _known(self, step: Step) -> Known:
+        """What an operation knows: all that its warps know, and what the same engine was given before, in order."""
+        seen = fenced = 0
+        for warp in self._state.warps_of(step):
+            one, other = warp.tell()
+            seen, fenced = seen | one, fenced | other
+            if step.instr.semantics.issues is Completion.COMMIT:
+                seen |= self._state.tensor_issued[warp.cta, warp.index]
+        return seen, fenced
+
+    def _mask(self, step: Step) -> int | None:
+        row = step.instr.row
+        if row is None or not row.has_operand("multicast_mask"):
+            return None
+        mask = number(step.value("multicast_mask"), step.lanes)
+        if mask is None:
+            self._state.findings.lost = True
+        return mask
+
+    def _access(self, step: Step, event: int, known: Known, mask: int | None, barrier: Mbarrier | None) -> int:
+        """Look at what the operation accesses. The bytes that it writes in each CTA."""
+        state, said, brought = self._state, step.instr.semantics, 0
+        base = state.cluster_of(step.cta)
+        for access in state.footprints.of(step):
+            ctas = self._ctas(step, access, mask, base)
+            part = Part(step.instr, access.addresses, access.size, access.operand)
+            record = Record(
+                event, step.cta, step.warps[0], access.writes, step.rounds(), instruction(step.instr),
+                proxy=said.proxy is Proxy.ASYNC, barrier=barrier, phase=0 if barrier is None else barrier.phase,
+            )  # fmt: skip
+            state.memory.issue(record, *known, [(cta, part) for cta in ctas])
+            if access.writes:
+                count = 1 if isinstance(access.addresses, int) else len(access.addresses)
+                same = step.lanes.bit_count() if isinstance(access.addresses, int) else 1
+                brought += access.size * count * same
+        return brought
+
+    def _ctas(self, step: Step, access: Access, mask: int | None, base: int) -> list[int]:
+        """The CTAs that an access is to: of a multicast, or of a pair that multiplies together, several."""
+        if access.writes and mask is not None:
+            return [base + rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
+        if access.rank >= 0:
+            return [base + access.rank]
+        if step.instr.semantics.cta_group == 2 and step.instr.semantics.multiplies:
+            first = step.cta & ~1
+            return [first, first + 1]
+        return [step.cta]
+
+    def _brings(self, step: Step, warp: Warp, bit: int, known: Known, mask: int | None, event: int) -> None:
+        """A copy whose bytes complete on mbarriers."""
+        state = self._state
+        places = self._signals.places(step, mask)
+        if places is None:
+            return
+        reached = [(self._signals.at(step, place), lanes) for place, lanes in places]
+        barriers = [(barrier, lanes) for barrier, lanes in reached if barrier is not None]
+        if not barriers:
+            return
+        brought = self._access(step, event, known, mask, barriers[0][0])
+        total = sum(lanes for barrier, lanes in barriers if barrier.place[0] == barriers[0][0].place[0])
+        bytes = self._bytes(step)
+        for barrier, lanes in barriers:
+            all_bytes = bytes * lanes if bytes is not None else brought * lanes // max(total, 1)
+            if not all_bytes:
+                state.findings.lost = True
+                return
+            barrier.tell((known[0] | bit, known[1]), bit)
+            arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index, brought=all_bytes)
+            self._signals.apply(step, warp, barrier, arrival)
+
+    def _bytes(self, step: Step) -> int | None:
+        """The bytes that each lane's copy brings to each CTA, where the instruction counts them."""
+        row = step.instr.row
+        if row is not None and row.has_operand("bytes"):
+            return number(step.value("bytes"), step.lanes)
+        return None
+
+    def commit(self, step: Step) -> None:
+        """A group of what was issued."""
+        kind = step.instr.semantics.commits
+        assert kind is not None
+        for warp in self._state.warps_of(step):
+            self._state.groups_of(warp, kind).commit(step.lanes)
+
+    def wait(self, step: Step) -> None:
+        """The warps know what they have waited for."""
+        said, row = step.instr.semantics, step.instr.row
+        kind = said.awaits
+        assert kind is not None
+        leave: int | None = 0
+        if row is not None and row.has_operand("pending"):
+            leave = number(step.value("pending"), step.lanes)
+        if leave is None:
+            self._state.findings.lost = True
+            return
+        for warp in self._state.warps_of(step):
+            groups = self._state.groups_of(warp, kind)
+            if kind in (Completion.LOAD_WAIT, Completion.STORE_WAIT):
+                groups.commit(step.lanes)
+            known = groups.wait(step.lanes, leave)
+            if known:
+                warp.learn((known, 0))

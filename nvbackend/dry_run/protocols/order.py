@@ -1,0 +1,103 @@
+"""What happens before what, by sets of events: a Python int with a bit for each.
+
+An event is what a warp accesses between two of its synchronisations, an asynchronous operation, an arrival, the end of
+a phase, or the start of a CTA. A warp's `seen` are the events that certainly came before its next step, in whatever
+order the warps run; `fenced` are those of them that a proxy fence came after, so that the async proxy sees them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Known = tuple[int, int]
+"""Events that came before, and those of them that the async proxy sees."""
+NOTHING_KNOWN: Known = (0, 0)
+
+
+class Events:
+    """The numbers of a run's events; the first are the starts of its CTAs."""
+
+    def __init__(self, ctas: int) -> None:
+        self.count = ctas
+        self.starts = (1 << ctas) - 1
+
+    def new(self) -> int:
+        """The number of one more."""
+        self.count += 1
+        return self.count - 1
+
+
+@dataclass(slots=True, eq=False)
+class Warp:
+    """A warp, and what it knows. `flush` looks at the accesses that it has made since it last learnt or told anything.
+
+    `published` is what also a relaxed arrival tells, because a fence came after it.
+    """
+
+    cta: int
+    index: int
+    events: Events
+    flush: Callable[[Warp], None]
+    seen: int = 0
+    fenced: int = 0
+    published: int = 0
+    inits: int = 0
+    event: int = -1
+    used: bool = False
+    ended: bool = False
+    pending: list[object] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.seen = 1 << self.cta
+        self.event = self.events.new()
+
+    def close(self) -> None:
+        """What the warp did until now is one event, what it does from here on another."""
+        if self.used:
+            self.flush(self)
+            self.seen |= 1 << self.event
+            self.event = self.events.new()
+            self.used = False
+
+    def tell(self) -> Known:
+        """What others know who go on after this."""
+        self.close()
+        return self.seen, self.fenced
+
+    def tell_relaxed(self) -> Known:
+        """What others know who go on after a relaxed arrival: that the warp runs, and what a fence published."""
+        self.close()
+        return self.seen & self.events.starts | self.published, self.published & self.fenced
+
+    def learn(self, known: Known) -> bool:
+        """The warp goes on after this. Whether it learnt anything."""
+        seen, fenced = known
+        if not (seen & ~self.seen or fenced & ~self.fenced):
+            return False
+        if self.used:
+            self.flush(self)
+        self.seen |= seen
+        self.fenced |= fenced
+        return True
+
+    def mark(self) -> int:
+        """An event of its own, for an arrival: its bit."""
+        self.close()
+        bit = 1 << self.events.new()
+        self.seen |= bit
+        return bit
+
+    def fence_proxy(self) -> None:
+        """The async proxy sees all that this warp has seen and done."""
+        self.close()
+        self.fenced = self.seen
+
+    def fence_memory(self) -> None:
+        """A relaxed arrival tells all that this warp has seen and done, too."""
+        self.close()
+        self.published = self.seen
+
+    def fence_init(self) -> None:
+        """A relaxed arrival tells that its mbarriers are initialised, too."""
+        self.published |= self.inits

@@ -1,0 +1,53 @@
+"""Accesses as they are remembered: who made them, where in the program, and in which round of its loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from nvbackend.isel.machine.function import MachineInstr
+
+Places = Any
+"""Granules of a shadow: a slice, or an array of their numbers."""
+
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """The access of one instruction: `addresses` are a number or an array, with `size` bytes at each."""
+
+    instr: MachineInstr
+    addresses: Any
+    size: int
+    operand: str
+
+    def covers(self, address: int, bytes: int) -> bool:
+        """Whether it touches any of the bytes."""
+        first = self.addresses
+        found = (first < address + bytes) & (address < first + self.size)
+        return bool(found if isinstance(found, bool) else found.any())
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """Accesses of one event to one CTA's shared memory: reads or writes.
+
+    `engine` names what makes an asynchronous one, "" where the warp does; `barrier` and `phase` are where its bytes
+    complete.
+    """
+
+    event: int
+    cta: int
+    warp: int
+    writes: bool
+    rounds: str
+    engine: str = ""
+    atomic: bool = False
+    proxy: bool = False
+    """Through the async proxy."""
+    barrier: Any = None
+    phase: int = 0
+    parts: list[Part] = field(default_factory=list)
+
+    def part_at(self, address: int, bytes: int) -> Part:
+        """The part that touches the bytes, or the first."""
+        return next((part for part in self.parts if part.covers(address, bytes)), self.parts[0])

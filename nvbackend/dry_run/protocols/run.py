@@ -1,0 +1,144 @@
+"""The protocols of one run: what each step does to them, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from nvbackend.diagnostics import Diagnostic
+from nvbackend.dry_run.protocols import pools
+from nvbackend.dry_run.protocols.deadlocks import Deadlocks
+from nvbackend.dry_run.protocols.explain import Explain
+from nvbackend.dry_run.protocols.lifetimes import Lifetimes
+from nvbackend.dry_run.protocols.operations import Operations
+from nvbackend.dry_run.protocols.signals import Signals
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.protocols.synchronise import ThreadBarriers
+from nvbackend.dry_run.protocols.tensor import Tensors
+from nvbackend.dry_run.seam import DONE, Launch, Outcome, Step
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.semantics import Completion, FenceOf, Scope
+from nvbackend.isel.machine.function import MachineInstr
+
+Handler = Callable[[Step], Outcome]
+
+
+class Run:
+    """What judges the steps of one run (`seam.Protocols`)."""
+
+    def __init__(self, launch: Launch) -> None:
+        explain = Explain()
+        self._state = State(launch, explain.conflict)
+        explain.state = self._state
+        self._signals = Signals(self._state)
+        self._threads = ThreadBarriers(self._state)
+        self._operations = Operations(self._state, self._signals)
+        self._tensors = Tensors(self._state)
+        self._lifetimes = Lifetimes(self._state)
+        self._handlers: dict[int, Handler] = {}
+        self._pooled: dict[int, tuple[int, int]] = {}
+        self._is_stuck = False
+
+    def execute(self, step: Step) -> Outcome:
+        """The step happens now, if it can."""
+        handler = self._handlers.get(id(step.instr))
+        if handler is None:
+            handler = self._handlers[id(step.instr)] = self._handler(step.instr)
+        return handler(step)
+
+    def ended(self, cta: int, warp: int) -> None:
+        """All threads of a warp have left the kernel."""
+        self._lifetimes.ended(self._state.warps[cta, warp])
+        self._threads.ended()
+
+    def deadlock(self, waiting: Sequence[Step]) -> None:
+        """No warp can go on; these are the steps that wait."""
+        self._is_stuck = True
+        self._flush()
+        Deadlocks(self._state, self._signals, self._threads).explain(waiting)
+
+    def finish(self) -> list[Diagnostic]:
+        """What was found."""
+        self._flush()
+        if not self._is_stuck:
+            self._lifetimes.finish()
+        return self._state.findings.causes()
+
+    def _flush(self) -> None:
+        for warp in self._state.warps.values():
+            if warp.used:
+                warp.flush(warp)
+
+    def _handler(self, instr: MachineInstr) -> Handler:  # noqa: PLR0911
+        said = instr.semantics
+        if said.barrier is not None:
+            return self._barrier
+        if said.fence is not None:
+            return self._fence
+        if said.budget is not None:
+            return lambda step: pools.change(self._state, step)
+        if said.tensor_memory is not None:
+            return self._tensor_memory
+        if said.mbarrier is not None and said.issues is None:
+            return self._mbarrier
+        if said.issues is not None and said.issues is not Completion.NOTHING:
+            return self._issue
+        if said.commits is not None or said.awaits is not None:
+            return self._group
+        if said.memory:
+            return self._access
+        return lambda _step: DONE
+
+    def _barrier(self, step: Step) -> Outcome:
+        self._signals.went_on(self._state.warp(step))
+        return self._threads.execute(step)
+
+    def _mbarrier(self, step: Step) -> Outcome:
+        self._lifetimes.reach(step)
+        return self._signals.execute(step)
+
+    def _fence(self, step: Step) -> Outcome:
+        said = step.instr.semantics.fence
+        assert said is not None
+        for warp in self._state.warps_of(step):
+            if said.of is FenceOf.ASYNC_PROXY:
+                if said.shared:
+                    warp.fence_proxy()
+            elif said.of is FenceOf.INIT:
+                warp.fence_init()
+            elif said.of is FenceOf.MEMORY and step.instr.semantics.releases >= Scope.CLUSTER:
+                warp.fence_memory()
+        return DONE
+
+    def _tensor_memory(self, step: Step) -> Outcome:
+        self._access(step)
+        return self._tensors.allocate(step)
+
+    def _issue(self, step: Step) -> Outcome:
+        self._signals.went_on(self._state.warp(step))
+        self._lifetimes.reach(step)
+        outcome, event, known = self._operations.issue(step)
+        row = step.instr.row
+        if row is not None and any(
+            row.operand(said.name).register is RegisterClass.TMEM for said in step.instr.semantics.memory
+        ):
+            self._tensors.access(step, event, known)
+        return outcome
+
+    def _group(self, step: Step) -> Outcome:
+        self._signals.went_on(self._state.warp(step))
+        if step.instr.semantics.commits is not None:
+            self._operations.commit(step)
+        if step.instr.semantics.awaits is not None:
+            self._operations.wait(step)
+        return DONE
+
+    def _access(self, step: Step) -> Outcome:
+        self._signals.went_on(self._state.warp(step))
+        warp = self._state.warp(step)
+        base = self._state.cluster_of(step.cta)
+        for access in self._state.footprints.of(step):
+            cta = step.cta if access.rank < 0 else base + access.rank
+            self._lifetimes.touch(step, cta)
+            self._state.memory.access(warp, step.instr, step.rounds, cta, access)
+        self._state.memory.complete = not self._state.footprints.unknown
+        return DONE

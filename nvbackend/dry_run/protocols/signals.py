@@ -1,0 +1,272 @@
+"""Steps on mbarriers: initialise, arrive, expect bytes, bring them, wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.protocols.findings import ACCOUNTING, EARLY, PARITY
+from nvbackend.dry_run.protocols.footprints import lanes_of, number
+from nvbackend.dry_run.protocols.mbarriers import Arrival, Mbarrier, Place, Wait
+from nvbackend.dry_run.protocols.order import Known, Warp
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.protocols.words import in_rounds, instruction, touch_of
+from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step, Unknown
+from nvbackend.intrinsics.row.semantics import BARRIER, Completion, MbarrierUse
+
+MBARRIER_BYTES = 8
+_FIELD = 1 << 32
+
+
+class Signals:
+    """The mbarriers of a run, and the waits for them."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._polled: dict[tuple[int, int], tuple[int, Place]] = {}
+        """The poll that a warp did last, if it has done nothing since."""
+
+    def execute(self, step: Step) -> Outcome:
+        """A warp does something with an mbarrier."""
+        use = step.instr.semantics.mbarrier
+        assert use is not None
+        if use & MbarrierUse.INIT:
+            return self._init(step)
+        if use & MbarrierUse.INVAL:
+            return self._invalidate(step)
+        if use & (MbarrierUse.WAIT | MbarrierUse.POLL):
+            return self._wait(step)
+        return self._change(step)
+
+    def went_on(self, warp: Warp) -> None:
+        """A warp does something else than polling."""
+        if self._polled:
+            self._polled.pop((warp.cta, warp.index), None)
+
+    def places(self, step: Step, mask: int | None = None) -> Iterator[tuple[Place, int]] | None:
+        """The mbarriers that a step uses, and by how many lanes each; None where that is not known."""
+        value = lanes_of(step.value(BARRIER), step.lanes)
+        if isinstance(value, Unknown):
+            self._state.findings.lost = True
+            return None
+        if isinstance(value, int):
+            found = [(value, step.lanes.bit_count())]
+        else:
+            addresses, counts = np.unique(value, return_counts=True)
+            found = list(zip(addresses.tolist(), counts.tolist(), strict=True))
+        if mask is None:
+            return ((self._state.place(step, address), count) for address, count in found)
+        ranks = [rank for rank in range(self._state.launch.cluster) if mask >> rank & 1]
+        base = self._state.cluster_of(step.cta)
+        return (
+            ((base + rank, self._state.place(step, address)[1]), count) for address, count in found for rank in ranks
+        )
+
+    def at(self, step: Step, place: Place) -> Mbarrier | None:
+        """The mbarrier at a place, known to be initialised to the warp of the step."""
+        state, found = self._state, self._state.mbarriers.get(place)
+        warp, touch = state.warp(step), touch_of(step.instr, BARRIER)
+        if found is None:
+            reason = "which was invalidated" if place in state.invalidated else "and nothing has initialised it"
+            state.findings.add(
+                *(ACCOUNTING, str(place), rules.UNINITIALISED, step.instr, ()),
+                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=warp.index,
+                memory=state.memory.names.name(touch, place[1]), reason=reason,
+            )  # fmt: skip
+            state.findings.lost = True
+            return None
+        if not warp.seen & found.init:
+            state.findings.add(
+                *(ACCOUNTING, str(place), rules.NOT_READY, step.instr),
+                (("it is initialised here", found.instr.location),),
+                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=warp.index, cta=warp.cta,
+                barrier=found.name,
+            )  # fmt: skip
+        return found
+
+    def _init(self, step: Step) -> Outcome:
+        count, places = number(step.value("count"), step.lanes), self.places(step)
+        if count is None or places is None:
+            self._state.findings.lost = True
+            return DONE
+        warp, touch = self._state.warp(step), touch_of(step.instr, BARRIER)
+        for place, lanes in places:
+            if place[0] == warp.cta:
+                self._state.memory.names.learn(touch, place[1])
+            name = self._state.memory.names.name(touch, place[1])
+            known = self._state.mbarriers.get(place)
+            if known is not None or lanes > 1:
+                reason = f"{lanes} of its threads do" if known is None else "is an mbarrier already"
+                notes = () if known is None else (("it is initialised here", known.instr.location),)
+                self._state.findings.add(
+                    *(ACCOUNTING, str(place), rules.DOUBLE_INIT, step.instr, notes),
+                    now=in_rounds(step.rounds()), warp=warp.index, barrier=name, reason=reason,
+                )  # fmt: skip
+            event = warp.mark()
+            warp.inits |= event
+            self._state.mbarriers[place] = Mbarrier(place, name, count, event, step.instr, count)
+        return DONE
+
+    def _invalidate(self, step: Step) -> Outcome:
+        for place, _ in self.places(step) or ():
+            if self.at(step, place) is not None:
+                del self._state.mbarriers[place]
+                self._state.invalidated.add(place)
+        return DONE
+
+    def _change(self, step: Step) -> Outcome:
+        """Arrivals, announced bytes, and bytes that a thread completes itself."""
+        said, use = step.instr.semantics, step.instr.semantics.mbarrier
+        assert use is not None
+        mask = self._mask(step)
+        places = None if mask == -1 else self.places(step, mask)
+        row = step.instr.row
+        assert row is not None
+        bytes = number(step.value("bytes"), step.lanes) if row.has_operand("bytes") else 0
+        count = number(step.value("count"), step.lanes) if row.has_operand("count") else 1
+        if places is None or bytes is None or count is None:
+            self._state.findings.lost = True
+            return DONE
+        bytes = bytes - _FIELD if bytes >= _FIELD >> 1 else bytes
+        warp, states = self._state.warp(step), 0
+        for place, lanes in places:
+            barrier = self.at(step, place)
+            if barrier is None:
+                return DONE
+            states = barrier.phase
+            tracked = self._tracked(step, warp)
+            arrival = Arrival(step.instr, step.rounds(), warp.cta, warp.index)
+            if use & MbarrierUse.ARRIVE:
+                self._early(step, warp, barrier)
+                known = warp.tell()
+                barrier.tell((known[0] | tracked, known[1]), warp.mark())
+                arrival.arrivals = lanes * count
+            if use & MbarrierUse.EXPECT:
+                arrival.expected = bytes * lanes
+            if use & MbarrierUse.COMPLETE:
+                arrival.brought = bytes * lanes
+                barrier.tell(warp.tell(), warp.mark())
+            drops = use & MbarrierUse.RECOUNT and said.tracks is None
+            adds = use & MbarrierUse.RECOUNT and said.tracks is not None
+            self.apply(
+                *(step, warp, barrier, arrival),
+                drops=arrival.arrivals if drops else 0,
+                adds=arrival.arrivals if adds else 0,
+            )
+        return {"state": states} if row.has_operand("state") else DONE
+
+    def _mask(self, step: Step) -> int | None:
+        """The CTAs of a multicast; -1 where they are not known."""
+        row = step.instr.row
+        if row is None or not row.has_operand("multicast_mask"):
+            return None
+        mask = number(step.value("multicast_mask"), step.lanes)
+        return -1 if mask is None else mask
+
+    def _tracked(self, step: Step, warp: Warp) -> int:
+        """The events of the operations that the arrival waits for."""
+        tracks = step.instr.semantics.tracks
+        if tracks is Completion.COMMIT:
+            return self._state.tensor_issued[warp.cta, warp.index]
+        return 0 if tracks is None else self._state.groups_of(warp, tracks).tracked(step.lanes)
+
+    def apply(
+        self, step: Step, warp: Warp, barrier: Mbarrier, arrival: Arrival, *, drops: int = 0, adds: int = 0
+    ) -> None:
+        """What comes to the current phase: first bytes to come, then arrivals, then bytes that have come."""
+        barrier.arrivals.append(arrival)
+        barrier.bytes += arrival.expected - arrival.brought
+        barrier.pending += adds
+        left = arrival.arrivals
+        if left > barrier.pending:
+            came = barrier.count - barrier.pending
+            self._state.findings.add(
+                *(ACCOUNTING, barrier.name, rules.ARRIVALS, step.instr),
+                tuple((f"{instruction(one.instr)} of warp {one.warp} arrives in the same phase", one.instr.location)
+                      for one in barrier.arrivals[:-1][:2] if one.arrivals),
+                now=in_rounds(arrival.rounds), barrier=barrier.name, count=barrier.count,
+                reason=f"{left} come here in phase {barrier.phase}, after {came}",
+            )  # fmt: skip
+            left = barrier.pending
+        barrier.count -= drops
+        barrier.pending -= left
+        barrier.advance(warp)
+
+    def _early(self, step: Step, warp: Warp, barrier: Mbarrier) -> None:
+        """An arrival by a warp that may come one phase too early."""
+        if barrier.knows_last(warp):
+            return
+        last = next((one for one in barrier.last if one.arrivals), None)
+        self._state.findings.add(
+            *(EARLY, barrier.name, rules.ARRIVALS, step.instr),
+            () if last is None else ((f"an arrival of phase {barrier.phase - 1}", last.instr.location),),
+            now=in_rounds(step.rounds()), barrier=barrier.name, count=barrier.count,
+            reason=f"warp {warp.index} of CTA {warp.cta} arrives in phase {barrier.phase}, and nothing says to it that "
+            f"phase {barrier.phase - 1} is over: this may be one more arrival in that",
+        )  # fmt: skip
+
+    def _wait(self, step: Step) -> Outcome:
+        use, row = step.instr.semantics.mbarrier, step.instr.row
+        assert use is not None and row is not None
+        self._state.warp(step).close()
+        places = self.places(step)
+        wanted = number(step.value("parity" if row.has_operand("parity") else "state"), step.lanes)
+        if places is None or wanted is None:
+            self._state.findings.lost = True
+            return {"done": 1} if use & MbarrierUse.POLL else DONE
+        barriers = [self.at(step, place) for place, _ in places]
+        if any(barrier is None for barrier in barriers):
+            return {"done": 1} if use & MbarrierUse.POLL else DONE
+        by_parity, warp = row.has_operand("parity"), self._state.warp(step)
+        for barrier in barriers:
+            assert barrier is not None
+            barrier.waited = True
+        if use & MbarrierUse.POLL:
+            assert barriers[0] is not None
+            key, poll = (warp.cta, warp.index), (id(step.instr), barriers[0].place)
+            if self._polled.get(key) != poll:
+                self._polled[key] = poll
+                return {"done": 0}
+        if not all(_passes(barrier, wanted, by_parity) for barrier in barriers if barrier is not None):
+            if by_parity:
+                self._missed(step, warp, [barrier for barrier in barriers if barrier is not None], wanted & 1)
+            return BLOCKED
+        for barrier in barriers:
+            assert barrier is not None
+            self._leave(step, warp, barrier, wanted, by_parity)
+        self._polled.pop((warp.cta, warp.index), None)
+        return {"done": 1} if use & MbarrierUse.POLL else DONE
+
+    def _missed(self, step: Step, warp: Warp, barriers: Sequence[Mbarrier], parity: int) -> None:
+        """A wait for a phase that is known to be over, while the next one is over too: it comes too late."""
+        for barrier in barriers:
+            over = barrier.over(warp)
+            if not barrier.has_passed(parity) and over & 1 != parity:
+                last = barrier.last[0]
+                self._state.findings.add(
+                    *(PARITY, barrier.name, rules.PARITY, step.instr),
+                    ((f"{instruction(last.instr)} came in phase {barrier.phase - 1}", last.instr.location),),
+                    now=in_rounds(step.rounds()), wanted=f"parity {parity}", barrier=barrier.name,
+                    reason=f"warp {warp.index} of CTA {warp.cta} knows already that {over} phase(s) are over, and where "
+                    f"{barrier.phase} are, it waits for one that may never come",
+                )  # fmt: skip
+
+    def _leave(self, step: Step, warp: Warp, barrier: Mbarrier, wanted: int, by_parity: bool) -> None:
+        over = barrier.over(warp)
+        guaranteed = (over if over & 1 != wanted & 1 else over + 1) if by_parity else wanted + 1
+        guaranteed = min(guaranteed, barrier.phase)
+        learnt = guaranteed > over
+        if guaranteed:
+            seen, fenced = barrier.known[guaranteed - 1]
+            known: Known = (seen, fenced) if step.instr.semantics.acquires else (seen & self._state.events.starts, 0)
+            warp.learn(known)
+        words = f"parity {wanted}" if by_parity else f"the token of phase {wanted}"
+        self._state.waits[warp.cta, warp.index][barrier.place] = Wait(
+            step.instr, step.rounds(), words, guaranteed, learnt, self._state.events.count
+        )
+
+
+def _passes(barrier: Mbarrier, wanted: int, by_parity: bool) -> bool:
+    return barrier.has_passed(wanted & 1) if by_parity else barrier.phase > wanted

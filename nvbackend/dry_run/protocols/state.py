@@ -1,0 +1,78 @@
+"""All that a run of the protocols holds: its warps, barriers, groups, memory, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nvbackend.dry_run.protocols.barriers import Barrier
+from nvbackend.dry_run.protocols.findings import Findings
+from nvbackend.dry_run.protocols.footprints import Footprints
+from nvbackend.dry_run.protocols.groups import Groups
+from nvbackend.dry_run.protocols.mbarriers import Mbarrier, Place, Wait
+from nvbackend.dry_run.protocols.memory import Conflict, Memory
+from nvbackend.dry_run.protocols.order import Events, Warp
+from nvbackend.dry_run.seam import RANK_SHIFT, Launch, Step
+from nvbackend.intrinsics.row.semantics import Completion
+from nvbackend.intrinsics.sync.register_budget import REGISTER_COUNTS, THREAD_REGISTERS, launch_share
+
+
+class State:
+    """The state of one run."""
+
+    def __init__(self, launch: Launch, conflict: Conflict) -> None:
+        self.launch = launch
+        self.events = Events(launch.ctas)
+        self.findings = Findings()
+        self.footprints = Footprints()
+        self.memory = Memory(launch.ctas, launch.shared, conflict)
+        self.warps = {
+            (cta, index): Warp(cta, index, self.events, self.memory.flush)
+            for cta in range(launch.ctas)
+            for index in range(launch.warps)
+        }
+        self.mbarriers: dict[Place, Mbarrier] = {}
+        self.invalidated: set[Place] = set()
+        self.waits: dict[tuple[int, int], dict[Place, Wait]] = {key: {} for key in self.warps}
+        self.barriers: dict[tuple[int, int], Barrier] = {}
+        self.clusters: dict[int, Barrier] = {}
+        self.groups: dict[tuple[int, int, Completion], Groups] = {}
+        self.tensor_issued = dict.fromkeys(self.warps, 0)
+        """The events of all tcgen05 operations that a warp has issued, of the kind that commits track."""
+        self.exits = [0] * launch.ctas
+        """What the warps of a CTA that have ended knew at their end."""
+        share = launch_share(launch.threads)
+        if launch.registers is not None:
+            most = launch.registers if launch.registers < THREAD_REGISTERS[-1] else REGISTER_COUNTS[-1]
+            share = min(share, most)
+        self.registers = {(cta, group): share for cta in range(launch.ctas) for group in range(-(-launch.warps // 4))}
+        left = launch_share(launch.threads) - share
+        self.pools = [left * -(-launch.warps // 4)] * launch.ctas
+        """Registers that are left in each CTA's pool, in units of a warpgroup's threads."""
+
+    def warp(self, step: Step) -> Warp:
+        """The first warp of a step."""
+        return self.warps[step.cta, step.warps[0]]
+
+    def warps_of(self, step: Step) -> Iterator[Warp]:
+        """All warps of a step."""
+        return (self.warps[step.cta, index] for index in step.warps)
+
+    def groups_of(self, warp: Warp, kind: Completion) -> Groups:
+        """The groups of one kind of a warp."""
+        key = warp.cta, warp.index, kind
+        found = self.groups.get(key)
+        if found is None:
+            found = self.groups[key] = Groups()
+        return found
+
+    def cluster_of(self, cta: int) -> int:
+        """The first CTA of the cluster of a CTA."""
+        return cta - cta % self.launch.cluster
+
+    def place(self, step: Step, address: int) -> Place:
+        """The CTA and offset of an address of shared memory, as the CTA of the step sees it."""
+        return self.cluster_of(step.cta) + (address >> RANK_SHIFT), address & ((1 << RANK_SHIFT) - 1)
+
+    def alive(self, cta: int) -> int:
+        """How many warps of a CTA have not ended."""
+        return sum(not self.warps[cta, index].ended for index in range(self.launch.warps))

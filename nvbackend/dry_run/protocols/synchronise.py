@@ -1,0 +1,147 @@
+"""Steps on barriers of threads: named ones of a CTA, and that of a cluster."""
+
+from __future__ import annotations
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.protocols.barriers import Barrier, Comer
+from nvbackend.dry_run.protocols.findings import ACCOUNTING
+from nvbackend.dry_run.protocols.footprints import number
+from nvbackend.dry_run.protocols.order import Warp
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.protocols.words import in_rounds, instruction
+from nvbackend.dry_run.seam import BLOCKED, DONE, Outcome, Step
+from nvbackend.intrinsics.row.semantics import WARP_SIZE, Scope
+
+
+class ThreadBarriers:
+    """The barriers of a run. A warp that waits has joined a phase, and goes on when that is over."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._joined: dict[tuple[int, int], tuple[Barrier, int]] = {}
+        self._arrived: dict[tuple[int, int], tuple[Barrier, int]] = {}
+        """The phase of the cluster's barrier that a warp has arrived in and not waited for."""
+
+    def execute(self, step: Step) -> Outcome:
+        """A warp comes to a barrier."""
+        barrier = step.instr.semantics.barrier
+        assert barrier is not None
+        if barrier.scope is Scope.CTA:
+            return self._named(step)
+        return self._cluster(step) if barrier.scope is Scope.CLUSTER else DONE
+
+    def waits_at(self, warp: Warp) -> Barrier | None:
+        """The barrier that a warp waits at."""
+        found = self._joined.get((warp.cta, warp.index))
+        return None if found is None else found[0]
+
+    def ended(self) -> None:
+        """Some warp has ended: barriers of all warps wait for one less."""
+        for barrier in [*self._state.barriers.values()]:
+            self._advance(barrier)
+        for cluster in [*self._state.clusters.values()]:
+            self._advance_cluster(cluster)
+
+    def needed(self, barrier: Barrier) -> int:
+        """The threads that a phase waits for."""
+        return self._state.alive(barrier.cta) * WARP_SIZE if barrier.count is None else barrier.count
+
+    def _named(self, step: Step) -> Outcome:
+        said = step.instr.semantics.barrier
+        assert said is not None and step.instr.row is not None
+        warp = self._state.warp(step)
+        key = warp.cta, warp.index
+        if key not in self._joined:
+            id = number(step.value("id"), step.lanes)
+            has_count = step.instr.row.has_operand("threads")
+            count = number(step.value("threads"), step.lanes) if has_count else None
+            if id is None or (has_count and count is None):
+                self._state.findings.lost = True
+                return DONE
+            barrier = self._state.barriers.setdefault((step.cta, id), Barrier(id, step.cta))
+            comer = Comer(step.instr, warp.index, step.cta, step.rounds(), count, said.waits)
+            self._check(barrier, warp, comer)
+            if said.waits:
+                self._joined[key] = barrier, barrier.phase
+            barrier.arrive(warp, comer, warp.tell(), WARP_SIZE)
+            self._advance(barrier)
+            if not said.waits:
+                return DONE
+        barrier, phase = self._joined[key]
+        if barrier.phase <= phase:
+            return BLOCKED
+        del self._joined[key]
+        warp.learn(barrier.known[phase])
+        return DONE
+
+    def _advance(self, barrier: Barrier) -> None:
+        if barrier.comers:
+            first = barrier.comers[0]
+            barrier.advance(self._state.warps[first.cta, first.warp], self.needed(barrier))
+
+    def _check(self, barrier: Barrier, warp: Warp, comer: Comer) -> None:
+        """Counts agree, no more come than are counted, and nobody comes who may be one phase early."""
+        findings, about = self._state.findings, f"barrier {barrier.number}"
+        if barrier.comers and barrier.count != comer.count:
+            first = barrier.comers[0]
+            everybody = self._state.launch.warps * WARP_SIZE
+            one, other = comer.count or everybody, barrier.count or everybody
+            if one != other:
+                findings.add(
+                    *(ACCOUNTING, about, rules.BARRIER_COUNTS, comer.instr),
+                    ((f"{instruction(first.instr)} of warp {first.warp}", first.instr.location),),
+                    now=in_rounds(comer.rounds), warp=warp.index, count=one, barrier=barrier.number,
+                    first=f"{instruction(first.instr)} of warp {first.warp}", others=other,
+                )  # fmt: skip
+            return
+        if barrier.knows_last(warp) or comer.count is None:
+            return
+        who = ", ".join(sorted({f"warp {one.warp}" for one in barrier.last}))
+        findings.add(
+            *(ACCOUNTING, about, rules.BARRIER_CROWD, comer.instr),
+            tuple((f"{instruction(one.instr)} of warp {one.warp} comes in the phase before", one.instr.location)
+                  for one in barrier.last[:1]),
+            now=in_rounds(comer.rounds), warp=warp.index, barrier=barrier.number, count=comer.count,
+            reason=f"nothing says that its last phase, of {who}, is over, so this may be one more in that",
+        )  # fmt: skip
+
+    def _cluster(self, step: Step) -> Outcome:
+        said, warp = step.instr.semantics.barrier, self._state.warp(step)
+        assert said is not None
+        key = warp.cta, warp.index
+        barrier = self._state.clusters.setdefault(
+            self._state.cluster_of(step.cta), Barrier(-1, self._state.cluster_of(step.cta))
+        )
+        if said.arrives and key not in self._joined:
+            known = warp.tell_relaxed() if said.relaxed else warp.tell()
+            self._arrived[key] = barrier, barrier.phase
+            comer = Comer(step.instr, warp.index, step.cta, step.rounds(), None, said.waits)
+            barrier.arrive(warp, comer, known, WARP_SIZE)
+            self._advance_cluster(barrier)
+        if not said.waits:
+            return DONE
+        if key not in self._arrived:
+            return DONE  # a wait alone: the verifier says so
+        barrier, phase = self._arrived[key]
+        if barrier.phase <= phase:
+            self._joined[key] = barrier, phase
+            return BLOCKED
+        self._joined.pop(key, None)
+        del self._arrived[key]
+        warp.learn(barrier.known[phase])
+        return DONE
+
+    def _advance_cluster(self, barrier: Barrier) -> None:
+        if not barrier.comers:
+            return
+        ctas = range(barrier.cta, barrier.cta + self._state.launch.cluster)
+        first = barrier.comers[0]
+        came = {(one.cta, one.warp) for one in barrier.comers}
+        missing = any(
+            not warp.ended and (cta, index) not in came
+            for cta in ctas
+            for index in range(self._state.launch.warps)
+            for warp in (self._state.warps[cta, index],)
+        )
+        if not missing:
+            barrier.advance(self._state.warps[first.cta, first.warp], 0)

@@ -1,0 +1,158 @@
+"""Tensor memory: who has it, and accesses of its lanes and columns that nothing orders.
+
+Its shadow has a byte for each of 512 columns of each of eight parts of 16 lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nvbackend.dry_run import rules
+from nvbackend.dry_run.protocols.findings import ORDER
+from nvbackend.dry_run.protocols.footprints import number
+from nvbackend.dry_run.protocols.order import Known
+from nvbackend.dry_run.protocols.record import Part, Record
+from nvbackend.dry_run.protocols.shadow import Shadow
+from nvbackend.dry_run.protocols.state import State
+from nvbackend.dry_run.protocols.words import after_rounds, in_rounds, instruction
+from nvbackend.dry_run.seam import DONE, Outcome, Step
+from nvbackend.intrinsics.row.row import RegisterClass
+from nvbackend.intrinsics.row.semantics import Completion, MemoryOperand, TensorMemory
+from nvbackend.isel.machine.function import INSTRUCTION_DESCRIPTOR, TMEM, instruction_descriptor
+from nvbackend.isel.machine.tensor_memory_uses import LANE_SHIFT
+
+COLUMNS = 512
+_PARTS, _LANES = 8, 16
+_OF_ALL_LANES = ("32x32b", "16x32bx2")
+_WHOLE = {1: 128, 2: 256}
+
+
+class Tensors:
+    """The tensor memory of all CTAs."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._shadows = [Shadow(_PARTS * COLUMNS, state.memory.records, shift=0) for _ in range(state.launch.ctas)]
+        self._allocated: dict[int, dict[int, int]] = {cta: {} for cta in range(state.launch.ctas)}
+
+    def allocate(self, step: Step) -> Outcome:
+        """tcgen05.alloc gives the lowest columns that are free; what it writes at its address is `address`."""
+        said = step.instr.semantics
+        columns = number(step.value("columns"), step.lanes)
+        if said.tensor_memory is TensorMemory.ALLOCATE:
+            if columns is None:
+                self._state.findings.lost = True
+                return DONE
+            mine = self._allocated[step.cta]
+            base = 0
+            while base + columns <= COLUMNS and any(
+                base < other + count and other < base + columns for other, count in mine.items()
+            ):
+                base += 32
+            mine[base] = columns
+            return {"address": base}
+        if said.tensor_memory is TensorMemory.FREE:
+            base_value = number(step.value("tmem"), step.lanes)
+            if base_value is not None and columns is not None:
+                self._allocated[step.cta].pop(base_value & (1 << LANE_SHIFT) - 1, None)
+                self._free(step, base_value & (1 << LANE_SHIFT) - 1, columns)
+        return DONE
+
+    def _free(self, step: Step, base: int, columns: int) -> None:
+        warp = self._state.warp(step)
+        known, _ = warp.tell()
+        parts = [slice(part * COLUMNS + base, part * COLUMNS + base + columns) for part in range(_PARTS)]
+        record = Record(self._state.events.new(), step.cta, warp.index, True, step.rounds(), "tcgen05.dealloc")
+        record.parts.append(Part(step.instr, 0, _PARTS * COLUMNS, "tmem"))
+        self._look(step, record, parts, known)
+
+    def access(self, step: Step, event: int, known: Known) -> None:
+        """What an operation does to tensor memory."""
+        row = step.instr.row
+        assert row is not None
+        for said in step.instr.semantics.memory:
+            if row.operand(said.name).register is not RegisterClass.TMEM:
+                continue
+            places = self._places(step, said)
+            if places is None:
+                continue
+            record = Record(
+                event, step.cta, step.warps[0], said.writes, step.rounds(), instruction(step.instr), proxy=True
+            )
+            for cta, parts in places:
+                record.parts = [Part(step.instr, _numbers(parts), 1, said.name)]
+                self._look(step, record, parts, known[0], cta)
+
+    def _places(self, step: Step, said: MemoryOperand) -> list[tuple[int, list[slice]]] | None:
+        """The CTAs and their cells; None where that is not known for certain."""
+        address, row = number(step.value(said.name), step.lanes), step.instr.row
+        if address is None or row is None:
+            return None
+        lane, column = address >> LANE_SHIFT, address & (1 << LANE_SHIFT) - 1
+        if isinstance(said.extent, int):
+            lanes = 32 if row.axes.get("shape") in _OF_ALL_LANES else _LANES
+            self._lanes(step, lane, lanes)
+            return [(step.cta, list(_cells(range(lane, lane + lanes), column, said.extent)))]
+        packed = step.instr.words.get(INSTRUCTION_DESCRIPTOR)
+        axes, group = row.axes, step.instr.semantics.cta_group or 1
+        if said.name != "d" or packed is None or axes.get("weight_stationary"):
+            return None
+        asked = instruction_descriptor(packed, kind=str(axes["kind"]))
+        if asked.m != _WHOLE[group]:
+            return None
+        ctas = [step.cta] if group == 1 else [step.cta & ~1, step.cta | 1]
+        return [(cta, list(_cells(range(128), column, asked.n))) for cta in ctas]
+
+    def _lanes(self, step: Step, lane: int, lanes: int) -> None:
+        quarter = step.warps[0] % 4 * 32
+        if not quarter <= lane <= quarter + 32 - lanes:
+            self._state.findings.add(
+                *(ORDER, "tensor memory", rules.TENSOR_LANES, step.instr, ()),
+                now=in_rounds(step.rounds()), instruction=instruction(step.instr), warp=step.warps[0], lane=lane,
+                low=quarter, high=quarter + 31,
+            )  # fmt: skip
+
+    def _look(self, step: Step, record: Record, parts: list[slice], known: int, cta: int | None = None) -> None:
+        shadow = self._shadows[step.cta if cta is None else cta]
+        number_ = self._state.memory.records.add(record)
+        for part in parts:
+            if part.stop > _PARTS * COLUMNS:
+                return
+            mine = known | 1 << record.event
+            found = shadow.write(part, number_, mine) if record.writes else shadow.read(part, number_, mine)
+            for one, address in [*found]:
+                earlier = self._state.memory.records.records[one]
+                if earlier is not None and not self._is_ordered(earlier, record, step):
+                    self._conflict(earlier, record, step, address % COLUMNS)
+
+    def _is_ordered(self, earlier: Record, record: Record, step: Step) -> bool:
+        """A warp's own loads are done before its stores, whatever it waits for."""
+        own = (earlier.cta, earlier.warp) == (record.cta, record.warp)
+        return own and not earlier.writes and step.instr.semantics.issues is Completion.STORE_WAIT
+
+    def _conflict(self, earlier: Record, record: Record, step: Step, column: int) -> None:
+        instr = earlier.parts[0].instr
+        who = f"{instruction(instr)} of warp {earlier.warp}{after_rounds(earlier.rounds)}"
+        rule = rules.TENSOR_WRITE if record.writes else rules.TENSOR_READ
+        values: dict[str, Any] = {"first": who, "now": in_rounds(record.rounds)}
+        if record.engine == "tcgen05.dealloc":
+            rule = rules.TENSOR_FREED
+        else:
+            values |= {"second": f"{instruction(step.instr)} of warp {record.warp}", "columns": f"from {column} on"}
+        self._state.findings.add(
+            *(ORDER, TMEM, rule, step.instr, ((who, instr.location),)),
+            reason=f"nothing that warp {record.warp} of CTA {record.cta} waited for says that it is done", **values,
+        )  # fmt: skip
+
+
+def _cells(lanes: range, column: int, columns: int) -> Iterator[slice]:
+    for part in range(lanes.start // _LANES, -(-lanes.stop // _LANES)):
+        if part < _PARTS and column + columns <= COLUMNS:
+            yield slice(part * COLUMNS + column, part * COLUMNS + column + columns)
+
+
+def _numbers(parts: list[slice]) -> object:
+    return np.concatenate([np.arange(part.start, part.stop) for part in parts]) if parts else np.zeros(0, np.int64)

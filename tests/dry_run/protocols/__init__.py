@@ -1,0 +1,1 @@
+"""The protocols of a dry run, driven by steps made by hand."""

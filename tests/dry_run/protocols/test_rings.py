@@ -1,0 +1,230 @@
+"""A ring of two stages: warp 0 fills, warp 1 reads; each test but the first makes one mistake."""
+
+from __future__ import annotations
+
+import pytest
+
+from nvbackend.dry_run.seam import BLOCKED
+from tests.dry_run.protocols.drive import ARRIVE, WAIT, Drive
+
+
+def _ring(rounds: int = 3, **wrong: bool) -> Drive:
+    """What warp 0 and warp 1 do in so many rounds of the ring, and the mistakes."""
+    ring = Drive()
+    for stage in range(2):
+        ring.init(0, stage)
+    ring.sync(0, 1)
+    for step in range(2 * rounds):
+        stage, phase = step % 2, step // 2 & 1
+        late = wrong.get("refills") and step == 3
+        assert late or ring.wait(0, 16 + 8 * stage, phase ^ 1, line="producer", rounds=f"in step {step}")
+        ring.fill(0, stage, rounds=f"in step {step}")
+        if not (wrong.get("reads") and step == 3):
+            parity = phase ^ 1 if wrong.get("parity") and step == 2 else phase
+            assert ring.wait(1, 8 * stage, parity, line="consumer", rounds=f"in step {step}")
+        if wrong.get("releases"):
+            ring.release(1, stage)
+        ring.load(1, 1024 + 1024 * stage, rounds=f"in step {step}")
+        if not wrong.get("releases"):
+            ring.release(1, stage)
+    return ring
+
+
+def test_a_right_ring() -> None:
+    assert _ring().end() == []
+
+
+def test_a_stage_is_read_without_a_wait() -> None:
+    assert _ring(reads=True).end() == ["proxy.read-before-wait"]
+
+
+def test_a_stage_is_filled_without_a_wait() -> None:
+    assert _ring(refills=True).end() == ["proxy.refill"]
+
+
+def test_a_stage_is_released_before_it_is_read() -> None:
+    assert _ring(releases=True).end() == ["proxy.refill"]
+
+
+def test_a_read_without_a_wait_is_the_cause_and_not_the_wait_after_it() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    for step, parity in ((0, 0), (1, 0)):  # the second time, the phase of parity 1 is to come
+        ring.fill(0, 0, rounds=f"in step {step}")
+        if step == 0:
+            assert ring.wait(1, 0, parity, line="consumer")
+        ring.load(1, 1024)
+        ring.release(1, 0)
+        assert ring.wait(0, 16, step & 1)
+    assert not ring.wait(1, 0, 0, line="consumer", rounds="in step 1")
+    assert ring.end() == ["proxy.read-before-wait"]
+
+
+def test_a_wait_for_a_phase_that_is_over_is_the_cause() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    assert ring.wait(1, 0, 1, line="consumer")
+    ring.fill(0, 0)
+    ring.load(1, 1024)
+    (found,) = _found(ring)
+    assert found.rule_id == "mbarrier.parity-counter"
+    assert "the wait for parity 1 of full[0] is for a phase that is over: before its first phase" in found.message
+    assert found.notes[0][0] == "what relies on it: ldmatrix"
+
+
+def test_a_wait_that_comes_a_phase_too_late_is_wrong_too() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    for phase in range(2):
+        ring.fill(0, 0)
+        if phase == 0:
+            assert ring.wait(1, 0, 0, line="consumer")
+            ring.load(1, 1024)
+            ring.release(1, 0)
+            assert ring.wait(0, 16, 0)
+    assert not ring.wait(1, 0, 0, line="consumer")
+    assert ring.end() == ["mbarrier.parity-counter"]
+
+
+def test_one_cause_names_both_places_and_the_round() -> None:
+    (found,) = _found(_ring(refills=True))
+    assert found.message.startswith("in step 3, cp.async.bulk of warp 0 fills shared address 0x800 again")
+    assert "ldmatrix of warp 1 in step 1" in found.message
+    assert [note for note, place in found.notes if place is not None]
+
+
+def _found(ring: Drive):
+    ring.end()
+    return ring.run.finish()
+
+
+@pytest.mark.parametrize(("expect", "rule"), [(2048, "mbarrier.wrong-bytes"), (512, "mbarrier.wrong-bytes")])
+def test_other_bytes_come_than_are_announced(expect: int, rule: str) -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    ring.fill(0, 0, expect=expect)
+    assert not ring.wait(1, 0, 0, line="consumer")
+    ring.run.deadlock([ring.stuck(1, WAIT, line="consumer", barrier=0, parity=0)])
+    (found,) = ring.run.finish()
+    assert found.rule_id == rule
+    assert f"announces {expect} bytes" in found.message
+    assert "bring 1024" in found.message
+
+
+def test_too_few_arrivals_name_the_barrier_and_what_came() -> None:
+    ring = Drive()
+    ring.init(0, 0, empty=2)
+    ring.sync(0, 1)
+    ring.release(1, 0)
+    assert not ring.wait(0, 16, 0, line="producer")
+    ring.run.deadlock([ring.stuck(0, WAIT, line="producer", barrier=16, parity=0)])
+    (found,) = ring.run.finish()
+    assert found.rule_id == "mbarrier.arrivals"
+    assert "empty[0] counts 2 arrival(s) a phase, and only 1 come in phase 0" in found.message
+
+
+def test_nobody_arrives() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    assert not ring.wait(0, 16, 0, line="producer")
+    assert not ring.wait(1, 0, 0, line="consumer")
+    waiting = [ring.stuck(0, WAIT, line="producer", barrier=16, parity=0)]
+    waiting.append(ring.stuck(1, WAIT, line="consumer", barrier=0, parity=0))
+    ring.run.deadlock(waiting)
+    (found,) = ring.run.finish()
+    assert found.rule_id == "mbarrier.deadlock"
+    assert "waits for parity 0 of empty[0]" in found.message
+    assert "0 of 1 arrivals have come" in found.message
+
+
+def test_an_arrival_that_may_be_one_phase_early() -> None:
+    ring = Drive(warps=3)
+    ring.init(0, 0, empty=2)
+    ring.sync(0, 1, 2)
+    for _ in range(2):
+        ring.release(1, 0)  # waits for nothing between the two, so both may be in one phase
+        ring.release(2, 0)
+        assert ring.wait(0, 16, _, line="producer")
+    assert ring.end() == ["mbarrier.arrivals"]
+
+
+def test_more_arrivals_than_a_phase_counts() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    ring.do(1, ARRIVE, lanes=3, barrier=16)
+    assert ring.end() == ["mbarrier.arrivals"]
+
+
+def test_arrivals_of_one_thread_complete_phase_after_phase() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    for _ in range(5):
+        ring.release(1, 0)
+    assert ring.end() == []
+
+
+def test_an_mbarrier_is_used_before_others_know_of_it() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.release(1, 0)
+    assert ring.end() == ["mbarrier.not-ready"]
+
+
+def test_an_index_beside_the_ring() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    ring.release(1, 3)
+    assert ring.end() == ["mbarrier.uninitialised"]
+
+
+def test_two_warps_initialise() -> None:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.init(1, 0)
+    assert ring.end() == ["mbarrier.double-init"]
+
+
+TRY = "mbarrier.try_wait.parity.shared::cta.b64"
+
+
+def _polling() -> Drive:
+    ring = Drive()
+    ring.init(0, 0)
+    ring.sync(0, 1)
+    return ring
+
+
+def _poll(ring: Drive, **values: int):
+    return ring.do(1, "mbarrier.test_wait.parity.shared.b64", lanes=0xFFFFFFFF, **values)
+
+
+def test_a_poll_whose_result_is_ignored_orders_nothing() -> None:
+    ring = _polling()
+    ring.fill(0, 0)
+    assert _poll(ring, barrier=0, parity=0) == {"done": 0}
+    ring.load(1, 1024)
+    assert ring.end() == ["proxy.read-before-wait"]
+
+
+def test_a_poll_in_a_loop_waits() -> None:
+    ring = _polling()
+    assert _poll(ring, barrier=0, parity=0) == {"done": 0}
+    assert _poll(ring, barrier=0, parity=0) is BLOCKED
+    ring.fill(0, 0)
+    assert _poll(ring, barrier=0, parity=0) == {"done": 1}
+    ring.load(1, 1024)
+    assert ring.end() == []
+
+
+def test_a_stale_token_orders_nothing_new() -> None:
+    ring = _polling()
+    token = ring.do(0, "mbarrier.arrive.shared.b64", barrier=16)
+    assert token == {"state": 0}
